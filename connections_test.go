@@ -15,7 +15,7 @@ import (
 var madeConnections = []string{
 	"internal/lib/wire/transport.go",
 	"internal/daemon/remote/remote.go",          // the daemon's own socket
-	"internal/fetch/fetch.go",                   // files on the web: guarded addresses, no connection is kept
+	"internal/server/fetch/fetch.go",            // files on the web: guarded addresses, no connection is kept
 	"internal/simulator/transport.go",           // pipes in memory
 	"internal/simulator/standin",                // a process of its own, with the connections of any Go program
 	"internal/perigeetest",                      // tests

@@ -36,7 +36,7 @@ var rules = []rule{
 	{"perigee/internal/lib/rawjson", "reads and splices JSON", []string{
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/membudget", "adds up bytes, whatever they are for; asks the system how many there are", []string{
+	{"perigee/internal/server/membudget", "adds up bytes, whatever they are for; asks the system how many there are", []string{
 		"perigee",
 		"golang.org/x/sys",
 	}},
@@ -253,8 +253,8 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/upstream/cloudcode",
 		"perigee/internal/dialect/gemini",
-		"perigee/internal/httpapi/admin",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/admin",
+		"perigee/internal/server/mount",
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/route/record",
 		"perigee/internal/lib/redact",
@@ -269,7 +269,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/observe/trace/tail", "tells of calls as they happen", []string{
 		"perigee",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 		"perigee/internal/observe/live",
 		"perigee/internal/lib/match",
 		"perigee/internal/lib/redact",
@@ -289,8 +289,8 @@ var rules = []rule{
 	}},
 	{"perigee/internal/observe/trace/bundle", "packs files without secrets", []string{
 		"perigee",
-		"perigee/internal/httpapi/admin",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/admin",
+		"perigee/internal/server/mount",
 		"perigee/internal/lib/redact",
 		"perigee/internal/observe/secrets",
 		"perigee/internal/observe/trace",
@@ -438,67 +438,67 @@ var rules = []rule{
 		"perigee/internal/langserver/trajectory",
 		"perigee/internal/lib/wire",
 	}},
-	{"perigee/internal/fetch", "it reads the web for whoever asks, and knows no dialect", []string{
+	{"perigee/internal/server/fetch", "it reads the web for whoever asks, and knows no dialect", []string{
 		"perigee",
 		"perigee/internal/lib/netguard",
 	}},
-	{"perigee/internal/imagestore", "files in a directory", nil},
-	{"perigee/internal/httpapi", "it serves every dialect and knows no upstream", []string{
+	{"perigee/internal/server/imagestore", "files in a directory", nil},
+	{"perigee/internal/server", "it serves every dialect and knows no upstream", []string{
 		"perigee",
 		"perigee/internal/dialect/...",
-		"perigee/internal/httpapi/...",
+		"perigee/internal/server/...",
 		"perigee/internal/lib/match",
-		"perigee/internal/membudget",
+		"perigee/internal/server/membudget",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/lib/rawjson",
 	}},
-	{"perigee/internal/httpapi/mount", "handlers and the server know each other through it", []string{
+	{"perigee/internal/server/mount", "handlers and the server know each other through it", []string{
 		"perigee",
 		"perigee/internal/lib/match",
 	}},
-	{"perigee/internal/httpapi/clientkey", "keys and their limits, whatever they are used for", []string{
+	{"perigee/internal/server/clientkey", "keys and their limits, whatever they are used for", []string{
 		"perigee",
 		"perigee/internal/lib/match",
 	}},
-	{"perigee/internal/httpapi/reqbody", "reads bodies, whatever is in them", []string{
+	{"perigee/internal/server/reqbody", "reads bodies, whatever is in them", []string{
 		"perigee",
 	}},
-	{"perigee/internal/httpapi/responsesocket", "messages and their order; the server answers them", []string{
+	{"perigee/internal/server/responsesocket", "messages and their order; the server answers them", []string{
 		"perigee",
 		"perigee/internal/dialect/openai/responses",
-		"perigee/internal/httpapi/reqbody",
-		"perigee/internal/membudget",
+		"perigee/internal/server/reqbody",
+		"perigee/internal/server/membudget",
 		"github.com/coder/websocket",
 	}},
-	{"perigee/internal/httpapi/pages", "lists of models and the like, mounted into the server", []string{
+	{"perigee/internal/server/pages", "lists of models and the like, mounted into the server", []string{
 		"perigee",
 		"perigee/internal/dialect/...",
-		"perigee/internal/httpapi/clientkey",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/clientkey",
+		"perigee/internal/server/mount",
 		"perigee/internal/lib/match",
 	}},
-	{"perigee/internal/httpapi/browserguard", "which web pages may call, whatever they call", []string{
+	{"perigee/internal/server/browserguard", "which web pages may call, whatever they call", []string{
 		"perigee",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 		"perigee/internal/lib/netguard",
 	}},
-	{"perigee/internal/httpapi/storedresponse", "what the Responses API keeps, mounted into the server", []string{
+	{"perigee/internal/server/storedresponse", "what the Responses API keeps, mounted into the server", []string{
 		"perigee",
 		"perigee/internal/dialect/openai",
 		"perigee/internal/dialect/openai/responses",
-		"perigee/internal/httpapi/mount",
-		"perigee/internal/httpapi/reqbody",
-		"perigee/internal/membudget",
+		"perigee/internal/server/mount",
+		"perigee/internal/server/reqbody",
+		"perigee/internal/server/membudget",
 	}},
-	{"perigee/internal/httpapi/imagelink", "links to images and what is behind them, mounted into the server", []string{
+	{"perigee/internal/server/imagelink", "links to images and what is behind them, mounted into the server", []string{
 		"perigee",
 		"perigee/internal/dialect/media",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 	}},
-	{"perigee/internal/httpapi/admin", "pages about perigee itself, mounted into the server", []string{
+	{"perigee/internal/server/admin", "pages about perigee itself, mounted into the server", []string{
 		"perigee",
 		"perigee/internal/lib/csvtable",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 	}},
 	{"perigee/internal/store/sqlstore", "the only package that knows tables", []string{
 		"perigee",
@@ -677,7 +677,7 @@ var rules = []rule{
 	{"perigee/internal/mcp/ask/relay", "carries asks to any asker over HTTP", []string{
 		"perigee",
 		"perigee/internal/mcp/ask",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 	}},
 	{"perigee/internal/mcp/ask/agent", "an agent answers, wherever its language server runs", []string{
 		"perigee",
@@ -802,16 +802,16 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/store/config",
 		"perigee/internal/store/datadir",
-		"perigee/internal/httpapi",
-		"perigee/internal/httpapi/admin",
-		"perigee/internal/imagestore",
+		"perigee/internal/server",
+		"perigee/internal/server/admin",
+		"perigee/internal/server/imagestore",
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/route/thoughtsig",
 		"perigee/internal/observe/trace",
 	}},
 	{"perigee/internal/observe/metrics", "counts calls and shows numbers that the daemon gives it", []string{
 		"perigee",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/mount",
 		"github.com/prometheus/client_golang",
 		"github.com/prometheus/client_model", // in tests
 		"github.com/prometheus/common",       // in tests
@@ -824,8 +824,8 @@ var rules = []rule{
 		"perigee/internal/observe/dashboard/pages",
 		"perigee/internal/observe/dashboard/session",
 		"perigee/internal/observe/dashboard/view",
-		"perigee/internal/httpapi/admin",
-		"perigee/internal/httpapi/mount",
+		"perigee/internal/server/admin",
+		"perigee/internal/server/mount",
 		"perigee/internal/observe/live",
 	}},
 	{"perigee/internal/observe/dashboard/html", "escapes values, whatever page they are on", nil},
@@ -855,8 +855,8 @@ var rules = []rule{
 		"perigee/internal/observe/dashboard",
 		"perigee/internal/observe/dashboard/session",
 		"perigee/internal/store/datadir",
-		"perigee/internal/httpapi/mount",
-		"perigee/internal/httpapi/pages",
+		"perigee/internal/server/mount",
+		"perigee/internal/server/pages",
 		"perigee/internal/observe/live",
 		"perigee/internal/intercept/authority",
 		"perigee/internal/observe/metrics",
@@ -988,7 +988,7 @@ var rules = []rule{
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
 		"perigee/internal/store/datadir",
-		"perigee/internal/httpapi/admin",
+		"perigee/internal/server/admin",
 		"perigee/internal/observe/live",
 		"perigee/internal/lib/redact",
 		"perigee/internal/observe/secrets",
@@ -1022,8 +1022,8 @@ var rules = []rule{
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/owner",
 		"perigee/internal/lib/hostglob",
-		"perigee/internal/httpapi",
-		"perigee/internal/httpapi/admin",
+		"perigee/internal/server",
+		"perigee/internal/server/admin",
 		"perigee/internal/langserver/supervisor",
 		"perigee/internal/langserver/probe",
 		"perigee/internal/lib/match",

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/membudget"
+	"perigee/internal/server/membudget"
 )
 
 // A refusal for want of memory is 503 in every dialect, and traces say so; a provider out of capacity is 529 for Anthropic

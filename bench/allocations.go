@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"perigee/bench/internal/measure"
-	"perigee/internal/httpapi"
 	"perigee/internal/route"
 	"perigee/internal/route/thoughtsig"
+	"perigee/internal/server"
 	upstream "perigee/internal/upstream/gemini"
 )
 

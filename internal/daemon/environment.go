@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
+	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
 )
 

@@ -6,11 +6,11 @@ import (
 	"os"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/mcp/ask/relay"
 	"perigee/internal/mcp/backend"
 	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/route/record"
+	"perigee/internal/server/mount"
 )
 
 // fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address only.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/httpapi/pages"
+	"perigee/internal/server/pages"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
-	"perigee/internal/membudget"
+	"perigee/internal/server/membudget"
 	"perigee/internal/store/config"
 )
 

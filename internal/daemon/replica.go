@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/account/roster"
-	"perigee/internal/httpapi/clientkey"
+	"perigee/internal/server/clientkey"
 	"perigee/internal/store/sqlstore"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/httpapi"
 	"perigee/internal/lib/connlimit"
+	"perigee/internal/server"
 	"perigee/internal/store/datadir"
 )
 

@@ -14,9 +14,9 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
-	"perigee/internal/httpapi/admin"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
+	"perigee/internal/server/admin"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 )

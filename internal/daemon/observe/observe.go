@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
-	"perigee/internal/httpapi/pages"
 	"perigee/internal/observe/dashboard"
 	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
@@ -23,6 +21,8 @@ import (
 	"perigee/internal/observe/telemetry"
 	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
+	"perigee/internal/server/mount"
+	"perigee/internal/server/pages"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 )

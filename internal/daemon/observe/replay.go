@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/trace/replay"
 	"perigee/internal/observe/trace/tail"
 	"perigee/internal/route/record"
+	"perigee/internal/server/mount"
 	"perigee/internal/store/datadir"
 )
 

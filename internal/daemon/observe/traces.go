@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/redact"
 	"perigee/internal/mcp/bridge"
 	"perigee/internal/observe/secrets"
 	"perigee/internal/observe/trace"
 	"perigee/internal/observe/trace/bundle"
+	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 )

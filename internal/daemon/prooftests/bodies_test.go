@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/httpapi"
 	upwire "perigee/internal/lib/wire"
 	"perigee/internal/perigeetest"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
+	"perigee/internal/server"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/sse"
-	"perigee/internal/membudget"
+	"perigee/internal/server/membudget"
 )
 
 const mb = 1 << 20

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/session"
+	"perigee/internal/server/mount"
 	"perigee/internal/store/audit"
 )
 

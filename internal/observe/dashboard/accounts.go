@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/server/mount"
 )
 
 // quotaTime is how long the page about accounts waits for providers.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/admin"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/server/admin"
+	"perigee/internal/server/mount"
 )
 
 // Bounds of what the page about a call shows of its trace. Files have their whole content.

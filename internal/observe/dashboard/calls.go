@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/admin"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/server/admin"
+	"perigee/internal/server/mount"
 )
 
 // pageRows is how many calls a page lists.

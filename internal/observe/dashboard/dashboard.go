@@ -17,10 +17,10 @@ import (
 
 	"perigee"
 	"perigee/internal/connect"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
+	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
 )
 

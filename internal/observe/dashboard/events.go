@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/live"
+	"perigee/internal/server/mount"
 )
 
 // Times of an event stream.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi"
 	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
+	"perigee/internal/server"
 	"perigee/internal/store/config"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
+	"perigee/internal/server/mount"
 )
 
 // Options are what metrics show beside calls. Functions are called at each scrape, possibly several at a time, and read memory

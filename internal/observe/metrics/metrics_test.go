@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/server/mount"
 )
 
 // answered is a call that a model has answered.

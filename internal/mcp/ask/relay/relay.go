@@ -13,8 +13,8 @@ import (
 	"sync"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/mcp/ask"
+	"perigee/internal/server/mount"
 )
 
 // Path is where the daemon takes asks of the owner.

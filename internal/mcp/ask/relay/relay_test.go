@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/server/mount"
 )
 
 // A script answers asks.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/admin"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/secrets"
 	"perigee/internal/observe/trace"
+	"perigee/internal/server/admin"
+	"perigee/internal/server/mount"
 )
 
 // Path is where the daemon makes bundles; the ID of a call follows. The daemon knows more secrets than a command: the access

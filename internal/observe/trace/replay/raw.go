@@ -9,9 +9,9 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
+	"perigee/internal/server/mount"
 	"perigee/internal/upstream/cloudcode"
 )
 

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/httpapi/admin"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/route/record"
+	"perigee/internal/server/admin"
+	"perigee/internal/server/mount"
 )
 
 // The paths, each of which is followed by the ID of a call.

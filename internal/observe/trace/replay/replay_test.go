@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi"
 	"perigee/internal/observe/trace"
 	"perigee/internal/observe/trace/replay"
 	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/route/record"
+	"perigee/internal/server"
 	"perigee/internal/simulator"
 	"perigee/internal/upstream/gemini"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/observe/trace"
 	"perigee/internal/observe/trace/shrink"
+	"perigee/internal/server/mount"
 )
 
 // maxShrink bounds the time that shrinking takes.

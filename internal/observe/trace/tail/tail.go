@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/redact"
 	"perigee/internal/observe/live"
+	"perigee/internal/server/mount"
 )
 
 // Path is where calls are followed.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/httpapi/mount"
 	"perigee/internal/lib/redact"
 	"perigee/internal/observe/live"
 	"perigee/internal/perigeetest/await"
+	"perigee/internal/server/mount"
 )
 
 // A tailRig is a hub whose calls are followed over HTTP.

@@ -1,0 +1,167 @@
+// Package admin serves what the owner and clients see of perigee itself: accounts, traces, the audit log, the store, usage and
+// quota. Its paths are mounted into the HTTP server, which checks keys and tokens.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"perigee"
+	"perigee/internal/lib/csvtable"
+	"perigee/internal/server/mount"
+)
+
+// An API is what the paths show and act on. What is nil is answered with 501.
+type API struct {
+	Control perigee.Control
+	Audit   AuditLog
+	Acts    perigee.AuditReader
+	Calls   perigee.CallReader
+	Usage   perigee.UsageReader
+	Keeper  StoreKeeper
+	Status  func() perigee.DaemonStatus
+	// Langservers lists the language servers that are supervised.
+	Langservers func() []perigee.LangserverRow
+	// KeyNames returns the names of the keys in force.
+	KeyNames func() []string
+}
+
+// Points returns the paths.
+func (a *API) Points() []mount.Point {
+	return []mount.Point{
+		mount.Methods{"GET": a.usage}.At("/v1/usage", mount.Client),
+		mount.Methods{"GET": a.withAccounts(a.quota)}.At("/v1/quota", mount.Client),
+		mount.Methods{
+			"GET":    a.withAccounts(mount.List(a.accounts)),
+			"POST":   a.withAccounts(mount.List(a.importAccounts)),
+			"PATCH":  a.withAccounts(mount.Value(a.changeAccount)),
+			"DELETE": a.actOn(perigee.AccountControl.RemoveAccount),
+		}.At("/v1/accounts", mount.Admin),
+		mount.Methods{"POST": a.actOn(perigee.AccountControl.UseAccount)}.At("/v1/accounts/use", mount.Admin),
+		mount.Methods{"GET": a.withAccounts(mount.List(a.accountStatus))}.At("/v1/accounts/status", mount.Admin),
+		mount.Methods{"GET": mount.Value(a.explain)}.At("/v1/explain", mount.Admin),
+		mount.Methods{"GET": mount.List(a.traces)}.At("/v1/traces", mount.Admin),
+		mount.Methods{"GET": mount.Value(a.trace)}.At("/v1/traces/*", mount.Admin),
+		mount.Methods{"GET": mount.Value(a.storeReport)}.At("/v1/store", mount.Admin),
+		mount.Methods{"POST": mount.Value(a.storeCompact)}.At("/v1/store/compact", mount.Admin),
+		mount.Methods{"GET": mount.List(a.auditEntries), "POST": mount.Value(a.recordAct)}.At("/v1/audit", mount.Admin),
+		mount.Methods{"GET": mount.Value(a.status)}.At("/v1/status", mount.Admin),
+		mount.Methods{"GET": mount.List(a.langservers)}.At("/v1/langserver", mount.Admin),
+	}
+}
+
+// status answers GET /v1/status: what the daemon runs with.
+func (a *API) status(*http.Request) (perigee.DaemonStatus, error) {
+	if a.Status == nil {
+		return perigee.DaemonStatus{}, perigee.Errorf(perigee.ClassUnimplemented, "there is no daemon here")
+	}
+	return a.Status(), nil
+}
+
+// explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and why the rest would not.
+func (a *API) explain(r *http.Request) (perigee.RouteExplanation, error) {
+	if a.Control.RoutingControl == nil {
+		return perigee.RouteExplanation{}, perigee.Errorf(perigee.ClassUnimplemented, "there are no upstreams here")
+	}
+	query := r.URL.Query()
+	if err := mount.KnownParameters(query, "model"); err != nil {
+		return perigee.RouteExplanation{}, err
+	}
+	return a.Control.ExplainRoute(r.Context(), query.Get("model"))
+}
+
+// langservers answers GET /v1/langserver.
+func (a *API) langservers(*http.Request) ([]perigee.LangserverRow, error) {
+	if a.Langservers == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there are no language servers here")
+	}
+	return a.Langservers(), nil
+}
+
+// usage answers GET /v1/usage?by=&each=&since=&until=&format=.
+func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
+	rows, err := a.usageRows(r)
+	if err != nil {
+		return err
+	}
+	switch format := r.URL.Query().Get("format"); format {
+	case "", "json":
+		return mount.WriteList(w, rows)
+	case "csv":
+		w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		return csvtable.Write(w, rows)
+	default:
+		return perigee.Errorf(perigee.ClassInvalid, "there is no format %q", mount.Shorten(format)).WithHint("use json or csv")
+	}
+}
+
+func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
+	if a.Usage == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+	}
+	query := r.URL.Query()
+	if err := mount.KnownParameters(query, "by", "each", "since", "until", "format"); err != nil {
+		return nil, err
+	}
+	q := perigee.UsageQuery{By: query.Get("by"), Each: query.Get("each")}
+	q.Key = mount.CallOf(r).Key // a key sees its own calls only
+	var err error
+	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
+		return nil, err
+	}
+	if q.Until, err = mount.TimeParameter(query, "until"); err != nil {
+		return nil, err
+	}
+	return a.Usage.Usage(r.Context(), q)
+}
+
+// quota answers GET /v1/quota: what the accounts have left of the models that the key may ask. Accounts that could not be
+// asked are named in the notes. The owner, through the socket, gets them whole with ?problems=true: a note is short, and for
+// people.
+func (a *API) quota(w http.ResponseWriter, r *http.Request) error {
+	call := mount.CallOf(r)
+	if err := mount.KnownParameters(r.URL.Query(), "problems"); err != nil {
+		return err
+	}
+	list, err := a.Control.Quota(r.Context(), call.Trusted) // people ask again to see it change, and clients poll
+	if err != nil {
+		return err
+	}
+	list.Rows = slices.DeleteFunc(list.Rows, func(row perigee.QuotaRow) bool { return !call.Allows(row.Model) })
+	if call.Trusted && r.URL.Query().Get("problems") == "true" {
+		return mount.WriteValue(w, list)
+	}
+	for _, problem := range list.Problems {
+		w.Header().Add("X-Perigee-Notes", mount.HeaderSafe(problem.String()))
+	}
+	return mount.WriteList(w, list.Rows)
+}
+
+// A StoreKeeper is the store as its owner sees it.
+type StoreKeeper interface {
+	StoreReport(ctx context.Context) (perigee.StoreReport, error)
+	CompactStore(ctx context.Context) (perigee.StoreCompacted, error)
+}
+
+// storeReport answers GET /v1/store: what is kept, and what it takes.
+func (a *API) storeReport(r *http.Request) (perigee.StoreReport, error) {
+	if a.Keeper == nil {
+		return perigee.StoreReport{}, noStore()
+	}
+	return a.Keeper.StoreReport(r.Context())
+}
+
+// storeCompact answers POST /v1/store/compact. It ends when its client goes away.
+func (a *API) storeCompact(r *http.Request) (perigee.StoreCompacted, error) {
+	if a.Keeper == nil {
+		return perigee.StoreCompacted{}, noStore()
+	}
+	done, err := a.Keeper.CompactStore(r.Context())
+	a.audit(r, perigee.AuditEntry{Action: perigee.AuditStoreCompact, Object: done.Database,
+		Detail: fmt.Sprintf("%d bytes freed", done.Freed)}, err)
+	return done, err
+}
+
+func noStore() error { return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here") }

@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"perigee"
+	"perigee/internal/server/mount"
+)
+
+// An AuditLog records administrative acts.
+type AuditLog interface {
+	// Record writes the log line and the row of an act. Its error says that there is no row.
+	Record(ctx context.Context, e perigee.AuditEntry) error
+	// Refused writes the row of an administrative request that was refused.
+	Refused(ctx context.Context, e perigee.AuditEntry)
+}
+
+// audit records an act that ended with err. An act whose row cannot be stored goes on: its log line has been written, and
+// reading traces is how trouble with the store is found.
+func (a *API) audit(r *http.Request, e perigee.AuditEntry, err error) {
+	if a.Audit == nil {
+		return
+	}
+	if err != nil {
+		e.Detail, e.Result = "", string(perigee.AsError(err).Class)
+	}
+	_ = a.Audit.Record(r.Context(), e)
+}
+
+// auditEntries answers GET /v1/audit?since=&until=&action=&actor=&limit=&before=: the newest entries first.
+func (a *API) auditEntries(r *http.Request) ([]perigee.AuditEntry, error) {
+	if a.Acts == nil {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no audit log here")
+	}
+	query := r.URL.Query()
+	if err := mount.KnownParameters(query, "since", "until", "action", "actor", "limit", "before"); err != nil {
+		return nil, err
+	}
+	q := perigee.AuditQuery{Action: query.Get("action"), Actor: query.Get("actor"), Before: query.Get("before")}
+	var err error
+	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
+		return nil, err
+	}
+	if q.Until, err = mount.TimeParameter(query, "until"); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = mount.Limit(query, 0, perigee.AuditMaxRows,
+		"page with before=ID, the last entry of the page before"); err != nil {
+		return nil, err
+	}
+	return a.Acts.AuditEntries(r.Context(), q)
+}
+
+// commandActs are the acts that commands do themselves while a daemon runs.
+var commandActs = []string{perigee.AuditSignInStarted, perigee.AuditSignInFinished, perigee.AuditSignInFailed,
+	perigee.AuditAccountExport}
+
+// recordAct answers POST /v1/audit: {"action", "object", "detail", "result"}, from commands on this machine. An answer other
+// than 200 says that the act is not recorded.
+func (a *API) recordAct(r *http.Request) (none struct{}, err error) {
+	if a.Audit == nil {
+		return none, perigee.Errorf(perigee.ClassUnimplemented, "there is no audit log here")
+	}
+	if !mount.CallOf(r).Trusted {
+		return none, perigee.Errorf(perigee.ClassForbidden, "entries come from commands through the socket only").
+			WithHint("use the perigee command")
+	}
+	var e perigee.AuditEntry
+	if err := readCommand(r, map[string]any{"action": &e.Action, "object": &e.Object, "detail": &e.Detail,
+		"result": &e.Result}); err != nil {
+		return none, err
+	}
+	if !slices.Contains(commandActs, e.Action) {
+		return none, perigee.Errorf(perigee.ClassInvalid, "action %q is not one that commands record", mount.Shorten(e.Action))
+	}
+	return none, a.Audit.Record(r.Context(), e)
+}

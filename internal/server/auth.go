@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"net/http"
+
+	"perigee"
+	"perigee/internal/server/clientkey"
+	"perigee/internal/server/mount"
+)
+
+// authorize checks what the access level of a route asks for. A path without a route asks for a key, like most routes.
+func (c *call) authorize(r *route) error {
+	switch {
+	case r == nil || r.access == mount.Client:
+		return c.authenticate()
+	case r.access == mount.ClientOrOwner && c.presentsAdminToken():
+		c.owner = true
+		return nil
+	case r.access == mount.ClientOrOwner:
+		return c.authenticate()
+	case r.access == mount.Session:
+		return c.authorizeSession()
+	case r.access == mount.Admin:
+		err := c.authorizeOwner()
+		c.auditOwner(err)
+		return err
+	}
+	return nil
+}
+
+// authorizeOwner checks the admin token. A valid key of a client gets 403 in place of 401.
+func (c *call) authorizeOwner() error {
+	if c.trusted {
+		return nil
+	}
+	offer, _ := clientkey.Bearer(c.r)
+	if offer != "" && c.opts.Admin != nil {
+		switch opens, err := c.opts.Admin(offer); {
+		case err != nil:
+			c.opts.Logger.Error("the admin token cannot be read", "error", err)
+			return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read").WithHint("perigee's log says why")
+		case opens:
+			return nil
+		}
+	}
+	const next = "send the content of admin.token in perigee's data directory as Authorization: Bearer, or use the perigee command"
+	if c.authenticate() == nil && c.key != nil {
+		return perigee.Errorf(perigee.ClassForbidden, "the key %s may call models, not manage perigee", c.key.Name).WithHint(next)
+	}
+	if offer == "" {
+		return clientkey.Bad("the admin token is required").WithHint(next)
+	}
+	return clientkey.Bad("this is not the admin token").WithHint(next)
+}
+
+// presentsAdminToken reports whether the request has the admin token. If that cannot be read, it has not.
+func (c *call) presentsAdminToken() bool {
+	offer, _ := clientkey.Bearer(c.r)
+	if offer == "" || c.opts.Admin == nil {
+		return false
+	}
+	opens, err := c.opts.Admin(offer)
+	return err == nil && opens
+}
+
+// authenticate finds the key that the client presented.
+func (c *call) authenticate() (err error) {
+	if c.trusted || len(c.state.keys) == 0 {
+		return nil
+	}
+	c.key, err = clientkey.Find(c.state.keys, clientkey.Offered(c.r, !c.dialect.headerKeys), c.opts.Now())
+	return err
+}
+
+// slowDown counts a request without a good key, and returns the error to answer it with, now or later.
+func (c *call) slowDown(err error) error {
+	if !errors.Is(err, perigee.ErrBadKey) {
+		return err
+	}
+	answer := c.failed.Guess(c.r.Context(), clientkey.AddressOf(c.r), err)
+	if answer != err {
+		c.w.Header().Set("Connection", "close")
+	}
+	return answer
+}
+
+// auditOwner names the actor of an administrative request for whatever it does, or records that it was refused.
+func (c *call) auditOwner(refused error) {
+	actor := perigee.Actor{Kind: perigee.ActorSocket, Call: c.id}
+	if !c.trusted {
+		actor.Kind, actor.From = c.offered(), remoteHost(c.r, c.r.RemoteAddr)
+	}
+	c.r = c.r.WithContext(perigee.WithActor(c.r.Context(), actor))
+	if refused == nil || c.opts.Audit == nil {
+		return
+	}
+	e := perigee.AuditEntry{Object: c.r.Method + " " + c.path, Result: string(perigee.AsError(refused).Class)}
+	c.opts.Audit.Refused(c.r.Context(), e)
+}
+
+// offered is the actor of an administrative request over TCP: by what it offers, which need not be good.
+func (c *call) offered() string {
+	switch {
+	case c.key != nil:
+		return perigee.ActorKey + " " + c.key.Name
+	case len(clientkey.Offered(c.r, true)) == 0:
+		return perigee.ActorNone
+	}
+	return perigee.ActorToken
+}
+
+// keyNames are the names of the keys in force.
+func (s *Server) keyNames() (list []string) {
+	for _, k := range s.settings.Load().keys {
+		list = append(list, k.Name)
+	}
+	return list
+}
+
+// remoteHost is the address that a request comes from, without the port. Otherwise is for an address without one.
+func remoteHost(r *http.Request, otherwise string) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return otherwise
+}

@@ -1,0 +1,238 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"perigee"
+	"perigee/internal/server/clientkey"
+	"perigee/internal/server/mount"
+	"perigee/internal/server/reqbody"
+)
+
+// A dialect is an API that clients speak: which paths it has, how requests are decoded, and how answers and errors are encoded.
+// Limits, memory, records and the order of the checks are the same for all of them (endpoint.serve), so that a new dialect is a
+// codec and an entry in a table.
+type dialect struct {
+	name perigee.Dialect
+	// owns reports whether errors about a path, which need not exist, have the shape of this dialect.
+	owns func(path string, header http.Header) bool
+	// requestID is the header in which the official libraries look for the id of a request, to show it with an error; empty: none.
+	requestID   string
+	encodeError func(c *call, status int, err *perigee.Error) []byte
+	// headerKeys says that keys are accepted in headers only, not in the URL.
+	headerKeys bool
+	// ignoredQuery are parameters of the URL that repeat what the body says.
+	ignoredQuery []string
+	// passThrough says that requests may reach the provider as they came. Other dialects have their prompts decoded here, and the
+	// media fetched that they point at: their clients expect any URL to work.
+	passThrough bool
+	endpoints   []endpoint
+}
+
+// An endpoint is a path of a dialect at which a model is asked.
+type endpoint struct {
+	path      string // as in route
+	operation string // as records have it
+	// pathModel returns the model that the wildcard of the path names, which is checked before the body is read; nil: the body
+	// names it.
+	pathModel func(wildcard string) string
+	decode    func(c *call, origin perigee.Origin) (*exchange, error)
+}
+
+// An exchange is a decoded request and the codec of its answer.
+type exchange struct {
+	request *perigee.Request
+	embed   *perigee.EmbedRequest // instead of request
+	calls   int                   // requests that the provider gets, where it is more than one
+
+	// A generated answer is encoded by stream or by collect, as the client has asked.
+	stream  func(req *perigee.Request) streamEncoder
+	collect func(req *perigee.Request) collector
+	// answer replaces both, for answers that are not one stream of events.
+	answer func(req *perigee.Request) error
+
+	count         func(*perigee.TokenCount) []byte // encodes a count of tokens
+	estimateCount bool                             // where no upstream can count
+	vectors       func(*perigee.Embeddings) []byte // encodes embeddings
+}
+
+func (x *exchange) origin() *perigee.Origin {
+	if x.embed != nil {
+		return &x.embed.Origin
+	}
+	return &x.request.Origin
+}
+
+func (x *exchange) model() string {
+	if x.embed != nil {
+		return x.embed.Model
+	}
+	return x.request.Model
+}
+
+// dialects are all that are served. The first one that owns a path shapes the errors there, and the last one those of all other
+// paths.
+var dialects = []*dialect{&mcpDialect, &geminiDialect, &responsesDialect, &anthropicDialect, &chatDialect}
+
+// dialectOf returns the dialect in whose shape a path answers when something is wrong with the request itself.
+func (s *Server) dialectOf(path string, header http.Header) *dialect {
+	for _, d := range s.dialects {
+		if d.owns(path, header) {
+			return d
+		}
+	}
+	return s.dialects[len(s.dialects)-1]
+}
+
+// serve answers a request to a model: it applies the limits of the key, reads the body, decodes it, checks what it asks for,
+// fetches media, asks the upstream and encodes what comes back. See admission.go for the order of the limits.
+func (e *endpoint) serve(c *call, d *dialect) error {
+	c.dialect = d
+	if e.pathModel != nil {
+		c.model = mount.Shorten(e.pathModel(c.wildcard))
+	}
+	if err := c.admit(); err != nil {
+		return err
+	}
+	if e.pathModel != nil {
+		if err := c.allow(e.pathModel(c.wildcard)); err != nil {
+			return err
+		}
+	}
+	body, err := c.takeBody()
+	if err != nil {
+		return err
+	}
+	x, err := e.decode(c, c.origin(body))
+	if err != nil {
+		return err
+	}
+	if err := c.check(x, e.pathModel != nil); err != nil {
+		return err
+	}
+	err = c.ask(x)
+	if !c.ongoing {
+		c.freeBody()
+	}
+	return err
+}
+
+// check applies what depends on the content of a request: the models and the rpm of the key, and strict. Then it fetches the
+// media that the request points at.
+func (c *call) check(x *exchange, allowed bool) error {
+	origin := x.origin()
+	for _, name := range mount.UnusedParameters(c.r.URL, c.dialect.ignoredQuery) {
+		origin.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "query parameter " + mount.Shorten(name)})
+	}
+	if !allowed {
+		if err := c.allow(x.model()); err != nil {
+			return err
+		}
+	}
+	if err := origin.RefuseIfStrict(c.log.Notes()); err != nil {
+		return err
+	}
+	if c.key != nil {
+		if err := c.key.TakeMore(c.r.Context(), &c.sharedLimit, x.calls, c.opts.Now()); err != nil {
+			return err
+		}
+	}
+	if x.request == nil || c.dialect.passThrough {
+		return nil
+	}
+	var err error
+	if x.request, err = c.inline(x.request); err != nil {
+		return err
+	}
+	reqbody.Decoded(c.body)
+	return nil
+}
+
+// ask asks the upstream and answers the client.
+func (c *call) ask(x *exchange) error {
+	switch {
+	case x.vectors != nil:
+		return c.askVectors(x)
+	case x.count != nil:
+		return c.askCount(x)
+	case x.answer != nil:
+		return x.answer(x.request)
+	case x.request.Stream:
+		return c.stream(x.request, x.stream(x.request))
+	}
+	return c.whole(x.request, x.collect(x.request))
+}
+
+func (c *call) askVectors(x *exchange) error {
+	notes := c.log.Notes()
+	c.note(notes)
+	c.asked = true
+	vectors, err := c.opts.Upstream.(perigee.Embedder).Embed(c.r.Context(), x.embed)
+	if err != nil {
+		return err
+	}
+	if vectors.Estimate && !c.dialect.passThrough {
+		c.note(append(notes, perigee.EstimatedUsage))
+	}
+	c.describe(vectors.Upstream, vectors.Model)
+	c.writeJSON(http.StatusOK, x.vectors(vectors))
+	return nil
+}
+
+// checkEmbedder refuses what no upstream can do.
+func (c *call) checkEmbedder() error {
+	if _, ok := c.opts.Upstream.(perigee.Embedder); !ok {
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
+	}
+	return nil
+}
+
+// estimated marks a count that no upstream has made.
+var estimated = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: estimated"}
+
+func (c *call) askCount(x *exchange) error {
+	notes := c.log.Notes()
+	c.note(notes)
+	count, err := c.countTokens(x)
+	if err != nil {
+		return err
+	}
+	if count.Estimate {
+		c.note(append(notes, estimated))
+	}
+	c.describe(count.Upstream, count.Model)
+	c.writeJSON(http.StatusOK, x.count(count))
+	return nil
+}
+
+func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
+	counter, ok := c.opts.Upstream.(perigee.TokenCounter)
+	if ok {
+		c.asked = true
+		count, err := counter.CountTokens(c.r.Context(), x.request)
+		if err == nil || perigee.AsError(err).Class != perigee.ClassUnimplemented || !x.estimateCount {
+			return count, err
+		}
+	}
+	if !x.estimateCount {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "tokens cannot be counted here")
+	}
+	prompt, err := x.request.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	return &perigee.TokenCount{Total: prompt.EstimateTokens(), Estimate: true}, nil
+}
+
+// origin describes where a request with this body came from.
+func (c *call) origin(body []byte) perigee.Origin {
+	c.log = &perigee.CallLog{}
+	o := perigee.Origin{ID: c.id, Dialect: c.dialect.name, Body: body, Client: clientkey.ProgramOf(c.r), Strict: c.state.Strict,
+		Method: c.r.Method, Path: c.r.URL.RequestURI(), Header: c.r.Header, Replay: perigee.ReplayOf(c.r.Context()),
+		Log: c.log, Free: c.freeBody, Memory: &c.lease}
+	if c.key != nil {
+		o.Client.Key = c.key.Name
+		o.MayUse = c.key.Allows
+	}
+	return o
+}

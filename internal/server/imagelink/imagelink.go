@@ -1,0 +1,151 @@
+// Package imagelink puts the images of answers into a store and links in their place, for dialects that cannot carry images,
+// and serves them under those links.
+package imagelink
+
+import (
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"perigee"
+	"perigee/internal/dialect/media"
+	"perigee/internal/server/mount"
+)
+
+// A Store keeps images. Open returns fs.ErrNotExist for an image that is not there, or no longer.
+type Store interface {
+	Save(mime string, data []byte) (id string, err error)
+	Open(id string) (image *os.File, mime string, err error)
+}
+
+// path is where images are found, each under its id.
+const path = "/v1/images/"
+
+// Point serves the images of a store, which may be nil.
+func Point(store Store) mount.Point {
+	return mount.Methods{http.MethodGet: func(w http.ResponseWriter,
+		r *http.Request) error {
+		return serve(store, w, r)
+	}}.At(path+"*", mount.Client)
+}
+
+func serve(store Store, w http.ResponseWriter, r *http.Request) error {
+	if store == nil {
+		return perigee.Errorf(perigee.ClassUnimplemented, "no images are kept here")
+	}
+	f, mime, err := store.Open(mount.Wildcard(r))
+	if errors.Is(err, fs.ErrNotExist) {
+		return perigee.Errorf(perigee.ClassNotFound, "no image %s", mount.Shorten(mount.Wildcard(r))).
+			WithHint("images are kept for at most 7 days; generate it again")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", mime)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // whatever a model drew, it runs nothing here
+	h.Set("Cache-Control", "private, max-age=86400, immutable")
+	if mime == "application/octet-stream" {
+		h.Set("Content-Disposition", "attachment")
+	}
+	http.ServeContent(w, r, "", info.ModTime(), f)
+	return nil
+}
+
+// What is stored of one answer at most. The rest of its images stand in the answer itself, so that one answer cannot displace
+// the images of all the rest.
+const (
+	maxImages = 100
+	maxBytes  = 64 << 20
+)
+
+var errTooMany = errors.New("the answer has more images than are kept of one answer")
+
+// A Keeper stores the images of one answer. It is for one goroutine.
+type Keeper struct {
+	Store  Store
+	Logger *slog.Logger
+	Call   string           // id of the call
+	Log    *perigee.CallLog // gets the notes of Keep
+	Base   string           // what links begin with; see BaseURL
+
+	images int
+	bytes  int64
+	told   bool // that the answer has too many
+}
+
+// Keep stores an image and returns its link; empty: it stands in the answer itself. A note says so: in the header as long as
+// that has not been sent, in the record always. A stream that begins with text has sent its head when the image comes, so there
+// only the record has the note, and the client has the link itself.
+func (k *Keeper) Keep(mime, data string) string {
+	id, err := k.save(mime, data)
+	if err != nil {
+		if !errors.Is(err, errTooMany) || !k.told {
+			k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a data URI"})
+		}
+		k.notKept(err)
+		return ""
+	}
+	k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + path + id})
+	return k.Base + path + id
+}
+
+// Link stores an image and returns its link. Where that fails the link is the data itself.
+func (k *Keeper) Link(blob *perigee.Blob) string {
+	id, err := k.save(blob.MIME, blob.Data)
+	if err != nil {
+		k.notKept(err)
+		return media.URL(blob)
+	}
+	return k.Base + path + id
+}
+
+// notKept logs why an image stands in the answer itself; once for an answer that has too many.
+func (k *Keeper) notKept(err error) {
+	switch {
+	case !errors.Is(err, errTooMany):
+		k.Logger.Error("an image could not be kept", "call", k.Call, "error", err)
+	case !k.told:
+		k.told = true
+		k.Logger.Warn("images of an answer are not kept: it has too many", "call", k.Call, "images", k.images, "bytes", k.bytes)
+	}
+}
+
+func (k *Keeper) save(mime, data string) (id string, err error) {
+	size := int64(base64.StdEncoding.DecodedLen(len(data)))
+	if k.images >= maxImages || k.bytes+size > maxBytes {
+		return "", errTooMany
+	}
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return "", err
+	}
+	if id, err = k.Store.Save(mime, raw); err == nil {
+		k.images++
+		k.bytes += size
+	}
+	return id, err
+}
+
+// BaseURL is where the client has reached the server, in its own words. It is empty when those would not do in a link, which then
+// counts from wherever the client is.
+func BaseURL(r *http.Request) string {
+	plain := strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]") == ""
+	switch {
+	case r.Host == "" || !plain:
+		return ""
+	case r.TLS != nil:
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}

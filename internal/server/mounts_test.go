@@ -1,0 +1,192 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"perigee"
+	"perigee/internal/server"
+	"perigee/internal/server/membudget"
+	"perigee/internal/server/mount"
+)
+
+// cookies are the sessions that are valid.
+type cookies map[string]bool
+
+func (c cookies) ValidSession(r *http.Request) (bool, error) {
+	cookie, err := r.Cookie("session")
+	if err != nil {
+		return false, nil
+	}
+	if cookie.Value == "broken" {
+		return false, io.ErrUnexpectedEOF
+	}
+	return c[cookie.Value], nil
+}
+
+// newMounts returns a server with files at each access level, and with a path that echoes bodies.
+func newMounts() *httpapi.Server {
+	files := http.FileServerFS(fstest.MapFS{"page.txt": {Data: []byte("a page")}})
+	under := func(prefix string, access mount.Access) httpapi.Mount {
+		return httpapi.Mount{Path: prefix + "/*", Access: access, Handler: http.StripPrefix(prefix, files)}
+	}
+	return httpapi.New(httpapi.Options{
+		Upstream: script(nil),
+		Admin:    func(offer string) (bool, error) { return offer == adminToken, nil },
+		Sessions: cookies{"valid": true},
+		Mounts: []httpapi.Mount{
+			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin), under("/ui", mount.Session),
+			mount.Methods{"POST": func(w http.ResponseWriter, r *http.Request) error {
+				call := mount.CallOf(r)
+				release, err := call.Admit(r.Context())
+				if err != nil {
+					return err
+				}
+				defer release()
+				_, again := call.Admit(r.Context())
+				return mount.WriteValue(w, map[string]any{"key": call.Key, "trusted": call.Trusted, "again": again == nil})
+			}}.At("/mcp", mount.ClientOrOwner),
+			mount.Methods{"POST": func(w http.ResponseWriter, r *http.Request) error {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return err
+				}
+				call := mount.CallOf(r)
+				return mount.WriteValue(w, map[string]any{"key": call.Key, "id": call.ID, "body": string(body), "name": mount.Wildcard(r),
+					"allowed": call.Allows("m")})
+			}}.At("/echo/*", mount.Client),
+		},
+	}, httpapi.Settings{MaxBody: 10, Loopback: true, Keys: []httpapi.Key{{Name: "laptop",
+		Secret: perigee.NewSecret("laptop-secret"), Models: []string{"other"}, Concurrency: 1}}})
+}
+
+// A mounted handler has the server's checks in front of it, whatever it is.
+func TestMountsAreGuarded(t *testing.T) {
+	const key, admin, cookie = "laptop-secret", "Bearer " + adminToken, "session=valid"
+	for _, c := range []struct {
+		path    string
+		headers []string
+		status  int
+	}{
+		{"/open/page.txt", nil, 200},
+		{"/open/missing", nil, 404},
+		{"//open//page.txt", nil, 200},
+		{"/key/page.txt", []string{"X-Api-Key", key}, 200},
+		{"/key/page.txt", nil, 401},
+		{"/key/page.txt", []string{"Cookie", cookie}, 401},
+		{"/admin/page.txt", []string{"Authorization", admin}, 200},
+		{"/admin/page.txt", []string{"X-Api-Key", key}, 403},
+		{"/admin/page.txt", []string{"Cookie", cookie}, 401},
+		{"/ui/page.txt", []string{"Cookie", cookie}, 200},
+		{"/ui/page.txt", []string{"Cookie", "session=old"}, 401},
+		{"/ui/page.txt", []string{"X-Api-Key", key}, 401},
+		{"/ui/page.txt", []string{"Cookie", "session=broken"}, 500},
+		{"/ui/page.txt", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		{"/ui/page.txt", []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site"}, 403},
+		{"/open/page.txt?a=%zz", nil, 400},
+	} {
+		w := knock(newMounts(), "GET", c.path, "", c.headers...)
+		if w.Code != c.status || w.Header().Get("X-Perigee-Call") == "" || (w.Code == 200) != (w.Body.String() == "a page") {
+			t.Errorf("%s with %q: %d %s", c.path, c.headers, w.Code, w.Body)
+		}
+		if w.Code >= 400 && w.Code != 404 && (w.Header().Get("X-Perigee-Class") == "" ||
+			!strings.HasPrefix(w.Body.String(), `{"error":{"message":`)) {
+			t.Errorf("%s with %q: the error is %v %s", c.path, c.headers, w.Header(), w.Body)
+		}
+	}
+	r := httptest.NewRequest("GET", "http://evil.example/open/page.txt", nil)
+	w := httptest.NewRecorder()
+	if newMounts().ServeHTTP(w, r); w.Code != 403 {
+		t.Errorf("for another host: %d", w.Code)
+	}
+	for _, path := range []string{"/key", "/open", "/admin", "/ui"} {
+		if w := knock(newMounts().Trusted(), "GET", path+"/page.txt", ""); w.Code != 200 {
+			t.Errorf("%s over the owner's socket: %d", path, w.Code)
+		}
+	}
+}
+
+// A handler learns about its call, reads its body within the limits, and has its errors encoded in the caller's shape.
+func TestMountedHandlers(t *testing.T) {
+	w := knock(newMounts(), "POST", "/echo/a/b", "hello", "X-Api-Key", "laptop-secret")
+	var got struct {
+		Key, ID, Body, Name string
+		Allowed             bool
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Key != "laptop" || got.ID != w.Header().
+		Get("X-Perigee-Call") || got.Body != "hello" ||
+		got.Name != "a/b" || got.Allowed {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, c := range []struct {
+		method, body, version string
+		status                int
+		want                  string
+	}{
+		{"POST", "more than ten bytes", "", 413, `{"error":{"message":"the body is larger than 10 bytes`},
+		{"POST", "more than ten bytes", "2023-06-01", 413, `{"type":"error","error":{"type":"request_too_large"`},
+		{"GET", "", "", 405, "use POST"},
+	} {
+		w := knock(newMounts(), c.method, "/echo/x", c.body, "X-Api-Key", "laptop-secret", "Anthropic-Version", c.version)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %d %s", c.method, c.body, w.Code, w.Body)
+		}
+	}
+}
+
+// A path for clients and the owner tells them apart, takes no key from the URL, and has errors of its own protocol. A handler there
+// applies the limits of the key itself.
+func TestMountForClientsAndTheOwner(t *testing.T) {
+	server := newMounts()
+	for _, c := range []struct{ name, target, header, want string }{
+		{"key", "/mcp", "Bearer laptop-secret", `{"again":false,"key":"laptop","trusted":false}`},
+		{"admin token", "/mcp", "Bearer " + adminToken, `{"again":true,"key":"","trusted":true}`},
+		{"neither", "/mcp", "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"`},
+		{"key in the URL", "/mcp?key=laptop-secret", "", `"data":{"class":"unauthenticated"}}}`},
+	} {
+		r := httptest.NewRequest("POST", "http://127.0.0.1"+c.target, strings.NewReader("{}"))
+		if c.header != "" {
+			r.Header.Set("Authorization", c.header)
+		}
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), c.want) || (w.Code == 200) != (c.header != "") {
+			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+		}
+	}
+}
+
+// The body of a request to a mounted handler counts in the memory budget while the handler runs.
+func TestBodiesOfMountsCountInTheMemoryBudget(t *testing.T) {
+	const size = 2 << 20
+	memory := membudget.New(64<<20, nil)
+	held := int64(0)
+	handler := mount.Handler(func(_ http.ResponseWriter, r *http.Request) error {
+		_, err := io.Copy(io.Discard, r.Body)
+		held = memory.Used()
+		return err
+	})
+	api := httpapi.New(httpapi.Options{Memory: memory, Mounts: []httpapi.Mount{{Path: "/mounted", Handler: handler}}}, httpapi.Settings{MaxBody: 64 << 20})
+	send := func() *httptest.ResponseRecorder {
+		held = 0
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mounted", strings.NewReader(strings.Repeat("x", size))))
+		return w
+	}
+	if w := send(); w.Code != http.StatusOK || held < 4*size || memory.Used() != 0 {
+		t.Errorf("got %d, %d bytes held, %d at the end: %s", w.Code, held, memory.Used(), w.Body)
+	}
+	var other membudget.Lease
+	if err := errors.Join(other.Open(memory, true), other.Grow(40<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if w := send(); w.Code != http.StatusServiceUnavailable || w.Header().Get("X-Perigee-Class") != string(perigee.ClassCapacity) {
+		t.Errorf("got %d: %s", w.Code, w.Body)
+	}
+}

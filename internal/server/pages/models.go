@@ -1,0 +1,221 @@
+package pages
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee"
+	"perigee/internal/dialect/anthropic"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai"
+	"perigee/internal/lib/match"
+	"perigee/internal/server/clientkey"
+	"perigee/internal/server/mount"
+)
+
+// vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else in OpenAI's. The owner,
+// through the socket, gets the list of a Control with ?problems=true.
+func (p *Pages) vendorModels(w http.ResponseWriter, r *http.Request) error {
+	if query := r.URL.Query(); mount.CallOf(r).Trusted && query.Get("problems") == "true" {
+		if p.Control.RoutingControl == nil {
+			return perigee.Errorf(perigee.ClassUnimplemented, "there are no accounts here")
+		}
+		list, err := p.Control.Models(r.Context(), query.Get("upstream"))
+		if err != nil {
+			return err
+		}
+		return mount.WriteValue(w, list)
+	}
+	models, err := p.models(r)
+	if err != nil {
+		return err
+	}
+	if mount.CallOf(r).Anthropic {
+		return anthropicModels(w, r, models)
+	}
+	mount.WriteJSON(w, http.StatusOK, openai.EncodeModels(models))
+	return nil
+}
+
+// vendorModel answers GET /v1/models/{model}.
+func (p *Pages) vendorModel(w http.ResponseWriter, r *http.Request) error {
+	model, err := p.modelNamed(r, mount.Wildcard(r), "/v1/models")
+	if err != nil {
+		return err
+	}
+	mount.Describe(w, model.Upstream, model.ID)
+	if mount.CallOf(r).Anthropic {
+		mount.WriteJSON(w, http.StatusOK, anthropic.EncodeModel(model)) // under the name that it has in the list, as Anthropic's does
+		return nil
+	}
+	asked := *model
+	asked.ID = mount.Wildcard(r)
+	mount.WriteJSON(w, http.StatusOK, openai.EncodeModel(&asked))
+	return nil
+}
+
+// modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the
+// name stands for, as an alias or with a suffix about thinking. The path is that of the list.
+func (p *Pages) modelNamed(r *http.Request, name, path string) (*perigee.Model, error) {
+	if err := clientkey.CheckModel(name); err != nil {
+		return nil, err
+	}
+	models, err := p.models(r)
+	if err != nil {
+		return nil, err
+	}
+	find := func(list []perigee.Model, id string) *perigee.Model {
+		if i := slices.IndexFunc(list, func(m perigee.Model) bool { return m.ID == id }); i >= 0 {
+			return &list[i]
+		}
+		return nil
+	}
+	if model := find(models, name); model != nil {
+		return model, nil
+	}
+	call := mount.CallOf(r)
+	behind := p.Model(name)
+	if model := find(models, behind); model != nil {
+		return model, nil
+	}
+	if call.AllowsModel != nil && call.Allows(name) { // under this name it may ask what it may not ask under its own
+		all, err := p.Upstream.(perigee.ModelLister).Models(r.Context())
+		if model := find(all, behind); err == nil && model != nil {
+			return model, nil
+		}
+	}
+	return nil, unknownModel(name, path, models)
+}
+
+// Anthropic's page sizes.
+const (
+	anthropicPage    = 20
+	anthropicMaxPage = 1000
+)
+
+// anthropicModels answers with one page of the list: limit models after after_id, or before before_id.
+func anthropicModels(w http.ResponseWriter, r *http.Request, models []perigee.Model) error {
+	query := r.URL.Query()
+	limit, err := mount.Limit(query, anthropicPage, anthropicMaxPage, "")
+	if err != nil {
+		return err
+	}
+	from, to := 0, len(models)
+	for name, end := range map[string]*int{"after_id": &from, "before_id": &to} {
+		id := query.Get(name)
+		if id == "" {
+			continue
+		}
+		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == id })
+		if i < 0 {
+			return perigee.Errorf(perigee.ClassInvalid, "%s names no model: %q", name, mount.Shorten(id)).
+				WithHint("start again without it")
+		}
+		if *end = i; name == "after_id" {
+			*end = i + 1
+		}
+	}
+	rest := models[from:max(from, to)]
+	page := rest[:min(limit, len(rest))]
+	if query.Get("before_id") != "" && query.Get("after_id") == "" {
+		page = rest[len(rest)-len(page):] // the page right before it, not the first
+	}
+	mount.WriteJSON(w, http.StatusOK, anthropic.EncodeModels(page, len(page) < len(rest)))
+	return nil
+}
+
+// The provider's page sizes.
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+// geminiModels answers GET /v1beta/models, a page at a time.
+func (p *Pages) geminiModels(w http.ResponseWriter, r *http.Request) error {
+	models, err := p.models(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	size := defaultPage
+	if v := query.Get("pageSize"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			return perigee.Errorf(perigee.ClassInvalid, "pageSize %q is not a number of models", mount.Shorten(v))
+		}
+		if n > 0 {
+			size = min(n, maxPage)
+		}
+	}
+	from := 0
+	if token := query.Get("pageToken"); token != "" {
+		// A token names the last model that was given, so that a list that changes meanwhile loses nothing.
+		last, err := base64.RawURLEncoding.DecodeString(token)
+		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == string(last) })
+		if err != nil || i < 0 {
+			return perigee.Errorf(perigee.ClassInvalid, "this pageToken is not one of ours, or its model is gone").
+				WithHint("start again without it")
+		}
+		from = i + 1
+	}
+	page, next := models[from:], ""
+	if len(page) > size {
+		page = page[:size]
+		next = base64.RawURLEncoding.EncodeToString([]byte(page[size-1].ID))
+	}
+	mount.WriteJSON(w, http.StatusOK, gemini.EncodeModels(page, next))
+	return nil
+}
+
+// geminiModel answers GET /v1beta/models/{model}.
+func (p *Pages) geminiModel(w http.ResponseWriter, r *http.Request) error {
+	model, err := p.modelNamed(r, gemini.ModelID(mount.Wildcard(r)), "/v1beta/models")
+	if err != nil {
+		return err
+	}
+	mount.Describe(w, model.Upstream, model.ID)
+	mount.WriteJSON(w, http.StatusOK, gemini.EncodeModel(model))
+	return nil
+}
+
+// noMethod answers POST /v1beta/models/{model}.
+func noMethod(_ http.ResponseWriter, r *http.Request) error {
+	return perigee.Errorf(perigee.ClassNotFound, "no method in the path %s", mount.Shorten(r.URL.Path)).
+		WithHint("append one, as in models/gemini-3-flash:generateContent")
+}
+
+// models lists what the presented key may ask.
+func (p *Pages) models(r *http.Request) ([]perigee.Model, error) {
+	lister, ok := p.Upstream.(perigee.ModelLister)
+	if !ok {
+		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no list of models here")
+	}
+	models, err := lister.Models(r.Context())
+	call := mount.CallOf(r)
+	if err != nil || call.AllowsModel == nil {
+		return models, err
+	}
+	var allowed []perigee.Model
+	for _, m := range models {
+		if call.Allows(m.ID) || call.Allows(p.Model(m.ID)) {
+			allowed = append(allowed, m)
+		}
+	}
+	return allowed, nil
+}
+
+// unknownModel is the error about a model that is not in the list at path.
+func unknownModel(id, path string, models []perigee.Model) error {
+	var known []string
+	for _, m := range models {
+		known = append(known, m.ID)
+	}
+	e := perigee.Errorf(perigee.ClassNotFound, "no model %q", mount.Shorten(id))
+	if near := match.Nearest(id, known, 3); len(near) > 0 {
+		return e.WithHint("the nearest names are %s", strings.Join(near, ", "))
+	}
+	return e.WithHint("GET %s lists all", path)
+}

@@ -1,0 +1,273 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/server/mount"
+	"perigee/internal/server/reqbody"
+	"perigee/internal/server/storedresponse"
+)
+
+// ResponseLife is how long an answer can be gone on from, as in the API that this follows.
+const ResponseLife = 30 * 24 * time.Hour
+
+// saveTime is how long writing an answer down may take before the client gets it all the same.
+const saveTime = 3 * time.Second
+
+// responsesDialect is OpenAI's Responses API, over HTTP and over WebSockets.
+var responsesDialect = dialect{
+	name: perigee.DialectOpenAIResponses,
+	owns: func(path string, _ http.Header) bool {
+		return path == responsesPath || strings.HasPrefix(path, responsesPath+"/")
+	},
+	requestID:   "X-Request-Id",
+	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return responses.EncodeError(status, err) },
+	endpoints:   []endpoint{{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses}},
+}
+
+const responsesPath = "/v1/responses"
+
+func decodeResponses(c *call, origin perigee.Origin) (*exchange, error) {
+	req, err := c.decodeResponse(origin, c.findResponse)
+	if err != nil {
+		return nil, err
+	}
+	return &exchange{request: req.Request, answer: func(r *perigee.Request) error {
+		req.Request = r
+		return c.respond(req)
+	}}, nil
+}
+
+// decodeResponse decodes a body that came over HTTP or as a message.
+func (c *call) decodeResponse(origin perigee.Origin, find responses.Finder) (*responses.Request, error) {
+	req, err := responses.DecodeRequest(origin, find)
+	if err == nil && c.opts.Responses == nil && req.Store {
+		req.Store = false
+		req.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "store"})
+	}
+	return req, err
+}
+
+// respond answers POST /v1/responses.
+func (c *call) respond(req *responses.Request) error {
+	switch {
+	case req.Background && !req.Store:
+		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
+	case req.Background && !req.Stream:
+		return c.responsesBackground(req)
+	}
+	if req.Store {
+		req.Keep() // it is stored at the end; what is stored is a copy
+	} else {
+		req.OnRelease(req.Detach)
+	}
+	if req.Stream {
+		return c.responsesStream(req)
+	}
+	return c.whole(req.Request, c.collector(req))
+}
+
+// keyName is whose answers the client may see.
+func (c *call) keyName() string {
+	if c.key == nil {
+		return ""
+	}
+	return c.key.Name
+}
+
+// findResponse finds an answer of this client's that it goes on from.
+func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
+	if c.opts.Responses == nil {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "nothing is stored here")
+	}
+	if c.runs.Find(id, c.keyName()) != nil {
+		return nil, perigee.Errorf(perigee.ClassInvalid, "the response %s is still being made", mount.Shorten(id)).
+			WithHint("wait until GET /v1/responses/%s says that it is completed", mount.Shorten(id))
+	}
+	size, err := c.opts.Responses.ResponseSize(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkConversation(size); err != nil {
+		return nil, err
+	}
+	before := c.recalled
+	r, err := c.readStored(id, size)
+	if err != nil {
+		return nil, err
+	}
+	err = c.recall(before + int64(len(r.Input)+len(r.Output)))
+	reqbody.CollectFor(c.recalled, runtime.GC) // reading it has left copies
+	return r, err
+}
+
+// readStored reads a stored response of about that size, after memory for it was reserved.
+func (c *call) readStored(id string, size int64) (*perigee.StoredResponse, error) {
+	before := c.recalled
+	if err := c.recall(before + size); err != nil {
+		return nil, err
+	}
+	r, err := c.opts.Responses.Response(c.r.Context(), c.keyName(), id)
+	if err != nil {
+		return nil, err
+	}
+	return r, c.recall(before + int64(len(r.Response)+len(r.Input)+len(r.Output))) // it may have been replaced meanwhile
+}
+
+// collector makes an answer in one piece, stored before the client gets it.
+func (c *call) collector(req *responses.Request) *responses.Collector {
+	into := req.NewCollector(c.id, c.start, c.opts.Now)
+	into.Keep = func() bool { return c.keep(req, into.Stored) }
+	return into
+}
+
+// notStored is the note of an answer that the client wanted to have stored. A stream has no place for it but its last event.
+var notStored = perigee.Note{Action: perigee.NoteDropped, Subject: "store (the response could not be stored)"}
+
+// keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
+func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
+	err := c.lease.Grow(storedFactor * c.content)
+	if err == nil {
+		defer c.lease.Shrink(storedFactor * c.content)
+	}
+	if err == nil || c.ongoing { // one in the background has no other way to its client
+		c.keepItems(req)
+		response, output := stored()
+		err = c.save(req, response, output)
+	}
+	if err != nil {
+		c.opts.Logger.Error("a response could not be stored", "call", c.id, "error", err)
+		req.Log.NoteOnce(notStored)
+	}
+	return err == nil
+}
+
+// keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the
+// request would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from
+// the runtime.
+func (c *call) keepItems(req *responses.Request) {
+	size := int64(cap(c.body)) + c.recalled
+	if size < reqbody.Large {
+		return
+	}
+	req.KeepItems(c.id)
+	req.Release()
+	c.body = nil // it stays reserved until the call ends
+	reqbody.LeaveGarbage()
+	reqbody.CollectFor(size, debug.FreeOSMemory)
+}
+
+func (c *call) save(req *responses.Request, response, output json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), saveTime)
+	defer cancel()
+	return c.opts.Responses.SaveResponse(ctx, &perigee.StoredResponse{
+		ID: responses.ID(c.id), Key: c.keyName(), Created: c.start, Expires: c.start.Add(ResponseLife),
+		Input: req.InputItems(c.id), Output: output, Response: response,
+	})
+}
+
+// responsesStream answers with a stream. One in the background can be cancelled by its name, and is stored however
+// it ends.
+func (c *call) responsesStream(req *responses.Request) error {
+	into := req.NewStream(c.id, c.start, c.opts.Now)
+	c.keeps = true
+	if !req.Background {
+		into.Keep = func() bool { return c.keep(req, into.Stored) }
+		return c.stream(req.Request, into)
+	}
+	ctx, running, err := c.runs.Begin(c.r.Context(), responses.ID(c.id), c.keyName())
+	if err != nil {
+		return err
+	}
+	defer running.End()
+	c.r = c.r.WithContext(ctx)
+	_, begun := req.NewCollector(c.id, c.start, c.opts.Now).Waiting()
+	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
+		return err
+	}
+	kept := false
+	into.Keep = func() bool {
+		kept = true
+		defer running.MarkStored() // DELETE and cancel do not wait until the client has read the rest
+		return c.keep(req, into.Stored)
+	}
+	err = c.stream(req.Request, into)
+	if !kept { // the client went away, or there was nothing to tell it but the error
+		e := c.clientError(storedresponse.ErrCancelled)
+		if err != nil {
+			e = c.clientError(err)
+		}
+		into.Fail(nil, 0, e)
+	}
+	return err
+}
+
+// responsesBackground answers at once and goes on without the client. The places of the call are held until the response is
+// complete.
+func (c *call) responsesBackground(req *responses.Request) error {
+	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
+		return err // later there is no client to answer
+	}
+	id := responses.ID(c.id)
+	ctx, running, err := c.runs.Begin(context.WithoutCancel(c.r.Context()), id, c.keyName())
+	if err != nil {
+		return err
+	}
+	into := c.collector(req)
+	queued, begun := into.Waiting()
+	if err := c.save(req, begun, json.RawMessage("[]")); err != nil {
+		running.End()
+		return err
+	}
+	c.asked, c.ongoing = true, true
+	c.note(req.Log.Notes())
+	c.log = nil // its status and its answer are those that are stored
+	held := c.places.handOver()
+	c.beginCall()
+	go func() {
+		defer c.endCall()
+		defer running.End()
+		defer held.release()
+		defer c.lease.Close()
+		defer req.Log.Close()
+		c.finishBackground(ctx, req, into)
+	}()
+	c.writeJSON(http.StatusOK, queued)
+	return nil
+}
+
+// finishBackground makes an answer without a client, and stores it however it ends.
+func (c *call) finishBackground(ctx context.Context, req *responses.Request, into *responses.Collector) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.opts.Logger.Error("panic in a background response", "call", c.id, "panic", v, "stack", string(debug.Stack()))
+			into.Fail(nil, 0, perigee.Errorf(perigee.ClassInternal, "internal error"))
+		}
+	}()
+	for ev, err := range c.opts.Upstream.Stream(ctx, req.Request) {
+		if err != nil {
+			into.Fail(nil, 0, backgroundError(ctx, err))
+			return
+		}
+		into.Add(&ev)
+	}
+	into.Bytes()
+}
+
+// backgroundError returns why an answer in the background ended: the cause of its context says more than that it ended.
+func backgroundError(ctx context.Context, err error) *perigee.Error {
+	e := perigee.AsError(err)
+	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {
+		return cause
+	}
+	return e
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/server/mount"
+	"perigee/internal/server/reqbody"
+)
+
+// A route is a path and what can be done there.
+type route struct {
+	path    string // see mount.MatchPath
+	access  mount.Access
+	asks    string // what a POST here asks of a model, as the record calls it; empty: nothing
+	methods map[string]func(*call) error
+	any     func(*call) error // answers every method
+}
+
+// ownRoutes are the paths beside the endpoints of the dialects.
+var ownRoutes = []route{
+	{path: "/v1beta/models/*:*", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiNoMethod}},
+	// Clients of other vendors send their telemetry to whatever base URL they are given.
+	{path: "/api/event_logging/batch", access: mount.Public, methods: methods{http.MethodPost: (*call).ignore}},
+}
+
+type methods = map[string]func(*call) error
+
+// routesOf returns everything that a server answers. The first route that matches a path counts.
+func routesOf(dialects []*dialect, mounts []Mount) []route {
+	var list []route
+	for _, d := range dialects {
+		for i := range d.endpoints {
+			e := &d.endpoints[i]
+			list = append(list, route{path: e.path, asks: e.operation, methods: methods{
+				http.MethodPost: func(c *call) error { return e.serve(c, d) },
+			}})
+		}
+	}
+	i := slices.IndexFunc(list, func(r route) bool { return r.path == responsesPath })
+	if i >= 0 {
+		list[i].methods[http.MethodGet] = (*call).responsesSocket
+	}
+	list = append(list, ownRoutes...)
+	for _, m := range mounts {
+		list = append(list, mountRoute(m))
+	}
+	return list
+}
+
+// findRoute returns the route of a path, and what stood in place of its wildcard.
+func (s *Server) findRoute(path string) (*route, string) {
+	for i := range s.routes {
+		if rest, ok := mount.MatchPath(s.routes[i].path, path); ok {
+			return &s.routes[i], rest
+		}
+	}
+	return nil, ""
+}
+
+// handler returns what answers a method; nil: nothing does.
+func (r *route) handler(method string) func(*call) error {
+	switch {
+	case r.any != nil:
+		return r.any
+	case method == http.MethodHead && r.methods[method] == nil:
+		return r.methods[http.MethodGet]
+	}
+	return r.methods[method]
+}
+
+// allow lists the methods of a route, for the header of that name.
+func (r *route) allow() string {
+	if r.any != nil {
+		return "GET, POST"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
+}
+
+// ignore takes what a client sends and does nothing with it.
+func (c *call) ignore() error {
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
+		return reqbody.Explain(c.r.Context(), err, 1<<20, "limits.body")
+	}
+	c.bodyRead()
+	c.writeJSON(http.StatusOK, []byte(`{}`))
+	return nil
+}
+
+// unknownPath is the error about a path that there is not, with the nearest that there is.
+func (s *Server) unknownPath(method, path string) error {
+	var known []string
+	for _, r := range s.routes {
+		if !strings.Contains(r.path, "*") {
+			known = append(known, r.path)
+		}
+	}
+	return mount.UnknownPath(method, path, known, func(path string) bool {
+		route, _ := s.findRoute(path)
+		return route != nil && route.methods[method] != nil
+	})
+}
