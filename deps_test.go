@@ -92,7 +92,7 @@ var rules = []rule{
 		"github.com/tailscale/hujson",
 		"go.yaml.in/yaml/v3",
 	}},
-	{"perigee/internal/systemd", "speaks with a service manager, whatever the service is", []string{
+	{"perigee/internal/daemon/systemd", "speaks with a service manager, whatever the service is", []string{
 		"golang.org/x/sys",
 	}},
 
@@ -1035,7 +1035,7 @@ var rules = []rule{
 		"perigee/internal/simulator",
 		"perigee/internal/simulator/standin",
 		"perigee/internal/store/sqlstore",
-		"perigee/internal/systemd",
+		"perigee/internal/daemon/systemd",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/intercept/truststore",
 		"perigee/internal/truststore/install",

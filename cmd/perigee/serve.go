@@ -17,10 +17,10 @@ import (
 	"perigee/internal/cli/report"
 	"perigee/internal/command"
 	"perigee/internal/daemon"
+	"perigee/internal/daemon/systemd"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
-	"perigee/internal/systemd"
 )
 
 func serve(ctx context.Context, env *cli.Env, args []string) error {
