@@ -76,18 +76,18 @@ var rules = []rule{
 		"perigee/internal/perigeetest/await",
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/connect", "the settings of clients, wherever perigee runs", []string{
+	{"perigee/internal/cli/connect", "the settings of clients, wherever perigee runs", []string{
 		"perigee",
 		"perigee/internal/lib/atomicfile",
-		"perigee/internal/connect/edit",
+		"perigee/internal/cli/connect/edit",
 		"perigee/internal/lib/match",
 		"perigee/internal/lib/redact",
 		"github.com/rogpeppe/go-internal/diff",
 	}},
-	{"perigee/internal/connect/lease", "shares a process, whatever it does", []string{
+	{"perigee/internal/cli/connect/lease", "shares a process, whatever it does", []string{
 		"perigee/internal/lib/atomicfile",
 	}},
-	{"perigee/internal/connect/edit", "changes values in files, whatever program they belong to", []string{
+	{"perigee/internal/cli/connect/edit", "changes values in files, whatever program they belong to", []string{
 		"github.com/pelletier/go-toml/v2",
 		"github.com/tailscale/hujson",
 		"go.yaml.in/yaml/v3",
@@ -594,14 +594,14 @@ var rules = []rule{
 		"perigee/internal/lib/atomicfile",
 		"modernc.org/sqlite",
 	}},
-	{"perigee/internal/truststore/install", "trusts the CA of interception, and intercepts nothing", []string{
+	{"perigee/internal/cli/trustinstall", "trusts the CA of interception, and intercepts nothing", []string{
 		"perigee/internal/cli",
 		"perigee/internal/lib/hostglob",
 		"perigee/internal/intercept/authority",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/intercept/truststore",
 	}},
-	{"perigee/internal/mitm/standalone", "puts the parts of interception without the gateway together", []string{
+	{"perigee/internal/cli/mitmcmd", "puts the parts of interception without the gateway together", []string{
 		"perigee",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
@@ -715,7 +715,7 @@ var rules = []rule{
 		"perigee/internal/lib/match",
 		"perigee/internal/mcp/mcpserver",
 	}},
-	{"perigee/internal/mcpserver/command", "perigee mcp, wherever its answers come from", []string{
+	{"perigee/internal/cli/mcpcmd", "perigee mcp, wherever its answers come from", []string{
 		"perigee/internal/cli",
 		"perigee/internal/lib/filetool",
 		"perigee/internal/mcp/mcpserver",
@@ -820,7 +820,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/store/audit",
 		"perigee/internal/store/config",
-		"perigee/internal/connect",
+		"perigee/internal/cli/connect",
 		"perigee/internal/observe/dashboard/pages",
 		"perigee/internal/observe/dashboard/session",
 		"perigee/internal/observe/dashboard/view",
@@ -895,7 +895,7 @@ var rules = []rule{
 		"golang.org/x/sys",
 		"golang.org/x/tools",
 	}},
-	{"perigee/internal/command", "what commands share", []string{
+	{"perigee/internal/cli/command", "what commands share", []string{
 		"perigee",
 		"perigee/internal/cli",
 		"perigee/internal/store/config",
@@ -906,7 +906,7 @@ var rules = []rule{
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/lib/terminal",
 	}},
-	{"perigee/internal/doctor", "checks have their inputs from a command, and know no daemon", []string{
+	{"perigee/internal/cli/doctor", "checks have their inputs from a command, and know no daemon", []string{
 		"perigee",
 		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
@@ -919,17 +919,17 @@ var rules = []rule{
 		"perigee/internal/store/sqlstore",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/intercept/truststore",
-		"perigee/internal/truststore/install",
+		"perigee/internal/cli/trustinstall",
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/command/connectcmd", "a command", []string{
+	{"perigee/internal/cli/connectcmd", "a command", []string{
 		"perigee",
 		"perigee/internal/lib/atomicfile",
 		"perigee/internal/cli",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/store/config",
-		"perigee/internal/connect",
-		"perigee/internal/connect/lease",
+		"perigee/internal/cli/connect",
+		"perigee/internal/cli/connect/lease",
 		"perigee/internal/daemon",
 		"perigee/internal/store/datadir",
 		"perigee/internal/lib/match",
@@ -940,50 +940,50 @@ var rules = []rule{
 		"perigee/internal/observe/trace",
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/command/completioncmd", "a command", []string{
+	{"perigee/internal/cli/completioncmd", "a command", []string{
 		"perigee",
 		"perigee/internal/cli",
 		"perigee/internal/cli/completion",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/store/config",
-		"perigee/internal/connect",
+		"perigee/internal/cli/connect",
 		"perigee/internal/daemon",
 		"perigee/internal/store/sqlstore",
 	}},
-	{"perigee/internal/command/doctorcmd", "a command", []string{
+	{"perigee/internal/cli/doctorcmd", "a command", []string{
 		"perigee",
 		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/store/config",
-		"perigee/internal/connect",
+		"perigee/internal/cli/connect",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
 		"perigee/internal/daemon/running",
 		"perigee/internal/store/datadir",
-		"perigee/internal/doctor",
+		"perigee/internal/cli/doctor",
 		"perigee/internal/lib/hostglob",
 		"perigee/internal/lib/redact",
 		"perigee/internal/intercept/redirect",
 		"perigee/internal/simulator",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/intercept/truststore",
-		"perigee/internal/truststore/install",
+		"perigee/internal/cli/trustinstall",
 		"perigee/internal/lib/wire",
 	}},
-	{"perigee/internal/command/dashboardcmd", "a command", []string{
+	{"perigee/internal/cli/dashboardcmd", "a command", []string{
 		"perigee/internal/cli",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
 		"perigee/internal/observe/dashboard",
 	}},
-	{"perigee/internal/command/tracecmd", "a command", []string{
+	{"perigee/internal/cli/tracecmd", "a command", []string{
 		"perigee",
 		"perigee/internal/mcp/bridge",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/store/config",
 		"perigee/internal/daemon",
 		"perigee/internal/daemon/remote",
@@ -998,12 +998,12 @@ var rules = []rule{
 		"perigee/internal/observe/trace/...",
 		"perigee/internal/store/vault",
 	}},
-	{"perigee/internal/command/usagecmd", "a command", []string{
+	{"perigee/internal/cli/usagecmd", "a command", []string{
 		"perigee",
 		"perigee/internal/account/roster",
 		"perigee/internal/cli",
 		"perigee/internal/cli/report",
-		"perigee/internal/command",
+		"perigee/internal/cli/command",
 		"perigee/internal/store/config",
 		"perigee/internal/daemon",
 		"perigee/internal/lib/match",
@@ -1011,8 +1011,8 @@ var rules = []rule{
 		"perigee/internal/lib/terminal",
 	}},
 	{"perigee/cmd/perigee", "commands are thin", []string{
-		"perigee/internal/command",
-		"perigee/internal/command/...",
+		"perigee/internal/cli/command",
+		"perigee/internal/cli/...",
 		"perigee",
 		"perigee/internal/mcp/bridge",
 		"perigee/internal/account/roster",
@@ -1028,8 +1028,8 @@ var rules = []rule{
 		"perigee/internal/langserver/probe",
 		"perigee/internal/lib/match",
 		"perigee/internal/mcp/backend",
-		"perigee/internal/mcpserver/command",
-		"perigee/internal/mitm/standalone",
+		"perigee/internal/cli/mcpcmd",
+		"perigee/internal/cli/mitmcmd",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/intercept/redirect",
 		"perigee/internal/simulator",
@@ -1038,7 +1038,7 @@ var rules = []rule{
 		"perigee/internal/daemon/systemd",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/intercept/truststore",
-		"perigee/internal/truststore/install",
+		"perigee/internal/cli/trustinstall",
 	}},
 	{"perigee/bench/chaos", "drives the built binary from outside", []string{
 		"perigee/internal/testenv",

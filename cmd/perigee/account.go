@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"

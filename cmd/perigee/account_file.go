@@ -12,8 +12,8 @@ import (
 	"perigee"
 	"perigee/internal/account/roster"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/cli/report"
-	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 )

@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/cli/report"
-	"perigee/internal/command"
 	"perigee/internal/lib/match"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"

@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
-	"perigee/internal/command/doctorcmd"
+	"perigee/internal/cli/command"
+	"perigee/internal/cli/doctorcmd"
+	"perigee/internal/cli/trustinstall"
 	"perigee/internal/daemon"
 	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/truststore/install"
 )
 
 // machine is where commands look for trust stores. Tests replace it.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 )

@@ -11,8 +11,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/cli/report"
-	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"

@@ -16,12 +16,12 @@ import (
 	"syscall"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
-	"perigee/internal/command/completioncmd"
-	"perigee/internal/command/connectcmd"
-	"perigee/internal/command/dashboardcmd"
-	"perigee/internal/command/tracecmd"
-	"perigee/internal/command/usagecmd"
+	"perigee/internal/cli/command"
+	"perigee/internal/cli/completioncmd"
+	"perigee/internal/cli/connectcmd"
+	"perigee/internal/cli/dashboardcmd"
+	"perigee/internal/cli/tracecmd"
+	"perigee/internal/cli/usagecmd"
 	"perigee/internal/lib/terminal"
 )
 

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
+	mcpcommand "perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/owner"
 	"perigee/internal/mcp/backend"
-	mcpcommand "perigee/internal/mcpserver/command"
 )
 
 func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
-	"perigee/internal/mitm/standalone"
+	"perigee/internal/cli/command"
+	"perigee/internal/cli/mitmcmd"
 )
 
 func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {

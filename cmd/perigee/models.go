@@ -8,8 +8,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/cli/report"
-	"perigee/internal/command"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )

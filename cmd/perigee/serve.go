@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/cli/report"
-	"perigee/internal/command"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/systemd"
 	"perigee/internal/lib/terminal"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/standin"

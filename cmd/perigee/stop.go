@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
 	"perigee/internal/store/config"
 )

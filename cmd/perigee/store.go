@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/command"
+	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 )

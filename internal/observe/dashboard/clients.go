@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/connect"
+	"perigee/internal/cli/connect"
 )
 
 // keyPlaceholder stands for a key in settings.

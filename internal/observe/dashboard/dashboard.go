@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/connect"
+	"perigee/internal/cli/connect"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"

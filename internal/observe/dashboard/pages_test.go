@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/connect"
+	"perigee/internal/cli/connect"
 	"perigee/internal/observe/live"
 	"perigee/internal/perigeetest/await"
 )

@@ -1,0 +1,184 @@
+package connect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"perigee"
+	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/redact"
+)
+
+// A Plan is what connect is going to change. Making one changes nothing.
+type Plan struct {
+	Client *Client
+	Files  []Change
+
+	store  Store
+	target Target
+}
+
+// A Change is the change of one file.
+type Change struct {
+	File
+	Exists        bool
+	Before, After []byte
+
+	found found
+	mode  fs.FileMode
+	undo  *edit.Undo
+}
+
+// NewPlan reads the settings files of a client and works out what has to change in them. An error says which file cannot be
+// changed, and why.
+func (s Store) NewPlan(c *Client, m Machine, t Target) (*Plan, error) {
+	p := &Plan{Client: c, store: s, target: c.complete(t)}
+	k, err := s.load(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range c.Files(m, t) {
+		on, err := look(f.Path, f.root)
+		if err != nil {
+			return nil, unusable(c, err)
+		}
+		current, err := k.withoutStale(f, on)
+		if err != nil {
+			return nil, unusable(c, err)
+		}
+		after, undo, err := apply(f, current)
+		if err != nil {
+			return nil, unusable(c, err)
+		}
+		change := Change{File: f, Exists: on.exists, Before: on.data, After: after, found: on, mode: on.mode, undo: undo}
+		if !on.exists || f.Secret && !p.target.Key.IsZero() {
+			change.mode = 0o600
+		}
+		p.Files = append(p.Files, change)
+	}
+	return p, nil
+}
+
+func unusable(c *Client, err error) error {
+	return perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err).
+		WithHint("perigee connect %s --print shows what to set by hand", c.Name)
+}
+
+// Empty reports whether everything is set already.
+func (p *Plan) Empty() bool {
+	for _, change := range p.Files {
+		if change.changes() {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Change) changes() bool {
+	return !c.Exists || !bytes.Equal(c.Before, c.After) || c.mode != c.found.mode
+}
+
+// Secret reports whether the key is written to a file.
+func (p *Plan) Secret() bool {
+	for _, change := range p.Files {
+		if change.Secret && !p.target.Key.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Diff is the change as a unified diff. The key is not in it.
+func (p *Plan) Diff() string {
+	text := new(strings.Builder)
+	for _, c := range p.Files {
+		before := c.Path
+		if !c.Exists {
+			before = os.DevNull
+		}
+		whole := diff.Diff(before, p.redact(c.Before), c.Path, p.redact(c.After))
+		if _, body, ok := bytes.Cut(whole, []byte("\n")); ok { // the first line is a command
+			text.Write(body)
+		}
+	}
+	return text.String()
+}
+
+// redact replaces the key, also as JSON and TOML escape it.
+func (p *Plan) redact(data []byte) []byte {
+	if p.target.Key.IsZero() {
+		return data
+	}
+	data = bytes.ReplaceAll(data, []byte(p.target.Key.Reveal()), []byte(redact.Mark)) // a short one as well
+	return redact.New(p.target.Key).AppendAll(nil, data)
+}
+
+// Print returns the settings as the files would have them if they had nothing else. name stands for the key.
+func (c *Client) Print(m Machine, t Target, name string) (string, error) {
+	if !t.Key.IsZero() {
+		t.Key = perigee.NewSecret(name)
+	}
+	text := new(strings.Builder)
+	for i, f := range c.Files(m, t) {
+		content, _, err := apply(f, nil)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 {
+			text.WriteString("\n")
+		}
+		comment := "#"
+		if f.Format == edit.JSON {
+			comment = "//"
+		}
+		fmt.Fprintf(text, "%s %s\n%s", comment, f.Path, content)
+	}
+	return text.String(), nil
+}
+
+// Run writes the files. What is needed to undo it is stored before the first one is written.
+func (p *Plan) Run() error {
+	kept, err := p.store.load(p.Client.Name)
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Files {
+		now, err := look(c.Path, c.root)
+		if err != nil {
+			return unusable(p.Client, err)
+		}
+		if c.found.check() != nil || now.target != c.found.target {
+			return perigee.Errorf(perigee.ClassUnavailable, "%s was changed meanwhile; nothing was written", c.Path).WithHint("run this again")
+		}
+	}
+	for i := range p.Files {
+		if err := kept.keep(&p.Files[i]); err != nil {
+			return unusable(p.Client, err)
+		}
+	}
+	kept.Undone = false
+	kept.Client, kept.URL, kept.Model = p.Client.Name, p.target.URL, p.target.Model
+	if err := p.store.save(kept); err != nil {
+		return err
+	}
+	for _, c := range p.Files {
+		if !c.changes() {
+			continue
+		}
+		err := c.found.replace(c.After, c.mode)
+		if errors.Is(err, errChanged) {
+			return perigee.Errorf(perigee.ClassUnavailable, "%v; it was not written", err).WithHint("run this again")
+		}
+		if err != nil {
+			return perigee.Errorf(perigee.ClassInternal, "%w", err).
+				WithHint("perigee connect %s --undo reverts the changes", p.Client.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,387 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/atomicfile"
+)
+
+// A Store keeps what the files of clients were like before connect, one file for each client.
+type Store struct {
+	Dir string // <data_dir>/connect
+}
+
+// A kept is what is stored of a client.
+type kept struct {
+	Client string     `json:"client"`
+	URL    string     `json:"url"`
+	Model  string     `json:"model"`
+	Files  []keptFile `json:"files"`
+	Undone bool       `json:"undone,omitempty"` // what is left are files with values that undo has not restored
+}
+
+// A keptFile is a settings file before connect, and what connect made of it.
+type keptFile struct {
+	Path     string         `json:"path"`
+	Target   string         `json:"target"` // after links
+	Root     string         `json:"root"`
+	Format   edit.Format    `json:"format"`
+	Existed  bool           `json:"existed"`
+	Mode     fs.FileMode    `json:"mode"`
+	Original []byte         `json:"original"`
+	Made     []string       `json:"made,omitempty"` // directories, outermost first
+	Written  []string       `json:"written"`        // SHA-256 of what connect has written, by every run since the original
+	Edited   bool           `json:"edited"`         // it was changed between two runs: the original is not to be restored
+	NewMode  fs.FileMode    `json:"new_mode"`
+	Set      []edit.Setting `json:"set"`
+	Undo     *edit.Undo     `json:"undo"`
+	First    *content       `json:"first,omitempty"` // before the first run, if the original is a later one of the user
+}
+
+// A content is that of a settings file, which may not exist.
+type content struct {
+	Existed bool   `json:"existed"`
+	Data    []byte `json:"data"`
+}
+
+// first is the file before the first run of connect.
+func (f *keptFile) first() content {
+	if f.First != nil {
+		return *f.First
+	}
+	return content{Existed: f.Existed, Data: f.Original}
+}
+
+// lockTime is how long a run waits for another one.
+const lockTime = 15 * time.Second
+
+// Lock waits until no other process changes settings. Closing what it returns gives the lock up.
+func (s Store) Lock(ctx context.Context) (release func(), err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	held, err := atomicfile.Lock(ctx, filepath.Join(s.Dir, "lock"), lockTime)
+	if errors.Is(err, atomicfile.ErrHeld) {
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another perigee connect is running").WithHint("run this again when it has ended")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = held.Close() }, nil
+}
+
+func (s Store) path(client string) string { return filepath.Join(s.Dir, client+".json") }
+
+// load returns what is stored of a client; nothing is stored of one that is not connected.
+func (s Store) load(client string) (*kept, error) {
+	data, err := os.ReadFile(s.path(client))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &kept{Client: client}, nil
+	}
+	k := new(kept)
+	if err == nil {
+		err = json.Unmarshal(data, k)
+	}
+	for i := range k.Files {
+		if err == nil {
+			err = k.Files[i].check()
+		}
+	}
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassInternal, "the backup of %s cannot be read: %w", client, err).
+			WithHint("%s has it; without that file, connect and undo do not know what was there", s.path(client))
+	}
+	return k, nil
+}
+
+// check returns an error if something is missing that connect has written, or a directory is not one above the file.
+func (f *keptFile) check() error {
+	if !filepath.IsAbs(f.Path) || !filepath.IsAbs(f.Target) || !filepath.IsAbs(f.Root) || f.Undo == nil {
+		return errors.New("it is not complete")
+	}
+	for _, dir := range f.Made {
+		if !strings.HasPrefix(f.Target, filepath.Clean(dir)+string(filepath.Separator)) {
+			return fmt.Errorf("%s is not a directory above %s", dir, f.Target)
+		}
+	}
+	return nil
+}
+
+func (s Store) save(k *kept) error {
+	data, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(s.path(k.Client), append(data, '\n'))
+}
+
+func sum(data []byte) string {
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:])
+}
+
+// keep adds a change. If the file is kept already, and has values of an earlier run, its original stays. If it has none, it is the
+// user's own, and what undo restores.
+func (k *kept) keep(c *Change) error {
+	f := keptFile{
+		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
+		Made: missingDirs(c.found.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
+	}
+	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == f.Target })
+	if at < 0 {
+		k.Files = append(k.Files, f)
+		return nil
+	}
+	old := &k.Files[at]
+	undo, err := old.Undo.Merge(f.Format, f.Undo)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	has, err := old.Undo.Has(f.Format, c.Before)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	for _, dir := range f.Made {
+		if !slices.Contains(old.Made, dir) {
+			old.Made = append(old.Made, dir)
+		}
+	}
+	if !has {
+		if first := old.first(); first.Existed != f.Existed || !bytes.Equal(first.Data, f.Original) {
+			f.First = &first
+		}
+		undo.Made, undo.Empty, undo.Root = f.Undo.Made, f.Undo.Empty, f.Undo.Root
+		f.Made, f.Undo = old.Made, undo
+		*old = f
+		return nil
+	}
+	old.Edited = old.Edited || !slices.Contains(old.Written, sum(c.Before))
+	old.Written = append(old.Written, f.Written...)
+	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, undo
+	return nil
+}
+
+// withoutStale returns the content of a file without what an earlier run has set and this one does not: the way to a key, or
+// another model. What was changed since stays.
+func (k *kept) withoutStale(f File, on found) ([]byte, error) {
+	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
+	if at < 0 || !on.exists {
+		return on.data, nil
+	}
+	old := k.Files[at]
+	has := func(settings []edit.Setting, path edit.Path) bool {
+		return slices.ContainsFunc(settings, func(s edit.Setting) bool { return slices.Equal(s.Path, path) })
+	}
+	stale := &edit.Undo{Made: old.Undo.Made, Empty: old.Undo.Empty}
+	for _, was := range old.Undo.Was {
+		if has(old.Set, was.Path) && !has(f.Set, was.Path) {
+			stale.Was = append(stale.Was, was)
+		}
+	}
+	if len(stale.Was) == 0 {
+		return on.data, nil
+	}
+	reverted, err := edit.Revert(f.Format, on.data, stale)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return reverted.Data, nil
+}
+
+// An Outcome is what Undo did with a file.
+type Outcome struct {
+	Path   string
+	Result string      // one of the constants below
+	Kept   []edit.Path // settings with a value that the user has set since the first connect, and that they have now
+	Gone   []edit.Path // settings that had a value before the first connect, and that the user has removed since
+	Copy   string      // a file with the content from before the first connect, if not all of it was restored; empty: none
+}
+
+// The results of Undo.
+const (
+	Restored  = "restored"
+	Removed   = "removed"
+	TakenOut  = "changed since connect; only the settings of perigee were taken out"
+	Between   = "changed between two runs of connect; only the settings of perigee were taken out"
+	Untouched = "has no settings of perigee"
+	Unchanged = "nothing was taken out"
+	Missing   = "is gone: there are no settings of perigee to take out"
+)
+
+// A revert is a file that Undo is going to restore.
+type revert struct {
+	file keptFile
+	now  found
+	edit.Reverted
+}
+
+// Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was changed since loses the
+// settings of perigee only, and of these only values that are still as connect has written them, in any of its runs. A value that
+// the user has set between two runs is the user's, too. As long as a setting is not what it was before the first run, what is needed
+// for it stays stored, so that Undo can be repeated, and a copy of the file from before the first run is in the store.
+func (s Store) Undo(client string) ([]Outcome, error) {
+	k, err := s.load(client)
+	if err != nil {
+		return nil, err
+	}
+	if len(k.Files) == 0 {
+		return nil, perigee.Errorf(perigee.ClassNotFound, "%s was not connected by perigee", client).WithHint("perigee connect lists the clients that are")
+	}
+	var reverts []revert
+	for _, f := range k.Files { // before anything is changed
+		r, err := f.revert(client)
+		if err != nil {
+			return nil, err
+		}
+		reverts = append(reverts, r)
+	}
+	var outcomes []Outcome
+	left := &kept{Client: k.Client, URL: k.URL, Model: k.Model, Undone: true}
+	for _, r := range reverts {
+		result, err := r.restore()
+		if errors.Is(err, errChanged) {
+			err = perigee.Errorf(perigee.ClassUnavailable, "%v; it was not restored", err).WithHint("run this again")
+		}
+		if err != nil {
+			return outcomes, err
+		}
+		outcome := Outcome{Path: r.file.Path, Result: result, Kept: r.Kept, Gone: r.Gone}
+		if r.Left != nil {
+			r.file.Edited, r.file.Undo = true, r.Left
+			left.Files = append(left.Files, r.file)
+			if outcome.Copy, err = s.copyFirst(client, &r.file); err != nil {
+				return outcomes, err
+			}
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	if len(left.Files) > 0 {
+		return outcomes, s.save(left)
+	}
+	return outcomes, errors.Join(os.RemoveAll(s.copies(client)), os.Remove(s.path(client)))
+}
+
+// copies is the directory of the copies of a client's files from before the first connect.
+func (s Store) copies(client string) string { return filepath.Join(s.Dir, client) }
+
+// copyFirst writes a file as it was before the first connect to the store, and returns its path; empty: there was none.
+func (s Store) copyFirst(client string, f *keptFile) (string, error) {
+	first := f.first()
+	if !first.Existed {
+		return "", nil
+	}
+	if err := os.MkdirAll(s.copies(client), 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.copies(client), filepath.Base(f.Path))
+	return path, atomicfile.Write(path, first.Data)
+}
+
+// revert works out what Undo has to do with a file.
+func (f keptFile) revert(client string) (revert, error) {
+	now, err := look(f.Path, f.Root)
+	if err == nil && now.target != f.Target {
+		err = fmt.Errorf("%s is now another file than it was", f.Path)
+	}
+	if err != nil {
+		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%v; nothing was changed", err)
+	}
+	r := revert{file: f, now: now}
+	switch {
+	case f.asFirst(&now), f.First == nil && f.asWritten(now.data) && now.exists:
+		return r, nil
+	case !now.exists:
+		r.Left = f.Undo
+		return r, nil
+	}
+	undo := *f.Undo
+	if c, err := Find(client); err == nil {
+		undo.Entries = c.Entries
+	}
+	if r.Reverted, err = edit.Revert(f.Format, now.data, &undo); err != nil {
+		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
+			WithHint("remove them by hand; perigee connect %s --print shows them", client)
+	}
+	if r.Left == nil && f.First != nil && f.First.Existed && !f.Existed { // the user has deleted a file that was there before the first run
+		r.Left = f.Undo
+	}
+	return r, nil
+}
+
+// asWritten reports whether a content is what connect has written, so that the original can be restored.
+func (f *keptFile) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
+
+// wrote reports whether a run of connect has written a content.
+func (f *keptFile) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
+
+// asFirst reports whether a file is as it was before the first connect: it was killed before it has written, or undo after it, or
+// the user has restored it.
+func (f *keptFile) asFirst(now *found) bool {
+	first := f.first()
+	return first.Existed == now.exists && bytes.Equal(now.data, first.Data)
+}
+
+// restore puts a file back. Its mode is restored together with the last of its values.
+func (r *revert) restore() (string, error) {
+	f, now := &r.file, &r.now
+	mode := now.mode
+	if mode == f.NewMode && f.Existed && (r.Left == nil || f.asWritten(now.data)) {
+		mode = f.Mode
+	}
+	switch {
+	case !now.exists:
+		f.removeDirs()
+		return Missing, nil
+	case f.asFirst(now) && mode == now.mode:
+		return Untouched, nil
+	case f.asFirst(now):
+		return Restored, now.replace(now.data, mode)
+	case f.asWritten(now.data) && f.Existed:
+		return Restored, now.replace(f.Original, mode)
+	case f.asWritten(now.data), !f.Existed && isBlank(r.Data):
+		if err := now.remove(); err != nil {
+			return "", err
+		}
+		f.removeDirs()
+		return Removed, nil
+	case bytes.Equal(r.Data, now.data) && mode == now.mode && r.Left != nil:
+		return Unchanged, nil
+	case bytes.Equal(r.Data, now.data) && mode == now.mode:
+		return Untouched, nil
+	case f.wrote(now.data):
+		return Between, now.replace(r.Data, mode)
+	}
+	return TakenOut, now.replace(r.Data, mode)
+}
+
+// isBlank reports whether a file has nothing in it.
+func isBlank(data []byte) bool {
+	text := bytes.Join(bytes.Fields(data), nil)
+	return len(text) == 0 || string(text) == "{}"
+}
+
+// removeDirs removes the directories that connect has made, as far as nothing else is in them.
+func (f *keptFile) removeDirs() {
+	for _, dir := range slices.Backward(f.Made) {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package dashboardcmd is perigee dashboard.
+package dashboardcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"perigee/internal/cli"
+	"perigee/internal/cli/command"
+	"perigee/internal/daemon"
+	"perigee/internal/daemon/remote"
+	"perigee/internal/observe/dashboard"
+)
+
+// open opens a page in the default browser. Tests replace it.
+var open = cli.OpenBrowser
+
+// Run prints a link that signs a browser in to the dashboard of the running daemon, and opens it.
+func Run(ctx context.Context, env *cli.Env, args []string) error {
+	noBrowser := env.Flags.Bool("no-browser", false, "")
+	if _, err := env.Parse(args, 0); err != nil {
+		return err
+	}
+	loaded, err := command.Load(env, command.NoSecrets)
+	if err != nil {
+		return err
+	}
+	client, err := daemon.Reach(ctx, loaded.Config)
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return fmt.Errorf("%w; start one with perigee serve", err)
+	}
+	if err != nil {
+		return err
+	}
+	ticket, err := remote.Ask[dashboard.Ticket](ctx, client, http.MethodPost, dashboard.TicketPath, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(env.Stdout, ticket.URL); err != nil {
+		return err
+	}
+	switch {
+	case !*noBrowser && open(ctx, ticket.URL):
+		env.Say("opening the dashboard in a browser; the link works once, within a minute")
+	default:
+		env.Say("open the link in a browser; it works once, within a minute")
+	}
+	return nil
+}
