@@ -168,11 +168,11 @@ opencode-plugin:
 
 ## conformance: run the Connect conformance suite without and with internal/langserver/connectframe, and behind the interception proxy
 conformance:
-	@$(GO) run ./internal/connectframe/conformance $(CONFORMANCE)
+	@$(GO) run ./internal/testing/conformance $(CONFORMANCE)
 
 ## h2spec: check HTTP/2 of the interception proxy, and compare with net/http
 h2spec:
-	@$(GO) run ./internal/mitm/h2spec
+	@$(GO) run ./internal/testing/h2spec
 
 ## generate: write gen/ from the files in proto/
 generate:

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/compatibility.md")

@@ -18,8 +18,8 @@ var madeConnections = []string{
 	"internal/server/fetch/fetch.go",            // files on the web: guarded addresses, no connection is kept
 	"internal/simulator/transport.go",           // pipes in memory
 	"internal/simulator/standin",                // a process of its own, with the connections of any Go program
-	"internal/perigeetest",                      // tests
-	"internal/daemon/daemontest",                // tests
+	"internal/testing/perigeetest",              // tests
+	"internal/testing/daemontest",               // tests
 	"internal/intercept/mitm/transport.go",      // servers of intercepted hosts: the connections of the client, made again
 	"internal/langserver/lsclient/transport.go", // this machine only, a connection for each call
 	"internal/mcp/bridge/conn.go",               // this machine only, a connection for each ask

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rule is a package, the reason for its limits, and what it may import of this and other modules. The standard library is
@@ -72,8 +72,8 @@ var rules = []rule{
 		"perigee/internal/cli",
 	}},
 	{"perigee/internal/lib/terminal", "writes tables, log lines and progress for a terminal, and does not know what they are about", nil},
-	{"perigee/internal/terminal/terminaltest", "terminals for tests", []string{
-		"perigee/internal/perigeetest/await",
+	{"perigee/internal/testing/terminaltest", "terminals for tests", []string{
+		"perigee/internal/testing/perigeetest/await",
 		"golang.org/x/sys",
 	}},
 	{"perigee/internal/cli/connect", "the settings of clients, wherever perigee runs", []string{
@@ -371,8 +371,8 @@ var rules = []rule{
 		"perigee/internal/lib/terminal",
 		"github.com/coder/websocket",
 	}},
-	{"perigee/internal/bridge/bridgetest", "a window for tests, which shares no code with what it tests", []string{
-		"perigee/internal/perigeetest/await",
+	{"perigee/internal/testing/bridgetest", "a window for tests, which shares no code with what it tests", []string{
+		"perigee/internal/testing/perigeetest/await",
 		"github.com/coder/websocket",
 	}},
 	{"perigee/internal/langserver/lsclient", "calls a language server, wherever that runs", []string{
@@ -626,14 +626,14 @@ var rules = []rule{
 		"perigee/internal/lib/redact",
 		"golang.org/x/sys/unix",
 	}},
-	{"perigee/internal/mitm/front", "puts the proxy in front of a server, for programs that check HTTP", []string{
+	{"perigee/internal/testing/mitmfront", "puts the proxy in front of a server, for programs that check HTTP", []string{
 		"perigee/internal/lib/hostglob",
 		"perigee/internal/intercept/mitm",
 		"perigee/internal/intercept/authority",
 	}},
-	{"perigee/internal/mitm/h2spec", "builds and runs h2spec from outside", []string{
-		"perigee/internal/mitm/front",
-		"perigee/internal/testenv",
+	{"perigee/internal/testing/h2spec", "builds and runs h2spec from outside", []string{
+		"perigee/internal/testing/mitmfront",
+		"perigee/internal/testing/testenv",
 	}},
 	{"perigee/internal/intercept/authority", "certificates for hosts, whatever is served with them", []string{
 		"perigee/internal/lib/atomicfile",
@@ -657,7 +657,7 @@ var rules = []rule{
 		"perigee",
 		"perigee/internal/mcp/ask",
 		"perigee/internal/lib/filetool",
-		"perigee/internal/mcpserver/fixtures",
+		"perigee/internal/testing/mcpfixtures",
 		"perigee/internal/mcp/lineconn",
 		"github.com/google/jsonschema-go/jsonschema",
 		"github.com/modelcontextprotocol/go-sdk/...",
@@ -666,7 +666,7 @@ var rules = []rule{
 		"perigee/internal/lib/rawjson",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
-	{"perigee/internal/mcpserver/fixtures", "what the conformance suite asks for by name", []string{
+	{"perigee/internal/testing/mcpfixtures", "what the conformance suite asks for by name", []string{
 		"github.com/modelcontextprotocol/go-sdk/...",
 	}},
 	{"perigee/internal/mcp/ask/model", "a model answers, whatever upstream has it", []string{
@@ -780,13 +780,13 @@ var rules = []rule{
 		"perigee/internal/upstream/gemini",
 		"perigee/internal/lib/wire",
 	}},
-	{"perigee/internal/testenv", "programs that drive the built binary from outside use it", nil},
-	{"perigee/internal/daemon/daemontest", "what tests of the daemon share", []string{
+	{"perigee/internal/testing/testenv", "programs that drive the built binary from outside use it", nil},
+	{"perigee/internal/testing/daemontest", "what tests of the daemon share", []string{
 		"perigee",
 		"perigee/internal/store/config",
 		"perigee/internal/daemon",
-		"perigee/internal/perigeetest",
-		"perigee/internal/perigeetest/await",
+		"perigee/internal/testing/perigeetest",
+		"perigee/internal/testing/perigeetest/await",
 		"perigee/internal/simulator",
 		"perigee/internal/simulator/standin",
 		"perigee/internal/simulator/rules",
@@ -882,14 +882,14 @@ var rules = []rule{
 		"perigee/internal/store/datadir",
 		"golang.org/x/sys",
 	}},
-	{"perigee/internal/perigeetest/await", "waits of tests, whatever they test", nil},
-	{"perigee/internal/perigeetest/dbtest", "databases for tests, whatever they test", []string{
+	{"perigee/internal/testing/perigeetest/await", "waits of tests, whatever they test", nil},
+	{"perigee/internal/testing/perigeetest/dbtest", "databases for tests, whatever they test", []string{
 		"github.com/jackc/pgx/v5",
 		"modernc.org/sqlite",
 	}},
-	{"perigee/internal/perigeetest", "what tests share", []string{
-		"perigee/internal/perigeetest/await",
-		"perigee/internal/testenv",
+	{"perigee/internal/testing/perigeetest", "what tests share", []string{
+		"perigee/internal/testing/perigeetest/await",
+		"perigee/internal/testing/testenv",
 		"perigee",
 		"github.com/rogpeppe/go-internal",
 		"golang.org/x/sys",
@@ -1041,7 +1041,7 @@ var rules = []rule{
 		"perigee/internal/cli/trustinstall",
 	}},
 	{"perigee/bench/chaos", "drives the built binary from outside", []string{
-		"perigee/internal/testenv",
+		"perigee/internal/testing/testenv",
 		"github.com/coder/websocket",
 		"golang.org/x/sys",
 		"modernc.org/sqlite",
@@ -1051,12 +1051,12 @@ var rules = []rule{
 		"perigee/bench/internal/...",
 		"perigee/internal/...",
 	}},
-	{"perigee/internal/connectframe/conformance", "builds and runs the suite from outside", []string{
-		"perigee/internal/mitm/front",
+	{"perigee/internal/testing/conformance", "builds and runs the suite from outside", []string{
+		"perigee/internal/testing/mitmfront",
 		"google.golang.org/protobuf",
 	}},
 	{"perigee/e2e", "drives the built binary from outside", []string{
-		"perigee/internal/testenv",
+		"perigee/internal/testing/testenv",
 		"github.com/modelcontextprotocol/go-sdk",
 		"golang.org/x/sys",
 	}},

@@ -130,7 +130,7 @@ func realClocks(file *ast.File) (found []fault) {
 			return
 		}
 		if called, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(realTime, called.Sel.Name) && isCall(call, "time", called.Sel.Name) {
-			found = append(found, fault{n.Pos(), "time." + called.Sel.Name + " in real time: use a synctest bubble or internal/perigeetest/await, or say why in the comment of the function, after \"Real time:\""})
+			found = append(found, fault{n.Pos(), "time." + called.Sel.Name + " in real time: use a synctest bubble or internal/testing/perigeetest/await, or say why in the comment of the function, after \"Real time:\""})
 		}
 	})
 	return found

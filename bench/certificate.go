@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 // A certificate is the files of a provider's certificate, which is its own authority, and of its key.

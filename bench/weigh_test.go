@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Every shape is JSON of about the size that is asked for, and those at the limit are decoded.

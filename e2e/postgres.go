@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 const postgresInstall = "postgresql"

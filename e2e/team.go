@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 // What is asked of several replicas on one PostgreSQL database, by the names that stand in the report.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 const certificateFile = "provider.pem"

@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 type options struct {

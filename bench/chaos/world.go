@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 // Names of the upstreams.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"perigee/bench/internal/measure"
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 // The names of what is measured.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"perigee/internal/intercept/truststore"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // mainInRoot is main with the system's trust store in another root directory, so that no script changes that of this machine. A

@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/terminal/terminaltest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/terminaltest"
 )
 
 // A person types in an interactive bash and presses Tab.

@@ -17,8 +17,8 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/terminal/terminaltest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/terminaltest"
 )
 
 // newTerminal returns a terminal, and the side on which a person types.

@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A mitmRig is a process of perigee mitm in front of a server for localhost.

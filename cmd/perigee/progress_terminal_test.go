@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"perigee/internal/cli"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/terminal/terminaltest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/terminaltest"
 )
 
 // A provider that is asked for an address is waited for: a terminal shows that while it lasts, a pipe has one line, and with

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A manager is a process that starts perigee as systemd does: it holds the listening socket and reads messages.

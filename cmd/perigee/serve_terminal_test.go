@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/cli"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // At a terminal serve says in four lines what is in force, shows each call in one, and says how to stop it at once; a second

@@ -16,7 +16,7 @@ import (
 	wire "perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A capture is a request that a real client once sent, as the daemon's tests keep them.

@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Whatever a client repeats ten thousand times, preparing it takes memory in proportion.

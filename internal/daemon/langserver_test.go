@@ -14,9 +14,9 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
 )
 
 // A langserverStub is an upstream whose language server has failed.

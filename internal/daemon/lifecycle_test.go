@@ -11,9 +11,9 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A steppedUpstream writes the steps of its life to a history. Its calls wait for goOn, if there is one, and then fail or answer.

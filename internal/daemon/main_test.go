@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 var update = flag.Bool("update", false, "write what happened into the transcripts")

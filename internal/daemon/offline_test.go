@@ -9,10 +9,10 @@ import (
 
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/lib/atomicfile"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A database that does not answer must not keep a start, or a reload, from being ended.

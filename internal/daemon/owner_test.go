@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 // The owner's socket asks for no key: the file system decides which users may connect.

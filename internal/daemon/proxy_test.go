@@ -11,10 +11,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A forwardProxy sends every request to one server, whatever host it is for, and remembers them.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // The owner reads in /ready why calls cannot be recorded; over TCP the cause is not told.

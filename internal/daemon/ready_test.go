@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // readiness asks GET /ready and returns its status and reasons.

@@ -8,10 +8,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 const proxied = `

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // An echoService sends each line back. It is a whole service: a listener that drains.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
 )
 
 // A daemon tells its owner which variables it has its secrets from, and never a secret.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestClientThatLeavesEndsTheCallUpstream(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // counting is randomness that is none: the last byte of each reading is one more than that of the one before.

@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 // Calls that are older than retention.calls are gone from the traces, and usage still has what they cost.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest"
 )
 
 // An imagesRig draws a picture for each time it is asked, until it is tired.

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server"
 	"perigee/internal/server/fetch"
 	"perigee/internal/server/membudget"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A mediaRig is an Upstream that remembers what it was asked.

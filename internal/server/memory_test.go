@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server"
 	"perigee/internal/server/membudget"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const mb = 1 << 20

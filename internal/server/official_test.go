@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
 	"perigee/internal/server"
 	"perigee/internal/server/imagestore"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Official libraries find the name of a request where their vendor puts it, whatever became of the request.

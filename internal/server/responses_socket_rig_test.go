@@ -14,9 +14,9 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A socketRig is a server that sockets can be opened to. Time is the bubble's.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A storeRig keeps responses in memory.

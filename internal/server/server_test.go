@@ -20,8 +20,8 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/perigeetest"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A script is an Upstream that does what its function says.

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/route/record"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // faultCase is how one fault looks to a client over TCP.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator/rules"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestAPIKeys(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"perigee"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of testdata")

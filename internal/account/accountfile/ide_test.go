@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // proto writes a message of fields that have bytes: number and value by turns.

@@ -6,8 +6,8 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/wire"
-	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Tokens are refreshed although the connection to the sign-in server died.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const scriptPath = "resources/app/extensions/antigravity/dist/extension.js"

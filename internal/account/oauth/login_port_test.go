@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A port that another program has on one of the two loopback addresses is not used: the browser may go there.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A browser stands for the user's browser: it goes to the provider over pipes, and back over TCP.

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // openStore opens the accounts of a data directory as the daemon does.

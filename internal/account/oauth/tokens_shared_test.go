@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // leasing is a memory that several Tokens share as replicas share a database.

@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // untested runs a test with an account that was brought from elsewhere.

@@ -12,7 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A thousand calls borrow and give back while accounts are disabled, enabled, removed and added. No account has more calls

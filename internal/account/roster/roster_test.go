@@ -13,11 +13,11 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rig is a roster with the provider's stand-in, and a clock that is moved by hand.

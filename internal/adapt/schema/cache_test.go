@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // texts are schemas that are taken as they are, changed, not JSON, and none.

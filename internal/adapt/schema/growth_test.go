@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // shapes are schemas of about n parts that would cost more than they are worth if something in here were not linear.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/adapt/schema"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestWhatNeedsNoChangeIsReturnedAsItIs(t *testing.T) {

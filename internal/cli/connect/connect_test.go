@@ -16,7 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/cli/connect"
 	"perigee/internal/cli/connect/edit"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rig is a home directory with a store.

@@ -7,7 +7,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/doctor"
-	"perigee/internal/terminal/terminaltest"
+	"perigee/internal/testing/terminaltest"
 )
 
 var results = []doctor.Result{

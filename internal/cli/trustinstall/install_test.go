@@ -18,7 +18,7 @@ import (
 
 	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestMain also is the process that is killed in the middle of an installation.

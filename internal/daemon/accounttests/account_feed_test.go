@@ -7,7 +7,7 @@ import (
 
 	"perigee/internal/account/roster"
 	"perigee/internal/daemon"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A service that follows accounts learns of new access tokens and of what the owner changes.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // The secrets of an account, and its owner's address. They look like words, so that no pattern finds them.

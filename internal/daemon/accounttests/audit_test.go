@@ -12,8 +12,8 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
 )
 
 // breakAudit has the database refuse every entry.

@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
 )
 
 // pretender is something that listens where a daemon would.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestQuotaOfThoseInUse(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
 )
 
 // An accountRig is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.

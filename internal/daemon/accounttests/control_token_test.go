@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestAdminTokenGuardsTheAccounts(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // ownerAsks makes a request of the admin routes with the admin token, and returns the status and the body of the answer.

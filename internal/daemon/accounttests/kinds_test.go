@@ -16,10 +16,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // kinds are the upstreams that lease accounts, with the part of their configuration that differs. The language server that shares accounts

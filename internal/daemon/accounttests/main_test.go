@@ -5,7 +5,7 @@ package accounttests
 import (
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 func TestMain(m *testing.M) { daemontest.Main(m) }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
 )
 
 // A turnstile is the simulator with rotating refresh tokens and access tokens that last for a moment only. It remembers

@@ -17,11 +17,11 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills the daemon")

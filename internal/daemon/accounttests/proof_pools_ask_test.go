@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"strings"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 type object = map[string]any

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // ask makes a call, in turns in all dialects, and checks all that has to be true of it. With must it has to be answered.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A thousand calls at once while accounts come and go. One account is left alone, and so every call is answered; without

@@ -10,12 +10,12 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // replicaTowers are two daemons on one database, with data directories of their own, and one provider.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Calls may begin and end while an upstream waits for its last one.

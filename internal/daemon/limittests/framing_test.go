@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestFramingTricks sends requests whose length, host or form is ambiguous, each with a second request where another reading of the

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // dialTLS opens a connection for a protocol of ALPN.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // background asks for a response that is made in the background, and returns its id.

@@ -10,10 +10,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // A key that has spent its dollars of the day is refused until midnight UTC. What other keys, other days and models without a price

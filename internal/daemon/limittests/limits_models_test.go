@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee/internal/adapt/models"
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 // A model that takes the place of another one answers only for keys that may use it, in every dialect.

@@ -12,10 +12,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // refused asks and expects a 429 that says when to come back.

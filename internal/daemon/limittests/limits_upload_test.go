@@ -10,8 +10,8 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // startUpload announces a body of 60 MB for a path and sends the first bytes of it.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // dialRaw opens a connection to the gateway and writes a text.

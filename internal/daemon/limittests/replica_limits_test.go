@@ -11,10 +11,10 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 const limitedKeys = "keys:\n  - {name: one, secret: secret-one, rpm: 4}\n  - {name: two, secret: secret-two, rpm: 4}\n  - {name: free, secret: secret-free}\n"

@@ -7,8 +7,8 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestStopLetsAnswersOnSocketsFinish(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 
 	"perigee"
 	upwire "perigee/internal/lib/wire"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/server"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write differently.

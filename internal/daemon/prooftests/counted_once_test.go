@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/observe/trace/tail"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The answer that clients cancel. Its last word is not complete, as in most answers that are canceled.

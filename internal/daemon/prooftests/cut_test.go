@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestAnswerCutAtEveryByte has the provider break off its answer after each byte in turn: with a reset, short of the length that it

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/observe/dashboard"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A browser that has opened the link of the owner has the daemon shrink a call that failed.

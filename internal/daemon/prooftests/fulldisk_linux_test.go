@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 // On a small disk that traces and another program have filled, the daemon starts, and records all calls: traces make room. The disk

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A stream that has begun needs no more of its request: not the body, not the prompt, and not what was written to the provider.

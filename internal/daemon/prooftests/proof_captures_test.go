@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
 )
 
 // A capture is a request that a real client once sent, as it stands in ../testdata/captures: one file per client and

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // What real clients send is acceptable to the Antigravity gateway, too, and without a second attempt: for that gateway

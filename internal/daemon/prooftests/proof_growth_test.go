@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A growing is a request that can be made as large as one likes: so many turns with a tool call each, and tools with

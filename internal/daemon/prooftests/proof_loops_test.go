@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
+	"perigee/internal/testing/daemontest"
 )
 
 var loops = flag.Int("loops", 8, "how many loops of tools TestToolLoops goes through for each family and dialect")

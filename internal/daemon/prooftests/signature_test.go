@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 // A signature that a client lost is given back even when perigee was started anew in between.

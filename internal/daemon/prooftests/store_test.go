@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // 40 turns of 20 KB took 17.5 MB, and 80 turns 69 MB: each stored response had the whole conversation.

@@ -4,7 +4,7 @@ package reloadtests
 import (
 	"testing"
 
-	"perigee/internal/daemon/daemontest"
+	"perigee/internal/testing/daemontest"
 )
 
 func TestMain(m *testing.M) { daemontest.Main(m) }

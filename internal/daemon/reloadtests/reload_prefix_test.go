@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/daemontest"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/daemontest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A changingFile is a configuration file that counts how often its present content was read.

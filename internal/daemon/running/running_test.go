@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/datadir"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A test process that has the variable plays a daemon of a data directory.

@@ -7,7 +7,7 @@ import (
 	"perigee"
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // FuzzDecodeRequest: whatever comes, it is refused as invalid or becomes a prompt that can be sent.

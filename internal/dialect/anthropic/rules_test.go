@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // TestRulesTellTheTruth decodes each example and compares what happened with what the table says.

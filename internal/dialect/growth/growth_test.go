@@ -20,11 +20,11 @@ import (
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/perigeetest"
 	"perigee/internal/route/stopseq"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/server"
 	"perigee/internal/server/fetch"
+	"perigee/internal/testing/perigeetest"
 )
 
 // An adapter is an upstream that adapts each prompt to both providers and to models of all families, encodes the results, and has

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 type wholeAnswer interface {

@@ -10,7 +10,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // wholeDecoders decode a body of each dialect, all of it.

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Each table of the OpenAI dialect tells the truth about its decoder.

@@ -25,7 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // openAsChild is what this program does when a test starts it: it opens an authority and prints its fingerprint.

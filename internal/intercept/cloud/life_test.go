@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // both runs a test with a language server that speaks HTTP/1.1, and with one that speaks HTTP/2.

@@ -14,7 +14,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // expectNothing returns a call that waits, and that must still do so at the end of the test.

@@ -20,7 +20,7 @@ import (
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // throughProxy lets the language server come through an intercepting proxy, with HTTP/2 or HTTP/1.1 on both sides of it. The cloud has

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rig is an endpoint in front of a cloud that a test plays. The test also plays the language server and the client.

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/antigravity"
 )
 

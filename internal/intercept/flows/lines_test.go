@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 var someFlows = []Flow{

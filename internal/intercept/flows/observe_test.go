@@ -27,7 +27,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"go.uber.org/goleak"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // startProxy serves connections with a handshake that returns what was asked for; then it says hello, together with the answer.

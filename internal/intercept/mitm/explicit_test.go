@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // raw sends bytes to the proxy and returns the first answer.

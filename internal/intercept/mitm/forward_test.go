@@ -22,8 +22,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // eachVersion runs a test with HTTP/1.1 and with HTTP/2 on both sides.

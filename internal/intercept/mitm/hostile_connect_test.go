@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestConnectRequests sends CONNECT requests that are wrong, and requests for the proxy itself.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestAmbiguousRequests sends requests whose length or form is ambiguous, each followed by a second request where another reading

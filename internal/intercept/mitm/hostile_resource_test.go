@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The tests in this file run alone: they count what the process has open.

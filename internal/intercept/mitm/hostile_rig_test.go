@@ -31,7 +31,7 @@ import (
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // cheap makes handshakes take half the time.

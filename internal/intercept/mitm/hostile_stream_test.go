@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestAnswersThatBreakOff has the server break off its answer in each way that HTTP has. The client gets what was sent before, and

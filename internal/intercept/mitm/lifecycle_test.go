@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestShutdownLetsAnswersEnd(t *testing.T) {

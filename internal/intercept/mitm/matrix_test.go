@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMatrix(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestRedirect runs itself in a network namespace of its own, where connections are redirected as in transparent mode. That needs

@@ -26,7 +26,7 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -22,7 +22,7 @@ import (
 	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/peeruser"
 	"perigee/internal/lib/runas"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // get asks a server at an address by its name, and returns the answer and whether the certificate is of perigee. It trusts the

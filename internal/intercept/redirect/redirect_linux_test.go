@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/lib/runas"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // foreign are rules of other programs.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestInstallAndRemoveLeaveTheSystemAsItWas(t *testing.T) {

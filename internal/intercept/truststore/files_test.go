@@ -11,7 +11,7 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/lib/hostglob"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // newAuthority makes the files of a CA, as perigee serve and perigee mitm do.

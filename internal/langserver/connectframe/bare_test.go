@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const (

@@ -24,8 +24,8 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // kindVariable makes the test binary a process that looks like a language server.

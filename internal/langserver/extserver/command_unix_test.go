@@ -20,8 +20,8 @@ import (
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 type commandStream = connect.ServerStreamForClient[common.TerminalShellCommandStreamChunk]

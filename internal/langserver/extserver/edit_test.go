@@ -13,7 +13,7 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // An editRig is a server with a workspace, and a directory beside it that has a file of its own.

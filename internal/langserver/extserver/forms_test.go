@@ -16,7 +16,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // answers are those that are not an empty message. A code is for both forms, unless there is another one for the unary form.

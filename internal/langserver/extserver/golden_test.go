@@ -12,7 +12,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Published byte sequences of the protocol, with dummy values.

@@ -18,7 +18,7 @@ import (
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestOrderOfChecks has requests with several faults: the first in the order of checks decides.

@@ -17,8 +17,8 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestSubscriptionsLeaveNothingBehind(t *testing.T) { testCycles(t, 200) }

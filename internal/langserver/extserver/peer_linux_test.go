@@ -15,7 +15,7 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestAnotherUserIsRefused has a process of another user call with the token, which it can read in the arguments of the language

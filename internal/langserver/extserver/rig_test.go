@@ -21,8 +21,8 @@ import (
 
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

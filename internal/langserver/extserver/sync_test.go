@@ -24,7 +24,7 @@ import (
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/extserver/topics"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // TestPortOfAnotherUser has a process of another user listen at the port of a language server that has ended. It gets neither the

@@ -30,7 +30,7 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 const token = "b7a1c2d3-0000-4000-8000-csrf00000001"

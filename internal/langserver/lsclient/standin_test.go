@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestMain is the stand-in of a language server where it is started as "simulate langserver".

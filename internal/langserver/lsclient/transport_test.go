@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A port that never answers the handshake of TLS does not keep the connection longer than the call.

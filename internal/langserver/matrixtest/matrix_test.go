@@ -30,9 +30,9 @@ import (
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestMain is the language server where the test program is started as one.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/langserver/probe"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // fakeArgument makes the test program a binary to probe: the next argument is what it does, the one after that a file in which

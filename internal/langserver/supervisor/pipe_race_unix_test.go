@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A socket that is being made is not taken for one of a killed perigee.

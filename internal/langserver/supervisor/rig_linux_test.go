@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // groupAlive reports whether a process group has members.

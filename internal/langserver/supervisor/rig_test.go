@@ -29,8 +29,8 @@ import (
 	"perigee"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/lib/runas"
-	"perigee/internal/perigeetest/await"
 	standin "perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const (

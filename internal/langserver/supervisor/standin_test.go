@@ -15,8 +15,8 @@ import (
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/perigeetest/await"
 	standin "perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // runStandIn is the test program as "perigee simulate langserver".

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestStartsAndStops(t *testing.T) {

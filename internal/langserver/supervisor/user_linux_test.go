@@ -19,7 +19,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/runas"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // otherUsers returns a user whose processes are started directly, and one whose processes are started with sudo.

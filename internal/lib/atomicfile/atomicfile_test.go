@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/lib/atomicfile"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // alone checks that a directory holds one file, for the owner only, with this content.

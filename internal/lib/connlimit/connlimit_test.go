@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A connRig is a server behind a Limiter. Requests for /wait are answered when the test says so.

@@ -19,7 +19,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func (r *fileRig) mkfifo(path string) {

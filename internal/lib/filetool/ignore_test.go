@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestListingsLeaveOutWhatIgnoreFilesName(t *testing.T) {

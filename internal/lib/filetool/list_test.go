@@ -16,7 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestEntriesHaveTypes(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Another process of perigee is about to replace the file: a write waits for it, and then sees what the file has become.

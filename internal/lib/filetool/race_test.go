@@ -14,8 +14,8 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // swapping puts the things with the names of variants at a path, one after the other, until stop is called. Each variant is at

@@ -18,7 +18,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func hashOf(content string) string {

@@ -15,7 +15,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func (r *fileRig) refusedWrite(in filetool.WriteInput, class perigee.Class, parts ...string) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestCheckAccepts(t *testing.T) {

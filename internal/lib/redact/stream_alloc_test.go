@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestStreamAllocatesNothing(t *testing.T) {

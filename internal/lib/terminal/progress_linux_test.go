@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"perigee/internal/lib/terminal"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/terminal/terminaltest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/terminaltest"
 )
 
 // atATerminal sets the environment of a person, also where the test runs in CI.

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

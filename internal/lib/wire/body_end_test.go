@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A provider that wants to send us elsewhere is not followed, and the body that was opened for the way there is closed all the

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // ackSoon is ackTimeout in tests with real connections. The kernel acknowledges at once however busy the machine is.

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and with which credentials.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A bodiesRig keeps what a tap is shown of the requests to a provider.

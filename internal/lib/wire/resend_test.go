@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rawServer speaks HTTP/1.1 by hand, as serve says for the nth request on a connection, counted from 0. False closes the connection.

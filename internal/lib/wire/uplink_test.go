@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // uplink passes connections on to a server, with so many bytes a second in that direction and a small buffer.

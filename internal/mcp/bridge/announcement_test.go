@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/testing/bridgetest"
 )
 
 // The extension has the same rule.

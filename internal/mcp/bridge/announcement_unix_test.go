@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/bridge/bridgetest"
+	"perigee/internal/testing/bridgetest"
 )
 
 // What is no announcement of this user is reported and left alone.

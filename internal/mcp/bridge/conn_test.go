@@ -17,10 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/bridgetest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

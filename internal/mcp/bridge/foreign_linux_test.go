@@ -13,7 +13,7 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // TestPortOfAnotherUser has a process of another user listen at the port of an announcement. It must get neither the token nor

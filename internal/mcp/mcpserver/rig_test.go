@@ -15,8 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

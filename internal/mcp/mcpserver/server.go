@@ -17,7 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcpserver/fixtures"
+	"perigee/internal/testing/mcpfixtures"
 )
 
 // Limits of a connection.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rawRig speaks to a server line by line.

@@ -18,7 +18,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // filesIn returns file tools for a directory of the test, and the directory.

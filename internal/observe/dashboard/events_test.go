@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // An eventReader reads the events of a browser.

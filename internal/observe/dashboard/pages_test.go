@@ -18,7 +18,7 @@ import (
 	"perigee"
 	"perigee/internal/cli/connect"
 	"perigee/internal/observe/live"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // payload breaks out of each context of HTML that a page may put it in.

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"perigee"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func call(id string) *perigee.Call {

@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server/mount"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // answered is a call that a model has answered.

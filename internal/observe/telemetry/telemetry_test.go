@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A collectorRig is an OpenTelemetry collector.

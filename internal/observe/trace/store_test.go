@@ -21,7 +21,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/redact"
 	"perigee/internal/observe/trace"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rig is a Store over a directory of its own.

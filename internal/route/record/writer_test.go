@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func stream(t *testing.T, r *Recorder, id string) {

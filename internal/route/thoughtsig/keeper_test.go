@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A source is an upstream that plays events and remembers the prompt that it was asked.

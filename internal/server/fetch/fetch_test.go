@@ -22,7 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 
 	"perigee"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A clock stands still until it is told to move.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // cloudRig is the simulator as the cloud, and the requests that it was sent.

@@ -20,8 +20,8 @@ import (
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	"perigee/gen/exa/language_server_pb/languageserverpbconnect"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestConversationIsAnsweredByTheCloud(t *testing.T) {

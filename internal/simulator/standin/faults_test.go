@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 
 	"google.golang.org/protobuf/proto"
 )

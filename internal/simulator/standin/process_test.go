@@ -16,7 +16,7 @@ import (
 
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
 	unifiedstatesyncpb "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 
 	"google.golang.org/protobuf/proto"
 )

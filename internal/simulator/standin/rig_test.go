@@ -31,7 +31,7 @@ import (
 	extensionserverpb "perigee/gen/exa/extension_server_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	unifiedstatesyncpb "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestMain is the language server itself where it is started as "simulate langserver".

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/batchwriter"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A rig is a Writer of numbers in a bubble of fake time, and what became of them.

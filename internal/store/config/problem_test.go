@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // A file that is wrong everywhere is answered soon, with a limited number of problems.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest"
 )
 
 func TestTLS(t *testing.T) {

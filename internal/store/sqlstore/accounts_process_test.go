@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // accountsVariable names the database that the test binary, started again, changes until it is killed.

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // fillAndForget stores responses of a mebibyte each and deletes all but the last.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestStore is what every engine must do with calls.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestReadersNeedNoDescriptor: with no file descriptor left, a store that is open reads with all its connections.

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
-	"perigee/internal/perigeetest/dbtest"
 	"perigee/internal/store/sqlstore/engine"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // fresh gives the options of a new, empty database. Opening them twice opens the same database.

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore/engine"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestManyReplicasStartAtOnce(t *testing.T) {

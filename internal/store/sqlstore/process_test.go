@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Some promises are about the end of a process or about its user. For these the test binary starts

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // replicas opens several stores on one new PostgreSQL database, as replicas do.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func mustTake(t testing.TB, s *Store, key string, n, perMinute int) time.Duration {

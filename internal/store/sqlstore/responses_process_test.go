@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // talkUntilKilled saves the responses of a conversation, removes some, and says so after each, until the process is killed. What

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 
 	"pgregory.net/rapid"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore/engine"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // conversation is what a client says and gets: each item without its id.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/sqlstore/engine"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // mustUpkeep does all that there is to do, and returns how many times it took.

@@ -22,7 +22,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/atomicfile"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {

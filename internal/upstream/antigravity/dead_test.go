@@ -9,9 +9,9 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/wire"
-	"perigee/internal/perigeetest"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
+	"perigee/internal/testing/perigeetest"
 )
 
 // All calls are answered although the connection to the gateway died, and the one that waited on it has that on record.

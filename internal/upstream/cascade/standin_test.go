@@ -22,10 +22,10 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The test program is also "perigee simulate langserver".

@@ -9,7 +9,7 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/wire"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // deadRig is an upstream, in a bubble, whose connections can die.

@@ -19,8 +19,8 @@ import (
 	"perigee"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

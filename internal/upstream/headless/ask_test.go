@@ -9,8 +9,8 @@ import (
 	"perigee"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The agent of the language server answers asks with its own prompt and tools, while calls of clients are carried without them.

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // An attached upstream finds the language server of its workspace, asks it, and leaves it running.

@@ -17,9 +17,9 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // serveCloud records the requests for answers and has the simulator answer.

@@ -15,8 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // files are the files below a directory that have a text in their name or content.

@@ -22,10 +22,10 @@ import (
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/standin"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {

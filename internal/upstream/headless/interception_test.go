@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee/internal/intercept/cloud"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A language server can leave while the proxy waits for the connections that are still open.

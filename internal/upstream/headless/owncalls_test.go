@@ -12,9 +12,9 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/route/record"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // callStore keeps calls in memory.

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/bridgetest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The agent is asked through the language server; the extension only tells where that is.

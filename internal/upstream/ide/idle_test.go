@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/mcp/ask"
+	"perigee/internal/testing/bridgetest"
 )
 
 // Nothing is done while nothing is asked, before the first ask and after it: a day passes, in which no timer makes a connection, and

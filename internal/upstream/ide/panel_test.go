@@ -21,9 +21,9 @@ import (
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/bridgetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A panelRig is a window without a language server that perigee can reach: prompts go into its panel, and it writes conversations

@@ -15,15 +15,15 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	standin "perigee/internal/simulator/standin"
+	"perigee/internal/testing/bridgetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/bridge/bridgetest"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/bridgetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // said is a request of the upstream with the texts of user and model in turn.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/cli/connect/lease"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestALeaseLastsUntilItIsGiven(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 // Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.

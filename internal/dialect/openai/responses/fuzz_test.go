@@ -8,7 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/perigeetest"
+	"perigee/internal/testing/perigeetest"
 )
 
 func FuzzDecodeRequest(f *testing.F) {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/langserver/extserver/topics"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

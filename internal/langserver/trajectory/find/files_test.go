@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A conversation in a file is found and followed without a language server, while it is being written.

@@ -22,10 +22,10 @@ import (
 	"perigee"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/standin"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // TestMain is the stand-in of a language server where it is started as "simulate langserver".

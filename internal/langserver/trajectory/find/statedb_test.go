@@ -12,9 +12,9 @@ import (
 	"time"
 
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
-	"perigee/internal/perigeetest"
-	"perigee/internal/perigeetest/await"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/perigeetest"
+	"perigee/internal/testing/perigeetest/await"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 // files are the names and contents of a directory.

@@ -13,9 +13,9 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server/mount"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A script answers asks.

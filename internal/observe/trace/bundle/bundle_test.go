@@ -25,7 +25,7 @@ import (
 	"perigee/internal/observe/secrets"
 	"perigee/internal/observe/trace"
 	"perigee/internal/observe/trace/bundle"
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // plant writes a trace directory.

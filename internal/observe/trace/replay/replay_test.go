@@ -17,11 +17,11 @@ import (
 	"perigee"
 	"perigee/internal/observe/trace"
 	"perigee/internal/observe/trace/replay"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/route"
 	"perigee/internal/route/record"
 	"perigee/internal/server"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
 

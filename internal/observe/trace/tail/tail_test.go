@@ -15,8 +15,8 @@ import (
 	"perigee"
 	"perigee/internal/lib/redact"
 	"perigee/internal/observe/live"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/server/mount"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A tailRig is a hub whose calls are followed over HTTP.

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 
 	"perigee"
-	"perigee/internal/perigeetest/dbtest"
+	"perigee/internal/testing/perigeetest/dbtest"
 )
 
 func TestMigrations(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"perigee/internal/mitm/front"
+	"perigee/internal/testing/mitmfront"
 )
 
 // The fields of the message in which a server tells the suite where it is.

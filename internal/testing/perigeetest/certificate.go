@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/testenv"
+	"perigee/internal/testing/testenv"
 )
 
 // Certificate makes a self-signed certificate for this machine, and its key, both in PEM.

@@ -5,7 +5,7 @@
 // internal to its module, so the server with the middleware is built from a copy of the module that has our package and one
 // changed call.
 //
-//	go run ./internal/connectframe/conformance [-short]
+//	go run ./internal/testing/conformance [-short]
 //
 // With -short, the middleware as the protocol wants it is compared with the proxy, without the runs beside them.
 //
@@ -29,8 +29,8 @@ import (
 
 const (
 	suite      = "connectrpc.com/conformance"
-	module     = "internal/connectframe/conformance/suite" // that requires it
-	roleBehind = "behind"                                  // the first argument of this program when it is a server for the suite
+	module     = "internal/testing/conformance/suite" // that requires it
+	roleBehind = "behind"                             // the first argument of this program when it is a server for the suite
 
 	patience = 3 * time.Minute // for one run, which takes 12 seconds
 )

@@ -13,8 +13,8 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Entries are what the audit log of a daemon has, newest first.

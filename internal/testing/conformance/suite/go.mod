@@ -1,5 +1,5 @@
 // The Connect conformance suite, apart from the modules of the program and of other tools.
-module perigee/internal/connectframe/conformance/suite
+module perigee/internal/testing/conformance/suite
 
 go 1.26.0
 

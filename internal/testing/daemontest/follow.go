@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"perigee/internal/daemon"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A Logbook is a slog.Handler that hands over every line.

@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/perigeetest"
 	standin "perigee/internal/simulator/standin"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/perigeetest"
 )
 
 // parallel is how many tests run at once unless go test is told how many, or the race detector is on. They wait for files and

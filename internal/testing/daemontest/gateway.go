@@ -11,9 +11,9 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A Gateway is a daemon under test.

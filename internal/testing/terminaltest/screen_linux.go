@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // New returns a terminal, and the side on which a person types and reads. Without terminals it skips the test.

@@ -1,7 +1,7 @@
 // Command h2spec runs h2spec, which checks how a server speaks HTTP/2, against a server of net/http and against the same server
 // behind an interception proxy. No case may fail behind the proxy that passes without it.
 //
-//	go run ./internal/mitm/h2spec
+//	go run ./internal/testing/h2spec
 //
 // The version of h2spec is in tools/go.mod.
 package main
@@ -24,8 +24,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/mitm/front"
-	"perigee/internal/testenv"
+	"perigee/internal/testing/mitmfront"
+	"perigee/internal/testing/testenv"
 )
 
 const (

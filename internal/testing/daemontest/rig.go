@@ -11,12 +11,12 @@ import (
 
 	"perigee"
 	"perigee/internal/daemon"
-	"perigee/internal/perigeetest/await"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/rules"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/store/vault"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // Serve puts a provider behind an address of its own, as long as the test runs.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A Relay passes bytes between clients and one server, over real connections that tests can make die. Connections made afterwards work.

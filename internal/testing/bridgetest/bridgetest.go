@@ -24,7 +24,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 const maxMessage = 16 << 20

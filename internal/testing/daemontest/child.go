@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // The variables that make the test program a daemon instead of a test.

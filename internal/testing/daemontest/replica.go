@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // NewSealKey is a key for accounts in a database that daemons share.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // AskBare makes a request without a body, and returns what comes back.

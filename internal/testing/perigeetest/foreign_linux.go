@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // foreignVariable makes a test program a process of another user that listens.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/perigeetest/await"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestWaitsEndWithTheirEvent(t *testing.T) {
