@@ -1,7 +1,7 @@
 // Package perigee holds the product's words and its few interfaces. Everything else in this module is
 // an adapter around them: ways in (dialects), ways out (upstreams), and what watches in between.
 //
-//	clients ──▶ httpapi ─ decode ─▶ record ─▶ route ─▶ upstream ──▶ provider
+//	clients ──▶ server ─ decode ─▶ record ─▶ route ─▶ upstream ──▶ provider
 //	            (dialect)             │                   │
 //	        ◀── encode ◀── events ◀───┴───────────────────┘
 //

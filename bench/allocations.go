@@ -85,7 +85,7 @@ func newHouse() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{Upstream: router}, httpapi.Settings{MaxBody: 64 << 20}), nil
+	return server.New(server.Options{Upstream: router}, server.Settings{MaxBody: 64 << 20}), nil
 }
 
 // askHouse makes one call and insists on the right answer.

@@ -24,7 +24,7 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 	if err != nil {
 		return err
 	}
-	file, err := accounts.ReadFile(ctx, path, r.partial)
+	file, err := roster.ReadFile(ctx, path, r.partial)
 	if file != nil {
 		r.reportEntries(file.Lines)
 	}
@@ -59,7 +59,7 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 const maxReported = 20
 
 // reportEntries prints the problems and notes of the entries of a file.
-func (r *accountRun) reportEntries(lines []accounts.FileLine) {
+func (r *accountRun) reportEntries(lines []roster.FileLine) {
 	reported := 0
 	for _, line := range lines {
 		entry := line.Where
@@ -84,7 +84,7 @@ func (r *accountRun) reportEntries(lines []accounts.FileLine) {
 
 // reportAddresses prints the addresses that the provider has for entries without one. Rows are in the order of the file, so
 // they can be assigned unless an entry was skipped.
-func (r *accountRun) reportAddresses(lines []accounts.FileLine, rows []perigee.ImportedRow) {
+func (r *accountRun) reportAddresses(lines []roster.FileLine, rows []perigee.ImportedRow) {
 	nameless := nameless(lines)
 	named := map[string]bool{}
 	for _, line := range lines {
@@ -105,7 +105,7 @@ func (r *accountRun) reportAddresses(lines []accounts.FileLine, rows []perigee.I
 }
 
 // nameless are the entries that have no address.
-func nameless(lines []accounts.FileLine) (found []accounts.FileLine) {
+func nameless(lines []roster.FileLine) (found []roster.FileLine) {
 	for _, line := range lines {
 		if line.Nameless {
 			found = append(found, line)

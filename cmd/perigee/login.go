@@ -138,7 +138,7 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 }
 
 // signIn shows the provider's page and waits until the browser returns or its address is pasted.
-func (r *loginRun) signIn(ctx context.Context, login *accounts.Login) (*accounts.SignedIn, error) {
+func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.SignedIn, error) {
 	r.reportClient(login)
 	if !r.noBrowser && !r.paste && cli.OpenBrowser(ctx, login.URL) {
 		r.env.Say("a browser opens; if it does not, open this page:")
@@ -168,7 +168,7 @@ func (r *loginRun) signIn(ctx context.Context, login *accounts.Login) (*accounts
 }
 
 // reportClient says which OAuth client signs in, if it is not the configured one.
-func (r *loginRun) reportClient(login *accounts.Login) {
+func (r *loginRun) reportClient(login *roster.Login) {
 	switch {
 	case login.FoundIn == "" && r.ide != "":
 		r.env.Say("%s was not searched: oauth.client_id and oauth.client_secret are configured", terminal.Printable(r.ide))
@@ -176,7 +176,7 @@ func (r *loginRun) reportClient(login *accounts.Login) {
 		r.env.Say("the OAuth client is %s, found in %s", terminal.Printable(login.ClientID), terminal.Printable(login.FoundIn))
 		r.env.Say("the provider's page will therefore name the IDE, and not perigee")
 		if dir, err := filepath.Abs(r.ide); r.ide != "" && err == nil {
-			r.env.Say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", accounts.IDEVariable, terminal.Printable(dir))
+			r.env.Say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", roster.IDEVariable, terminal.Printable(dir))
 		}
 	}
 }
@@ -186,7 +186,7 @@ const maxPasted = 100
 
 // readPasted reads lines of stdin until one of them completes the sign-in. If none does, --paste ends the sign-in; otherwise
 // the browser may still return.
-func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFunc, login *accounts.Login) {
+func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFunc, login *roster.Login) {
 	var err error
 	for tried := 0; err == nil && tried <= maxPasted; tried++ {
 		var line string
@@ -223,7 +223,7 @@ func (r *loginRun) reportRefused(refused error) {
 }
 
 // keep stores the account, also one that has to be verified first, and prints the result.
-func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, user *accounts.SignedIn) error {
+func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, user *roster.SignedIn) error {
 	if user.State != perigee.AccountReady && user.State != perigee.AccountVerification {
 		return notKept(user)
 	}
@@ -252,7 +252,7 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 }
 
 // notKept is the error about an account that the provider refuses. It is not stored, so enabling it cannot be the next step.
-func notKept(user *accounts.SignedIn) error {
+func notKept(user *roster.SignedIn) error {
 	e := *perigee.AsError(user.Trouble)
 	if user.State == perigee.AccountBanned {
 		e.Hint = "see in Antigravity itself, signed in with this account, why that is; " +

@@ -18,13 +18,13 @@ import (
 
 // A control acts on a gateway. A daemon's serves the admin routes; commands without a daemon use the one of an offlineControl.
 type control struct {
-	accounts.Control
+	roster.Control
 	gateway *gateway.Gateway
 }
 
 func newControl(g *gateway.Gateway, store accountsOpener, now func() time.Time) control {
-	return control{gateway: g, Control: accounts.Control{
-		Rosters: g.Rosters, Router: func() accounts.Router { return g }, Store: store, Now: now,
+	return control{gateway: g, Control: roster.Control{
+		Rosters: g.Rosters, Router: func() roster.Router { return g }, Store: store, Now: now,
 	}}
 }
 
@@ -67,7 +67,7 @@ func (c control) asksAnotherBefore(upstream, model string) bool {
 		if leased == upstream {
 			return false
 		}
-		if !slices.ContainsFunc(rosters, func(r *accounts.Roster) bool { return r.Upstream() == leased }) {
+		if !slices.ContainsFunc(rosters, func(r *roster.Roster) bool { return r.Upstream() == leased }) {
 			return true
 		}
 	}
@@ -93,14 +93,14 @@ func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 }
 
 // StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
-func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*accounts.Login, error) {
+func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*roster.Login, error) {
 	opts = opts.complete()
 	options, err := gateway.AccountOptions(u, opts.Loaded.Config.Interception, opts.forUpstreams(nil))
 	if err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
 	u = u.ForAccounts()
-	login, err := accounts.StartLogin(ctx, u, email, options)
+	login, err := roster.StartLogin(ctx, u, email, options)
 	if missing, ok := errors.AsType[*oauth.NoClient](err); ok {
 		return nil, noClient(u, err, missing)
 	}
@@ -117,8 +117,8 @@ func noClient(u config.Upstream, err error, missing *oauth.NoClient) error {
 		"That of an installed Antigravity IDE was looked for (%s); --ide DIR says where one is", u.Name, missing.Looked)}
 }
 
-// ExportAccounts writes the accounts of an upstream to a file, as accounts.Roster.Export does.
-func ExportAccounts(ctx context.Context, opts Options, upstream, path string, replace bool) (done accounts.Exported, err error) {
+// ExportAccounts writes the accounts of an upstream to a file, as roster.Roster.Export does.
+func ExportAccounts(ctx context.Context, opts Options, upstream, path string, replace bool) (done roster.Exported, err error) {
 	offline, err := openOffline(ctx, opts)
 	if err != nil {
 		return done, err

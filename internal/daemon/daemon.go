@@ -65,7 +65,7 @@ type Options struct {
 	Services []Service
 	// AccountFeed reports changes of accounts and new access tokens of all upstreams, also after a reload. A service that
 	// follows them, such as one that passes tokens on to a child process, subscribes to it before the daemon starts. nil: a new one.
-	AccountFeed *accounts.Feed
+	AccountFeed *roster.Feed
 	// Reloading is called before a changed configuration is put in force, and what it returns afterwards; nil: nothing is.
 	Reloading func() (done func())
 	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
@@ -86,7 +86,7 @@ func (o Options) complete() Options {
 		o.installed = oauth.NewInstalled(o.IDE, o.Logger)
 	}
 	if o.AccountFeed == nil {
-		o.AccountFeed = new(accounts.Feed)
+		o.AccountFeed = new(roster.Feed)
 	}
 	return o
 }
@@ -113,7 +113,7 @@ type Daemon struct {
 	audit     *audit.Log
 	prices    *price.Book
 	gateway   *gateway.Gateway
-	api       *httpapi.Server
+	api       *server.Server
 	mcp       *mcpserver.Server
 	memory    *membudget.Budget
 
@@ -184,7 +184,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	recorded := d.recorded()
 	images := d.openImages(cfg)
 	d.control = newControl(d.gateway, signIns, opts.Now).audited(d.audit)
-	d.api = httpapi.New(httpapi.Options{
+	d.api = server.New(server.Options{
 		Upstream: d.recorder, Model: d.gateway.Model, Missing: func(ctx context.Context, name string) error {
 			_, err := d.gateway.Missing(ctx, name)
 			return err
@@ -370,7 +370,7 @@ func (d *Daemon) Stop(ctx context.Context) {
 
 // release ends everything that was started. The base context ends first, which cuts off open calls.
 func (d *Daemon) release(ctx context.Context) {
-	d.cancel(httpapi.ErrShutdown)
+	d.cancel(server.ErrShutdown)
 	d.closeServices(ctx)
 	d.background.Wait()
 	if d.api != nil {
@@ -403,8 +403,8 @@ func (d *Daemon) release(ctx context.Context) {
 }
 
 // settings are the part of the configuration that the HTTP edge enforces.
-func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
-	s := httpapi.Settings{
+func (d *Daemon) settings(cfg *config.Config) server.Settings {
+	s := server.Settings{
 		MaxBody:     int64(cfg.Limits.Body),
 		MaxHead:     int(cfg.Limits.Head),
 		Concurrency: cfg.Limits.Concurrency,
@@ -419,7 +419,7 @@ func (d *Daemon) settings(cfg *config.Config) httpapi.Settings {
 		}),
 	}
 	for _, k := range cfg.Keys {
-		s.Keys = append(s.Keys, httpapi.Key{
+		s.Keys = append(s.Keys, server.Key{
 			Name: k.Name, Secret: k.Secret, Models: k.Models,
 			RPM: k.RPM, TokensPerDay: k.TokensPerDay, CostPerDay: k.CostPerDay, Concurrency: k.Concurrency, Expires: k.Expires,
 		})

@@ -82,7 +82,7 @@ func (d *Daemon) takeOver(ctx context.Context) error {
 }
 
 // sealAdvice is what the owner should know about the key of accounts that are shared.
-func (d *Daemon) sealAdvice(r *accounts.Roster) (lines []string) {
+func (d *Daemon) sealAdvice(r *roster.Roster) (lines []string) {
 	if !d.store.Shared() {
 		return nil
 	}

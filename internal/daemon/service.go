@@ -75,7 +75,7 @@ func (d *Daemon) closeServices(ctx context.Context) {
 
 // A clientService serves the API to clients, on the configured address or on sockets that were passed.
 type clientService struct {
-	api       *httpapi.Server
+	api       *server.Server
 	server    *http.Server
 	limiter   *connlimit.Limiter
 	open      func() ([]net.Listener, error)

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -77,8 +77,8 @@ func (d *controlRig) control() perigee.Control {
 
 const adminToken = "the-admin-token-of-this-test-0123"
 
-func newControlServer(d *controlRig) *httpapi.Server {
-	return httpapi.New(httpapi.Options{
+func newControlServer(d *controlRig) *server.Server {
+	return server.New(server.Options{
 		Upstream: script(nil), Control: d.control(),
 		Admin: func(offer string) (bool, error) {
 			if offer == "broken" {
@@ -86,7 +86,7 @@ func newControlServer(d *controlRig) *httpapi.Server {
 			}
 			return perigee.NewSecret(adminToken).Equal(offer), nil
 		},
-	}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true, Concurrency: 1, Keys: []httpapi.Key{
+	}, server.Settings{MaxBody: 1 << 20, Loopback: true, Concurrency: 1, Keys: []server.Key{
 		{Name: "laptop", Secret: perigee.NewSecret("laptop-secret"), Models: []string{"gemini-*"}},
 	}})
 }
@@ -181,11 +181,11 @@ func TestWhoMayManageAccounts(t *testing.T) {
 	if w := knock(newControlServer(d).Trusted(), "GET", "/v1/accounts", ""); w.Code != 200 || d.asked != "list" {
 		t.Errorf("the owner's socket got %d", w.Code)
 	}
-	if w := knock(httpapi.New(httpapi.Options{Upstream: script(nil)}, httpapi.Settings{Loopback: true}), "GET", "/v1/accounts",
+	if w := knock(server.New(server.Options{Upstream: script(nil)}, server.Settings{Loopback: true}), "GET", "/v1/accounts",
 		"", "Authorization", "Bearer x"); w.Code != 401 {
 		t.Errorf("without an admin token %d", w.Code)
 	}
-	if w := knock(httpapi.New(httpapi.Options{Upstream: script(nil)}, httpapi.Settings{}).Trusted(), "GET", "/v1/accounts",
+	if w := knock(server.New(server.Options{Upstream: script(nil)}, server.Settings{}).Trusted(), "GET", "/v1/accounts",
 		""); w.Code != 501 {
 		t.Errorf("without accounts %d", w.Code)
 	}

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func TestBodiesInTheHouseAddUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var now, most atomic.Int64
-				house := newSocketRig(t, test.upstream, httpapi.Settings{}, func(o *httpapi.Options) {
+				house := newSocketRig(t, test.upstream, server.Settings{}, func(o *server.Options) {
 					o.Memory = membudget.New(1<<30, func(bytes int64) { most.Store(max(most.Load(), now.Add(bytes))) })
 					o.Responses = &storeRig{}
 				})
@@ -97,7 +97,7 @@ func TestBodiesInTheHouseAddUp(t *testing.T) {
 func TestBodiesOfASocketAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		house := newSocketRig(t, &echoRig{}, httpapi.Settings{}, func(o *httpapi.Options) {
+		house := newSocketRig(t, &echoRig{}, server.Settings{}, func(o *server.Options) {
 			o.Memory = membudget.New(1<<30, func(bytes int64) { most.Store(max(most.Load(), now.Add(bytes))) })
 		})
 		p := house.connect(t)

@@ -1,4 +1,4 @@
-package httpapi
+package server
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestImagesAreDrawnOneByOne(t *testing.T) {
 		{2, http.StatusServiceUnavailable, `no more paint`},
 	} {
 		upstream, ids, clock := &imagesRig{tired: c.tired}, &perigeetest.IDs{}, &perigeetest.Clock{}
-		api := httpapi.New(httpapi.Options{Upstream: upstream, Now: clock.Now, NewID: ids.New}, httpapi.Settings{MaxBody: 1 << 20})
+		api := server.New(server.Options{Upstream: upstream, Now: clock.Now, NewID: ids.New}, server.Settings{MaxBody: 1 << 20})
 		w := httptest.NewRecorder()
 		api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations",
 			strings.NewReader(`{"model":"m","prompt":"a cat","n":3}`)))

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 
 // After a request in chunks the connection is closed, since it may have had a Content-Length too, and stays open otherwise.
 func TestConnectionsAreClosedAfterChunks(t *testing.T) {
-	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, httpapi.Settings{MaxBody: 1 << 20}))
+	server := httptest.NewServer(server.New(server.Options{Upstream: answering{}}, server.Settings{MaxBody: 1 << 20}))
 	defer server.Close()
 	for name, test := range map[string]struct {
 		head, body string

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 
 // An authRig is a server with one key, and its log.
 type authRig struct {
-	api *httpapi.Server
+	api *server.Server
 	mu  sync.Mutex
 	log bytes.Buffer
 }
@@ -49,9 +49,9 @@ func newAuthRig(t *testing.T) *authRig {
 	upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		_ = yield(begin, nil) && yield(frame, nil) && yield(end, nil)
 	})
-	d.api = httpapi.New(httpapi.Options{Upstream: upstream, Logger: slog.New(slog.NewTextHandler(d, nil)),
+	d.api = server.New(server.Options{Upstream: upstream, Logger: slog.New(slog.NewTextHandler(d, nil)),
 		Admin: func(offer string) (bool, error) { return offer == "of-the-owner", nil }},
-		httpapi.Settings{MaxBody: 1 << 20, Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}})
+		server.Settings{MaxBody: 1 << 20, Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}})
 	t.Cleanup(d.api.Close)
 	return d
 }
@@ -169,7 +169,7 @@ func TestLogOfRequestsWithoutAKeyIsBounded(t *testing.T) {
 func TestLogOfForeignHostsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAuthRig(t)
-		d.api.Apply(httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+		d.api.Apply(server.Settings{MaxBody: 1 << 20, Loopback: true})
 		for range 100 {
 			if w, _ := d.knock(http.MethodPost, generate, "", "127.0.0.1:1"); w.Code != http.StatusForbidden {
 				t.Fatalf("got %d", w.Code)

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -44,9 +44,9 @@ func TestDrawnImagesAreServed(t *testing.T) {
 		{"image/svg+xml", "attachment", "application/octet-stream"},
 		{"text/html", "attachment", "application/octet-stream"},
 	} {
-		api := httpapi.New(httpapi.Options{Upstream: drawing(test.mime, "aGVsbG8="),
+		api := server.New(server.Options{Upstream: drawing(test.mime, "aGVsbG8="),
 			Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
-			httpapi.Settings{MaxBody: 1 << 20})
+			server.Settings{MaxBody: 1 << 20})
 		w := draw(api, nil)
 		found := link.FindStringSubmatch(w.Body.String())
 		if found == nil || !strings.HasPrefix(found[1], "http://example.com/v1/images/") {
@@ -68,9 +68,9 @@ func TestDrawnImagesAreServed(t *testing.T) {
 }
 
 func TestImagesNeedAKeyWhereThereAreKeys(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+	api := server.New(server.Options{Upstream: drawing("image/png", "aGVsbG8="),
 		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
-		httpapi.Settings{MaxBody: 1 << 20, Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("letmein1")}}})
+		server.Settings{MaxBody: 1 << 20, Keys: []server.Key{{Name: "k", Secret: perigee.NewSecret("letmein1")}}})
 	withKey := func(r *http.Request) { r.Header.Set("X-Api-Key", "letmein1") }
 	url := link.FindStringSubmatch(draw(api, withKey).Body.String())[1]
 	if strings.Contains(url, "letmein1") {
@@ -90,9 +90,9 @@ func TestImagesNeedAKeyWhereThereAreKeys(t *testing.T) {
 
 // The link has the host of the request. Headers of proxies are not believed.
 func TestLinksLeadBack(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+	api := server.New(server.Options{Upstream: drawing("image/png", "aGVsbG8="),
 		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
-		httpapi.Settings{MaxBody: 1 << 20})
+		server.Settings{MaxBody: 1 << 20})
 	for want, change := range map[string]func(*http.Request){
 		"http://10.0.0.7:8741/v1/images/": func(r *http.Request) { r.Host = "10.0.0.7:8741" },
 		"http://[::1]:8741/v1/images/":    func(r *http.Request) { r.Host = "[::1]:8741" },
@@ -130,8 +130,8 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 		"not base64": {imagestore.New(imagestore.Options{Dir: t.TempDir()}), "***", "mapped image to a data URI"},
 		"no store":   {nil, "aGVsbG8=", ""},
 	} {
-		api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", test.data), Images: test.images},
-			httpapi.Settings{MaxBody: 1 << 20})
+		api := server.New(server.Options{Upstream: drawing("image/png", test.data), Images: test.images},
+			server.Settings{MaxBody: 1 << 20})
 		w := draw(api, nil)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "](data:image/png;base64,"+test.data+")") || w.Header().
 			Get("X-Perigee-Notes") != test.note {
@@ -142,7 +142,7 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 		images imagelink.Store
 		want   int
 	}{{fullImageStore{}, http.StatusInternalServerError}, {nil, http.StatusNotImplemented}} {
-		api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", ""), Images: test.images}, httpapi.Settings{})
+		api := server.New(server.Options{Upstream: drawing("image/png", ""), Images: test.images}, server.Settings{})
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/images/aaaaaaaaaaaaaaaa.png", nil))
 		if w.Code != test.want {
@@ -163,7 +163,7 @@ func TestOneAnswerKeepsFewImages(t *testing.T) {
 		_ = ok && yield(end, nil)
 	})
 	images := imagestore.New(imagestore.Options{Dir: t.TempDir()})
-	api := httpapi.New(httpapi.Options{Upstream: many, Images: images}, httpapi.Settings{MaxBody: 1 << 20})
+	api := server.New(server.Options{Upstream: many, Images: images}, server.Settings{MaxBody: 1 << 20})
 	body := draw(api, nil).Body.String()
 	if kept, inline := strings.Count(body, "](http://example.com/v1/images/"),
 		strings.Count(body, "](data:image/png;base64,"); kept != 100 || inline != drawn-100 {

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestKeepAliveSendsNotes(t *testing.T) {
 			}
 		}}
 		for _, quiet := range []time.Duration{15 * time.Second, time.Minute} { // the head comes before the answer, and with it
-			api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: quiet})
+			api := server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: quiet})
 			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
 			if got := w.Header().Get("X-Perigee-Notes"); got != "dropped seed" {
 				t.Errorf("keep-alive after %v: notes are %q", quiet, got)
@@ -49,7 +49,7 @@ func TestKeepAliveFollowsTheSettings(t *testing.T) {
 				yield(end, nil)
 			}
 		})
-		api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+		api := server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 1 << 20, Loopback: true})
 		signs := func() int {
 			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
 			return strings.Count(w.Body.String(), "data: {}\r\n\r\n")
@@ -58,7 +58,7 @@ func TestKeepAliveFollowsTheSettings(t *testing.T) {
 			quiet time.Duration
 			want  int
 		}{{0, 0}, {3 * time.Second, 3}, {time.Second, 9}, {time.Minute, 0}} {
-			api.Apply(httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: c.quiet})
+			api.Apply(server.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: c.quiet})
 			if got := signs(); got != c.want && got != c.want+1 { // the last one and the end of the silence may meet
 				t.Errorf("quiet for %v: %d signs of life in 10 s, want %d", c.quiet, got, c.want)
 			}
@@ -80,8 +80,8 @@ func TestTheRecordHasTheStatusThatWasSent(t *testing.T) {
 			status := 0
 			recorder := record.New(upstream, record.Options{Store: forgetful{},
 				Observe: func(c *perigee.Call) { status = c.ClientStatus }})
-			api := httpapi.New(httpapi.Options{Upstream: recorder},
-				httpapi.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: test.quiet})
+			api := server.New(server.Options{Upstream: recorder},
+				server.Settings{MaxBody: 1 << 20, Loopback: true, KeepAlive: test.quiet})
 			w := knock(api, "POST", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`)
 			if w.Code != test.want || status != test.want {
 				t.Errorf("keep-alive after %v: the client got %d, recorded is %d, want %d", test.quiet, w.Code, status, test.want)

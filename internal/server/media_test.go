@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -77,7 +77,7 @@ func TestFetchedMediaCountInTheMemoryBudget(t *testing.T) {
 		released = memory.Used()
 		yield(end, nil)
 	})
-	api := httpapi.New(httpapi.Options{Upstream: upstream, Memory: memory}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher})
+	api := server.New(server.Options{Upstream: upstream, Memory: memory}, server.Settings{MaxBody: 1 << 20, Fetch: fetcher})
 	for path, body := range pointing(site.URL + "/cat.png") {
 		if !strings.HasPrefix(path, "/v1/") || strings.Contains(path, "count_tokens") {
 			continue
@@ -127,7 +127,7 @@ func TestMediaOnTheWebAreFetchedWhereAllowed(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		for path, body := range pointing(url) {
 			upstream := &mediaRig{}
-			api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(allow)})
+			api := server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 1 << 20, Fetch: fetcher(allow)})
 			w := httptest.NewRecorder()
 			api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 			if w.Code != http.StatusOK || len(upstream.asked) != 1 {
@@ -162,8 +162,8 @@ func TestMislabelledPictureIsNoted(t *testing.T) {
 				continue
 			}
 			upstream := &mediaRig{}
-			api := httpapi.New(httpapi.Options{Upstream: upstream},
-				httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(true), Strict: strict})
+			api := server.New(server.Options{Upstream: upstream},
+				server.Settings{MaxBody: 1 << 20, Fetch: fetcher(true), Strict: strict})
 			w := httptest.NewRecorder()
 			api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 			if strict {
@@ -184,8 +184,8 @@ func TestMislabelledPictureIsNoted(t *testing.T) {
 // A key that may not ask a model cannot make perigee fetch for it either.
 func TestNothingIsFetchedForAKeyThatMayNotAsk(t *testing.T) {
 	url, fetcher, visits := pictures(t, "image/png")
-	api := httpapi.New(httpapi.Options{Upstream: &mediaRig{}}, httpapi.Settings{
-		MaxBody: 1 << 20, Fetch: fetcher(true), Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("letmein1"),
+	api := server.New(server.Options{Upstream: &mediaRig{}}, server.Settings{
+		MaxBody: 1 << 20, Fetch: fetcher(true), Keys: []server.Key{{Name: "k", Secret: perigee.NewSecret("letmein1"),
 			Models: []string{"other"}}},
 	})
 	for path, body := range pointing(url) {
@@ -207,7 +207,7 @@ func TestUnreachablePictureFailsTheRequest(t *testing.T) {
 			continue
 		}
 		upstream := &mediaRig{}
-		api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Fetch: fetcher(true)})
+		api := server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 1 << 20, Fetch: fetcher(true)})
 		w := httptest.NewRecorder()
 		api.Trusted().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		got := w.Body.String()

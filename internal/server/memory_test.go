@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"bufio"
@@ -38,7 +38,7 @@ type memoryRig struct {
 }
 
 // openMemory starts one inside a bubble.
-func openMemory(t *testing.T, size int64, settings httpapi.Settings, change ...func(*httpapi.Options)) *memoryRig {
+func openMemory(t *testing.T, size int64, settings server.Settings, change ...func(*server.Options)) *memoryRig {
 	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Minute) }) // until the server has closed its connections
 	r := &memoryRig{budget: membudget.New(size, nil), asked: make(chan *perigee.Request, 100), goOn: make(chan struct{})}
@@ -54,7 +54,7 @@ func openMemory(t *testing.T, size int64, settings httpapi.Settings, change ...f
 	if settings.MaxBody == 0 {
 		settings.MaxBody = 64 * mb
 	}
-	r.socketRig = newSocketRig(t, upstream, settings, func(o *httpapi.Options) {
+	r.socketRig = newSocketRig(t, upstream, settings, func(o *server.Options) {
 		o.Memory = r.budget
 		o.Responses = &storeRig{}
 		for _, f := range change {
@@ -102,7 +102,7 @@ func (r *memoryRig) fill(t *testing.T) {
 
 func TestWhatDoesNotFitIsRefusedBeforeItsBodyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 128*mb, httpapi.Settings{})
+		r := openMemory(t, 128*mb, server.Settings{})
 		r.fill(t)
 		for path, shape := range map[string]string{
 			"/v1/chat/completions":                   `{"error":{"message":`,
@@ -143,7 +143,7 @@ func TestWhatDoesNotFitIsRefusedBeforeItsBodyIsRead(t *testing.T) {
 
 func TestBodiesCountUntilTheAnswerBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 256*mb, httpapi.Settings{})
+		r := openMemory(t, 256*mb, server.Settings{})
 		body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 8*mb) + `"}]}`
 		r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		req := <-r.asked
@@ -159,7 +159,7 @@ func TestBodiesCountUntilTheAnswerBegins(t *testing.T) {
 
 func TestChunkedBodiesCountAsTheyArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 128*mb, httpapi.Settings{})
+		r := openMemory(t, 128*mb, server.Settings{})
 		r.fill(t)
 		piece := strings.Repeat("x", mb)
 		chunks := strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece), 30)
@@ -182,7 +182,7 @@ func TestKeptStreamsGrow(t *testing.T) {
 				more = yield(perigee.Event{Kind: perigee.EventText, Text: strings.Repeat("x", mb)}, nil)
 			}
 		})
-		rig := &memoryRig{socketRig: newSocketRig(t, upstream, httpapi.Settings{}, func(o *httpapi.Options) { o.Memory = budget })}
+		rig := &memoryRig{socketRig: newSocketRig(t, upstream, server.Settings{}, func(o *server.Options) { o.Memory = budget })}
 		body := `{"model":"m","stream":true,"input":"hello"}`
 		_, reader := rig.send(t, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		_, text := answerOn(t, reader)
@@ -198,7 +198,7 @@ func TestKeptStreamsGrow(t *testing.T) {
 
 func TestBodyBeyondAQuarterOfTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 64*mb, httpapi.Settings{})
+		r := openMemory(t, 64*mb, server.Settings{})
 		_, reader := r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 17*mb)
 		resp, body := answerOn(t, reader)
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(body, "raise limits.memory") {
@@ -216,7 +216,7 @@ func TestBodyBeyondAQuarterOfTheMemory(t *testing.T) {
 // One client that announces large bodies and sends them slowly leaves a part of the budget to other clients.
 func TestUploadsOfOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 128*mb, httpapi.Settings{Keys: []httpapi.Key{
+		r := openMemory(t, 128*mb, server.Settings{Keys: []server.Key{
 			{Name: "one", Secret: perigee.NewSecret("secret-one")}, {Name: "two", Secret: perigee.NewSecret("secret-two")}}})
 		announce := func(key string) *bufio.Reader {
 			_, reader := r.send(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n", key, 4*mb)
@@ -250,7 +250,7 @@ func TestUploadsOfOneSource(t *testing.T) {
 // A body of 64 MiB at 17 KB/s would hold its memory for an hour.
 func TestLargeBodiesMustArriveFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 512*mb, httpapi.Settings{})
+		r := openMemory(t, 512*mb, server.Settings{})
 		conn, err := r.pipes.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
@@ -278,9 +278,9 @@ func TestTheOwnerIsNotRefused(t *testing.T) {
 	if err := errors.Join(full.Open(budget, true), full.Grow(mb)); err != nil {
 		t.Fatal(err)
 	}
-	server := httpapi.New(httpapi.Options{Upstream: script(func(_ context.Context, yield func(perigee.Event, error) bool) {
+	server := server.New(server.Options{Upstream: script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "ok"}, nil) && yield(end, nil)
-	}), Memory: budget}, httpapi.Settings{MaxBody: mb})
+	}), Memory: budget}, server.Settings{MaxBody: mb})
 	for _, test := range []struct {
 		handler http.Handler
 		want    int

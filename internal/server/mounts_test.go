@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"encoding/json"
@@ -31,16 +31,16 @@ func (c cookies) ValidSession(r *http.Request) (bool, error) {
 }
 
 // newMounts returns a server with files at each access level, and with a path that echoes bodies.
-func newMounts() *httpapi.Server {
+func newMounts() *server.Server {
 	files := http.FileServerFS(fstest.MapFS{"page.txt": {Data: []byte("a page")}})
-	under := func(prefix string, access mount.Access) httpapi.Mount {
-		return httpapi.Mount{Path: prefix + "/*", Access: access, Handler: http.StripPrefix(prefix, files)}
+	under := func(prefix string, access mount.Access) server.Mount {
+		return server.Mount{Path: prefix + "/*", Access: access, Handler: http.StripPrefix(prefix, files)}
 	}
-	return httpapi.New(httpapi.Options{
+	return server.New(server.Options{
 		Upstream: script(nil),
 		Admin:    func(offer string) (bool, error) { return offer == adminToken, nil },
 		Sessions: cookies{"valid": true},
-		Mounts: []httpapi.Mount{
+		Mounts: []server.Mount{
 			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin), under("/ui", mount.Session),
 			mount.Methods{"POST": func(w http.ResponseWriter, r *http.Request) error {
 				call := mount.CallOf(r)
@@ -62,7 +62,7 @@ func newMounts() *httpapi.Server {
 					"allowed": call.Allows("m")})
 			}}.At("/echo/*", mount.Client),
 		},
-	}, httpapi.Settings{MaxBody: 10, Loopback: true, Keys: []httpapi.Key{{Name: "laptop",
+	}, server.Settings{MaxBody: 10, Loopback: true, Keys: []server.Key{{Name: "laptop",
 		Secret: perigee.NewSecret("laptop-secret"), Models: []string{"other"}, Concurrency: 1}}})
 }
 
@@ -172,7 +172,7 @@ func TestBodiesOfMountsCountInTheMemoryBudget(t *testing.T) {
 		held = memory.Used()
 		return err
 	})
-	api := httpapi.New(httpapi.Options{Memory: memory, Mounts: []httpapi.Mount{{Path: "/mounted", Handler: handler}}}, httpapi.Settings{MaxBody: 64 << 20})
+	api := server.New(server.Options{Memory: memory, Mounts: []server.Mount{{Path: "/mounted", Handler: handler}}}, server.Settings{MaxBody: 64 << 20})
 	send := func() *httptest.ResponseRecorder {
 		held = 0
 		w := httptest.NewRecorder()

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestRequestsHaveNames(t *testing.T) {
 		{"/v1/messages", "Request-Id", `{`, http.StatusBadRequest},
 	} {
 		ids := &perigeetest.IDs{}
-		api := httpapi.New(httpapi.Options{Upstream: says("Hello."), NewID: ids.New}, httpapi.Settings{MaxBody: 1 << 20})
+		api := server.New(server.Options{Upstream: says("Hello."), NewID: ids.New}, server.Settings{MaxBody: 1 << 20})
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body)))
 		if got := w.Header().Get(test.header); w.Code != test.status || got != "req_call-0001" {
@@ -68,7 +68,7 @@ func TestMissingLogprobsAreNoted(t *testing.T) {
 						nil) && yield(end, nil)
 			}},
 	} {
-		api := httpapi.New(httpapi.Options{Upstream: test.upstream}, httpapi.Settings{MaxBody: 1 << 20})
+		api := server.New(server.Options{Upstream: test.upstream}, server.Settings{MaxBody: 1 << 20})
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body)))
 		if got := w.Header().Get("X-Perigee-Notes"); w.Code != http.StatusOK || got != test.want {
@@ -90,7 +90,7 @@ func (modelsRig) Embed(context.Context, *perigee.EmbedRequest) (*perigee.Embeddi
 
 // A name that a request may use can also be looked up with the same key.
 func TestModelBehindAName(t *testing.T) {
-	keys := []httpapi.Key{{Name: "all", Secret: perigee.NewSecret("letmein1")},
+	keys := []server.Key{{Name: "all", Secret: perigee.NewSecret("letmein1")},
 		{Name: "alias", Secret: perigee.NewSecret("letmein2"), Models: []string{"nick*"}},
 		{Name: "other", Secret: perigee.NewSecret("letmein3"), Models: []string{"other"}}}
 	behind := func(name string) string {
@@ -99,7 +99,7 @@ func TestModelBehindAName(t *testing.T) {
 		}
 		return strings.TrimSuffix(name, "-high")
 	}
-	api := httpapi.New(httpapi.Options{Upstream: modelsRig{}, Model: behind}, httpapi.Settings{MaxBody: 1 << 20, Keys: keys})
+	api := server.New(server.Options{Upstream: modelsRig{}, Model: behind}, server.Settings{MaxBody: 1 << 20, Keys: keys})
 	for _, test := range []struct {
 		key, name, version string
 		status             int
@@ -137,7 +137,7 @@ func (countRig) CountTokens(context.Context, *perigee.Request) (*perigee.TokenCo
 
 // An estimate of an upstream is a note in the Gemini API as well.
 func TestGeminiCountSaysThatItIsEstimated(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: countRig{}}, httpapi.Settings{MaxBody: 1 << 20})
+	api := server.New(server.Options{Upstream: countRig{}}, server.Settings{MaxBody: 1 << 20})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1beta/models/real:countTokens",
 		strings.NewReader(`{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`)))
@@ -148,7 +148,7 @@ func TestGeminiCountSaysThatItIsEstimated(t *testing.T) {
 
 // Where the tokens are an estimate, the answer says so.
 func TestEmbeddingsAreCounted(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: modelsRig{}}, httpapi.Settings{MaxBody: 1 << 20})
+	api := server.New(server.Options{Upstream: modelsRig{}}, server.Settings{MaxBody: 1 << 20})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/embeddings",
 		strings.NewReader(`{"model":"real","input":["12345678","1234"]}`)))
@@ -160,9 +160,9 @@ func TestEmbeddingsAreCounted(t *testing.T) {
 
 // Pictures that are asked for as links are found there.
 func TestImagesAsLinks(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8="),
+	api := server.New(server.Options{Upstream: drawing("image/png", "aGVsbG8="),
 		Images: imagestore.New(imagestore.Options{Dir: t.TempDir()})},
-		httpapi.Settings{MaxBody: 1 << 20})
+		server.Settings{MaxBody: 1 << 20})
 	ask := func(api http.Handler) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/images/generations",
@@ -180,7 +180,7 @@ func TestImagesAsLinks(t *testing.T) {
 	if api.ServeHTTP(got, httptest.NewRequest(http.MethodGet, url, nil)); got.Body.String() != "hello" {
 		t.Errorf("there is %d %s", got.Code, got.Body)
 	}
-	without := ask(httpapi.New(httpapi.Options{Upstream: drawing("image/png", "aGVsbG8=")}, httpapi.Settings{MaxBody: 1 << 20}))
+	without := ask(server.New(server.Options{Upstream: drawing("image/png", "aGVsbG8=")}, server.Settings{MaxBody: 1 << 20}))
 	if without.Code != http.StatusBadRequest || !strings.Contains(without.Body.String(), `"param":"response_format"`) {
 		t.Errorf("without a store: %d %s", without.Code, without.Body)
 	}

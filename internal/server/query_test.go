@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ func (anyUsage) Usage(context.Context, perigee.UsageQuery) ([]perigee.UsageRow, 
 
 // No parameter vanishes: what cannot be read, is not known or is there twice is refused, and the answer says what to send.
 func TestParametersDoNotVanish(t *testing.T) {
-	s := httpapi.New(httpapi.Options{Upstream: answering{}, Usage: anyUsage{}, Calls: calls{}, Control: (&controlRig{}).
-		control()}, httpapi.Settings{})
+	s := server.New(server.Options{Upstream: answering{}, Usage: anyUsage{}, Calls: calls{}, Control: (&controlRig{}).
+		control()}, server.Settings{})
 	for _, test := range []struct {
 		method, path string
 		status       int

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestLargeRequestIsDroppedBeforeItIsStored(t *testing.T) {
 				t.Errorf("stream %v: stored were %d bytes of items and %s", stream, len(r.Input), r.Response)
 			}
 		}}
-		d := newSocketRig(t, upstream, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = store })
+		d := newSocketRig(t, upstream, server.Settings{MaxBody: 8 << 20}, func(o *server.Options) { o.Responses = store })
 		client := &http.Client{Transport: &http.Transport{DialContext: d.pipes.Dial, DisableKeepAlives: true}}
 		body := fmt.Sprintf(`{"model":"m","stream":%v,"instructions":"Be brief.","input":"%s"}`, stream, largeText)
 		resp, err := client.Post("http://localhost/v1/responses", "application/json", strings.NewReader(body))
@@ -65,7 +65,7 @@ func TestLargeRequestIsDroppedBeforeItIsStored(t *testing.T) {
 func TestSocketGoesOnFromALargeRequestThatCouldNotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bird := &echoRig{}
-		p := newSocketRig(t, bird, httpapi.Settings{MaxBody: 8 << 20}, func(o *httpapi.Options) { o.Responses = &fullStoreRig{} }).
+		p := newSocketRig(t, bird, server.Settings{MaxBody: 8 << 20}, func(o *server.Options) { o.Responses = &fullStoreRig{} }).
 			connect(t)
 		p.say(`{"type":"response.create","model":"m","input":"` + largeText + `"}`)
 		id, _ := json.Marshal(p.until("response.completed").Response.ID)

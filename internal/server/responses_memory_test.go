@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (s *budgetStoreRig) Response(ctx context.Context, key, id string) (*perigee
 func openStored(t *testing.T, memory int64, size int) (*memoryRig, *budgetStoreRig) {
 	t.Helper()
 	store := &budgetStoreRig{storeRig: &storeRig{}}
-	r := openMemory(t, memory, httpapi.Settings{}, func(o *httpapi.Options) {
+	r := openMemory(t, memory, server.Settings{}, func(o *server.Options) {
 		store.budget = o.Memory
 		o.Responses = store
 	})

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func withKey(secret string) func(*websocket.DialOptions) {
 
 func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}},
+		d := newSocketRig(t, &echoRig{}, server.Settings{Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("good")}}},
 			nil)
 		for name, test := range map[string]struct {
 			change func(*websocket.DialOptions)
@@ -57,8 +57,8 @@ func TestSocketIsOpenedOnlyToThoseWhoMay(t *testing.T) {
 // Each message is let in on its own, under the settings of the moment.
 func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), Models: []string{"m"}, RPM: 3}}
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, nil)
+		keys := []server.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), Models: []string{"m"}, RPM: 3}}
+		d := newSocketRig(t, &echoRig{}, server.Settings{Keys: keys}, nil)
 		p, _, err := d.dial(t, withKey("good"))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 			t.Errorf("heard %+v", e)
 		}
 		keys[0].Secret = perigee.NewSecret("changed")
-		d.api.Apply(httpapi.Settings{Keys: keys, MaxBody: 1 << 20, Loopback: true})
+		d.api.Apply(server.Settings{Keys: keys, MaxBody: 1 << 20, Loopback: true})
 		p.say(hello)
 		if e := p.hear(); e.Status != http.StatusUnauthorized {
 			t.Errorf("heard %+v", e)
@@ -87,7 +87,7 @@ func TestEachMessageIsLetInOnItsOwn(t *testing.T) {
 // limits.concurrency counts answers, not sockets.
 func TestSocketsAreNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{Concurrency: 1}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, server.Settings{Concurrency: 1}, nil)
 		a, b := d.connect(t), d.connect(t)
 		if n := d.api.Active(); n != 0 {
 			t.Errorf("%d calls are open", n)
@@ -122,7 +122,7 @@ func TestHandshakeThatCannotBeAccepted(t *testing.T) {
 		"upgrade":    {"Upgrade", "h2c", 405},
 	} {
 		bubble(name, t, func(t *testing.T) {
-			d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
+			d := newSocketRig(t, &echoRig{}, server.Settings{}, nil)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/responses", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -152,8 +152,8 @@ func TestInvalidMessagesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		recorded := 0
-		keys := []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), RPM: 4}}
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, func(o *httpapi.Options) {
+		keys := []server.Key{{Name: "laptop", Secret: perigee.NewSecret("good"), RPM: 4}}
+		d := newSocketRig(t, &echoRig{}, server.Settings{Keys: keys}, func(o *server.Options) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			o.Refused = func(context.Context, string, perigee.Origin, string, *perigee.Error) { recorded++ }
 		})

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestClientThatLeavesEndsItsAnswers(t *testing.T) {
 				ended <- ctx.Err()
 				return ctx.Err()
 			}}
-			p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
+			p := newSocketRig(t, bird, server.Settings{}, nil).connect(t)
 			p.say(hello)
 			p.say(hello) // waits, and is never begun
 			p.until("response.in_progress")
@@ -50,7 +50,7 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pings []time.Duration
 		start := time.Now()
-		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, server.Settings{}, nil)
 		p, _, err := d.dial(t, func(o *websocket.DialOptions) {
 			o.OnPingReceived = func(context.Context, []byte) bool { pings = append(pings, time.Since(start)); return false }
 		})
@@ -79,7 +79,7 @@ func TestQuietSocketIsKeptAlive(t *testing.T) {
 // An hour passes in a bubble.
 func TestSocketEndsAfterAnHour(t *testing.T) {
 	bubble("with nothing to do", t, func(t *testing.T) {
-		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, server.Settings{}, nil).connect(t)
 		start := time.Now()
 		e := p.hear()
 		if e.Status != http.StatusBadRequest || e.Error.Code != "websocket_connection_limit_reached" || time.Since(start) != time.Hour {
@@ -90,7 +90,7 @@ func TestSocketEndsAfterAnHour(t *testing.T) {
 		}
 	})
 	bubble("after the answer", t, func(t *testing.T) {
-		p := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{wait: slowly}, server.Settings{}, nil).connect(t)
 		go func() {
 			quietFor(t.Context(), time.Hour-30*time.Second)
 			p.say(hello)
@@ -111,11 +111,11 @@ func TestSocketEndsAfterAnHour(t *testing.T) {
 // A client that does not read what it is sent holds up the end by seconds only.
 func TestStuckClientDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, server.Settings{}, nil)
 		d.connect(t).say(hello) // and its events are not read
 		synctest.Wait()
 		start := time.Now()
-		d.stop(httpapi.ErrShutdown)
+		d.stop(server.ErrShutdown)
 		d.api.Close()
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("the end took %v", took)
@@ -126,8 +126,8 @@ func TestStuckClientDoesNotHoldUpTheEnd(t *testing.T) {
 // One key, or one address, cannot open sockets without end.
 func TestSocketsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := []httpapi.Key{{Name: "a", Secret: perigee.NewSecret("secret-a")}, {Name: "b", Secret: perigee.NewSecret("secret-b")}}
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{Keys: keys}, nil)
+		keys := []server.Key{{Name: "a", Secret: perigee.NewSecret("secret-a")}, {Name: "b", Secret: perigee.NewSecret("secret-b")}}
+		d := newSocketRig(t, &echoRig{}, server.Settings{Keys: keys}, nil)
 		open := func(secret string) (*peer, *http.Response) {
 			p, resp, _ := d.dial(t, func(o *websocket.DialOptions) { o.HTTPHeader.Set("X-Api-Key", secret) })
 			return p, resp
@@ -154,7 +154,7 @@ func TestSocketsAreBounded(t *testing.T) {
 
 func TestDrainLetsAnswersOnSocketsFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, server.Settings{}, nil)
 		idle, busy := d.connect(t), d.connect(t)
 		busy.say(hello)
 		busy.say(hello)
@@ -189,7 +189,7 @@ func TestDrainLetsAnswersOnSocketsFinish(t *testing.T) {
 
 func TestSocketIsCutWhenDrainingTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{wait: slowly}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{wait: slowly}, server.Settings{}, nil)
 		p := d.connect(t)
 		p.say(hello)
 		p.until("response.in_progress")
@@ -198,7 +198,7 @@ func TestSocketIsCutWhenDrainingTakesTooLong(t *testing.T) {
 		if err := d.api.Drain(ctx); err != context.DeadlineExceeded {
 			t.Errorf("drained: %v", err)
 		}
-		d.stop(httpapi.ErrShutdown)
+		d.stop(server.ErrShutdown)
 		if e := p.hear(); e.Type != "error" {
 			t.Errorf("heard %+v", e)
 		}
@@ -214,7 +214,7 @@ func TestSocketIsCutWhenDrainingTakesTooLong(t *testing.T) {
 // A client that does not read, and so never says goodbye, does not hold the daemon up.
 func TestSocketThatIsNotReadDoesNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, server.Settings{}, nil)
 		d.connect(t)
 		synctest.Wait()
 		start := time.Now()
@@ -233,7 +233,7 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 			ended <- time.Now()
 		})
 		// The bubble's time stands still while a keep-alive waits for the writer's lock.
-		p := newSocketRig(t, endless, httpapi.Settings{KeepAlive: time.Hour}, nil).connect(t)
+		p := newSocketRig(t, endless, server.Settings{KeepAlive: time.Hour}, nil).connect(t)
 		start := time.Now()
 		p.say(hello)
 		if took := (<-ended).Sub(start); took < time.Minute || took > 3*time.Minute {
@@ -244,14 +244,14 @@ func TestClientThatDoesNotReadItsAnswerIsGivenUp(t *testing.T) {
 
 func TestMessageThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{MaxBody: 100_000}, nil)
+		d := newSocketRig(t, &echoRig{}, server.Settings{MaxBody: 100_000}, nil)
 		p := d.connect(t)
 		long := func(n int) string {
 			return strings.Replace(hello, "hi", strings.Repeat("x", n-len(hello)+2), 1)
 		}
 		p.say(long(100_000))
 		p.until("response.completed")
-		d.api.Apply(httpapi.Settings{MaxBody: 50_000, Loopback: true}) // holds from now on
+		d.api.Apply(server.Settings{MaxBody: 50_000, Loopback: true}) // holds from now on
 		go func() { _ = p.conn.Write(context.Background(), websocket.MessageText, []byte(long(50_001))) }()
 		if e := p.hear(); e.Status != http.StatusRequestEntityTooLarge || !strings.Contains(e.Error.Message, "50000") {
 			t.Errorf("heard %+v", e)
@@ -265,7 +265,7 @@ func TestMessageThatIsTooLarge(t *testing.T) {
 // A message that never ends is not waited for.
 func TestMessageThatDoesNotArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, server.Settings{}, nil).connect(t)
 		w, err := p.conn.Writer(t.Context(), websocket.MessageText)
 		if err != nil {
 			t.Fatal(err)

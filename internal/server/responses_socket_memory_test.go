@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 // Buffers of earlier messages are used again. What arrives in them has to be reserved like anything else, and is released once.
 func TestMessagesOfASocketAreReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := openMemory(t, 64*mb, httpapi.Settings{})
+		r := openMemory(t, 64*mb, server.Settings{})
 		p := r.connect(t)
 		large := strings.Repeat("x", 1_000_000)
 		for range 8 {

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -21,14 +21,14 @@ import (
 
 // A socketRig is a server that sockets can be opened to. Time is the bubble's.
 type socketRig struct {
-	api   *httpapi.Server
+	api   *server.Server
 	pipes *perigeetest.Pipes
 	stop  context.CancelCauseFunc // as the daemon does when it stops waiting
 }
 
-func newSocketRig(t *testing.T, upstream perigee.Upstream, settings httpapi.Settings, change func(*httpapi.Options)) *socketRig {
+func newSocketRig(t *testing.T, upstream perigee.Upstream, settings server.Settings, change func(*server.Options)) *socketRig {
 	t.Helper()
-	opts := httpapi.Options{Upstream: upstream, NewID: (&perigeetest.IDs{}).New}
+	opts := server.Options{Upstream: upstream, NewID: (&perigeetest.IDs{}).New}
 	if change != nil {
 		change(&opts)
 	}
@@ -37,7 +37,7 @@ func newSocketRig(t *testing.T, upstream perigee.Upstream, settings httpapi.Sett
 	}
 	settings.Loopback = true
 	base, stop := context.WithCancelCause(context.Background())
-	d := &socketRig{api: httpapi.New(opts, settings), pipes: perigeetest.NewPipes(), stop: stop}
+	d := &socketRig{api: server.New(opts, settings), pipes: perigeetest.NewPipes(), stop: stop}
 	server := &http.Server{Handler: d.api, BaseContext: func(net.Listener) context.Context { return base }}
 	stopped := make(chan struct{})
 	go func() {

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func bubble(name string, t *testing.T, test func(t *testing.T)) {
 // What comes over a socket is what comes over HTTP, event by event.
 func TestSocketSpeaksTheEventsOfTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, func(o *httpapi.Options) { o.NewID = func() string { return "1" } })
+		d := newSocketRig(t, &echoRig{}, server.Settings{}, func(o *server.Options) { o.NewID = func() string { return "1" } })
 		p := d.connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"input":"hi"}`)
 		var messages []string
@@ -65,7 +65,7 @@ func TestSocketGoesOnFromWhatIsNotStored(t *testing.T) {
 		for _, stored := range []bool{true, false} {
 			bubble(fmt.Sprint(name, stored), t, func(t *testing.T) {
 				bird := &echoRig{}
-				p := newSocketRig(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = store }).connect(t)
+				p := newSocketRig(t, bird, server.Settings{}, func(o *server.Options) { o.Responses = store }).connect(t)
 				previous := "null"
 				for _, said := range []string{"one", "two", "three"} {
 					p.say(fmt.Sprintf(`{"type":"response.create","model":"m","store":%v,"input":"%s","previous_response_id":%s}`, stored,
@@ -87,7 +87,7 @@ func TestSocketGoesOnFromWhatIsNotStored(t *testing.T) {
 // Answers that a socket keeps are its own, and are dropped with it. An error leaves the socket open, and what it keeps.
 func TestSocketTellsWhatItDoesNotRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil)
+		d := newSocketRig(t, &echoRig{}, server.Settings{}, nil)
 		p, other := d.connect(t), d.connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"input":"one"}`)
 		first := p.until("response.completed").Response.ID
@@ -120,7 +120,7 @@ func TestWarmUpAsksNobody(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		bubble(fmt.Sprint(stored), t, func(t *testing.T) {
 			bird := &echoRig{}
-			p := newSocketRig(t, bird, httpapi.Settings{}, func(o *httpapi.Options) { o.Responses = &storeRig{} }).connect(t)
+			p := newSocketRig(t, bird, server.Settings{}, func(o *server.Options) { o.Responses = &storeRig{} }).connect(t)
 			p.say(fmt.Sprintf(`{"type":"response.create","generate":false,"model":"m","store":%v,"instructions":"Be brief.","input":[{"role":"user","content":"one"}]}`, stored))
 			for _, want := range []string{"response.created", "response.in_progress", "response.completed"} {
 				if e := p.hear(); e.Type != want || len(e.Response.Output) != 0 {
@@ -142,7 +142,7 @@ func TestWarmUpAsksNobody(t *testing.T) {
 func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bird := &echoRig{wait: slowly}
-		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, bird, server.Settings{}, nil).connect(t)
 		start := time.Now()
 		for _, r := range []string{`"input":"1"`, `"input":"2"`, `"stream_id":"a","input":"3"`, `"input":"4","stream_id":"a"`,
 			`"stream_id":"b.c-d_E","input":"5"`} {
@@ -165,7 +165,7 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 func TestStreamsGoOnFromEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bird := &echoRig{}
-		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, bird, server.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","stream_id":"main","model":"m","store":false,"input":"one"}`)
 		first := p.until("response.completed").Response.ID
 		for _, stream := range []string{"critic", "main"} {
@@ -186,7 +186,7 @@ func TestStreamsGoOnFromEachOther(t *testing.T) {
 func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bird := &echoRig{wait: slowly}
-		p := newSocketRig(t, bird, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, bird, server.Settings{}, nil).connect(t)
 		for i := range 32 {
 			p.say(fmt.Sprintf(`{"type":"response.create","stream_id":"s%d","model":"m","store":false,"input":"hi"}`, i))
 		}
@@ -212,7 +212,7 @@ func TestSocketBoundsWhatItTakesOn(t *testing.T) {
 
 func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newSocketRig(t, &echoRig{}, httpapi.Settings{Strict: true}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, server.Settings{Strict: true}, nil).connect(t)
 		for _, test := range []struct {
 			message, message2, code, stream string
 			status                          int
@@ -253,7 +253,7 @@ func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 // An error comes with what would have been its headers.
 func TestSocketErrorsComeWithHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newSocketRig(t, &echoRig{}, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, &echoRig{}, server.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","model":"missing","input":"hi","store":false}`)
 		e := p.hear()
 		want := map[string]string{"x-perigee-call": "call-0002", "x-perigee-class": "not_found", "x-perigee-upstream": "echo"}
@@ -273,7 +273,7 @@ func TestAnswerThatBreaksOffOnASocket(t *testing.T) {
 				yield(perigee.Event{}, perigee.Errorf(perigee.ClassUnavailable, "the provider hung up"))
 			}
 		})
-		p := newSocketRig(t, fails, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, fails, server.Settings{}, nil).connect(t)
 		p.say(`{"type":"response.create","model":"m","store":false,"stream_id":"a","input":"hi"}`)
 		p.until("response.output_text.delta")
 		if e := p.hear(); e.Type != "error" || e.Status != 0 || e.stream() != "a" {
@@ -300,7 +300,7 @@ func TestPanicBehindASocket(t *testing.T) {
 			yield(begin, nil)
 			panic("late")
 		})
-		p := newSocketRig(t, broken, httpapi.Settings{}, nil).connect(t)
+		p := newSocketRig(t, broken, server.Settings{}, nil).connect(t)
 		create := `{"type":"response.create","model":"m","store":false,"input":"hi"}`
 		p.say(create)
 		if e := p.hear(); e.Status != http.StatusInternalServerError || !strings.Contains(e.Error.Message, "call-0002") {

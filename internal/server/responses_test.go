@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -66,15 +66,15 @@ func (s *storeRig) DeleteResponse(ctx context.Context, key, id string) error {
 
 // A responsesRig is a server with a store, and a client for it.
 type responsesRig struct {
-	api    *httpapi.Server
+	api    *server.Server
 	client *http.Client
 }
 
 func newResponsesRig(t *testing.T, upstream perigee.Upstream, store perigee.ResponseStore) *responsesRig {
 	t.Helper()
 	ids := &perigeetest.IDs{}
-	api := httpapi.New(httpapi.Options{Upstream: upstream, Responses: store, NewID: ids.New},
-		httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+	api := server.New(server.Options{Upstream: upstream, Responses: store, NewID: ids.New},
+		server.Settings{MaxBody: 1 << 20, Loopback: true})
 	pipes := perigeetest.NewPipes()
 	server := &http.Server{Handler: api, BaseContext: func(net.Listener) context.Context { return t.Context() }}
 	stopped := make(chan struct{})

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"bufio"
@@ -40,8 +40,8 @@ var (
 // serve runs a server over pipes, inside a bubble, with a client for it. It all ends with the test.
 func serve(t *testing.T, upstream perigee.Upstream, base context.Context) (*perigeetest.Pipes, *http.Client) {
 	t.Helper()
-	api := httpapi.New(httpapi.Options{Upstream: upstream, BodyGrace: 5 * time.Second},
-		httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+	api := server.New(server.Options{Upstream: upstream, BodyGrace: 5 * time.Second},
+		server.Settings{MaxBody: 1 << 20, Loopback: true})
 	pipes := perigeetest.NewPipes()
 	server := &http.Server{Handler: api, BaseContext: func(net.Listener) context.Context { return base }}
 	stopped := make(chan struct{})
@@ -249,7 +249,7 @@ func TestShutdownIsAnEvent(t *testing.T) {
 			}
 		})
 		_, client := serve(t, upstream, base)
-		time.AfterFunc(time.Second, func() { cancel(httpapi.ErrShutdown) })
+		time.AfterFunc(time.Second, func() { cancel(server.ErrShutdown) })
 		_, body := post(t, client, events)
 		if want := `data: {"error":{"code":503,"message":"perigee is shutting down`; !strings.Contains(body, want) {
 			t.Errorf("got %q", body)
@@ -325,8 +325,8 @@ func TestCompressedBodies(t *testing.T) {
 		limit int64
 		want  int
 	}{{int64(len(inside)), http.StatusOK}, {int64(len(inside)) - 1, http.StatusRequestEntityTooLarge}} {
-		settings := httpapi.Settings{MaxBody: c.limit, Loopback: true}
-		server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, settings))
+		settings := server.Settings{MaxBody: c.limit, Loopback: true}
+		server := httptest.NewServer(server.New(server.Options{Upstream: answering{}}, settings))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1beta/models/m:generateContent",
 			bytes.NewReader(packed.Bytes()))
 		if err != nil {
@@ -347,9 +347,9 @@ func TestCompressedBodies(t *testing.T) {
 
 // A refusal is sent at once, also when the body that was announced never comes.
 func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
-	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true,
-		Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("right-key")}}}
-	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}, BodyGrace: time.Hour}, settings))
+	settings := server.Settings{MaxBody: 1 << 20, Loopback: true,
+		Keys: []server.Key{{Name: "k", Secret: perigee.NewSecret("right-key")}}}
+	server := httptest.NewServer(server.New(server.Options{Upstream: answering{}, BodyGrace: time.Hour}, settings))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -369,11 +369,11 @@ func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
 
 // A key that is good is good, whatever else the client sends along.
 func TestAnExpiredKeyBesideAGoodOne(t *testing.T) {
-	settings := httpapi.Settings{MaxBody: 1 << 20, Loopback: true, Keys: []httpapi.Key{
+	settings := server.Settings{MaxBody: 1 << 20, Loopback: true, Keys: []server.Key{
 		{Name: "new", Secret: perigee.NewSecret("new-secret")},
 		{Name: "old", Secret: perigee.NewSecret("old-secret"), Expires: time.Unix(1, 0)},
 	}}
-	server := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: answering{}}, settings))
+	server := httptest.NewServer(server.New(server.Options{Upstream: answering{}}, settings))
 	defer server.Close()
 	for _, headers := range []map[string]string{
 		{"Authorization": "Bearer new-secret", "X-Goog-Api-Key": "old-secret"},
@@ -414,7 +414,7 @@ func TestClientsAreNotToldOfTheHouse(t *testing.T) {
 		WithHint("start PostgreSQL")
 	away.Public = "perigee cannot use its database at the moment"
 	var log strings.Builder
-	s := httpapi.New(httpapi.Options{Usage: noUsage{away}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Settings{})
+	s := server.New(server.Options{Usage: noUsage{away}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, server.Settings{})
 	for _, test := range []struct {
 		handler http.Handler
 		owner   bool

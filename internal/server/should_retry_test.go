@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestLibrariesDoNotWaitForAQuota(t *testing.T) {
 		upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 			yield(perigee.Event{}, &perigee.Error{Class: test.class, Message: "no", Retry: test.retry})
 		})
-		api := httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 1 << 20, Loopback: true})
+		api := server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 1 << 20, Loopback: true})
 		for dialect, ask := range askedIn {
 			w := httptest.NewRecorder()
 			api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://localhost"+ask[0], strings.NewReader(ask[1])))
@@ -79,10 +79,10 @@ func TestLibrariesDoNotWaitForABudget(t *testing.T) {
 			return err
 		}
 		d := newSocketRig(t, upstream,
-			httpapi.Settings{Keys: []httpapi.Key{{Name: "k", Secret: perigee.NewSecret("good"), TokensPerDay: 1}}},
-			func(o *httpapi.Options) {
+			server.Settings{Keys: []server.Key{{Name: "k", Secret: perigee.NewSecret("good"), TokensPerDay: 1}}},
+			func(o *server.Options) {
 				o.Stored = spentRig{}
-				o.Mounts = []httpapi.Mount{mount.Methods{http.MethodPost: ask}.At("/mcp", mount.Client)}
+				o.Mounts = []server.Mount{mount.Methods{http.MethodPost: ask}.At("/mcp", mount.Client)}
 			})
 		paths := maps.Clone(askedIn)
 		paths["mcp"] = [2]string{"/mcp", "{}"}

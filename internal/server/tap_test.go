@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -45,8 +45,8 @@ func newTapRig(t *testing.T, tapped bool, provider http.HandlerFunc) *tapRig {
 	}
 	recorder := record.New(router, opts)
 	t.Cleanup(func() { _ = recorder.Close(context.Background()) })
-	api := httptest.NewServer(httpapi.New(httpapi.Options{Upstream: recorder, Refused: recorder.Refused},
-		httpapi.Settings{MaxBody: 1 << 20, Loopback: true}))
+	api := httptest.NewServer(server.New(server.Options{Upstream: recorder, Refused: recorder.Refused},
+		server.Settings{MaxBody: 1 << 20, Loopback: true}))
 	t.Cleanup(api.Close)
 	rig.url = api.URL
 	return rig
@@ -165,7 +165,7 @@ func TestATapSeesMessages(t *testing.T) {
 			recorder := record.New(&echoRig{}, record.Options{Store: forgetful{},
 				Watch: rig.watch()})
 			defer func() { _ = recorder.Close(context.Background()) }()
-			p := newSocketRig(t, recorder, httpapi.Settings{}, nil).connect(t)
+			p := newSocketRig(t, recorder, server.Settings{}, nil).connect(t)
 			p.say(`{"type":"response.create","model":"` + model + `","input":"hi","store":false}`)
 			for e := p.hear(); e.Type != "error" && e.Type != "response.completed"; e = p.hear() {
 			}

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"context"
@@ -45,8 +45,8 @@ func TestTraces(t *testing.T) {
 		{ID: "c1", Time: at, Outcome: perigee.OutcomeFailed, Class: perigee.ClassExhausted, Status: 429, Error: "no quota"},
 		{ID: "d1234567", Time: at, Outcome: perigee.OutcomeDone},
 	}
-	s := httpapi.New(httpapi.Options{Calls: stored, Admin: func(offer string) (bool, error) { return offer == "the-token", nil }},
-		httpapi.Settings{Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("client-secret")}}})
+	s := server.New(server.Options{Calls: stored, Admin: func(offer string) (bool, error) { return offer == "the-token", nil }},
+		server.Settings{Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("client-secret")}}})
 	get := func(path, offer string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Authorization", "Bearer "+offer)

@@ -1,4 +1,4 @@
-package httpapi_test
+package server_test
 
 import (
 	"net/http"
@@ -34,8 +34,8 @@ func (w *deadlineRecorder) Write(p []byte) (int, error) {
 
 // A client that opens no window for an answer would keep its connection for ever.
 func TestEveryAnswerHasAWriteDeadline(t *testing.T) {
-	api := httpapi.New(httpapi.Options{Upstream: answering{}},
-		httpapi.Settings{MaxBody: 1 << 20, Origins: []string{"https://app.example.com"}})
+	api := server.New(server.Options{Upstream: answering{}},
+		server.Settings{MaxBody: 1 << 20, Origins: []string{"https://app.example.com"}})
 	const ask = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}]`
 	requests := map[string]string{"POST /v1/chat/completions": ask + "}", "POST /v1/messages": ask + `,"stream":true}`}
 	for _, path := range []string{"/", "/health", "/ready", "/v1/models", "/v1/usage", "/v1/quota", "/v1/responses/x",

@@ -16,10 +16,10 @@ import (
 // limitNames are the names under which the OpenCode plugin notes until when an account has used something up, and what that
 // is here. The second is what its older versions wrote.
 var limitNames = map[string]perigee.Cooldown{
-	"gemini-antigravity": {Family: "gemini", Pool: account.PoolAntigravity},
-	"gemini":             {Family: "gemini", Pool: account.PoolAntigravity},
-	"gemini-cli":         {Family: "gemini", Pool: account.PoolCLI},
-	"claude":             {Family: "claude", Pool: account.PoolAntigravity},
+	"gemini-antigravity": {Family: "gemini", Pool: pool.PoolAntigravity},
+	"gemini":             {Family: "gemini", Pool: pool.PoolAntigravity},
+	"gemini-cli":         {Family: "gemini", Pool: pool.PoolCLI},
+	"claude":             {Family: "claude", Pool: pool.PoolAntigravity},
 }
 
 // readLimits takes over what the account has used up and for how long, and says what of it has no place here. Limits that

@@ -1,4 +1,4 @@
-package account_test
+package pool_test
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func TestProviderThatAsksForAMomentIsWaitedForUntilMaxWait(t *testing.T) {
 		moments := func(t *testing.T, times int, wait time.Duration) (waited time.Duration, err error) {
 			script := simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:accounts], Faults: []simulator.Fault{
 				{When: generating, Do: "rate_limit", Delay: simulator.Duration(time.Second), Times: times}}}
-			d := newUpstreamRig(t, script, account.Options{MaxWait: wait, Pools: []string{account.PoolAntigravity}})
+			d := newUpstreamRig(t, script, pool.Options{MaxWait: wait, Pools: []string{pool.PoolAntigravity}})
 			start := time.Now()
 			err = d.ask("gemini-3-flash", "one")
 			return time.Since(start), err

@@ -1,4 +1,4 @@
-// Package account chooses the account that a call is made with.
+// Package pool chooses the account that a call is made with.
 //
 // A Pool leases accounts to calls. Each lease ends with a providererr.Diagnosis, from which the pool learns which account cools down,
 // for which models and until when. It keeps sessions on their account, prefers accounts that have enough quota left, and lets
@@ -6,7 +6,7 @@
 //
 // The pool never calls the provider, reads no answers and keeps no tokens: package providererr classifies answers, and a Source
 // has the tokens. The antigravity upstream leases accounts here, and the daemon provides the sources.
-package account
+package pool
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package account_test
+package pool_test
 
 import (
 	"context"
@@ -34,12 +34,12 @@ var generating = simulator.When{Path: "enerateContent"}
 type upstreamRig struct {
 	t        *testing.T
 	upstream *antigravity.Upstream
-	pool     *account.Pool
-	sources  []account.Source
+	pool     *pool.Pool
+	sources  []pool.Source
 	states   []string
 }
 
-func newUpstreamRig(t *testing.T, script simulator.Script, opts account.Options) *upstreamRig {
+func newUpstreamRig(t *testing.T, script simulator.Script, opts pool.Options) *upstreamRig {
 	t.Helper()
 	d := &upstreamRig{t: t}
 	provider, err := simulator.New(simulator.Options{Script: &script, Seed: t.Name()})
@@ -48,8 +48,8 @@ func newUpstreamRig(t *testing.T, script simulator.Script, opts account.Options)
 	}
 	transport := provider.Transport()
 	t.Cleanup(func() { transport.CloseIdleConnections(); _ = provider.Close() })
-	opts.OnState = func(s account.Stop) { d.states = append(d.states, s.Email+" "+s.State) }
-	d.pool = account.NewPool(opts)
+	opts.OnState = func(s pool.Stop) { d.states = append(d.states, s.Email+" "+s.State) }
+	d.pool = pool.NewPool(opts)
 	for _, a := range script.Accounts {
 		d.sources = append(d.sources, &signedIn{token: access(t, transport, a.RefreshToken), signIn: perigee.SignIn{Account: perigee.Account{
 			Email: a.Email, Upstream: "gravity", Enabled: true, ProjectID: a.Project, State: perigee.AccountReady}}})
@@ -112,7 +112,7 @@ func (d *upstreamRig) resting() (list []string) {
 }
 
 func TestProviderIsAskedUntilAllPoolsAreEmpty(t *testing.T) {
-	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: 3})[:2]}, account.Options{})
+	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: 3})[:2]}, pool.Options{})
 	for i := range 2 * 2 * 3 { // accounts, pools, calls
 		if err := d.ask("gemini-3-flash", "one"); err != nil {
 			t.Fatalf("call %d: %v", i, err)
@@ -133,7 +133,7 @@ func TestProviderIsAskedUntilAllPoolsAreEmpty(t *testing.T) {
 
 func TestProviderThatLocksAccountsGetsTwoAtMost(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{{When: generating, Do: "banned"}}}
-	d := newUpstreamRig(t, script, account.Options{})
+	d := newUpstreamRig(t, script, pool.Options{})
 	if e := perigee.AsError(d.ask("gemini-3-flash", "one")); e == nil || e.Class != perigee.ClassForbidden {
 		t.Errorf("%v", e)
 	}
@@ -144,7 +144,7 @@ func TestProviderThatLocksAccountsGetsTwoAtMost(t *testing.T) {
 
 func TestProviderThatRefusesTheClientCoolsNoAccount(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{{When: generating, Do: "bare_429"}}}
-	d := newUpstreamRig(t, script, account.Options{})
+	d := newUpstreamRig(t, script, pool.Options{})
 	for range 3 {
 		if e := perigee.AsError(d.ask("gemini-3-flash", "one")); e == nil || e.Class != perigee.ClassIdentity {
 			t.Errorf("%v", e)
@@ -158,14 +158,14 @@ func TestProviderThatRefusesTheClientCoolsNoAccount(t *testing.T) {
 func TestProviderInTroubleMovesNoAccount(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}), Faults: []simulator.Fault{
 		{When: generating, Do: "capacity", Times: 10}, {When: generating, Do: "internal_500", Times: 10}}}
-	d := newUpstreamRig(t, script, account.Options{})
+	d := newUpstreamRig(t, script, pool.Options{})
 	for range 8 {
 		_ = d.ask("gemini-3-flash", "one")
 	}
 	if got := d.resting(); len(got) > 0 {
 		t.Errorf("resting: %q", got)
 	}
-	if first := d.pool.Explain(account.Request{Model: "gemini-3-flash"})[0]; first.Email != "ada@example.com" || !first.Chosen {
+	if first := d.pool.Explain(pool.Request{Model: "gemini-3-flash"})[0]; first.Email != "ada@example.com" || !first.Chosen {
 		t.Errorf("%+v", first)
 	}
 }
@@ -173,7 +173,7 @@ func TestProviderInTroubleMovesNoAccount(t *testing.T) {
 func TestModelThatSomeAccountsLackIsAskedOfOthers(t *testing.T) {
 	script := simulator.Script{Accounts: people(simulator.Limits{}),
 		Models: map[string]simulator.ModelOverride{"gemini-3-flash": {Accounts: []string{"bob@example.com"}}}}
-	d := newUpstreamRig(t, script, account.Options{})
+	d := newUpstreamRig(t, script, pool.Options{})
 	for range 3 {
 		if err := d.ask("gemini-3-flash", "one"); err != nil {
 			t.Error(err)
@@ -186,7 +186,7 @@ func TestModelThatSomeAccountsLackIsAskedOfOthers(t *testing.T) {
 
 // losing is an account that the sign-in server no longer takes, once its token has run out.
 type losing struct {
-	account.Source
+	pool.Source
 	refused bool
 }
 
@@ -208,7 +208,7 @@ func (s *signedOut) Error() string { return s.Diagnosis.Error.Error() }
 // is stopped, and another one answers.
 func TestAccountThatLosesItsSignInDuringACallGivesWay(t *testing.T) {
 	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:2], Faults: []simulator.Fault{
-		{When: simulator.When{Path: "enerateContent", Account: "ada@example.com"}, Do: "unauthorized"}}}, account.Options{})
+		{When: simulator.When{Path: "enerateContent", Account: "ada@example.com"}, Do: "unauthorized"}}}, pool.Options{})
 	d.sources[0] = &losing{Source: d.sources[0]}
 	d.pool.SetSources(d.sources)
 	if err := d.ask("gemini-3-flash", "one"); err != nil {

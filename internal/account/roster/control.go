@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ type Router interface {
 	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same one.
 	AccountsOf(upstream string) string
 	// Within restricts a request for an account to what calls to an upstream can use.
-	Within(upstream string, req account.Request) account.Request
+	Within(upstream string, req pool.Request) pool.Request
 	Missing(ctx context.Context, model string) (unsure bool, err error)
 }
 

@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 // A Count is how many accounts there are.
 type Count struct {

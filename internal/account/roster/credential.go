@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type Choice struct {
 func (r *Roster) Choices() []Choice {
 	status, preferred := r.status(), r.preferred()
 	var list []Choice
-	for _, row := range r.pool.Explain(account.Request{}) {
+	for _, row := range r.pool.Explain(pool.Request{}) {
 		a, known := status[row.Email]
 		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) { // there is a row for each pool
 			continue
@@ -106,7 +106,7 @@ func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
 
 // Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none. Calls that lease an account
 // get the same error.
-func (r *Roster) Refusal(email string) error { return r.pool.Refusal(account.Request{Email: email}) }
+func (r *Roster) Refusal(email string) error { return r.pool.Refusal(pool.Request{Email: email}) }
 
 // find returns the source of an account, or nil.
 func (r *Roster) find(email string) *Source { return byEmail(r.all())[email] }

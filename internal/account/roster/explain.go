@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 }
 
 // Explain says for each account that a request can use whether it would be taken now, in the order in which they would be chosen.
-func (r *Roster) Explain(req account.Request) []perigee.ChoiceRow {
+func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	rows := r.pool.Explain(req)
 	for i := range rows {
 		rows[i].Upstream, rows[i].Until = r.upstream, rows[i].Until.UTC().Truncate(time.Second)
@@ -60,7 +60,7 @@ func (r *Roster) Explain(req account.Request) []perigee.ChoiceRow {
 // explainFor says for each account whether one of the upstreams that are asked for a model would take it, in the order in which they
 // would be chosen.
 func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
-	all := account.Request{Model: model}
+	all := pool.Request{Model: model}
 	if model == "" {
 		return r.Explain(all)
 	}

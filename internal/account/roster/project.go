@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const lookupTime = 10 * time.Second
 // projectPause is how long it is believed that looking a project up again would bring nothing else.
 const projectPause = 10 * time.Minute
 
-var _ account.ProjectFinder = (*Source)(nil)
+var _ pool.ProjectFinder = (*Source)(nil)
 
 // takeTurn lets one call at a time look up the project of the account; waiting calls then find it.
 func (s *Source) takeTurn(ctx context.Context) (release func(), err error) {

@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 
 // A QuotaReporter asks the provider what an account has left: in the pool of the CLI, too, if cli is true.
 type QuotaReporter interface {
-	QuotaOf(ctx context.Context, s account.Source, cli bool) ([]perigee.QuotaRow, error)
+	QuotaOf(ctx context.Context, s pool.Source, cli bool) ([]perigee.QuotaRow, error)
 }
 
 // ReadQuotaFrom sets where the quota of accounts is asked for, and whether that is done while accounts are used. It is called before

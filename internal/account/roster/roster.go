@@ -1,6 +1,6 @@
-// Package accounts keeps the accounts of upstreams: their sign-ins in the store, access tokens, projects and quota, and what the
+// Package roster keeps the accounts of upstreams: their sign-ins in the store, access tokens, projects and quota, and what the
 // owner does with them. The account pool chooses among them; the daemon builds a Roster for each upstream that has accounts.
-package accounts
+package roster
 
 import (
 	"context"
@@ -37,7 +37,7 @@ type Roster struct {
 	client     *oauth.Client
 	guard      *oauth.Guard // of all accounts, as they share the client
 	discoverer *oauth.Discoverer
-	pool       *account.Pool
+	pool       *pool.Pool
 	logger     *slog.Logger
 	now        func() time.Time
 
@@ -49,9 +49,9 @@ type Roster struct {
 	background sync.WaitGroup
 
 	feed     *Feed
-	stops    queue[account.Stop] // states on their way to the store
-	loading  sync.Mutex          // held while the store is read and the result applied: loads take effect in the order in which they read
-	mu       sync.Mutex          // held for memory only: every call that gets an access token may need it
+	stops    queue[pool.Stop] // states on their way to the store
+	loading  sync.Mutex       // held while the store is read and the result applied: loads take effect in the order in which they read
+	mu       sync.Mutex       // held for memory only: every call that gets an access token may need it
 	sources  []*Source
 	retired  []*Source           // removed, or signed in again since; not for long
 	readings map[string]*reading // by email
@@ -63,10 +63,10 @@ func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts 
 	r := &Roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]*reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.feed, r.stops.handle = opts.Feed, r.keepState
-	r.cli = slices.Contains(u.Pools, account.PoolCLI)
+	r.cli = slices.Contains(u.Pools, pool.PoolCLI)
 	r.client, r.guard = newSignIn(u, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, opts)
-	r.pool = account.NewPool(account.Options{
+	r.pool = pool.NewPool(pool.Options{
 		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota, Concurrency: u.Concurrency,
 		Now: opts.Now, Logger: opts.Logger, OnState: r.stops.add, Look: r.look, Store: store, Sessions: store.Sessions(u.Name),
 	})
@@ -79,7 +79,7 @@ func (r *Roster) RestoreSessions(ctx context.Context) {
 	if r.store.Shared() {
 		return
 	}
-	known, err := r.store.Sessions(r.upstream).Known(ctx, account.MaxSessions)
+	known, err := r.store.Sessions(r.upstream).Known(ctx, pool.MaxSessions)
 	if err != nil {
 		r.logger.Debug("sessions not restored", "upstream", r.upstream, "error", err)
 		return
@@ -113,7 +113,7 @@ func newDiscoverer(u config.Upstream, opts Options) *oauth.Discoverer {
 func (r *Roster) Upstream() string { return r.upstream }
 
 // Pool is where calls get an account from.
-func (r *Roster) Pool() *account.Pool { return r.pool }
+func (r *Roster) Pool() *pool.Pool { return r.pool }
 
 // SignIns returns the accounts as they were last seen.
 func (r *Roster) SignIns() []perigee.SignIn {
@@ -225,8 +225,8 @@ func (r *Roster) all() []*Source {
 	return slices.Clone(r.sources)
 }
 
-func asPoolSources(sources []*Source) []account.Source {
-	list := make([]account.Source, len(sources))
+func asPoolSources(sources []*Source) []pool.Source {
+	list := make([]pool.Source, len(sources))
 	for i, s := range sources {
 		list[i] = s
 	}
@@ -234,9 +234,9 @@ func asPoolSources(sources []*Source) []account.Source {
 }
 
 // status is how the accounts stand, by their addresses. Whatever is said about them comes from here.
-func (r *Roster) status() map[string]account.Status {
+func (r *Roster) status() map[string]pool.Status {
 	list := r.pool.Status()
-	m := make(map[string]account.Status, len(list))
+	m := make(map[string]pool.Status, len(list))
 	for _, a := range list {
 		m[a.Email] = a
 	}
@@ -303,8 +303,8 @@ func (r *Roster) Unusable() string {
 	if len(accounts) == 0 {
 		return "no account is signed in"
 	}
-	usable := func(a account.Status) bool {
-		return a.Enabled && perigee.UsableState(a.State) && !slices.ContainsFunc(a.Cooldowns, account.IsBreakerOpen)
+	usable := func(a pool.Status) bool {
+		return a.Enabled && perigee.UsableState(a.State) && !slices.ContainsFunc(a.Cooldowns, pool.IsBreakerOpen)
 	}
 	if slices.ContainsFunc(accounts, usable) {
 		return ""

@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -110,7 +110,7 @@ func (d *rig) remove(email string) {
 }
 
 // stopped has a state stored.
-func (d *rig) stopped(stop account.Stop) {
+func (d *rig) stopped(stop pool.Stop) {
 	d.stops.add(stop)
 	await.Return(d.t, d.stops.running.Wait, "the stop to be stored")
 }
@@ -126,9 +126,9 @@ func (d *rig) only() perigee.SignIn {
 	return list[0]
 }
 
-func (d *rig) lend() account.Lease {
+func (d *rig) lend() pool.Lease {
 	d.t.Helper()
-	l, err := d.pool.Acquire(account.Request{Model: "gemini-3-flash"}).Next(d.t.Context())
+	l, err := d.pool.Acquire(pool.Request{Model: "gemini-3-flash"}).Next(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -155,11 +155,11 @@ func TestOldNewsLeavesANewSignInAlone(t *testing.T) {
 	if _, err := d.store.AddSignIns(t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: ada, Upstream: "gravity"}, Refresh: perigee.NewSecret("sim-refresh-ada-3")}}); err != nil {
 		t.Fatal(err)
 	}
-	d.stopped(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "old", Generation: read})
+	d.stopped(pool.Stop{Email: ada, State: perigee.AccountBanned, Reason: "old", Generation: read})
 	if got := d.only(); got.State != perigee.AccountReady {
 		t.Errorf("the sign-in of another process is %s (%s)", got.State, got.Reason)
 	}
-	d.stopped(account.Stop{Email: ada, State: perigee.AccountBanned, Reason: "new", Generation: d.only().Generation})
+	d.stopped(pool.Stop{Email: ada, State: perigee.AccountBanned, Reason: "new", Generation: d.only().Generation})
 	if got := d.only(); got.State != perigee.AccountBanned || got.Reason != "new" {
 		t.Errorf("what is true was not kept: %s (%s)", got.State, got.Reason)
 	}
@@ -217,7 +217,7 @@ func TestRetiredSourcesAreLetGo(t *testing.T) {
 // quotaAsked is a QuotaReporter that sends on which account it was asked about.
 type quotaAsked chan string
 
-func (q quotaAsked) QuotaOf(_ context.Context, s account.Source, _ bool) ([]perigee.QuotaRow, error) {
+func (q quotaAsked) QuotaOf(_ context.Context, s pool.Source, _ bool) ([]perigee.QuotaRow, error) {
 	q <- s.SignIn().Email
 	return nil, nil
 }
@@ -230,7 +230,7 @@ func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 	d.ReadQuotaFrom(asked, true)
 	token := func() {
 		t.Helper()
-		lease, err := d.pool.Acquire(account.Request{Model: "gemini-3-flash"}).Next(t.Context())
+		lease, err := d.pool.Acquire(pool.Request{Model: "gemini-3-flash"}).Next(t.Context())
 		if err == nil {
 			_, err = lease.Token(t.Context())
 			lease.Done(nil)
@@ -286,7 +286,7 @@ func TestBanIsStoredOutsideTheCall(t *testing.T) {
 	if got := state(ada); got != perigee.AccountBanned {
 		t.Errorf("%s is %s", ada, got)
 	}
-	d.stops.add(account.Stop{Email: "bob@example.com", State: perigee.AccountBanned, Generation: d.all()[1].SignIn().Generation})
+	d.stops.add(pool.Stop{Email: "bob@example.com", State: perigee.AccountBanned, Generation: d.all()[1].SignIn().Generation})
 	if got := state("bob@example.com"); got != perigee.AccountBanned {
 		t.Errorf("after the end bob is %s", got)
 	}
@@ -320,7 +320,7 @@ func TestNewSignInsEndThePause(t *testing.T) {
 	}
 	refused := func(want string) {
 		t.Helper()
-		if _, err := d.pool.Acquire(account.Request{Model: "gemini-3-flash"}).Next(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.pool.Acquire(pool.Request{Model: "gemini-3-flash"}).Next(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package accounts
+package roster
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const (
 
 // keepState stores a state that the provider has reported, unless the account was changed since: then the report is about an older
 // sign-in. If the new one is in that state as well, the next call finds out again.
-func (r *Roster) keepState(stop account.Stop) {
+func (r *Roster) keepState(stop pool.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	kept, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {

@@ -13,10 +13,10 @@ import (
 // A service that follows accounts learns of new access tokens and of what the owner changes.
 func TestAccountFeedReportsTokensAndChanges(t *testing.T) {
 	t.Parallel()
-	var feed accounts.Feed
+	var feed roster.Feed
 	var mu sync.Mutex
-	seen := map[accounts.Change]int{}
-	cancel := feed.Subscribe(func(c accounts.Change) {
+	seen := map[roster.Change]int{}
+	cancel := feed.Subscribe(func(c roster.Change) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[c]++
@@ -29,9 +29,9 @@ func TestAccountFeedReportsTokensAndChanges(t *testing.T) {
 	if _, err := w.control().EnableAccount(t.Context(), named("bob@example.com"), false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []accounts.Change{
-		{Upstream: "gravity", Email: "ada@example.com", Kind: accounts.Refreshed},
-		{Upstream: "gravity", Email: "bob@example.com", Kind: accounts.Updated},
+	for _, want := range []roster.Change{
+		{Upstream: "gravity", Email: "ada@example.com", Kind: roster.Refreshed},
+		{Upstream: "gravity", Email: "bob@example.com", Kind: roster.Updated},
 	} {
 		await.Until(t, string(want.Kind)+" "+want.Email, func() bool {
 			mu.Lock()

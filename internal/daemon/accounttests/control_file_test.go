@@ -32,7 +32,7 @@ func write(t *testing.T, name, text string) string {
 // bring imports a file as the command does.
 func (w *accountRig) bring(path string, partial bool) ([]perigee.ImportedRow, error) {
 	w.t.Helper()
-	file, err := accounts.ReadFile(w.t.Context(), path, partial)
+	file, err := roster.ReadFile(w.t.Context(), path, partial)
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +105,14 @@ func TestImportFromTheIDE(t *testing.T) {
 func TestRefusedFilesAreReportedLineByLine(t *testing.T) {
 	t.Parallel()
 	path := write(t, "half.json", `[{"email":"ada@example.com","refresh_token":"sim-refresh-ada"},{"email":"bob@example.com"}]`)
-	file, err := accounts.ReadFile(t.Context(), path, false)
+	file, err := roster.ReadFile(t.Context(), path, false)
 	if class(err) != perigee.ClassInvalid || file == nil || file.Document != nil || len(file.Lines) != 2 || file.Lines[1].Problem == "" || file.Lines[1].Email != "bob@example.com" {
 		t.Errorf("got %+v, %v", file, err)
 	}
-	if file, err = accounts.ReadFile(t.Context(), path, true); err != nil || len(file.Document) == 0 || strings.Contains(string(file.Document), "bob") {
+	if file, err = roster.ReadFile(t.Context(), path, true); err != nil || len(file.Document) == 0 || strings.Contains(string(file.Document), "bob") {
 		t.Errorf("got %+v, %v", file, err)
 	}
-	if file, err = accounts.ReadFile(t.Context(), filepath.Join(t.TempDir(), "missing"), true); err == nil || file != nil {
+	if file, err = roster.ReadFile(t.Context(), filepath.Join(t.TempDir(), "missing"), true); err == nil || file != nil {
 		t.Errorf("got %+v, %v", file, err)
 	}
 }

@@ -62,7 +62,7 @@ func TestWhoHasProvenItselfIsReady(t *testing.T) {
 		if err := os.WriteFile(path, []byte(`[{"email":"cyd@example.com","refresh_token":"sim-refresh-cyd","tested":true}]`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		file, err := accounts.ReadFile(t.Context(), path, false)
+		file, err := roster.ReadFile(t.Context(), path, false)
 		if err != nil {
 			t.Fatal(err)
 		}

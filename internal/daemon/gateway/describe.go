@@ -24,8 +24,8 @@ func (g *Gateway) Hold() (list []*Entry, release func()) {
 }
 
 // Rosters are the accounts of the upstreams that have any.
-func (g *Gateway) Rosters() []*accounts.Roster {
-	var list []*accounts.Roster
+func (g *Gateway) Rosters() []*roster.Roster {
+	var list []*roster.Roster
 	for _, entry := range g.current.Load().entries {
 		if entry.Roster != nil {
 			list = append(list, entry.Roster)
@@ -45,7 +45,7 @@ func (g *Gateway) AccountsOf(upstream string) string {
 }
 
 // Within restricts a request for an account to what calls to an upstream can use.
-func (g *Gateway) Within(upstream string, req account.Request) account.Request {
+func (g *Gateway) Within(upstream string, req pool.Request) pool.Request {
 	for _, e := range g.current.Load().entries {
 		if e.Config.Name == upstream {
 			return e.within(req)
@@ -54,7 +54,7 @@ func (g *Gateway) Within(upstream string, req account.Request) account.Request {
 	return req
 }
 
-func (e *Entry) within(req account.Request) account.Request {
+func (e *Entry) within(req pool.Request) pool.Request {
 	if e.Within == nil {
 		return req
 	}

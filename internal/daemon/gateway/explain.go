@@ -42,8 +42,8 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 
 // candidate says whether the upstream can answer calls for a model with the accounts that it leases, as far as that is known without
 // a request. roster is nil if it leases none.
-func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCandidate {
-	req := e.within(account.Request{Model: model})
+func (e *Entry) candidate(model string, roster *roster.Roster) perigee.RouteCandidate {
+	req := e.within(pool.Request{Model: model})
 	var rows []perigee.ChoiceRow
 	if roster != nil {
 		rows = roster.Explain(req)
@@ -71,7 +71,7 @@ func (e *Entry) candidate(model string, roster *accounts.Roster) perigee.RouteCa
 }
 
 // noAccount says why a roster has no account for a request.
-func noAccount(roster *accounts.Roster, req account.Request) string {
+func noAccount(roster *roster.Roster, req pool.Request) string {
 	name, signIns := roster.Upstream(), roster.SignIns()
 	switch {
 	case len(signIns) == 0:

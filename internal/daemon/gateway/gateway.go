@@ -36,7 +36,7 @@ type Options struct {
 	Now       func() time.Time
 	Transport http.RoundTripper // for sign-in and the Antigravity gateway; nil: over the network
 	Installed *oauth.Installed  // one for all upstreams, before and after a reload
-	Feed      *accounts.Feed    // gets the changes of accounts of all upstreams
+	Feed      *roster.Feed      // gets the changes of accounts of all upstreams
 	// Recording records the calls that language servers make themselves; nil: they are not recorded.
 	Recording *headless.Recording
 	// Accounts returns the store of accounts. It is called when an upstream needs sign-ins.

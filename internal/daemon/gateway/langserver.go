@@ -24,7 +24,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 		u.CloudURL = cloud
 	}
 	e.Summary = func() string { return "language server" }
-	e.Within = func(req account.Request) account.Request { return headless.Within(u, req) }
+	e.Within = func(req pool.Request) pool.Request { return headless.Within(u, req) }
 	models := func(ctx context.Context) ([]perigee.Model, error) { return g.modelsOf(ctx, u.AccountsFrom) }
 	if u.HasAccounts() {
 		gravity, err := g.buildRoster(ctx, e, u)
@@ -94,7 +94,7 @@ func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
 }
 
 // rosterOf returns the accounts that calls to an upstream lease; nil: none.
-func (r *routing) rosterOf(e *Entry) *accounts.Roster {
+func (r *routing) rosterOf(e *Entry) *roster.Roster {
 	if e.Roster != nil || e.Config.AccountsFrom == "" {
 		return e.Roster
 	}

@@ -55,20 +55,20 @@ type (
 )
 
 var (
-	_ requestEncoder         = (*antigravity.Upstream)(nil)
-	_ accounts.QuotaReporter = (*antigravity.Upstream)(nil)
-	_ selfChecker            = (*gemini.Upstream)(nil)
+	_ requestEncoder       = (*antigravity.Upstream)(nil)
+	_ roster.QuotaReporter = (*antigravity.Upstream)(nil)
+	_ selfChecker          = (*gemini.Upstream)(nil)
 )
 
 // An Entry is one upstream and the configuration that it was built from.
 type Entry struct {
 	Config   config.Upstream
 	Upstream perigee.Upstream
-	Roster   *accounts.Roster // of an upstream that has accounts
-	Summary  func() string    // what is known without a call, for a person: "2 keys"
+	Roster   *roster.Roster // of an upstream that has accounts
+	Summary  func() string  // what is known without a call, for a person: "2 keys"
 
 	// Within restricts a request for an account to what calls to the upstream can use. Nil: they can use every account.
-	Within func(account.Request) account.Request
+	Within func(pool.Request) pool.Request
 
 	limits  config.Limits
 	calls   openCalls // that may reach it: they began while it was in force
@@ -98,7 +98,7 @@ func (g *Gateway) newEntry(ctx context.Context, u config.Upstream, limits config
 		e.closeRoster()
 		return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 	}
-	if reporter, ok := e.Upstream.(accounts.QuotaReporter); ok && e.Roster != nil {
+	if reporter, ok := e.Upstream.(roster.QuotaReporter); ok && e.Roster != nil {
 		e.Roster.ReadQuotaFrom(reporter, !g.opts.Brief)
 	}
 	return e, nil
@@ -190,7 +190,7 @@ func (g *Gateway) buildRoster(ctx context.Context, e *Entry, u config.Upstream) 
 		return nil, err
 	}
 	options.Feed = g.opts.Feed
-	if e.Roster, err = accounts.New(ctx, u, store, options); err != nil {
+	if e.Roster, err = roster.New(ctx, u, store, options); err != nil {
 		return nil, err
 	}
 	if !g.opts.Brief {
@@ -204,8 +204,8 @@ func (g *Gateway) buildRoster(ctx context.Context, e *Entry, u config.Upstream) 
 }
 
 // AccountOptions say how an upstream with accounts is reached, for sign-in, refresh, quota and calls alike.
-func AccountOptions(u config.Upstream, interception config.Interception, opts Options) (accounts.Options, error) {
-	options := accounts.Options{
+func AccountOptions(u config.Upstream, interception config.Interception, opts Options) (roster.Options, error) {
+	options := roster.Options{
 		Version: opts.Version, UserAgent: cmp.Or(u.UserAgent, antigravity.UserAgent(u.ClientVersion, opts.Version)),
 		Transport: opts.Transport, Installed: opts.Installed, Now: opts.Now, Logger: opts.Logger,
 	}

@@ -46,7 +46,7 @@ func (k Keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
 		return report, err
 	}
 	keep := map[string]time.Duration{
-		"calls": k.Config().Retention.Calls, "responses": httpapi.ResponseLife, "signatures": thoughtsig.DefaultKeep,
+		"calls": k.Config().Retention.Calls, "responses": server.ResponseLife, "signatures": thoughtsig.DefaultKeep,
 	}
 	for i := range report.Rows {
 		if age, ok := keep[report.Rows[i].What]; ok {

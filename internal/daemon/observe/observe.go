@@ -88,7 +88,7 @@ func (o *Observers) Watch() []func(*perigee.Call, *perigee.Origin) perigee.Watch
 // Observe is for record.Options.
 func (o *Observers) Observe(call *perigee.Call) { o.metrics.Observe(call) }
 
-// Unrecorded is for httpapi.Options.
+// Unrecorded is for server.Options.
 func (o *Observers) Unrecorded(dialect perigee.Dialect, class perigee.Class) {
 	o.metrics.Refused(dialect, class)
 }

@@ -30,32 +30,32 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
 			p := &mixer{t: t}
-			server := httptest.NewUnstartedServer(p)
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) // net/http stumbles over requests that go on after their answer
+			provider := httptest.NewUnstartedServer(p)
+			provider.Config.ErrorLog = log.New(io.Discard, "", 0) // net/http stumbles over requests that go on after their answer
 			transport := upwire.NewTransport()
-			if server.EnableHTTP2 = protocol == "HTTP/2.0"; protocol == "HTTP/1.1" {
-				server.Start()
+			if provider.EnableHTTP2 = protocol == "HTTP/2.0"; protocol == "HTTP/1.1" {
+				provider.Start()
 			} else {
-				server.StartTLS()
-				roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+				provider.StartTLS()
+				roots := provider.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 				transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 			}
-			defer server.Close()
-			upstream := gemini.New(gemini.Options{Name: "g", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+			defer provider.Close()
+			upstream := gemini.New(gemini.Options{Name: "g", URL: provider.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 			defer upstream.Close()
 			router, err := route.New(route.Options{Targets: []route.Target{{Name: "g", Upstream: upstream}}}) // which releases requests
 			if err != nil {
 				t.Fatal(err)
 			}
-			api := httpapi.New(httpapi.Options{Upstream: router}, httpapi.Settings{MaxBody: 16 << 20, Loopback: true})
+			api := server.New(server.Options{Upstream: router}, server.Settings{MaxBody: 16 << 20, Loopback: true})
 			defer api.Close()
-			house := httptest.NewServer(api)
-			defer house.Close()
+			gateway := httptest.NewServer(api)
+			defer gateway.Close()
 			var clients sync.WaitGroup
 			for range 8 {
 				clients.Go(func() {
 					for n := p.calls.Add(1); n <= 48; n = p.calls.Add(1) {
-						p.ask(house, int(n))
+						p.ask(gateway, int(n))
 					}
 				})
 			}
@@ -78,7 +78,7 @@ type mixer struct {
 func mark(n int) string { return fmt.Sprintf("<%06d>", n) }
 
 // ask sends the n-th request, of some hundred bytes to three megabytes.
-func (p *mixer) ask(house *httptest.Server, n int) {
+func (p *mixer) ask(gateway *httptest.Server, n int) {
 	ctx, leave := context.WithCancel(p.t.Context())
 	defer leave()
 	p.leave.Store(n, leave)
@@ -88,12 +88,12 @@ func (p *mixer) ask(house *httptest.Server, n int) {
 	if n%2 > 0 { // these go on as they came, in the memory that they came in
 		path, body = "/v1beta/models/m:streamGenerateContent?alt=sse", fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":"%s"}]}]}`, text)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, house.URL+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, gateway.URL+path, strings.NewReader(body))
 	if err != nil {
 		p.t.Error(err)
 		return
 	}
-	resp, err := house.Client().Do(req)
+	resp, err := gateway.Client().Do(req)
 	if err != nil {
 		if n%5 != 3 { // those leave
 			p.t.Errorf("request %d: %v", n, err)

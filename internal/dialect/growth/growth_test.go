@@ -68,7 +68,7 @@ func encode(req *perigee.Request) error {
 func newServer() http.Handler {
 	nothing := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") }}
 	upstream := stopseq.Around(thoughtsig.NewMemory(thoughtsig.Options{}).AroundAll(adapter{}))
-	return httpapi.New(httpapi.Options{Upstream: upstream}, httpapi.Settings{MaxBody: 64 << 20, Fetch: fetch.New(fetch.Options{Allow: true, Resolver: nothing})})
+	return server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 64 << 20, Fetch: fetch.New(fetch.Options{Allow: true, Resolver: nothing})})
 }
 
 // send sends a request, and returns the status of its answer and the bytes that it has allocated.

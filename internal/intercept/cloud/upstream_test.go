@@ -50,10 +50,10 @@ func member(body []byte, path ...string) []byte {
 // An account that is always there.
 type signedIn struct{}
 
-func (signedIn) Acquire(account.Request) account.Acquisition { return signedIn{} }
-func (signedIn) Next(context.Context) (account.Lease, error) { return signedIn{}, nil }
-func (signedIn) Account() account.Leased {
-	return account.Leased{Email: "ada@example.com", Project: "p"}
+func (signedIn) Acquire(pool.Request) pool.Acquisition    { return signedIn{} }
+func (signedIn) Next(context.Context) (pool.Lease, error) { return signedIn{}, nil }
+func (signedIn) Account() pool.Leased {
+	return pool.Leased{Email: "ada@example.com", Project: "p"}
 }
 func (signedIn) Token(context.Context) (perigee.Secret, error) {
 	return perigee.NewSecret("of-perigee"), nil

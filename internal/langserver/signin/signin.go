@@ -17,22 +17,22 @@ import (
 	"perigee/internal/lib/steadyclock"
 )
 
-// Accounts are the accounts of an upstream. accounts.Roster has them.
+// Accounts are the accounts of an upstream. roster.Roster has them.
 type Accounts interface {
-	Choices() []accounts.Choice
-	Credential(ctx context.Context, email string) (accounts.Credential, error)
+	Choices() []roster.Choice
+	Credential(ctx context.Context, email string) (roster.Credential, error)
 	// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none.
 	Refusal(email string) error
 }
 
-// A Feed reports changes of accounts. accounts.Feed does.
+// A Feed reports changes of accounts. roster.Feed does.
 type Feed interface {
-	Subscribe(deliver func(accounts.Change)) (cancel func())
+	Subscribe(deliver func(roster.Change)) (cancel func())
 }
 
 var (
-	_ Accounts = (*accounts.Roster)(nil)
-	_ Feed     = (*accounts.Feed)(nil)
+	_ Accounts = (*roster.Roster)(nil)
+	_ Feed     = (*roster.Feed)(nil)
 )
 
 // A Credential is what a language server is signed in with.
@@ -79,7 +79,7 @@ type SignIn struct {
 	changing sync.Mutex // held while a credential is read and reported: changes are reported in the order in which they take effect
 
 	mu        sync.Mutex
-	current   accounts.Credential
+	current   roster.Credential
 	reason    *perigee.Error      // there is no credential
 	none      bool                // because no account can be used
 	trouble   error               // the credential could not be renewed
@@ -107,7 +107,7 @@ func New(opts Options) *SignIn {
 func (s *SignIn) Start() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
-	unsubscribe := s.opts.Feed.Subscribe(func(c accounts.Change) {
+	unsubscribe := s.opts.Feed.Subscribe(func(c roster.Change) {
 		if c.Upstream == s.opts.Name {
 			s.Check()
 		}
@@ -187,11 +187,11 @@ func (s *SignIn) found() bool {
 	s.mu.Lock()
 	none := s.none
 	s.mu.Unlock()
-	roster := s.opts.Accounts()
-	return none && roster != nil && slices.ContainsFunc(s.choices(roster), func(c accounts.Choice) bool { return c.Usable })
+	accounts := s.opts.Accounts()
+	return none && accounts != nil && slices.ContainsFunc(s.choices(accounts), func(c roster.Choice) bool { return c.Usable })
 }
 
-func public(c accounts.Credential) Credential {
+func public(c roster.Credential) Credential {
 	return Credential{c.Email, c.Project, c.Access, c.Expiry}
 }
 
@@ -225,16 +225,16 @@ func (s *SignIn) run(ctx context.Context) {
 // choose takes the first account that has a token. It returns when to choose again without a change (0: never), and whether a token
 // could not be had for a reason that may pass.
 func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
-	roster := s.opts.Accounts()
-	list, why := s.ordered(roster)
+	accounts := s.opts.Accounts()
+	list, why := s.ordered(accounts)
 	var trouble error // of the best account
 	for _, email := range list {
-		got, err := roster.Credential(ctx, email) // which may take long
+		got, err := accounts.Credential(ctx, email) // which may take long
 		if ctx.Err() != nil {
 			return 0, false
 		}
 		if err == nil {
-			err = s.change(ctx, roster, got.Email, slog.LevelInfo)
+			err = s.change(ctx, accounts, got.Email, slog.LevelInfo)
 		}
 		if err == nil {
 			return s.nextChoice(), trouble != nil && !final(trouble)
@@ -253,7 +253,7 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 		return 0, true
 	}
 	if trouble != nil {
-		if _, why = s.ordered(roster); why == nil { // otherwise the accounts know the reason by now
+		if _, why = s.ordered(accounts); why == nil { // otherwise the accounts know the reason by now
 			why = perigee.AsError(trouble)
 		}
 	}
@@ -294,32 +294,32 @@ func (s *SignIn) keeps(email string) bool {
 
 // ordered lists the accounts that may be used, the best first: one that the owner prefers from now on, the one in use, the preferred one,
 // those without a cooldown, the rest of them, and last those whose access tokens are refused. If there are none, it returns the reason.
-func (s *SignIn) ordered(roster Accounts) (emails []string, why *perigee.Error) {
-	if roster == nil {
+func (s *SignIn) ordered(accounts Accounts) (emails []string, why *perigee.Error) {
+	if accounts == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
 	}
-	choices := s.choices(roster)
+	choices := s.choices(accounts)
 	s.notePreferred(choices)
-	usable := slices.DeleteFunc(slices.Clone(choices), func(c accounts.Choice) bool { return !c.Usable })
+	usable := slices.DeleteFunc(slices.Clone(choices), func(c roster.Choice) bool { return !c.Usable })
 	s.sort(usable)
 	for _, c := range usable {
 		emails = append(emails, c.Email)
 	}
 	if len(emails) == 0 {
-		why = s.explain(roster, choices)
+		why = s.explain(accounts, choices)
 	}
 	return emails, why
 }
 
 // choices lists the accounts that the configuration allows.
-func (s *SignIn) choices(roster Accounts) []accounts.Choice {
-	return slices.DeleteFunc(roster.Choices(), func(c accounts.Choice) bool {
+func (s *SignIn) choices(accounts Accounts) []roster.Choice {
+	return slices.DeleteFunc(accounts.Choices(), func(c roster.Choice) bool {
 		return s.opts.Email != "" && !strings.EqualFold(c.Email, s.opts.Email)
 	})
 }
 
 // notePreferred notes which account the owner prefers, and whether that is new.
-func (s *SignIn) notePreferred(choices []accounts.Choice) {
+func (s *SignIn) notePreferred(choices []roster.Choice) {
 	preferred := ""
 	for _, c := range choices {
 		if c.Preferred {
@@ -335,10 +335,10 @@ func (s *SignIn) notePreferred(choices []accounts.Choice) {
 }
 
 // sort puts the best choice first.
-func (s *SignIn) sort(choices []accounts.Choice) {
+func (s *SignIn) sort(choices []roster.Choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rank := func(c accounts.Choice) int {
+	rank := func(c roster.Choice) int {
 		switch {
 		case c.Refused:
 			return 5
@@ -353,11 +353,11 @@ func (s *SignIn) sort(choices []accounts.Choice) {
 		}
 		return 4
 	}
-	slices.SortStableFunc(choices, func(a, b accounts.Choice) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(choices, func(a, b roster.Choice) int { return rank(a) - rank(b) })
 }
 
 // explain is the reason why none of the accounts can be used.
-func (s *SignIn) explain(roster Accounts, choices []accounts.Choice) *perigee.Error {
+func (s *SignIn) explain(accounts Accounts, choices []roster.Choice) *perigee.Error {
 	login := "run perigee login --upstream " + s.opts.Name
 	switch {
 	case len(choices) == 0 && s.opts.Email != "":
@@ -370,7 +370,7 @@ func (s *SignIn) explain(roster Accounts, choices []accounts.Choice) *perigee.Er
 	if s.opts.Email != "" {
 		email = choices[0].Email
 	}
-	if err := roster.Refusal(email); err != nil {
+	if err := accounts.Refusal(email); err != nil {
 		return perigee.AsError(err)
 	}
 	return perigee.Errorf(perigee.ClassUnauthenticated, "no account of %s can be used", s.opts.Name).
@@ -379,13 +379,13 @@ func (s *SignIn) explain(roster Accounts, choices []accounts.Choice) *perigee.Er
 
 // change reads the credential of an account as it is now, and takes it over, unless a call uses another account: then the accounts are
 // looked at again after that. The level is that of the log line about another account.
-func (s *SignIn) change(ctx context.Context, roster Accounts, email string, level slog.Level) error {
+func (s *SignIn) change(ctx context.Context, accounts Accounts, email string, level slog.Level) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if s.postpone(email) {
 		return nil
 	}
-	got, err := roster.Credential(ctx, email)
+	got, err := accounts.Credential(ctx, email)
 	if err == nil {
 		s.publish(got, nil, level)
 	}
@@ -402,11 +402,11 @@ func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.mu.Lock()
 	s.none = none
 	s.mu.Unlock()
-	s.publish(accounts.Credential{}, why, slog.LevelWarn)
+	s.publish(roster.Credential{}, why, slog.LevelWarn)
 }
 
 // publish takes over a credential, or the reason why there is none, and reports it if it differs from the last one. s.changing is held.
-func (s *SignIn) publish(got accounts.Credential, why *perigee.Error, level slog.Level) {
+func (s *SignIn) publish(got roster.Credential, why *perigee.Error, level slog.Level) {
 	change := Change{Credential: public(got)}
 	if why != nil {
 		change.Reason = why

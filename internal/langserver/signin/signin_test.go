@@ -34,7 +34,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	accounts []*fake
-	deliver  func(accounts.Change)
+	deliver  func(roster.Change)
 	changes  []string
 	asked    int   // for a credential
 	down     error // of every refresh
@@ -42,7 +42,7 @@ type rig struct {
 }
 
 type fake struct {
-	accounts.Choice
+	roster.Choice
 	project string
 	number  int // of tokens
 	expiry  time.Time
@@ -52,7 +52,7 @@ type fake struct {
 func newRig(t *testing.T, email string, emails ...string) *rig {
 	r := &rig{t: t, start: time.Now()}
 	for _, e := range emails {
-		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: e, Usable: true}, project: "project-" + e})
+		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: e, Usable: true}, project: "project-" + e})
 	}
 	r.signIn = New(Options{Name: "gravity", Accounts: func() Accounts { return r }, Feed: r, Email: email, Changed: r.changed, Now: r.now})
 	r.signIn.Start()
@@ -63,12 +63,12 @@ func newRig(t *testing.T, email string, emails ...string) *rig {
 
 func (r *rig) now() time.Time { return time.Now().Add(r.skipped) }
 
-func (r *rig) Subscribe(deliver func(accounts.Change)) (cancel func()) {
+func (r *rig) Subscribe(deliver func(roster.Change)) (cancel func()) {
 	r.deliver = deliver
 	return func() {}
 }
 
-func (r *rig) Choices() (list []accounts.Choice) {
+func (r *rig) Choices() (list []roster.Choice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.accounts {
@@ -87,31 +87,31 @@ func (r *rig) find(email string) *fake {
 }
 
 // Credential renews tokens as accounts do, in the time of a bubble.
-func (r *rig) Credential(ctx context.Context, email string) (accounts.Credential, error) {
+func (r *rig) Credential(ctx context.Context, email string) (roster.Credential, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked++
 	a, now := r.find(email), r.now()
 	switch {
 	case a == nil:
-		return accounts.Credential{}, errors.New("there is no such account")
+		return roster.Credential{}, errors.New("there is no such account")
 	case !now.Before(a.expiry) && r.hangs:
 		r.mu.Unlock()
 		<-ctx.Done()
 		r.mu.Lock()
-		return accounts.Credential{}, ctx.Err()
+		return roster.Credential{}, ctx.Err()
 	case !now.Before(a.expiry) && r.down != nil:
-		return accounts.Credential{}, r.down
+		return roster.Credential{}, r.down
 	case !now.Before(a.expiry):
 		a.number, a.expiry = a.number+1, now.Add(lifetime)
 	case !now.Before(a.expiry.Add(-ahead)) && !a.ahead && r.down == nil:
 		a.ahead = true
 		time.AfterFunc(time.Second, func() {
-			r.edit(email, accounts.Refreshed, func(a *fake) { a.number, a.expiry, a.ahead = a.number+1, r.now().Add(lifetime), false })
+			r.edit(email, roster.Refreshed, func(a *fake) { a.number, a.expiry, a.ahead = a.number+1, r.now().Add(lifetime), false })
 		})
 	}
 	access := perigee.NewSecret(fmt.Sprintf("%s %d", email, a.number))
-	return accounts.Credential{Email: email, Project: a.project, Access: access, Expiry: a.expiry, Renew: a.expiry.Add(-ahead)}, nil
+	return roster.Credential{Email: email, Project: a.project, Access: access, Expiry: a.expiry, Renew: a.expiry.Add(-ahead)}, nil
 }
 
 func (r *rig) Refusal(email string) error {
@@ -119,11 +119,11 @@ func (r *rig) Refusal(email string) error {
 }
 
 // edit changes an account and reports that.
-func (r *rig) edit(email string, kind accounts.ChangeKind, edit func(*fake)) {
+func (r *rig) edit(email string, kind roster.ChangeKind, edit func(*fake)) {
 	r.mu.Lock()
 	edit(r.find(email))
 	r.mu.Unlock()
-	r.deliver(accounts.Change{Upstream: "gravity", Email: email, Kind: kind})
+	r.deliver(roster.Change{Upstream: "gravity", Email: email, Kind: kind})
 }
 
 func (r *rig) prefer(email string) {
@@ -132,7 +132,7 @@ func (r *rig) prefer(email string) {
 		a.Preferred = a.Email == email
 	}
 	r.mu.Unlock()
-	r.deliver(accounts.Change{Upstream: "gravity", Email: email, Kind: accounts.Updated})
+	r.deliver(roster.Change{Upstream: "gravity", Email: email, Kind: roster.Updated})
 	synctest.Wait()
 }
 
@@ -211,9 +211,9 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.expect("0 account ada@example.com 1")
 		r.prefer("bob@example.com")
 		r.expect("0 account bob@example.com 1")
-		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
 		r.expect("0 account ada@example.com 1")
-		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = true })
+		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = true })
 		r.expect() // the one in use stays, as in the pool
 		r.prefer("")
 		r.prefer("bob@example.com")
@@ -223,12 +223,12 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.mu.Lock()
 		r.accounts = r.accounts[2:]
 		r.mu.Unlock()
-		r.deliver(accounts.Change{Upstream: "other", Email: "bob@example.com", Kind: accounts.Removed})
+		r.deliver(roster.Change{Upstream: "other", Email: "bob@example.com", Kind: roster.Removed})
 		r.expect()
-		r.deliver(accounts.Change{Upstream: "gravity", Email: "bob@example.com", Kind: accounts.Removed})
+		r.deliver(roster.Change{Upstream: "gravity", Email: "bob@example.com", Kind: roster.Removed})
 		r.expect("0 account eve@example.com 1")
 		asked := r.count()
-		r.edit("eve@example.com", accounts.Updated, func(a *fake) {})
+		r.edit("eve@example.com", roster.Updated, func(a *fake) {})
 		r.expect()
 		r.sleep(50)
 		if r.count() != asked+2 {
@@ -244,9 +244,9 @@ func TestAccountWithRefusedTokensIsChosenLast(t *testing.T) {
 		r.prefer("ada@example.com")
 		r.expect("0 account ada@example.com 1")
 		refused := func(a *fake) { a.Refused, a.Cooling = true, true }
-		r.edit("ada@example.com", accounts.Updated, refused)
+		r.edit("ada@example.com", roster.Updated, refused)
 		r.expect("0 account bob@example.com 1")
-		r.edit("bob@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
 		r.expect("0 account ada@example.com 1")
 	})
 }
@@ -257,10 +257,10 @@ func TestAccountsInACooldownAreChosenLater(t *testing.T) {
 		r.expect("0 none: no account is signed in to gravity; run perigee login --upstream gravity")
 		r.mu.Lock()
 		for _, e := range []string{"ada@example.com", "bob@example.com"} {
-			r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: e, Usable: true, Cooling: e == "ada@example.com"}, project: "project-" + e})
+			r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: e, Usable: true, Cooling: e == "ada@example.com"}, project: "project-" + e})
 		}
 		r.mu.Unlock()
-		r.deliver(accounts.Change{Upstream: "gravity", Email: "ada@example.com", Kind: accounts.Added})
+		r.deliver(roster.Change{Upstream: "gravity", Email: "ada@example.com", Kind: roster.Added})
 		r.expect("0 account bob@example.com 1")
 	})
 }
@@ -273,13 +273,13 @@ func TestReasonIsReported(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		r.mu.Lock()
-		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: "ada@example.com"}, project: "project-ada@example.com"})
+		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: "ada@example.com"}, project: "project-ada@example.com"})
 		r.mu.Unlock()
-		r.edit("ada@example.com", accounts.Added, func(*fake) {})
+		r.edit("ada@example.com", roster.Added, func(*fake) {})
 		r.expect("0 none: none of ada@example.com can be used; wait")
-		r.edit("ada@example.com", accounts.Updated, func(*fake) {})
+		r.edit("ada@example.com", roster.Updated, func(*fake) {})
 		r.expect() // nothing new
-		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable = true })
+		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = true })
 		r.expect("0 account ada@example.com 1")
 		if c, err := r.signIn.Current(t.Context()); err != nil || c.Email != "ada@example.com" {
 			t.Errorf("got %v, %v", c, err)
@@ -291,7 +291,7 @@ func TestReasonIsReported(t *testing.T) {
 func TestAccountThatHasJustComeIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com")
-		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = false })
 		r.take()
 		if _, err := r.signIn.Current(t.Context()); perigee.AsError(err).Class != perigee.ClassForbidden {
 			t.Errorf("got %v", err)
@@ -342,7 +342,7 @@ func TestAnotherAccountIsUsedIfTheProviderRejectsOne(t *testing.T) {
 		r.expect("0 account ada@example.com 1")
 		r.mu.Lock()
 		r.down = perigee.Errorf(perigee.ClassUnauthenticated, "the refresh token is not accepted")
-		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: "bob@example.com", Usable: true}, project: "project-bob@example.com",
+		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: "bob@example.com", Usable: true}, project: "project-bob@example.com",
 			number: 7, expiry: time.Now().Add(2 * time.Hour)})
 		r.mu.Unlock()
 		r.sleep(61)
@@ -350,9 +350,9 @@ func TestAnotherAccountIsUsedIfTheProviderRejectsOne(t *testing.T) {
 		r.mu.Lock()
 		r.accounts = r.accounts[:1]
 		r.mu.Unlock()
-		r.edit("ada@example.com", accounts.Updated, func(*fake) {})
+		r.edit("ada@example.com", roster.Updated, func(*fake) {})
 		r.expect("61 none: the refresh token is not accepted")
-		r.edit("ada@example.com", accounts.Updated, func(a *fake) { a.Usable = false })
+		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = false })
 		r.expect("61 none: none of all can be used; wait")
 	})
 }
@@ -376,10 +376,10 @@ func TestCloseEndsARefresh(t *testing.T) {
 		r := newRig(t, "")
 		r.mu.Lock()
 		r.hangs = true
-		r.accounts = append(r.accounts, &fake{Choice: accounts.Choice{Email: "ada@example.com", Usable: true}})
+		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: "ada@example.com", Usable: true}})
 		r.changes = nil
 		r.mu.Unlock()
-		r.edit("ada@example.com", accounts.Added, func(*fake) {})
+		r.edit("ada@example.com", roster.Added, func(*fake) {})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

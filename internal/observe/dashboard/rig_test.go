@@ -98,8 +98,8 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 	}
 	r.Dashboard = New(opts)
 	t.Cleanup(r.Drain)
-	api := httpapi.New(httpapi.Options{Status: opts.Status, Home: r.Dashboard, Mounts: r.Points(),
-		Admin: func(offer string) (bool, error) { return offer == "admin-token", nil }}, httpapi.Settings{Loopback: true, MaxBody: 1 << 20})
+	api := server.New(server.Options{Status: opts.Status, Home: r.Dashboard, Mounts: r.Points(),
+		Admin: func(offer string) (bool, error) { return offer == "admin-token", nil }}, server.Settings{Loopback: true, MaxBody: 1 << 20})
 	t.Cleanup(api.Close)
 	r.server = httptest.NewServer(api)
 	t.Cleanup(r.server.Close)

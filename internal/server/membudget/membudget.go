@@ -2,7 +2,7 @@
 // encoded, answers that are collected. A call has a Lease, which grows before the memory is used. A lease that cannot grow is an
 // error of class capacity, which the client gets as 503 with Retry-After, in place of a process that the system kills.
 //
-// Bytes are counted, not measured: package httpapi and the upstreams know what a body or an answer costs at its peak. The package
+// Bytes are counted, not measured: package server and the upstreams know what a body or an answer costs at its peak. The package
 // knows neither; it adds up.
 package membudget
 

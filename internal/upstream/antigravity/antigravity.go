@@ -34,9 +34,9 @@ func UserAgent(clientVersion, version string) string {
 	return "antigravity/" + cmp.Or(clientVersion, DefaultClientVersion) + " " + runtime.GOOS + "/" + runtime.GOARCH + " perigee/" + version
 }
 
-// An AccountPool chooses the accounts that calls are made with; *account.Pool is one.
+// An AccountPool chooses the accounts that calls are made with; *pool.Pool is one.
 type AccountPool interface {
-	Acquire(req account.Request) account.Acquisition
+	Acquire(req pool.Request) pool.Acquisition
 }
 
 // Options say how to reach the gateway. Zero values mean defaults.

@@ -31,7 +31,7 @@ type call struct {
 	attempts      int           // how often the provider was asked, for searches, too
 	searches      int           // how often it was asked to search
 	account       string        // the last account used
-	lease         account.Lease // of that account; nil: none yet
+	lease         pool.Lease    // of that account; nil: none yet
 	try           try           // what is being tried
 	spent         perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
 	retries       *perigee.RetryBudget
@@ -210,8 +210,8 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Di
 }
 
 // want describes the accounts that can serve the call.
-func (c *call) want() account.Request {
-	return account.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c}
+func (c *call) want() pool.Request {
+	return pool.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c}
 }
 
 // A try is one request to an endpoint, or what comes before it with a leased account.
@@ -228,7 +228,7 @@ func (c *call) begin(endpoint string) {
 
 // step records the try that has ended, once: account, endpoint, the reason for the choice, and the outcome. An only account that
 // answers at once is not recorded.
-func (c *call) step(lease account.Lease, v *providererr.Diagnosis) {
+func (c *call) step(lease pool.Lease, v *providererr.Diagnosis) {
 	if c.try.recorded {
 		return
 	}
@@ -238,14 +238,14 @@ func (c *call) step(lease account.Lease, v *providererr.Diagnosis) {
 		Took: c.upstream.opts.Now().Sub(c.try.began)}
 	if v != nil {
 		step.Class, step.Error = v.Error.Class, v.Error.Message
-	} else if step.Why == account.WhyOnly && len(c.req.Log.Attempts()) == 0 {
+	} else if step.Why == pool.WhyOnly && len(c.req.Log.Attempts()) == 0 {
 		return
 	}
 	c.req.Log.AddAttempt(step)
 }
 
 // TokenFailed records an account that the pool chose and that had no access token.
-func (c *call) TokenFailed(lease account.Lease, err error, took time.Duration) {
+func (c *call) TokenFailed(lease pool.Lease, err error, took time.Duration) {
 	c.account = lease.Account().Email
 	tokenFailureRecorder{c.upstream.opts.Name, c.req.Log}.TokenFailed(lease, err, took)
 }
@@ -256,13 +256,13 @@ type tokenFailureRecorder struct {
 	log      *perigee.CallLog
 }
 
-func (c tokenFailureRecorder) TokenFailed(lease account.Lease, err error, took time.Duration) {
+func (c tokenFailureRecorder) TokenFailed(lease pool.Lease, err error, took time.Duration) {
 	a, e := lease.Account(), perigee.AsError(err)
 	c.log.AddAttempt(perigee.Attempt{Upstream: c.upstream, Account: a.Email, Why: a.Why, Class: e.Class, Error: e.Message, Took: took})
 }
 
 // sendLeased sends a message with a leased account and ends the lease, also after a panic in the reader of the answer.
-func (c *call) sendLeased(ctx context.Context, lease account.Lease, m *message, out *answer) (v *providererr.Diagnosis) {
+func (c *call) sendLeased(ctx context.Context, lease pool.Lease, m *message, out *answer) (v *providererr.Diagnosis) {
 	v = &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
 	defer func() { lease.Done(v) }()
 	v = c.askWith(ctx, lease, m, out)
@@ -304,7 +304,7 @@ const sameTime = 2 * time.Second
 
 // causeOf is the cause of an error of the pool; empty: unknown.
 func causeOf(err error) providererr.Kind {
-	if short, ok := errors.AsType[*account.Shortage](err); ok {
+	if short, ok := errors.AsType[*pool.Shortage](err); ok {
 		return short.Kind
 	}
 	v, _ := providererr.Of(err)
@@ -340,7 +340,7 @@ const emptyPause = 250 * time.Millisecond
 
 // askWith sends a message with one account. It renews a refused token once, looks a refused project up once, and retries an
 // empty answer as far as the call's retry budget goes.
-func (c *call) askWith(ctx context.Context, lease account.Lease, m *message, out *answer) *providererr.Diagnosis {
+func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *answer) *providererr.Diagnosis {
 	for renewed, moved := false, false; ; c.begin("") {
 		token, err := lease.Token(ctx)
 		if err != nil {
@@ -371,7 +371,7 @@ func (c *call) askWith(ctx context.Context, lease account.Lease, m *message, out
 }
 
 // askHosts sends a message to one endpoint after the other. The error is that of the first endpoint that was reached.
-func (c *call) askHosts(ctx context.Context, lease account.Lease, token perigee.Secret, m *message, out *answer) (first *providererr.Diagnosis) {
+func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Secret, m *message, out *answer) (first *providererr.Diagnosis) {
 	leased := lease.Account()
 	for _, host := range c.upstream.hosts.content(leased.CLI) {
 		if c.attempts++; c.attempts > maxAttempts {
@@ -398,7 +398,7 @@ func (c *call) askHosts(ctx context.Context, lease account.Lease, token perigee.
 }
 
 // everywhere widens the scope of an error that all endpoints answered with. Another account shows whether it is about the
-// account.
+// pool.
 func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
 	if v == nil || v.Scope != providererr.ScopeHost {
 		return v
@@ -456,7 +456,7 @@ func (c *call) withoutToken(ctx context.Context, err error) *providererr.Diagnos
 	if ctx.Err() != nil {
 		return c.failed(ctx, err)
 	}
-	v := account.TokenFailure(err)
+	v := pool.TokenFailure(err)
 	return &v
 }
 

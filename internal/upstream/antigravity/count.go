@@ -27,7 +27,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	counted := *prepared.Prompt
 	counted.Generation, counted.ToolConfig, counted.Extra = perigee.Generation{}, nil, nil
 	request := append([]byte(`{"request":`), dialect.EncodeRequest(&counted)...)
-	raw, err := u.control(ctx, req.Log, "countTokens", func(account.Lease) []byte { return append(request, '}') })
+	raw, err := u.control(ctx, req.Log, "countTokens", func(pool.Lease) []byte { return append(request, '}') })
 	if err != nil {
 		return nil, err
 	}

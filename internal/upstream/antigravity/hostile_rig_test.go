@@ -102,5 +102,5 @@ func isSearch(body string) bool { return strings.Contains(body, `"requestType":"
 // A failing lender has no account to lend, and says why.
 type failing struct{ err error }
 
-func (f failing) Acquire(account.Request) account.Acquisition { return f }
-func (f failing) Next(context.Context) (account.Lease, error) { return nil, f.err }
+func (f failing) Acquire(pool.Request) pool.Acquisition    { return f }
+func (f failing) Next(context.Context) (pool.Lease, error) { return nil, f.err }

@@ -38,7 +38,7 @@ func TestNobodyLeft(t *testing.T) {
 	} {
 		sum := &perigee.Error{Class: perigee.ClassExhausted, Message: "the sum", Hint: "do as the sum", Retry: time.Hour}
 		if c.cause != "" {
-			sum.Cause = &account.Shortage{Kind: c.cause}
+			sum.Cause = &pool.Shortage{Kind: c.cause}
 		}
 		call := &call{upstream: New(Options{})}
 		got := exhausted(c.last, call.failed(t.Context(), sum), causeOf(sum)).Error

@@ -16,7 +16,7 @@ import (
 // QuotaOf asks the gateway for the quota of one account, leased or not, in the pool of Antigravity, and with cli also in the pool
 // of the command-line tool. It costs no tokens. Only the list of models is required; where another method fails, the rows
 // have no windows, or there are none of the other pool.
-func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([]perigee.QuotaRow, error) {
+func (u *Upstream) QuotaOf(ctx context.Context, who pool.Source, cli bool) ([]perigee.QuotaRow, error) {
 	// The first token may bring the account its project; without one the gateway reports everything as full.
 	if _, err := who.Token(ctx); err != nil {
 		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
@@ -53,12 +53,12 @@ func (u *Upstream) QuotaOf(ctx context.Context, who account.Source, cli bool) ([
 }
 
 // projectAlone is the request of methods whose only parameter is the project.
-func projectAlone(lease account.Lease) []byte {
+func projectAlone(lease pool.Lease) []byte {
 	return append(rawjson.AppendString([]byte(`{"project":`), lease.Account().Project), '}')
 }
 
 // callFor makes a call with one account, and once more after a refused token or project was replaced.
-func (u *Upstream) callFor(ctx context.Context, lease account.Lease, method string, request func(account.Lease) []byte) ([]byte, *providererr.Diagnosis) {
+func (u *Upstream) callFor(ctx context.Context, lease pool.Lease, method string, request func(pool.Lease) []byte) ([]byte, *providererr.Diagnosis) {
 	project := lease.Account().Project
 	raw, v := u.call(ctx, lease, method, request(lease))
 	if v != nil && v.Kind == providererr.KindUnauthenticated {
@@ -77,17 +77,17 @@ func (u *Upstream) callFor(ctx context.Context, lease account.Lease, method stri
 
 // findsProject looks the project of an account up if the provider may have refused the project, and says whether it is another
 // one. For an unknown project the provider answers "not found" or "forbidden" without naming the project.
-func findsProject(ctx context.Context, lease account.Lease, v *providererr.Diagnosis, refused string) bool {
+func findsProject(ctx context.Context, lease pool.Lease, v *providererr.Diagnosis, refused string) bool {
 	switch v.Kind {
 	case providererr.KindProject, providererr.KindNotFound, providererr.KindForbidden:
-		finder, ok := lease.(account.ProjectFinder)
+		finder, ok := lease.(pool.ProjectFinder)
 		return ok && refused != "" && finder.FindProject(ctx, refused)
 	}
 	return false
 }
 
 // quotaTrouble adds the account to an error, for callers that ask about several.
-func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error, cause error) error {
+func (u *Upstream) quotaTrouble(who pool.Source, e *perigee.Error, cause error) error {
 	named := *e
 	named.Upstream, named.Account, named.Cause = u.opts.Name, who.SignIn().Email, cause
 	named.Message = fmt.Sprintf("%s: %s", named.Account, named.Message)
@@ -95,16 +95,16 @@ func (u *Upstream) quotaTrouble(who account.Source, e *perigee.Error, cause erro
 }
 
 // An unleased account is asked about itself. No call waits for it, and the outcome does not change its state in the pool.
-type unleased struct{ account.Source }
+type unleased struct{ pool.Source }
 
-func (l *unleased) Account() account.Leased {
+func (l *unleased) Account() pool.Leased {
 	s := l.SignIn()
-	return account.Leased{Email: s.Email, Project: s.ProjectID, Why: "asked about its quota"}
+	return pool.Leased{Email: s.Email, Project: s.ProjectID, Why: "asked about its quota"}
 }
 func (l *unleased) Answering()                  {}
 func (l *unleased) Done(*providererr.Diagnosis) {}
 func (l *unleased) FindProject(ctx context.Context, refused string) bool {
-	finder, ok := l.Source.(account.ProjectFinder)
+	finder, ok := l.Source.(pool.ProjectFinder)
 	return ok && finder.FindProject(ctx, refused)
 }
 

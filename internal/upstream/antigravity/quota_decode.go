@@ -40,7 +40,7 @@ func decodeModelQuota(raw []byte) ([]perigee.QuotaRow, error) {
 	var rows []perigee.QuotaRow
 	for id, m := range list.Models {
 		if remaining, reset, ok := m.Quota.read(); ok && !hidden(id) {
-			rows = append(rows, perigee.QuotaRow{Model: id, Pool: account.PoolAntigravity, Remaining: remaining, ResetsAt: reset})
+			rows = append(rows, perigee.QuotaRow{Model: id, Pool: pool.PoolAntigravity, Remaining: remaining, ResetsAt: reset})
 		}
 	}
 	return rows, nil
@@ -103,7 +103,7 @@ func decodeCLIQuota(raw []byte) []perigee.QuotaRow {
 	var rows []perigee.QuotaRow
 	for _, b := range list.Buckets {
 		if remaining, reset, ok := b.read(); ok && b.Model != "" {
-			rows = append(rows, perigee.QuotaRow{Model: b.Model, Pool: account.PoolCLI, Remaining: remaining, ResetsAt: reset})
+			rows = append(rows, perigee.QuotaRow{Model: b.Model, Pool: pool.PoolCLI, Remaining: remaining, ResetsAt: reset})
 		}
 	}
 	return rows

@@ -71,7 +71,7 @@ func TestQuotaOfAnAccount(t *testing.T) {
 		t.Error("the models are in no order")
 	}
 	rows, err = r.QuotaOf(t.Context(), r.person("ada@example.com", "sim-project-ada"), false)
-	if err != nil || strings.Contains(sketch(rows), account.PoolCLI) {
+	if err != nil || strings.Contains(sketch(rows), pool.PoolCLI) {
 		t.Errorf("the other pool was not asked for: %v\n%s", err, sketch(rows))
 	}
 }
@@ -82,7 +82,7 @@ func TestQuotaWithoutTheBonus(t *testing.T) {
 		simulator.Fault{When: simulator.When{Method: "retrieveUserQuotaSummary"}, Do: "not_found"},
 		simulator.Fault{When: simulator.When{Method: "retrieveUserQuota"}, Do: "forbidden"})
 	rows, err := r.QuotaOf(t.Context(), r.person("ada@example.com", "sim-project-ada"), true)
-	if got := sketch(rows); err != nil || !strings.Contains(got, "gemini-3-flash antigravity 1\n") || strings.Contains(got, account.PoolCLI) {
+	if got := sketch(rows); err != nil || !strings.Contains(got, "gemini-3-flash antigravity 1\n") || strings.Contains(got, pool.PoolCLI) {
 		t.Errorf("got %v\n%s", err, got)
 	}
 }

@@ -83,14 +83,14 @@ type lender struct {
 	diagnoses []providererr.Kind
 }
 
-func (l *lender) Acquire(account.Request) account.Acquisition { return &acquisition{lender: l} }
+func (l *lender) Acquire(pool.Request) pool.Acquisition { return &acquisition{lender: l} }
 
 type acquisition struct {
 	*lender
 	times int
 }
 
-func (b *acquisition) Next(context.Context) (account.Lease, error) {
+func (b *acquisition) Next(context.Context) (pool.Lease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.times++; b.times > b.most+1 {
@@ -102,8 +102,8 @@ func (b *acquisition) Next(context.Context) (account.Lease, error) {
 
 type lease lender
 
-func (l *lease) Account() account.Leased {
-	return account.Leased{Email: "ada@example.com", Project: "sim-project-ada", Why: "the only one"}
+func (l *lease) Account() pool.Leased {
+	return pool.Leased{Email: "ada@example.com", Project: "sim-project-ada", Why: "the only one"}
 }
 func (l *lease) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
 func (l *lease) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }

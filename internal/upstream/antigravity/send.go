@@ -108,7 +108,7 @@ func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *provid
 }
 
 // call makes a call that is answered in one piece, to one endpoint after the other.
-func (u *Upstream) call(ctx context.Context, lease account.Lease, method string, request []byte) (answer []byte, first *providererr.Diagnosis) {
+func (u *Upstream) call(ctx context.Context, lease pool.Lease, method string, request []byte) (answer []byte, first *providererr.Diagnosis) {
 	token, err := lease.Token(ctx)
 	if err != nil {
 		e := u.trouble(ctx, err)

@@ -41,7 +41,7 @@ type Options struct {
 
 	AccountsOf string // name of the upstream that has the accounts
 	Accounts   func() Accounts
-	Feed       *accounts.Feed
+	Feed       *roster.Feed
 
 	Cloud  string                                         // URL that calls of the language server go to; empty: the one that it asks
 	Models func(context.Context) ([]perigee.Model, error) // of the cloud; nil: they are not known

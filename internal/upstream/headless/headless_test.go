@@ -39,16 +39,16 @@ func TestMain(m *testing.M) {
 
 // fakeAccounts has the accounts that a test gives it, in a pool.
 type fakeAccounts struct {
-	pool *account.Pool
+	pool *pool.Pool
 
 	mu   sync.Mutex
 	list []*fakeSource
 }
 
-func (f *fakeAccounts) set(list ...accounts.Credential) {
+func (f *fakeAccounts) set(list ...roster.Credential) {
 	f.mu.Lock()
 	f.list = nil
-	var sources []account.Source
+	var sources []pool.Source
 	for _, c := range list {
 		s := &fakeSource{c}
 		f.list, sources = append(f.list, s), append(sources, s)
@@ -57,14 +57,14 @@ func (f *fakeAccounts) set(list ...accounts.Credential) {
 	f.pool.SetSources(sources)
 }
 
-func (f *fakeAccounts) Choices() (list []accounts.Choice) {
+func (f *fakeAccounts) Choices() (list []roster.Choice) {
 	for _, a := range f.pool.Status() {
-		list = append(list, accounts.Choice{Email: a.Email, Usable: perigee.UsableState(a.State)})
+		list = append(list, roster.Choice{Email: a.Email, Usable: perigee.UsableState(a.State)})
 	}
 	return list
 }
 
-func (f *fakeAccounts) Credential(_ context.Context, email string) (accounts.Credential, error) {
+func (f *fakeAccounts) Credential(_ context.Context, email string) (roster.Credential, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.list {
@@ -72,13 +72,13 @@ func (f *fakeAccounts) Credential(_ context.Context, email string) (accounts.Cre
 			return s.Credential, nil
 		}
 	}
-	return accounts.Credential{}, errors.New("no such account")
+	return roster.Credential{}, errors.New("no such account")
 }
 
-func (f *fakeAccounts) Pool() *account.Pool { return f.pool }
+func (f *fakeAccounts) Pool() *pool.Pool { return f.pool }
 
 func (f *fakeAccounts) Refusal(email string) error {
-	return f.pool.Refusal(account.Request{Email: email})
+	return f.pool.Refusal(pool.Request{Email: email})
 }
 
 func (f *fakeAccounts) Refused(string, perigee.Secret) bool { return false }
@@ -91,7 +91,7 @@ func (f *fakeAccounts) Unusable() string {
 }
 
 // A fakeSource is an account whose token is always the same.
-type fakeSource struct{ accounts.Credential }
+type fakeSource struct{ roster.Credential }
 
 func (s *fakeSource) SignIn() perigee.SignIn {
 	return perigee.SignIn{Account: perigee.Account{Email: s.Email, Upstream: "desk", Enabled: true, ProjectID: s.Project, State: perigee.AccountReady}}
@@ -101,9 +101,9 @@ func (s *fakeSource) Token(context.Context) (perigee.Secret, error) { return s.A
 
 func (s *fakeSource) Refused(perigee.Secret) {}
 
-func credential(email, project string) accounts.Credential {
+func credential(email, project string) roster.Credential {
 	end := time.Now().Add(time.Hour)
-	return accounts.Credential{Email: email, Project: project, Access: perigee.NewSecret("token of " + email), Expiry: end, Renew: end}
+	return roster.Credential{Email: email, Project: project, Access: perigee.NewSecret("token of " + email), Expiry: end, Renew: end}
 }
 
 // A rig is a server with the stand-in, in front of the simulator.
@@ -124,7 +124,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cloud: sim, accounts: &fakeAccounts{pool: account.NewPool(account.Options{})}}
+	r := &rig{t: t, cloud: sim, accounts: &fakeAccounts{pool: pool.NewPool(pool.Options{})}}
 	cloud := httptest.NewServer(http.HandlerFunc(r.serveCloud))
 	t.Cleanup(func() {
 		_ = sim.Close()
@@ -133,7 +133,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	opts := Options{
 		Upstream: config.Upstream{Name: "desk", Kind: config.KindLangserver, Binary: StandIn, Profile: "auto", StartTimeout: time.Minute, Concurrency: 1},
 		DataDir:  t.TempDir(), StandIn: []string{os.Args[0], "simulate", "langserver"}, AccountsOf: "desk",
-		Accounts: func() Accounts { return r.accounts }, Feed: new(accounts.Feed), Cloud: cloud.URL, Logger: testLogger(t), Now: time.Now,
+		Accounts: func() Accounts { return r.accounts }, Feed: new(roster.Feed), Cloud: cloud.URL, Logger: testLogger(t), Now: time.Now,
 		delays: delays{restartPause: time.Millisecond, settle: await.Limit, reuse: await.Limit},
 	}
 	if change != nil {
@@ -366,7 +366,7 @@ func TestTokensAndAccountsChange(t *testing.T) {
 }
 
 // signIn gets an access token of the simulator.
-func (r *rig) signIn(name string) accounts.Credential {
+func (r *rig) signIn(name string) roster.Credential {
 	r.t.Helper()
 	answer, err := http.PostForm(r.opts.Cloud+"/token", url.Values{"grant_type": {"refresh_token"}, "client_id": {"test"}, "client_secret": {"test"}, "refresh_token": {"sim-refresh-" + name}})
 	if err != nil {

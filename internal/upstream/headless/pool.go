@@ -12,20 +12,20 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Accounts are the accounts of an upstream. accounts.Roster has them.
+// Accounts are the accounts of an upstream. roster.Roster has them.
 type Accounts interface {
 	signin.Accounts
-	Pool() *account.Pool
+	Pool() *pool.Pool
 	Unusable() string
 	// Refused says that the provider did not take an access token of an account, and reports whether another one takes its place.
 	Refused(email string, token perigee.Secret) (replaced bool)
 }
 
-// A pool leases the accounts that all calls with these accounts lease, so that the language server follows the same rules. It never leases
+// A leaser leases the accounts that all calls with these accounts lease, so that the language server follows the same rules. It never leases
 // from the quota of the command-line tool, whose requests a language server does not make.
-type pool struct{ server *Server }
+type leaser struct{ server *Server }
 
-func (p pool) Acquire(req account.Request) account.Acquisition {
+func (p leaser) Acquire(req pool.Request) pool.Acquisition {
 	list := p.server.opts.Accounts()
 	if list == nil {
 		return notInUse(p.server.opts.AccountsOf)
@@ -34,26 +34,26 @@ func (p pool) Acquire(req account.Request) account.Acquisition {
 }
 
 // Within restricts a request to what the language server of an upstream can use.
-func Within(u config.Upstream, req account.Request) account.Request {
-	req.Email, req.Pool = strings.ToLower(u.Account), account.PoolAntigravity
+func Within(u config.Upstream, req pool.Request) pool.Request {
+	req.Email, req.Pool = strings.ToLower(u.Account), pool.PoolAntigravity
 	return req
 }
 
-func (s *Server) within(req account.Request) account.Request { return Within(s.opts.Upstream, req) }
+func (s *Server) within(req pool.Request) pool.Request { return Within(s.opts.Upstream, req) }
 
 // notInUse is the name of an upstream whose accounts are not in use, because a reload has removed it.
 type notInUse string
 
-func (n notInUse) Next(context.Context) (account.Lease, error) {
+func (n notInUse) Next(context.Context) (pool.Lease, error) {
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", string(n))
 }
 
 type acquisition struct {
-	account.Acquisition
+	pool.Acquisition
 	server *Server
 }
 
-func (a acquisition) Next(ctx context.Context) (account.Lease, error) {
+func (a acquisition) Next(ctx context.Context) (pool.Lease, error) {
 	l, err := a.Acquisition.Next(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (a acquisition) Next(ctx context.Context) (account.Lease, error) {
 // A lease remembers which account has the tokens that requests are made with: the language server is signed in with it before it gets
 // the request.
 type lease struct {
-	account.Lease
+	pool.Lease
 	server *Server
 }
 
@@ -82,7 +82,7 @@ func (l *lease) Refused(token perigee.Secret) {
 }
 
 func (l *lease) FindProject(ctx context.Context, refused string) bool {
-	finder, ok := l.Lease.(account.ProjectFinder)
+	finder, ok := l.Lease.(pool.ProjectFinder)
 	return ok && finder.FindProject(ctx, refused)
 }
 
@@ -155,7 +155,7 @@ func (s *Server) stuck() {
 // refusal is the error of calls for a model while no account can be used; nil: one can, or there is none.
 func (s *Server) refusal(model string) error {
 	if list := s.opts.Accounts(); list != nil {
-		return list.Pool().Refusal(s.within(account.Request{Model: model}))
+		return list.Pool().Refusal(s.within(pool.Request{Model: model}))
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (s *Server) signInFor(ctx context.Context, model string) error {
 	if family == models.Other {
 		return nil // the agent chooses the model, or has its own name for it
 	}
-	l, err := pool{s}.Acquire(account.Request{Model: model, Family: family}).Next(ctx)
+	l, err := leaser{s}.Acquire(pool.Request{Model: model, Family: family}).Next(ctx)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func NewUpstream(opts Options) *Upstream {
 	return &Upstream{server: server, carrier: carrier, own: own, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
 		Name: u.Name, Client: client, Wait: server.Wait,
 		Gateway: antigravity.New(antigravity.Options{
-			Name: u.Name, Endpoints: []string{cmp.Or(opts.Cloud, DefaultCloud)}, Accounts: pool{server}, SessionRecovery: true,
+			Name: u.Name, Endpoints: []string{cmp.Or(opts.Cloud, DefaultCloud)}, Accounts: leaser{server}, SessionRecovery: true,
 			FirstByte: opts.FirstByte, Idle: opts.Idle, Transport: carrier, Carried: true, Logger: opts.Logger, Now: opts.Now,
 		}),
 		Concurrency: u.Concurrency, Depth: u.Queue.Depth, Timeout: u.Queue.Timeout, Logger: opts.Logger,
@@ -121,7 +121,7 @@ func (u *Upstream) Unusable() string {
 		if why := list.Unusable(); why != "" {
 			return why
 		}
-		if list.Refusal(u.server.within(account.Request{}).Email) != nil {
+		if list.Refusal(u.server.within(pool.Request{}).Email) != nil {
 			return "its account cannot be used"
 		}
 	}

@@ -128,7 +128,7 @@ func (s *Store) Find(r *http.Request) *Session {
 	return nil
 }
 
-// ValidSession reports whether a request carries a valid session. It makes the Store an httpapi.SessionChecker.
+// ValidSession reports whether a request carries a valid session. It makes the Store an server.SessionChecker.
 func (s *Store) ValidSession(r *http.Request) (bool, error) { return s.Find(r) != nil, nil }
 
 // End ends a session.

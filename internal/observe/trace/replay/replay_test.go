@@ -29,7 +29,7 @@ import (
 type rig struct {
 	*testing.T
 	dir    string
-	server *httpapi.Server
+	server *server.Server
 
 	mu    sync.Mutex
 	calls map[string]perigee.Call
@@ -60,9 +60,9 @@ func newRig(t *testing.T) *rig {
 		Handler: func() http.Handler { return r.server.Trusted() }, Recorder: func() *record.Recorder { return recorder },
 		NewID: func() string { return perigee.NewCallID(time.Now()) }, Audit: func() replay.AuditLog { return r },
 	})
-	r.server = httpapi.New(httpapi.Options{Upstream: recorder, Refused: recorder.Refused, Mounts: service.Points(),
+	r.server = server.New(server.Options{Upstream: recorder, Refused: recorder.Refused, Mounts: service.Points(),
 		Admin: func(offer string) (bool, error) { return offer == "owner", nil },
-	}, httpapi.Settings{MaxBody: 64 << 20, Keys: []httpapi.Key{{Name: "laptop", Secret: perigee.NewSecret("laptop-secret"), RPM: 1}}})
+	}, server.Settings{MaxBody: 64 << 20, Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("laptop-secret"), RPM: 1}}})
 	t.Cleanup(r.server.Close)
 	return r
 }
