@@ -426,7 +426,7 @@ var rules = []rule{
 		"perigee/internal/lib/rawjson",
 		"perigee/internal/lib/vscdb",
 	}},
-	{"perigee/internal/upstream/cascade", "its wire is a conversation; a client has it", []string{
+	{"perigee/internal/upstream/conversation", "its wire is a conversation; a client has it", []string{
 		"perigee",
 		"perigee/gen/...",
 		"perigee/internal/intercept/cloud",
@@ -704,7 +704,7 @@ var rules = []rule{
 		"perigee/internal/lib/lru",
 		"perigee/internal/langserver/trajectory",
 		"perigee/internal/langserver/trajectory/find",
-		"perigee/internal/upstream/cascade",
+		"perigee/internal/upstream/conversation",
 	}},
 	{"perigee/internal/mcp/backend", "answers MCP clients, from the daemon or without one", []string{
 		"perigee",
@@ -755,7 +755,7 @@ var rules = []rule{
 		"perigee/internal/lib/runas",
 		"perigee/internal/lib/sse",
 		"perigee/internal/upstream/antigravity",
-		"perigee/internal/upstream/cascade",
+		"perigee/internal/upstream/conversation",
 		"perigee/internal/lib/wire",
 	}},
 	{"perigee/internal/daemon", "puts everything together", []string{

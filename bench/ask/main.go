@@ -18,7 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 )
 
 // maxAdded is what an ask may add at p50.

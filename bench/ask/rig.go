@@ -54,9 +54,9 @@ func start(ctx context.Context) (r *rig, err error) {
 		return nil, err
 	}
 	r.closes = append(r.closes, stop)
-	var process *langserver.Supervisor
+	var process *supervisor.Supervisor
 	extension := extserver.New(extserver.Options{Workspace: dir, Started: func(p extserver.Ports) {
-		process.Reported(langserver.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+		process.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
 	}})
 	if err := extension.Start(ctx); err != nil {
 		return nil, err
@@ -68,10 +68,10 @@ func start(ctx context.Context) (r *rig, err error) {
 	if err != nil {
 		return nil, err
 	}
-	process = langserver.New(langserver.Options{
+	process = supervisor.New(supervisor.Options{
 		Name: "bench", Command: command, Probe: found, Home: filepath.Join(dir, "home"), CloudEndpoint: cloud, StartTimeout: time.Minute,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()},
-		Ready: func(ctx context.Context, e langserver.Endpoint) error {
+		Extension: supervisor.Extension{Port: extension.Port(), CSRF: extension.CSRF()},
+		Ready: func(ctx context.Context, e supervisor.Endpoint) error {
 			return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint(e))}).Ready(ctx, true)
 		},
 	})

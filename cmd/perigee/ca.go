@@ -17,7 +17,7 @@ import (
 var machine = truststore.Host
 
 func caCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return install.Command(ctx, env, args, func() (*install.CA, error) {
+	return trustinstall.Command(ctx, env, args, func() (*trustinstall.CA, error) {
 		loaded, err := command.Load(env, command.NoSecrets)
 		if err != nil {
 			return nil, err
@@ -27,7 +27,7 @@ func caCommand(ctx context.Context, env *cli.Env, args []string) error {
 			return nil, cli.Usagef("interception.hosts: %v", err)
 		}
 		dir, err := filepath.Abs(filepath.Join(loaded.Config.DataDir, "ca"))
-		return &install.CA{Dir: dir, Hosts: hosts, Machine: machine(), Running: daemon.Running(ctx, loaded.Config)}, err
+		return &trustinstall.CA{Dir: dir, Hosts: hosts, Machine: machine(), Running: daemon.Running(ctx, loaded.Config)}, err
 	})
 }
 

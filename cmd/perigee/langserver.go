@@ -98,7 +98,7 @@ func runLangserver(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	options := command.DaemonOptions(env, loaded)
 	options.Logger, options.LogLevel = out.logger, out.level
-	err = daemon.RunLangserver(ctx, options, upstream, func(s langserver.Status) {
+	err = daemon.RunLangserver(ctx, options, upstream, func(s supervisor.Status) {
 		fmt.Fprintf(env.Stdout, "ready pid=%d http=%d https=%d\n", s.PID, s.HTTPPort, s.HTTPSPort)
 	})
 	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {

@@ -6,14 +6,14 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	mcpcommand "perigee/internal/cli/mcpcmd"
+	"perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/owner"
 	"perigee/internal/mcp/backend"
 )
 
 func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return mcpcommand.Command(ctx, env, args, func() (*mcpcommand.Settings, error) {
+	return mcpcmd.Command(ctx, env, args, func() (*mcpcmd.Settings, error) {
 		loaded, err := command.Load(env, command.NoSecrets)
 		if err != nil {
 			return nil, err
@@ -28,7 +28,7 @@ func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
 		}
 		o := owner.New(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
 		m := loaded.Config.MCP
-		return &mcpcommand.Settings{
+		return &mcpcmd.Settings{
 			Roots: backend.Existing(m.Roots), Write: m.Write, Private: backend.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,
 			Close: o.Close,
 		}, nil

@@ -10,7 +10,7 @@ import (
 )
 
 func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return standalone.Command(ctx, env, args, func() (*standalone.Settings, error) {
+	return mitmcmd.Command(ctx, env, args, func() (*mitmcmd.Settings, error) {
 		loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
 		if err != nil {
 			return nil, err
@@ -20,7 +20,7 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 			out.report(slog.LevelWarn, warning.String())
 		}
 		i := loaded.Config.Interception
-		return &standalone.Settings{
+		return &mitmcmd.Settings{
 			Listen: i.Listen, Hosts: i.Hosts, UpstreamCA: i.UpstreamCA, UpstreamProxy: i.UpstreamProxy,
 			DataDir: loaded.Config.DataDir, Version: programVersion(), Logger: out.logger,
 		}, nil

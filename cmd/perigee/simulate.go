@@ -21,7 +21,7 @@ import (
 
 func simulate(ctx context.Context, env *cli.Env, args []string) error {
 	if len(args) > 0 && args[0] == "langserver" { // a process with the flags and exit codes of another program
-		os.Exit(langserver.Main(ctx, langserver.Command{Args: args[1:], Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Getenv: os.Getenv}))
+		os.Exit(standin.Main(ctx, standin.Command{Args: args[1:], Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Getenv: os.Getenv}))
 	}
 	listen := env.Flags.String("listen", "127.0.0.1:8742", "")
 	scriptPath := env.Flags.String("script", "", "")

@@ -32,7 +32,7 @@ func LangserverCommand(u config.Upstream) ([]string, error) {
 
 // RunLangserver runs one language server with its accounts, and no gateway, until ctx ends or the language server has failed. ready is
 // called each time that it can answer.
-func RunLangserver(ctx context.Context, opts Options, upstream string, ready func(langserver.Status)) error {
+func RunLangserver(ctx context.Context, opts Options, upstream string, ready func(supervisor.Status)) error {
 	opts = opts.complete()
 	cfg := *opts.Loaded.Config
 	chosen, err := cfg.Langserver(upstream)

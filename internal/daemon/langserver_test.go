@@ -28,8 +28,8 @@ func (langserverStub) Stream(context.Context, *perigee.Request) iter.Seq2[perige
 	}
 }
 
-func (langserverStub) Status() langserver.Status {
-	return langserver.Status{State: langserver.Failed, PID: 7, HTTPPort: 8, HTTPSPort: 9, Version: "1.2.3", Profile: "classic",
+func (langserverStub) Status() supervisor.Status {
+	return supervisor.Status{State: supervisor.Failed, PID: 7, HTTPPort: 8, HTTPSPort: 9, Version: "1.2.3", Profile: "classic",
 		Account: "ada@example.com", Restarts: 3, Since: time.Date(2026, 3, 14, 12, 0, 0, 1, time.FixedZone("", 3600)),
 		LastExit: "exit status 1", Memory: 1 << 20}
 }

@@ -89,7 +89,7 @@ func (l Langserver) check() Result {
 }
 
 // CA checks the certificate authority of interception, and looks for certificates of lost ones in the trust stores.
-func CA(ctx context.Context, ca install.CA, now time.Time) Result {
+func CA(ctx context.Context, ca trustinstall.CA, now time.Time) Result {
 	var remarks []string
 	ca.Say = func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }
 	left, err := ca.Machine.Leftovers(ctx, ca.Dir, filepath.Join(ca.Dir, "mitm"))
@@ -103,7 +103,7 @@ func CA(ctx context.Context, ca install.CA, now time.Time) Result {
 	}
 	status, err := ca.Status(ctx)
 	switch {
-	case errors.Is(err, install.ErrNone):
+	case errors.Is(err, trustinstall.ErrNone):
 		return ok(NameCA, "there is none, and none is installed")
 	case err != nil:
 		return fail(NameCA, "perigee ca remove", "%v", err)

@@ -266,7 +266,7 @@ func (e *examination) ca(ctx context.Context) doctor.Result {
 	if err != nil {
 		dir = filepath.Join(cfg.DataDir, "ca")
 	}
-	return doctor.CA(ctx, install.CA{Dir: dir, Hosts: hosts, Machine: e.machine, Running: e.remote != nil}, time.Now())
+	return doctor.CA(ctx, trustinstall.CA{Dir: dir, Hosts: hosts, Machine: e.machine, Running: e.remote != nil}, time.Now())
 }
 
 func (e *examination) redirect(ctx context.Context) doctor.Result {

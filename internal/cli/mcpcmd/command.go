@@ -1,5 +1,5 @@
-// Package command is perigee mcp: the MCP server on stdio, with the files of the directory in which a client starts it.
-package command
+// Package mcpcmd is perigee mcp: the MCP server on stdio, with the files of the directory in which a client starts it.
+package mcpcmd
 
 import (
 	"context"

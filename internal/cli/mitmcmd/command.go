@@ -1,5 +1,5 @@
-// Package standalone is perigee mitm: interception without the gateway, which changes nothing and shows what passes.
-package standalone
+// Package mitmcmd is perigee mitm: interception without the gateway, which changes nothing and shows what passes.
+package mitmcmd
 
 import (
 	"cmp"

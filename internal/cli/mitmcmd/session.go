@@ -1,4 +1,4 @@
-package standalone
+package mitmcmd
 
 import (
 	"context"
@@ -36,8 +36,8 @@ type session struct {
 	authority  *authority.Authority
 	explicit   net.Listener
 	redirected []net.Listener
-	lines      *observe.Lines
-	har        *observe.HAR // may be nil
+	lines      *flows.Lines
+	har        *flows.HAR // may be nil
 }
 
 // run intercepts until the context ends, or the reader of the lines goes away.
@@ -49,7 +49,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	colour := terminal.Is(s.env.Stdout) && terminal.WantsColour()
-	s.lines = observe.NewLines(observe.LinesOptions{Out: s.env.Stdout, JSON: s.env.JSON, Width: s.env.Width, Colour: colour, Zone: report.Zone()})
+	s.lines = flows.NewLines(flows.LinesOptions{Out: s.env.Stdout, JSON: s.env.JSON, Width: s.env.Width, Colour: colour, Zone: report.Zone()})
 	proxy, observer := s.newProxy()
 	failed := make(chan error, 1+len(s.redirected))
 	go func() { failed <- proxy.Serve(s.explicit) }()
@@ -96,7 +96,7 @@ func (s *session) open() (err error) {
 		return cli.ListenError(err, s.Listen)
 	}
 	if err = s.openRedirected(); err == nil && s.harFile != "" {
-		s.har, err = observe.NewHAR(observe.HAROptions{Path: s.harFile, Version: s.Version, Logger: s.Logger})
+		s.har, err = flows.NewHAR(flows.HAROptions{Path: s.harFile, Version: s.Version, Logger: s.Logger})
 		if err != nil {
 			err = fmt.Errorf("mitm: the HAR file cannot be written: %w; choose another one with --har", err)
 		}
@@ -129,15 +129,15 @@ func (s *session) openRedirected() error {
 }
 
 // newProxy puts the parts together.
-func (s *session) newProxy() (*mitm.Proxy, *observe.Observer) {
-	observer := observe.New(observe.Options{Lines: s.lines, HAR: s.har, Proxied: s.transport.Proxy != nil,
+func (s *session) newProxy() (*mitm.Proxy, *flows.Observer) {
+	observer := flows.New(flows.Options{Lines: s.lines, HAR: s.har, Proxied: s.transport.Proxy != nil,
 		Next: mitm.NewForwarder(mitm.ForwarderOptions{
 			Transport: s.transport, Logger: s.Logger,
 			Failed: func(w http.ResponseWriter, r *http.Request, err error) {
-				observe.SetError(r.Context(), err)
+				flows.SetError(r.Context(), err)
 				mitm.AnswerFailed(w, r, err)
 			},
-			Broken: func(r *http.Request, err error) { observe.SetError(r.Context(), err) },
+			Broken: func(r *http.Request, err error) { flows.SetError(r.Context(), err) },
 		})})
 	options := mitm.Options{Authority: s.authority, Hosts: s.hosts, Handler: observer, Dial: s.dial, Logger: s.Logger,
 		Tunnelled: func(t mitm.Tunnel) { observer.Tunnel(flowOf(t)) }}
@@ -148,8 +148,8 @@ func (s *session) newProxy() (*mitm.Proxy, *observe.Observer) {
 }
 
 // flowOf is what is known of a tunnel.
-func flowOf(t mitm.Tunnel) observe.Flow {
-	f := observe.Flow{Time: t.Began, URL: t.Address, Status: http.StatusOK, RequestBytes: t.Sent, ResponseBytes: t.Received,
+func flowOf(t mitm.Tunnel) flows.Flow {
+	f := flows.Flow{Time: t.Began, URL: t.Address, Status: http.StatusOK, RequestBytes: t.Sent, ResponseBytes: t.Received,
 		DurationMS: float64(t.Took.Microseconds()) / 1000}
 	if t.Err != nil {
 		f.Error = t.Err.Error()
@@ -176,7 +176,7 @@ func (s *session) announce() {
 }
 
 // finish completes the recordings.
-func (s *session) finish(observer *observe.Observer) error {
+func (s *session) finish(observer *flows.Observer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	observer.Wait(ctx)

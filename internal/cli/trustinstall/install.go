@@ -1,6 +1,6 @@
-// Package install has trust stores trust the CA of interception, and removes that CA completely. It makes the CA if there is none,
+// Package trustinstall has trust stores trust the CA of interception, and removes that CA completely. It makes the CA if there is none,
 // plans before it changes anything, and reports only what was verified.
-package install
+package trustinstall
 
 import (
 	"context"

@@ -49,7 +49,7 @@ type (
 	// An accountFollower uses accounts of other upstreams, which are in force now.
 	accountFollower interface{ AccountsInForce() }
 	// A langserverReporter supervises a language server.
-	langserverReporter interface{ Status() langserver.Status }
+	langserverReporter interface{ Status() supervisor.Status }
 	// A selfChecker knows without a call why no call can succeed; empty: calls can.
 	selfChecker interface{ Unusable() string }
 )

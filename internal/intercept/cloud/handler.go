@@ -1,4 +1,4 @@
-// Package intercept answers the requests that a language server makes to its cloud: it passes them on, and puts calls of perigee
+// Package cloud answers the requests that a language server makes to its cloud: it passes them on, and puts calls of perigee
 // into those that were made for them. It adds no credentials, so it is of no use to other programs.
 //
 // A call of perigee waits until the language server makes an agent request for a certain conversation ("cascade"). The envelope of
@@ -6,7 +6,7 @@
 // to the language server. All other requests pass unchanged, with one exception: a language server learns its project once, from
 // its first account. With the access token of another account the cloud refuses that project, so the project is made to fit the
 // token.
-package intercept
+package cloud
 
 import (
 	"cmp"

@@ -1,8 +1,8 @@
-// Package observe records what passes a proxy: one line per finished flow, and a HAR file. It reads along and changes nothing:
+// Package flows records what passes a proxy: one line per finished flow, and a HAR file. It reads along and changes nothing:
 // neither a byte nor a moment of what passes waits for a recording.
 //
 // Recordings have no secrets: package redact replaces them before anything is written.
-package observe
+package flows
 
 import (
 	"bufio"

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 2 && os.Args[1] == "simulate" && os.Args[2] == "langserver":
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		os.Exit(langserver.Main(ctx, langserver.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+		os.Exit(standin.Main(ctx, standin.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	case os.Getenv(kindVariable) != "":
 		serveKind(os.Getenv(kindVariable))
 		os.Exit(0)
@@ -408,7 +408,7 @@ func TestFindTheStandIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--persistent_mode", "--csrf_token", "secret-token-9", "--https_server_port", "0")
-	cmd.Env = []string{"HOME=" + r.Home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub version=2.0.1"}
+	cmd.Env = []string{"HOME=" + r.Home, "PATH=" + os.Getenv("PATH"), standin.Variable + "=generation=hub version=2.0.1"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "simulate" && os.Args[2] == "langserver" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		os.Exit(langserver.Main(ctx, langserver.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+		os.Exit(standin.Main(ctx, standin.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -52,7 +52,7 @@ func startStandIn(t *testing.T, home string) (Endpoint, func()) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub"}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), standin.Variable + "=generation=hub"}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

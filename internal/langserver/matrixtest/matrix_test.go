@@ -31,7 +31,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -133,7 +133,7 @@ type rig struct {
 	kind       kind
 	cloud      *cloud
 	extension  *extserver.Server
-	supervisor *langserver.Supervisor
+	supervisor *supervisor.Supervisor
 	client     *lsclient.Client
 	began      time.Time
 	pids       []int // of all processes so far, which lead their groups
@@ -147,20 +147,20 @@ func newRig(t *testing.T, k kind) *rig {
 	found, err := probe.Options{Command: command, Env: env}.Probe(t.Context())
 	check(t, err)
 	r.extension = extserver.New(extserver.Options{Started: func(p extserver.Ports) {
-		r.supervisor.Reported(langserver.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+		r.supervisor.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
 	}})
 	check(t, r.extension.Start(t.Context()))
 	t.Cleanup(func() { _ = r.extension.Close(context.Background()) })
 	endpoint, variables := r.cloud.reach(k.path)
-	call := func(e langserver.Endpoint) *lsclient.Client {
+	call := func(e supervisor.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint(e))})
 	}
-	r.supervisor = langserver.New(langserver.Options{
+	r.supervisor = supervisor.New(supervisor.Options{
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(t.TempDir(), "home"), Env: env, Variables: variables,
-		Extension: langserver.Extension{Port: r.extension.Port(), CSRF: r.extension.CSRF()}, CloudEndpoint: endpoint, StartTimeout: patience,
-		Ready:     func(ctx context.Context, e langserver.Endpoint) error { return call(e).Ready(ctx, true) },
-		Heartbeat: func(ctx context.Context, e langserver.Endpoint) error { return call(e).Heartbeat(ctx) },
-		Exit:      func(ctx context.Context, e langserver.Endpoint) error { return call(e).Exit(ctx) },
+		Extension: supervisor.Extension{Port: r.extension.Port(), CSRF: r.extension.CSRF()}, CloudEndpoint: endpoint, StartTimeout: patience,
+		Ready:     func(ctx context.Context, e supervisor.Endpoint) error { return call(e).Ready(ctx, true) },
+		Heartbeat: func(ctx context.Context, e supervisor.Endpoint) error { return call(e).Heartbeat(ctx) },
+		Exit:      func(ctx context.Context, e supervisor.Endpoint) error { return call(e).Exit(ctx) },
 	})
 	r.client = lsclient.New(lsclient.Options{Endpoint: func(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
 		find := r.supervisor.Wait

@@ -1,7 +1,7 @@
-// Package langserver runs a language server as a child process: it builds the command line from the flags that the binary
+// Package supervisor runs a language server as a child process: it builds the command line from the flags that the binary
 // accepts, waits until the process is ready, watches it, and restarts it when it ends, hangs, grows too large or is replaced on
 // disk. The process has a HOME, a temporary directory and an environment of its own, and does not outlive perigee.
-package langserver
+package supervisor
 
 import (
 	"cmp"

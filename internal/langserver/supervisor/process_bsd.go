@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package langserver
+package supervisor
 
 import (
 	"net"

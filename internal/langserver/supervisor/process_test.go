@@ -1,6 +1,6 @@
 //go:build unix
 
-package langserver
+package supervisor
 
 import (
 	"io"

@@ -1,5 +1,5 @@
 //go:build unix && !linux
 
-package langserver
+package supervisor
 
 func groupAlive(int) bool { return false }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package langserver
+package supervisor
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ import (
 	"perigee"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/lib/runas"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/perigeetest/await"
 )
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package langserver
+package supervisor
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"perigee/internal/langserver/extserver"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/perigeetest/await"
 )
 

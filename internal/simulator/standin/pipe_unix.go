@@ -1,6 +1,6 @@
 //go:build !windows
 
-package langserver
+package standin
 
 import (
 	"io"

@@ -47,12 +47,12 @@ func behind(server string) (err error) {
 	if err != nil {
 		return fmt.Errorf("read where %s listens: %w", server, err)
 	}
-	proxy, err := front.Open(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), roots)
+	proxy, err := mitmfront.Open(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), roots)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, proxy.Close()) }()
-	if _, err := os.Stdout.Write(place(front.Host, proxy.Addr.Port, proxy.Roots)); err != nil {
+	if _, err := os.Stdout.Write(place(mitmfront.Host, proxy.Addr.Port, proxy.Roots)); err != nil {
 		return err
 	}
 	<-ended

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/store/vault"
 	"perigee/internal/testing/perigeetest"
 )

@@ -58,7 +58,7 @@ func check() (err error) {
 		return err
 	}
 	defer server.Close()
-	behind, err := front.Open(server.Addr, roots)
+	behind, err := mitmfront.Open(server.Addr, roots)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (r runner) compare(ctx context.Context, direct, proxied string) error {
 	if len(worse) > 0 {
 		slices.Sort(worse)
 		return fmt.Errorf("these fail behind the proxy alone; to see one, run h2spec -t -k -h %s with its number:\n%s",
-			front.Host, strings.Join(worse, "\n"))
+			mitmfront.Host, strings.Join(worse, "\n"))
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (r runner) run(ctx context.Context, port string) (map[string]bool, error) {
 		return nil, err
 	}
 	defer report.Close()
-	out, err := exec.CommandContext(ctx, r.binary, "--tls", "--insecure", "--timeout", answer, "--host", front.Host, "--port", port,
+	out, err := exec.CommandContext(ctx, r.binary, "--tls", "--insecure", "--timeout", answer, "--host", mitmfront.Host, "--port", port,
 		"--junit-report", report.Name()).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) { // it exits with 1 if a case fails

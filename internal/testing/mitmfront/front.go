@@ -1,6 +1,6 @@
-// Package front makes a server behind an interception proxy look like a server: it is for test programs that do not speak
+// Package mitmfront makes a server behind an interception proxy look like a server: it is for test programs that do not speak
 // CONNECT.
-package front
+package mitmfront
 
 import (
 	"bufio"

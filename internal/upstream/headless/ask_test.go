@@ -85,7 +85,7 @@ func TestAsksGetAnAccountForTheirModel(t *testing.T) {
 func TestAsksAreDeclinedWithoutALanguageServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.wants("stopped", func(s langserver.Status) bool { return s.State == langserver.Stopped })
+	r.wants("stopped", func(s supervisor.Status) bool { return s.State == supervisor.Stopped })
 	for name, asker := range map[string]ask.Asker{"no account": r.upstream, "no daemon": NotRunning{Upstream: "headless"}} {
 		if _, err := asker.Ask(t.Context(), ask.Request{Prompt: "hello"}, nil); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Hint == "" {
 			t.Errorf("%s: %v", name, err)

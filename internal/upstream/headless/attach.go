@@ -11,7 +11,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/store/config"
-	conversation "perigee/internal/upstream/cascade"
+	"perigee/internal/upstream/conversation"
 )
 
 // An Attached answers calls from the language server of a running IDE. It starts and stops nothing.
@@ -28,7 +28,7 @@ type Attached struct {
 	working sync.WaitGroup
 
 	mu    sync.Mutex
-	state langserver.State // at the last call
+	state supervisor.State // at the last call
 	since time.Time
 	why   string
 	swept int // the process whose left conversations have been removed
@@ -37,7 +37,7 @@ type Attached struct {
 // NewAttached returns the upstream of an IDE that has the configured workspace open.
 func NewAttached(opts Options) *Attached {
 	u := opts.Upstream
-	a := &Attached{upstream: u, finder: discover.NewFinder(opts.processes, u.Workspace), now: opts.Now, state: langserver.Stopped, since: opts.Now()}
+	a := &Attached{upstream: u, finder: discover.NewFinder(opts.processes, u.Workspace), now: opts.Now, state: supervisor.Stopped, since: opts.Now()}
 	client := lsclient.New(lsclient.Options{Endpoint: a.endpoint, Logger: opts.Logger})
 	a.base, a.cancel = context.WithCancel(context.Background())
 	a.agent = agent.New(client, agent.Options{Source: askSource, Upstream: u.Name, Logger: opts.Logger})
@@ -79,9 +79,9 @@ func (a *Attached) wait(ctx context.Context) error {
 
 func (a *Attached) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
 	found, err := a.finder.Current(ctx, stale)
-	state, why := langserver.Ready, ""
+	state, why := supervisor.Ready, ""
 	if err != nil {
-		state, why = langserver.Stopped, perigee.AsError(err).Message
+		state, why = supervisor.Stopped, perigee.AsError(err).Message
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,11 +93,11 @@ func (a *Attached) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint,
 }
 
 // Status describes the language server as the last call found it.
-func (a *Attached) Status() langserver.Status {
+func (a *Attached) Status() supervisor.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	status := langserver.Status{Upstream: a.upstream.Name, State: a.state, Since: a.since, LastExit: a.why}
-	if found, ok := a.finder.Last(); ok && a.state == langserver.Ready {
+	status := supervisor.Status{Upstream: a.upstream.Name, State: a.state, Since: a.since, LastExit: a.why}
+	if found, ok := a.finder.Last(); ok && a.state == supervisor.Ready {
 		status.PID, status.HTTPPort, status.HTTPSPort, status.Version = found.PID, found.Endpoint.HTTP, found.Endpoint.HTTPS, found.Version
 	}
 	return status

@@ -36,7 +36,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	if _, err := attached.Models(t.Context()); perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("without a language server: %v", err)
 	}
-	if status := attached.Status(); status.State != langserver.Stopped || status.LastExit == "" {
+	if status := attached.Status(); status.State != supervisor.Stopped || status.LastExit == "" {
 		t.Errorf("without a language server: %+v", status)
 	}
 
@@ -69,7 +69,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	if text.String() != "from the IDE" {
 		t.Errorf("got %q", text.String())
 	}
-	if status := attached.Status(); status.State != langserver.Ready || status.PID != process.PID {
+	if status := attached.Status(); status.State != supervisor.Ready || status.PID != process.PID {
 		t.Errorf("with a language server: %+v", status)
 	}
 	users, err := r.Client().Start(t.Context(), lsclient.StartOptions{})
@@ -85,7 +85,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	if list, err := r.Client().Conversations(t.Context()); err != nil || len(list) != 1 || list[users] == nil {
 		t.Errorf("not only the conversation of the user is left: %v, %v", list, err)
 	}
-	if status := r.Status(); status.State != langserver.Ready || status.PID != process.PID {
+	if status := r.Status(); status.State != supervisor.Ready || status.PID != process.PID {
 		t.Errorf("afterwards: %+v", status)
 	}
 }

@@ -71,7 +71,7 @@ func signedIn(t *testing.T, change func(*Options)) *rig {
 	r := newRig(t, change)
 	r.accounts.set(r.signIn("ada"))
 	r.CheckAccount()
-	r.wants("ready", func(s langserver.Status) bool { return s.State == langserver.Ready })
+	r.wants("ready", func(s supervisor.Status) bool { return s.State == supervisor.Ready })
 	return r
 }
 
@@ -425,7 +425,7 @@ func TestTheAnswerSurvivesTheLanguageServer(t *testing.T) {
 	if got.String() != "one two three four five six seven eight nine ten" {
 		t.Errorf("got %q", got.String())
 	}
-	r.wants("another process", func(s langserver.Status) bool { return s.State == langserver.Ready && s.PID != pid })
+	r.wants("another process", func(s supervisor.Status) bool { return s.State == supervisor.Ready && s.PID != pid })
 	if events, err := r.call(t.Context(), "gemini-3-flash", perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: again]]")}}); err != nil || written(events) != "again" {
 		t.Errorf("got %+v, %v", events, err)
 	}

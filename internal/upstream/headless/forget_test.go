@@ -179,7 +179,7 @@ func TestConversationsOfAnEarlierRunAreDeleted(t *testing.T) {
 			if found := files(t, dir, foreign); len(found) != 1 {
 				t.Errorf("files of another conversation: %q", found)
 			}
-			next.wants("ready", func(s langserver.Status) bool { return s.State == langserver.Ready })
+			next.wants("ready", func(s supervisor.Status) bool { return s.State == supervisor.Ready })
 		})
 	}
 }

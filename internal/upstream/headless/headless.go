@@ -71,10 +71,10 @@ type Server struct {
 	dir       string // has everything of this language server
 	created   time.Time
 	extension *extserver.Server
-	carried   *intercept.Calls    // that the language server carries to the cloud
-	cloud     *intercept.Endpoint // the address of the cloud that the language server knows; nil: it knows the cloud's own
-	handler   *intercept.Handler  // of the intercepting proxy; nil: it is not used
-	user      *runas.User         // that the process runs as; nil: as perigee
+	carried   *cloud.Calls    // that the language server carries to the cloud
+	cloud     *cloud.Endpoint // the address of the cloud that the language server knows; nil: it knows the cloud's own
+	handler   *cloud.Handler  // of the intercepting proxy; nil: it is not used
+	user      *runas.User     // that the process runs as; nil: as perigee
 	signIn    *signin.SignIn
 	client    *lsclient.Client
 	calls     atomic.Int64 // that are running
@@ -89,7 +89,7 @@ type Server struct {
 	mu      sync.Mutex
 	closed  bool
 	changed chan struct{}          // closed and replaced when something changes while there is no process
-	process *langserver.Supervisor // nil: not started yet
+	process *supervisor.Supervisor // nil: not started yet
 	launch  *launch                // the last attempt to start it
 	account signin.Credential
 	recent  []signin.Credential // tokens that calls may still have, the newest last
@@ -118,7 +118,7 @@ func New(opts Options) *Server {
 			*path = whole
 		}
 	}
-	s := &Server{opts: opts, dir: filepath.Join(opts.DataDir, "langserver", opts.Upstream.Name), carried: intercept.NewCalls()}
+	s := &Server{opts: opts, dir: filepath.Join(opts.DataDir, "langserver", opts.Upstream.Name), carried: cloud.NewCalls()}
 	if s.proxied() {
 		s.carried = opts.Interception.calls
 	}
@@ -184,7 +184,7 @@ func policiesOf(p config.Policies) extserver.Policies {
 
 // intercept opens the way on which the calls of the language server to its cloud are seen.
 func (s *Server) intercept(ctx context.Context) error {
-	opts := intercept.Options{
+	opts := cloud.Options{
 		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated, Follow: s.follow,
 		LocalTelemetry: s.opts.Telemetry == "local",
 		Logger:         s.opts.Logger.With("upstream", s.opts.Upstream.Name),
@@ -196,12 +196,12 @@ func (s *Server) intercept(ctx context.Context) error {
 			return err
 		}
 	}
-	handler, err := intercept.New(opts)
+	handler, err := cloud.New(opts)
 	if err != nil {
 		return err
 	}
 	if !s.proxied() {
-		s.cloud, err = intercept.Listen(ctx, handler)
+		s.cloud, err = cloud.Listen(ctx, handler)
 		return err
 	}
 	s.handler = handler
@@ -302,7 +302,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *Server) supervisor() *langserver.Supervisor {
+func (s *Server) supervisor() *supervisor.Supervisor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process
@@ -348,7 +348,7 @@ func (s *Server) signedIn(change signin.Change) {
 	default:
 		s.keepToken(process, change.Credential)
 		switch {
-		case process.Status().State == langserver.Failed && wasRefused && change.Access != before.Access:
+		case process.Status().State == supervisor.Failed && wasRefused && change.Access != before.Access:
 			process.Restart("it has another token than the one that was refused")
 		case process.Status().Profile == probe.Hub && change.Access != before.Access:
 			process.RestartIdle("its token has changed")
@@ -359,7 +359,7 @@ func (s *Server) signedIn(change signin.Change) {
 }
 
 // keepToken writes the token file of a language server that reads one, and hides the token in what it prints.
-func (s *Server) keepToken(process *langserver.Supervisor, c signin.Credential) {
+func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) {
 	process.HideToken(c.Access)
 	if process.Status().Profile != probe.Hub {
 		return
@@ -372,7 +372,7 @@ func (s *Server) keepToken(process *langserver.Supervisor, c signin.Credential) 
 // reported passes on the ports that the process told to the Extension Server.
 func (s *Server) reported(ports extserver.Ports) {
 	if process := s.supervisor(); process != nil {
-		process.Reported(langserver.Endpoint{HTTP: ports.HTTP, HTTPS: ports.HTTPS, CSRF: ports.CSRF})
+		process.Reported(supervisor.Endpoint{HTTP: ports.HTTP, HTTPS: ports.HTTPS, CSRF: ports.CSRF})
 	}
 }
 
@@ -432,7 +432,7 @@ func (s *Server) run(ctx context.Context) *perigee.Error {
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	process := langserver.New(options)
+	process := supervisor.New(options)
 	s.mu.Lock()
 	s.process = process
 	account := s.account

@@ -23,7 +23,7 @@ import (
 	"perigee/internal/account/roster"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -155,7 +155,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 }
 
 // wants waits until the status is as wanted.
-func (r *rig) wants(what string, good func(langserver.Status) bool) langserver.Status {
+func (r *rig) wants(what string, good func(supervisor.Status) bool) supervisor.Status {
 	r.t.Helper()
 	for {
 		changed, status := r.Changed(), r.Status()
@@ -166,7 +166,7 @@ func (r *rig) wants(what string, good func(langserver.Status) bool) langserver.S
 	}
 }
 
-func ready(s langserver.Status) bool { return s.State == langserver.Ready }
+func ready(s supervisor.Status) bool { return s.State == supervisor.Ready }
 
 // data_dir and workspace may be relative to the directory in which perigee runs. The process runs in another one.
 func TestRelativePaths(t *testing.T) {
@@ -227,7 +227,7 @@ func TestUnusableAfterAFailure(t *testing.T) {
 	u := r.upstream
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
 	r.CheckAccount()
-	r.wants("failed", func(s langserver.Status) bool { return s.State == langserver.Failed })
+	r.wants("failed", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	if why := u.Unusable(); !strings.Contains(why, "panic") {
 		t.Errorf("at once: %q", why)
 	}
@@ -244,11 +244,11 @@ func TestAnotherTokenStartsAFailedProcess(t *testing.T) {
 	before := r.signIn("ada")
 	r.accounts.set(before)
 	r.CheckAccount()
-	failed := r.wants("failed", func(s langserver.Status) bool { return s.State == langserver.Failed })
+	failed := r.wants("failed", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	r.refused(before.Access)
 	r.accounts.set(r.signIn("ada"))
 	r.CheckAccount()
-	r.wants("another start", func(s langserver.Status) bool { return s.Restarts > failed.Restarts })
+	r.wants("another start", func(s supervisor.Status) bool { return s.Restarts > failed.Restarts })
 }
 
 // The process runs while there is an account.
@@ -259,7 +259,7 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 	if failed := perigee.AsError(err); failed.Class != perigee.ClassUnauthenticated || !strings.Contains(failed.Hint, "perigee login --upstream desk") {
 		t.Fatalf("without an account: %v (%s)", err, failed.Hint)
 	}
-	if status := r.Status(); status.State != langserver.Stopped || status.PID != 0 || status.Account != "" || status.Since.IsZero() {
+	if status := r.Status(); status.State != supervisor.Stopped || status.PID != 0 || status.Account != "" || status.Since.IsZero() {
 		t.Errorf("without an account: %+v", status)
 	}
 
@@ -275,7 +275,7 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 
 	r.accounts.set()
 	r.CheckAccount()
-	if status := r.wants("no process", func(s langserver.Status) bool { return s.State == langserver.Stopped }); status.Account != "" || status.PID != 0 {
+	if status := r.wants("no process", func(s supervisor.Status) bool { return s.State == supervisor.Stopped }); status.Account != "" || status.PID != 0 {
 		t.Errorf("the account is gone: %+v", status)
 	}
 	if err := r.Wait(t.Context()); perigee.AsError(err).Class != perigee.ClassUnauthenticated {
@@ -308,11 +308,11 @@ func TestHubIsRestartedWithEachToken(t *testing.T) {
 			end := r.Begin()
 			r.accounts.set(r.signIn("bob"))
 			r.CheckAccount()
-			if status := r.wants("another account", func(s langserver.Status) bool { return s.Account == "bob@example.com" }); status.PID != first.PID {
+			if status := r.wants("another account", func(s supervisor.Status) bool { return s.Account == "bob@example.com" }); status.PID != first.PID {
 				t.Errorf("restarted during a call: %+v", status)
 			}
 			end()
-			r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
+			r.wants("another process", func(s supervisor.Status) bool { return ready(s) && s.PID != first.PID })
 			r.asks("bob@example.com")
 			if status := r.Status(); status.Restarts != 1 {
 				t.Errorf("got %+v", status)
@@ -349,13 +349,13 @@ func TestTokensAndAccountsChange(t *testing.T) {
 	unknown.Project = ""
 	r.accounts.set(unknown)
 	r.CheckAccount()
-	status := r.wants("another account", func(s langserver.Status) bool { return s.Account == "ada@example.com" })
+	status := r.wants("another account", func(s supervisor.Status) bool { return s.Account == "ada@example.com" })
 	if status.PID != first.PID {
 		t.Errorf("restarted during a call: %+v", status)
 	}
 	before := len(r.cloud.Calls())
 	end()
-	r.wants("another process", func(s langserver.Status) bool { return ready(s) && s.PID != first.PID })
+	r.wants("another process", func(s supervisor.Status) bool { return ready(s) && s.PID != first.PID })
 	await.Until(t, "the models of the other process", func() bool {
 		return slices.ContainsFunc(r.cloud.Calls()[before:], func(c simulator.Call) bool { return strings.HasSuffix(c.Path, ":fetchUserInfo") })
 	})
@@ -438,7 +438,7 @@ func TestABinaryThatCannotBeUsed(t *testing.T) { // not parallel: a file that wa
 	})
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
 	r.CheckAccount()
-	status := r.wants("a failure", func(s langserver.Status) bool { return s.State == langserver.Failed })
+	status := r.wants("a failure", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	if !strings.Contains(status.LastExit, binary) {
 		t.Errorf("%+v", status)
 	}
@@ -482,6 +482,6 @@ func TestACallNeverFindsTheProcessStopped(t *testing.T) {
 		cancel()
 		r.accounts.set()
 		r.CheckAccount()
-		r.wants("stopped", func(s langserver.Status) bool { return s.State == langserver.Stopped })
+		r.wants("stopped", func(s supervisor.Status) bool { return s.State == supervisor.Stopped })
 	}
 }

@@ -77,15 +77,15 @@ func NewTransport(settings config.Interception, proxy perigee.Secret) (http.Roun
 // the new one is in use, and goes on if the reload fails.
 type Interception struct {
 	opts    InterceptionOptions
-	calls   *intercept.Calls
-	handler atomic.Pointer[intercept.Handler] // the last of users
+	calls   *cloud.Calls
+	handler atomic.Pointer[cloud.Handler] // the last of users
 	serving sync.WaitGroup
 	warned  sync.Once              // of the first connection of another user
 	opened  atomic.Pointer[string] // address when the proxy is open
 
 	mu      sync.Mutex
-	users   []*intercept.Handler // of the language servers that have not been closed
-	proxy   *mitm.Proxy          // nil: not open
+	users   []*cloud.Handler // of the language servers that have not been closed
+	proxy   *mitm.Proxy      // nil: not open
 	mode    string
 	user    *runas.User // of the language server in transparent mode
 	address string      // of the listener
@@ -94,12 +94,12 @@ type Interception struct {
 
 // NewInterception returns a proxy that is not open yet.
 func NewInterception(opts InterceptionOptions) *Interception {
-	return &Interception{opts: opts, calls: intercept.NewCalls()}
+	return &Interception{opts: opts, calls: cloud.NewCalls()}
 }
 
 // use has a handler get what is intercepted from now on, and returns the user that a language server in transparent mode runs as. It opens
 // the proxy if it is not open yet.
-func (i *Interception) use(ctx context.Context, mode string, handler *intercept.Handler) (*runas.User, error) {
+func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Handler) (*runas.User, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.proxy != nil && i.mode != mode {
@@ -116,10 +116,10 @@ func (i *Interception) use(ctx context.Context, mode string, handler *intercept.
 }
 
 // release has the handler before get what is intercepted, if this one did.
-func (i *Interception) release(handler *intercept.Handler) {
+func (i *Interception) release(handler *cloud.Handler) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.users = slices.DeleteFunc(i.users, func(h *intercept.Handler) bool { return h == handler })
+	i.users = slices.DeleteFunc(i.users, func(h *cloud.Handler) bool { return h == handler })
 	if len(i.users) == 0 {
 		i.handler.Store(nil)
 		return
@@ -298,7 +298,7 @@ func (i *Interception) transport() (opts mitm.TransportOptions, err error) {
 }
 
 // passOn has what a handler gets go to the hosts that were asked, at the addresses to which the connections were made.
-func (i *Interception) passOn(opts *intercept.Options) error {
+func (i *Interception) passOn(opts *cloud.Options) error {
 	transport, err := i.transport()
 	if err != nil {
 		return err

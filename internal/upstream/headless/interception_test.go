@@ -21,7 +21,7 @@ func TestReleaseWhileTheProxyEnds(t *testing.T) {
 		Interception: config.Interception{Listen: "127.0.0.1:0", Hosts: []string{"*-cloudcode-pa.googleapis.com"}},
 		DataDir:      t.TempDir(), Logger: testLogger(t), Now: time.Now,
 	})
-	handler, err := intercept.New(intercept.Options{Cloud: "http://127.0.0.1:1"})
+	handler, err := cloud.New(cloud.Options{Cloud: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type Recording struct {
 func (r *Recording) Use(recorder *record.Recorder) { r.recorder.Store(recorder) }
 
 // follow follows a call that the language server makes itself, and begins its record.
-func (s *Server) follow(p intercept.OwnRequest) intercept.Follower {
+func (s *Server) follow(p cloud.OwnRequest) cloud.Follower {
 	c := &ownCall{server: s, token: p.Token}
 	if s.opts.Recording == nil || p.Cascade != "" { // what the agent asks for a prompt is in the record of the prompt
 		return c
@@ -141,7 +141,7 @@ func (c *ownCall) End(left bool) {
 func (c *ownCall) body() []byte {
 	body := c.kept
 	if c.coded && !c.lost {
-		if reader, err := intercept.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
+		if reader, err := cloud.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
 			body, _ = io.ReadAll(io.LimitReader(reader, 4*maxWhole)) // what can be read
 			if c.tap != nil {
 				c.tap.Body(perigee.TapProviderAnswer, body)

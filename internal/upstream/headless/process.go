@@ -18,11 +18,11 @@ import (
 const standInSettings = "PERIGEE_STANDIN"
 
 // supervise probes the binary and returns the options of its supervisor.
-func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
+func (s *Server) supervise(ctx context.Context) (supervisor.Options, error) {
 	u := s.opts.Upstream
 	command, env, err := s.command()
 	if err != nil {
-		return langserver.Options{}, err
+		return supervisor.Options{}, err
 	}
 	inspect := func(ctx context.Context) (probe.Result, error) {
 		found, err := probe.Options{Command: command, Env: env, Version: s.version(env), Cache: filepath.Join(s.opts.DataDir, "langserver", "probes")}.Probe(ctx)
@@ -37,9 +37,9 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 	}
 	found, err := inspect(ctx)
 	if err != nil {
-		return langserver.Options{}, err
+		return supervisor.Options{}, err
 	}
-	at := func(e langserver.Endpoint) *lsclient.Client {
+	at := func(e supervisor.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{
 			Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}), Users: s.users, Logger: s.opts.Logger,
 		})
@@ -50,15 +50,15 @@ func (s *Server) supervise(ctx context.Context) (langserver.Options, error) {
 	} else {
 		endpoint = s.cloud.URL()
 	}
-	return langserver.Options{
+	return supervisor.Options{
 		Name: u.Name, User: s.user, LockDir: s.dir, Command: command, Probe: found, Reprobe: inspect, Home: s.home(), Workspace: s.workspace(),
-		Extension:     langserver.Extension{Port: s.extension.Port(), CSRF: s.extension.CSRF()},
+		Extension:     supervisor.Extension{Port: s.extension.Port(), CSRF: s.extension.CSRF()},
 		CloudEndpoint: endpoint, Variables: variables, Args: u.Args, Env: env, StartTimeout: u.StartTimeout, RestartPause: s.opts.delays.restartPause, Memory: int64(u.Memory),
-		Ready: func(ctx context.Context, e langserver.Endpoint) error {
+		Ready: func(ctx context.Context, e supervisor.Endpoint) error {
 			return at(e).Ready(ctx, s.Status().Profile == probe.Classic)
 		},
-		Heartbeat: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Heartbeat(ctx) },
-		Exit:      func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
+		Heartbeat: func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Heartbeat(ctx) },
+		Exit:      func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Exit(ctx) },
 		Busy:      func() bool { return s.calls.Load() > 0 },
 		Logger:    s.opts.Logger, Now: s.opts.Now,
 	}, nil
@@ -124,7 +124,7 @@ func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, e
 }
 
 // launched returns the supervisor, and waits for a launch.
-func (s *Server) launched(ctx context.Context) (*langserver.Supervisor, error) {
+func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
 	s.mu.Lock()
 	l, process := s.launch, s.process
 	s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Server) Begin() (end func()) {
 }
 
 // Status describes the language server.
-func (s *Server) Status() langserver.Status {
+func (s *Server) Status() supervisor.Status {
 	s.mu.Lock()
 	process, l, account := s.process, s.launch, s.account.Email
 	s.mu.Unlock()
@@ -171,13 +171,13 @@ func (s *Server) Status() langserver.Status {
 		status.Account = account
 		return status
 	}
-	status := langserver.Status{Upstream: s.opts.Upstream.Name, State: langserver.Stopped, Since: s.created, Account: account}
+	status := supervisor.Status{Upstream: s.opts.Upstream.Name, State: supervisor.Stopped, Since: s.created, Account: account}
 	switch {
 	case l == nil:
 	case l.running():
-		status.State, status.Since = langserver.Starting, l.since
+		status.State, status.Since = supervisor.Starting, l.since
 	case l.err != nil:
-		status.State, status.Since, status.LastExit = langserver.Failed, l.since, l.err.Message
+		status.State, status.Since, status.LastExit = supervisor.Failed, l.since, l.err.Message
 	}
 	return status
 }

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/upstream/antigravity"
-	conversation "perigee/internal/upstream/cascade"
+	"perigee/internal/upstream/conversation"
 )
 
 // An Upstream answers calls from a language server that perigee runs.
@@ -63,7 +63,7 @@ func (u *Upstream) sweep() {
 	pid := 0
 	for {
 		changed, status := u.server.Changed(), u.server.Status()
-		if status.State == langserver.Ready && status.PID != pid {
+		if status.State == supervisor.Ready && status.PID != pid {
 			pid = status.PID
 			u.own.Sweep(u.server.base)
 		}
@@ -101,7 +101,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 func (u *Upstream) AccountsInForce() { u.server.CheckAccount() }
 
 // Status describes the language server.
-func (u *Upstream) Status() langserver.Status { return u.server.Status() }
+func (u *Upstream) Status() supervisor.Status { return u.server.Status() }
 
 // Secrets returns the tokens that the language server has, for a redactor.
 func (u *Upstream) Secrets() []perigee.Secret {
@@ -126,9 +126,9 @@ func (u *Upstream) Unusable() string {
 		}
 	}
 	switch {
-	case status.State == langserver.Failed && u.server.opts.Now().Sub(status.Since) < retryLaunch:
+	case status.State == supervisor.Failed && u.server.opts.Now().Sub(status.Since) < retryLaunch:
 		return "the language server failed: " + status.LastExit
-	case status.State == langserver.Stopped && status.Account == "":
+	case status.State == supervisor.Stopped && status.Account == "":
 		return "no account is signed in"
 	}
 	return ""
@@ -136,7 +136,7 @@ func (u *Upstream) Unusable() string {
 
 // Run calls ready each time that the language server can answer. It returns when ctx ends, when there is no account, or when the
 // language server has failed.
-func (u *Upstream) Run(ctx context.Context, ready func(langserver.Status)) error {
+func (u *Upstream) Run(ctx context.Context, ready func(supervisor.Status)) error {
 	if err := u.server.Account(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -144,11 +144,11 @@ func (u *Upstream) Run(ctx context.Context, ready func(langserver.Status)) error
 	for {
 		changed, status := u.server.Changed(), u.server.Status()
 		switch {
-		case status.State == langserver.Failed && u.server.supervisor() == nil:
+		case status.State == supervisor.Failed && u.server.supervisor() == nil:
 			return errors.New(status.LastExit) // it was not started; this names the next step
-		case status.State == langserver.Failed:
-			return fmt.Errorf("the language server failed: %s; %s", status.LastExit, langserver.Advice(status.LastExit))
-		case status.State == langserver.Ready && status.PID != pid:
+		case status.State == supervisor.Failed:
+			return fmt.Errorf("the language server failed: %s; %s", status.LastExit, supervisor.Advice(status.LastExit))
+		case status.State == supervisor.Ready && status.PID != pid:
 			pid = status.PID
 			ready(status)
 		}

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/lib/lru"
 	"perigee/internal/mcp/ask"
-	conversation "perigee/internal/upstream/cascade"
+	"perigee/internal/upstream/conversation"
 )
 
 // A client is the conversation.Client of the upstream: each turn of a conversation is an ask. A conversation gets its own ID before

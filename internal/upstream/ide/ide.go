@@ -19,7 +19,7 @@ import (
 	"perigee/internal/lib/lru"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/ask/agent"
-	conversation "perigee/internal/upstream/cascade"
+	"perigee/internal/upstream/conversation"
 )
 
 // Source is the source of answers.

@@ -21,7 +21,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/bridgetest"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -60,17 +60,17 @@ func newRig(t *testing.T) *rig {
 }
 
 // server starts the language server of a window.
-func (r *rig) server(workspace string) *langserver.Supervisor {
+func (r *rig) server(workspace string) *supervisor.Supervisor {
 	r.t.Helper()
 	return r.serverIn(r.home, workspace, "")
 }
 
-func (r *rig) serverIn(home, workspace, settings string) *langserver.Supervisor {
+func (r *rig) serverIn(home, workspace, settings string) *supervisor.Supervisor {
 	t := r.t
 	t.Helper()
-	var sup *langserver.Supervisor
+	var sup *supervisor.Supervisor
 	extension := extserver.New(extserver.Options{Workspace: workspace, AllowEdit: true, AllowCommand: true, Started: func(p extserver.Ports) {
-		sup.Reported(langserver.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+		sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func (r *rig) serverIn(home, workspace, settings string) *langserver.Supervisor 
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(e langserver.Endpoint) *lsclient.Client {
+	at := func(e supervisor.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint(e))})
 	}
-	sup = langserver.New(langserver.Options{
+	sup = supervisor.New(supervisor.Options{
 		Name: "window", Command: command, Probe: found, Home: home, Workspace: workspace, Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
-		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
-		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
+		Extension: supervisor.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
+		Ready: func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Ready(ctx, true) },
+		Exit:  func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Exit(ctx) },
 	})
 	if err := sup.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func (r *rig) serverIn(home, workspace, settings string) *langserver.Supervisor 
 }
 
 // window starts the extension of a window, which knows a language server; nil: none.
-func (r *rig) window(o bridgetest.Options, sup *langserver.Supervisor) *bridgetest.Window {
+func (r *rig) window(o bridgetest.Options, sup *supervisor.Supervisor) *bridgetest.Window {
 	r.t.Helper()
 	o.Dir = r.bridges
 	if sup != nil {
@@ -112,7 +112,7 @@ func (r *rig) window(o bridgetest.Options, sup *langserver.Supervisor) *bridgete
 	return bridgetest.Start(r.t, o)
 }
 
-func (r *rig) endpoint(sup *langserver.Supervisor) lsclient.Endpoint {
+func (r *rig) endpoint(sup *supervisor.Supervisor) lsclient.Endpoint {
 	r.t.Helper()
 	e, err := sup.Wait(r.t.Context())
 	if err != nil {

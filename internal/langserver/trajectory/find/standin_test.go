@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "simulate" && os.Args[2] == "langserver" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		os.Exit(langserver.Main(ctx, langserver.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+		os.Exit(standin.Main(ctx, standin.Command{Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -66,7 +66,7 @@ func startServer(t *testing.T, home, settings string) *serverRig {
 	}
 	const token = "b7a1c2d3-0000-4000-8000-csrf00000001"
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "simulate", "langserver", "--standalone", "--csrf_token", token, "--cloud_code_endpoint", cloud.URL)
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), langserver.Variable + "=generation=hub " + settings}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), standin.Variable + "=generation=hub " + settings}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 type rig struct {
 	*Agent
 	ls        *lsclient.Client
-	sup       *langserver.Supervisor
+	sup       *supervisor.Supervisor
 	cloud     *httptest.Server
 	workspace string
 	gate      atomic.Pointer[chan struct{}] // answers of the cloud wait after the first of the tenWords until it is closed; nil: they do not
@@ -99,7 +99,7 @@ func newRig(t *testing.T, settings string) *rig {
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
 	extension := extserver.New(extserver.Options{Workspace: r.workspace, AllowEdit: true, AllowCommand: true, Started: func(p extserver.Ports) {
-		r.sup.Reported(langserver.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+		r.sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -111,14 +111,14 @@ func newRig(t *testing.T, settings string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(e langserver.Endpoint) *lsclient.Client {
+	at := func(e supervisor.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint(e))})
 	}
-	r.sup = langserver.New(langserver.Options{
+	r.sup = supervisor.New(supervisor.Options{
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(t.TempDir(), "home"), Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
-		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
-		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
+		Extension: supervisor.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
+		Ready: func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Ready(ctx, true) },
+		Exit:  func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Exit(ctx) },
 	})
 	if found.Profile == probe.Hub {
 		if err := r.sup.SetToken(token, time.Now().Add(time.Hour)); err != nil {

@@ -1,4 +1,4 @@
-package langserver
+package conversation
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (c *Carrier) carrySignedIn(ctx context.Context, cargo *cargo) (*http.Respon
 	for pause := firstOutdated; ; pause *= 2 {
 		cargo.called = false
 		resp, err := c.carry(ctx, cargo)
-		if !errors.Is(err, intercept.ErrOutdatedToken) {
+		if !errors.Is(err, cloud.ErrOutdatedToken) {
 			if err != nil && !cargo.called {
 				err = &processError{err}
 			}
@@ -53,7 +53,7 @@ func (c *Carrier) use(ctx context.Context, cargo *cargo) (release func(), err er
 }
 
 // onCall calls a function as soon as the language server has called the cloud, unless stop is called before.
-func onCall(expected *intercept.Expected, f func()) (stop func()) {
+func onCall(expected *cloud.Expected, f func()) (stop func()) {
 	over := make(chan struct{})
 	go func() {
 		select {
@@ -66,7 +66,7 @@ func onCall(expected *intercept.Expected, f func()) (stop func()) {
 }
 
 // called says whether the language server has called the cloud.
-func called(expected *intercept.Expected) bool {
+func called(expected *cloud.Expected) bool {
 	select {
 	case <-expected.Taken():
 		return true

@@ -1,4 +1,4 @@
-package langserver
+package conversation
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 type slowLearner struct {
 	Client       // nil: it lists no models
 	messages int // until it uses the new one
-	handler  *intercept.Handler
+	handler  *cloud.Handler
 
 	mu       sync.Mutex
 	sent     int
@@ -82,9 +82,9 @@ func (s *slowLearner) use(_ context.Context, token string) (func(), error) {
 // carry has a request carried for the account with the token "new".
 func (s *slowLearner) carry(t *testing.T) error {
 	t.Helper()
-	calls := intercept.NewCalls()
+	calls := cloud.NewCalls()
 	var err error
-	s.handler, err = intercept.New(intercept.Options{Calls: calls, Transport: s, Outdated: func(token string) bool { return token == "old" }})
+	s.handler, err = cloud.New(cloud.Options{Calls: calls, Transport: s, Outdated: func(token string) bool { return token == "old" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestLanguageServerThatKeepsItsAccountIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowLearner{messages: 1000}
 		err := s.carry(t)
-		if !errors.Is(err, intercept.ErrOutdatedToken) || s.stuck != 1 || len(s.asked) != 0 || s.released != len(s.used) {
+		if !errors.Is(err, cloud.ErrOutdatedToken) || s.stuck != 1 || len(s.asked) != 0 || s.released != len(s.used) {
 			t.Errorf("got %v, stuck %d, the cloud was asked with %q, released %d of %d", err, s.stuck, s.asked, s.released, len(s.used))
 		}
 		if v, ok := providererr.Of(err); !ok || v.Scope != providererr.ScopeNone {

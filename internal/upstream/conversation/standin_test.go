@@ -1,6 +1,6 @@
 //go:build unix
 
-package langserver
+package conversation
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/simulator"
-	standin "perigee/internal/simulator/standin"
+	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -43,7 +43,7 @@ func init() {
 type standInRig struct {
 	*Upstream
 	ls    *lsclient.Client
-	sup   *langserver.Supervisor
+	sup   *supervisor.Supervisor
 	cloud *httptest.Server
 }
 
@@ -57,7 +57,7 @@ func newStandIn(t *testing.T, settings string) *standInRig {
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
 	extension := extserver.New(extserver.Options{Started: func(p extserver.Ports) {
-		r.sup.Reported(langserver.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+		r.sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,14 +70,14 @@ func newStandIn(t *testing.T, settings string) *standInRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(e langserver.Endpoint) *lsclient.Client {
+	at := func(e supervisor.Endpoint) *lsclient.Client {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint(e))})
 	}
-	r.sup = langserver.New(langserver.Options{
+	r.sup = supervisor.New(supervisor.Options{
 		Name: "headless", Command: command, Probe: found, Home: filepath.Join(t.TempDir(), "home"), Env: env, CloudEndpoint: r.cloud.URL,
-		Extension: langserver.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
-		Ready: func(ctx context.Context, e langserver.Endpoint) error { return at(e).Ready(ctx, true) },
-		Exit:  func(ctx context.Context, e langserver.Endpoint) error { return at(e).Exit(ctx) },
+		Extension: supervisor.Extension{Port: extension.Port(), CSRF: extension.CSRF()}, StartTimeout: time.Minute, RestartPause: time.Millisecond,
+		Ready: func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Ready(ctx, true) },
+		Exit:  func(ctx context.Context, e supervisor.Endpoint) error { return at(e).Exit(ctx) },
 	})
 	if found.Profile == probe.Hub {
 		if err := r.sup.SetToken(token, time.Now().Add(time.Hour)); err != nil {

@@ -1,4 +1,4 @@
-// Package langserver is the upstream for a language server of Antigravity: a request becomes a message in one of its
+// Package conversation is the upstream for a language server of Antigravity: a request becomes a message in one of its
 // conversations, and what the agent writes becomes the answer.
 //
 // If the calls of the language server are intercepted, the request travels to the cloud inside one of them (see Carrier), with
@@ -7,7 +7,7 @@
 // or are in the conversation already, if it is one that this upstream has kept (see conversations).
 //
 // The package starts no process and makes no connections: a Client does the calls, and Options.Wait waits for the server.
-package langserver
+package conversation
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package langserver
+package conversation
 
 import (
 	"cmp"
@@ -24,8 +24,8 @@ import (
 type CarrierOptions struct {
 	Name   string // of the upstream
 	Client Client
-	Calls  *intercept.Calls // sees what the language server sends to the cloud
-	Own    *Own             // deletes conversations that are not continued; nil: all of them stay
+	Calls  *cloud.Calls // sees what the language server sends to the cloud
+	Own    *Own         // deletes conversations that are not continued; nil: all of them stay
 	Logger *slog.Logger
 
 	// Use signs the language server in with the account that has an access token. Release is called when the language server has made
@@ -193,7 +193,7 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 	}
 	defer release()
 	c.opts.Own.message(turn.cascade, carrierText)
-	expected := c.opts.Calls.Expect(ctx, turn.cascade, intercept.Call{
+	expected := c.opts.Calls.Expect(ctx, turn.cascade, cloud.Call{
 		Model: cargo.model, Request: cargo.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
 	})
 	defer onCall(expected, release)()
@@ -232,7 +232,7 @@ type carriedTurn struct {
 
 // answer returns the answer of the cloud. Until the language server has called the cloud, its turn can end without an answer; after that
 // it does not matter what becomes of it.
-func (t *carriedTurn) answer(ctx context.Context, expected *intercept.Expected) (resp *http.Response, err error) {
+func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (resp *http.Response, err error) {
 	watched, cancel := context.WithTimeout(ctx, t.carrier.opts.Grace)
 	over, answered := make(chan struct{}), make(chan struct{})
 	var ended error
