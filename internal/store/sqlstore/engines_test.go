@@ -50,6 +50,7 @@ func newer(fresh fresh) fresh {
 		t.Helper()
 		options := fresh(t)
 		files := fstest.MapFS{}
+		version := 0
 		names, err := fs.Glob(migrations(), "*.sql")
 		if err != nil {
 			t.Fatal(err)
@@ -60,13 +61,16 @@ func newer(fresh fresh) fresh {
 				t.Fatal(err)
 			}
 			files[name] = &fstest.MapFile{Data: data}
+			if _, err := fmt.Sscanf(name, "%d_", &version); err != nil {
+				t.Fatal(err)
+			}
 		}
 		step := "CREATE TABLE future (a TEXT);\nCREATE INDEX future_model ON calls (model, upstream);\n"
 		for _, table := range []string{"calls", "daily_usage", "responses", "stored_responses", "response_items", "response_totals",
 			"signatures", "accounts", "cooldowns", "sessions", "replicas", "key_requests", "audit"} {
 			step += "ALTER TABLE " + table + " ADD COLUMN future TEXT NOT NULL DEFAULT 'none';\n"
 		}
-		files[fmt.Sprintf("%04d_future.sql", len(names)+1)] = &fstest.MapFile{Data: []byte(step)}
+		files[fmt.Sprintf("%04d_future.sql", version+1)] = &fstest.MapFile{Data: []byte(step)}
 		db, err := engine.Open(t.Context(), engine.Options{Path: options.Path, URL: options.URL, Migrations: files, Now: atNoon})
 		if err != nil {
 			t.Fatal(err)

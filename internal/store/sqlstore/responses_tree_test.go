@@ -229,14 +229,13 @@ func TestOldRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, fresh fresh) {
 		now, options := noon, fresh(t)
 		options.Now = func() time.Time { return now }
-		db := atVersion(t, options, 9)
+		s := openWith(t, options)
 		const insert = `INSERT INTO responses (id, client_key, created_us, expires_us, input, output, response) VALUES ($1, 'laptop', $2, $3, '[1]', '[2]', '{}')`
 		for i := range 40 {
-			if _, err := db.Exec(insert, fmt.Sprint("resp_", i), noon.UnixMicro(), noon.Add(time.Hour*time.Duration(i+1)).UnixMicro()); err != nil {
+			if _, err := s.db.Write.Exec(insert, fmt.Sprint("resp_", i), noon.UnixMicro(), noon.Add(time.Hour*time.Duration(i+1)).UnixMicro()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := openWith(t, options)
 		old := func(i int) *perigee.StoredResponse {
 			return &perigee.StoredResponse{ID: fmt.Sprint("resp_", i), Key: "laptop", Created: noon, Expires: noon.Add(time.Hour * time.Duration(i+1)),
 				Input: []byte(`[1]`), Output: []byte(`[2]`), Response: []byte(`{}`)}

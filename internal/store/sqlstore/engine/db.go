@@ -22,7 +22,7 @@ type Options struct {
 	Path       string         // of the SQLite file
 	URL        perigee.Secret // postgres://…; then Path is not used
 	ReadOnly   bool           // create and change nothing
-	Migrations fs.FS          // 0001_name.sql and so on
+	Migrations fs.FS          // 0015_name.sql and so on: see readMigrations
 	Hot        []string       // statements that transactions run often; each has its arguments in order, each once
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -54,7 +54,6 @@ type Dialect struct {
 	SkipLocked string // behind a query: lock its rows, and leave those out that another transaction has locked
 
 	lock, tryLock string // other transactions with the same $1 wait until this one ends
-	hasCompatible string // whether schema_version has the column compatible_with
 	tables        string // how many tables there are where ours would be, and whether they are ours
 	elsewhere     string // what to do when they are another program's
 	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
@@ -115,21 +114,22 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 
 // open looks before anything is written.
 func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (err error) {
+	known := newest(migrations)
 	if db.Read, db.Write, err = db.Driver.Open(ctx, opts.ReadOnly); err != nil {
 		return err
 	}
 	tables, version, err := db.version(ctx)
 	if err == nil {
-		err = db.usable(ctx, db.Read, version, len(migrations))
+		err = db.usable(ctx, db.Read, version, migrations)
 	}
 	switch {
 	case err != nil:
 		return err
 	case opts.ReadOnly && version <= 0:
 		return errNoDatabase()
-	case opts.ReadOnly && version < len(migrations):
+	case opts.ReadOnly && version < known:
 		e := perigee.Errorf(perigee.ClassUnavailable, "the database %s is at schema version %d and this perigee reads version %d",
-			db.Name, version, len(migrations)).WithHint("run `perigee serve` once, which migrates the database")
+			db.Name, version, known).WithHint("run `perigee serve` once, which migrates the database")
 		e.Cause = ErrOlder
 		return e
 	case opts.ReadOnly:
@@ -139,18 +139,18 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 	}
 	switchToWAL(ctx, db.Write)
 	switch {
-	case version > len(migrations):
+	case version > known:
 		opts.Logger.InfoContext(ctx, "the database was used by a newer perigee; its schema allows this one, too", "database", db.Name,
-			"version", version, "known", len(migrations))
-	case version > 0 && version < len(migrations) && db.backUp != nil:
-		db.backUp(ctx, len(migrations), opts.Logger)
+			"version", version, "known", known)
+	case version > 0 && version < known && db.backUp != nil:
+		db.backUp(ctx, known, opts.Logger)
 	}
 	applied, err := db.migrate(ctx, migrations, opts.Now)
 	if err != nil {
 		return err
 	}
 	if applied > 0 {
-		opts.Logger.DebugContext(ctx, "database schema brought up to date", "database", db.Name, "version", len(migrations))
+		opts.Logger.DebugContext(ctx, "database schema brought up to date", "database", db.Name, "version", known)
 	}
 	return db.warmUp(ctx, opts.Hot)
 }

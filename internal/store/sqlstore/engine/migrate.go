@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -14,38 +15,44 @@ import (
 
 // A migration is one numbered step of the schema.
 type migration struct {
+	version   int // the version of the schema after this step
 	name, sql string
-	// compatible is the lowest version whose perigee may use the database after this step; 0: any may that could before it. A step
-	// that only adds needs none.
+	// compatible is the lowest version whose perigee may use the database after this step; 0: this
+	// step changes nothing about that. A step that only adds tables, columns and indexes needs none.
 	compatible int
 }
 
-// compatibleLine is the first line of a migration that older versions cannot use the database after: the lowest version that can.
+// compatibleLine is the first line of a migration after which older versions cannot use the
+// database. The lowest version that can follows it.
 const compatibleLine = "-- compatible_with: "
 
-// readMigrations reads files called 0001_name.sql. They must count up from 1 without a gap: a missing
-// number is a file that was lost.
+// readMigrations reads files called 0015_name.sql. The first one creates the whole schema; its
+// number may be any. The numbers of the others follow it without a gap.
 func readMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted by name
 	if err != nil {
 		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, errors.New("there are no migrations")
 	}
 	var steps []migration
 	for i, name := range names {
 		base := strings.TrimSuffix(name, ".sql")
 		number, _, _ := strings.Cut(base, "_")
 		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %s: want number %04d", name, i+1)
+		if err != nil || version < 1 || i > 0 && version != steps[i-1].version+1 {
+			return nil, fmt.Errorf("migration %s: its number does not follow the one before", name)
 		}
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}
-		step := migration{name: base, sql: string(text)}
+		step := migration{version: version, name: base, sql: string(text)}
 		if line, found := strings.CutPrefix(step.sql, compatibleLine); found {
 			line, _, _ = strings.Cut(line, "\n")
-			if step.compatible, err = strconv.Atoi(strings.TrimSpace(line)); err != nil || step.compatible > version {
+			step.compatible, err = strconv.Atoi(strings.TrimSpace(line))
+			if err != nil || step.compatible > version {
 				return nil, fmt.Errorf("migration %s: want a version up to its own in %q", name, compatibleLine+line)
 			}
 		}
@@ -54,6 +61,9 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	return steps, nil
 }
 
+// newest returns the version of the schema after all steps.
+func newest(steps []migration) int { return steps[len(steps)-1].version }
+
 const (
 	createSchemaVersion = `CREATE TABLE IF NOT EXISTS schema_version (
 		version         BIGINT NOT NULL PRIMARY KEY,
@@ -61,7 +71,6 @@ const (
 		applied_us      BIGINT NOT NULL,
 		compatible_with BIGINT NOT NULL DEFAULT 0
 	)`
-	addCompatible    = `ALTER TABLE schema_version ADD COLUMN compatible_with BIGINT NOT NULL DEFAULT 0` // to a table of an older perigee
 	selectVersion    = `SELECT coalesce(max(version), 0) FROM schema_version`
 	selectCompatible = `SELECT coalesce(max(compatible_with), 0) FROM schema_version`
 	insertVersion    = `INSERT INTO schema_version (version, name, applied_us, compatible_with) VALUES ($1, $2, $3, $4)`
@@ -76,18 +85,21 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
-// usable returns an error if the schema is newer than the known steps and says that a perigee which knows no more may not use it.
-func (db *DB) usable(ctx context.Context, q querier, version, known int) error {
-	if version <= known {
+// usable returns an error if a perigee that knows these steps cannot use a schema of this version: the
+// schema records that it needs a newer perigee, or it is older than the first step.
+func (db *DB) usable(ctx context.Context, q querier, version int, steps []migration) error {
+	if version > 0 && version < steps[0].version && !fromPrerelease(version, steps) {
+		return perigee.Errorf(perigee.ClassInvalid,
+			"%s has schema version %d of a pre-release perigee, and this perigee needs at least version %d",
+			db.Name, version, steps[0].version).WithHint("%s, and sign in again", db.elsewhere)
+	}
+	if version <= newest(steps) {
 		return nil
 	}
-	lowest, has := 0, false
-	err := q.QueryRowContext(ctx, db.hasCompatible).Scan(&has)
-	if err == nil && has {
-		err = q.QueryRowContext(ctx, selectCompatible).Scan(&lowest)
-	}
-	if err == nil && lowest > known {
-		err = errNewer(version, known, lowest)
+	lowest := 0
+	err := q.QueryRowContext(ctx, selectCompatible).Scan(&lowest)
+	if err == nil && lowest > newest(steps) {
+		err = errNewer(version, newest(steps), lowest)
 	}
 	return err
 }
@@ -123,27 +135,31 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 	}
 	version, err := schemaVersion(ctx, tx)
 	if err == nil {
-		err = db.usable(ctx, tx, version, len(steps))
+		err = db.usable(ctx, tx, version, steps)
 	}
-	if err != nil || version >= len(steps) {
+	if err != nil || version >= newest(steps) {
 		return false, err
 	}
-	var has bool
-	if err = tx.QueryRowContext(ctx, db.hasCompatible).Scan(&has); err == nil && !has {
-		_, err = tx.ExecContext(ctx, addCompatible)
-	}
-	if err != nil {
-		return false, err
-	}
-	step := steps[version]
+	step := nextStep(version, steps)
 	_, err = tx.ExecContext(ctx, step.sql)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, insertVersion, version+1, step.name, now().UnixMicro(), step.compatible)
+		_, err = tx.ExecContext(ctx, insertVersion, step.version, step.name, now().UnixMicro(), step.compatible)
 	}
 	if err != nil {
 		return false, fmt.Errorf("migration %s: %w", step.name, err)
 	}
 	return true, nil
+}
+
+// nextStep returns the step for a usable database with a version below the newest; 0: it is empty.
+func nextStep(version int, steps []migration) migration {
+	switch {
+	case version == 0:
+		return steps[0]
+	case fromPrerelease(version, steps):
+		return prereleaseStep(steps[0])
+	}
+	return steps[version-steps[0].version+1]
 }
 
 func errNewer(version, known, lowest int) *perigee.Error {

@@ -71,8 +71,6 @@ func newPostgres(opts Options) (*DB, error) {
 		LockRows:   ` ORDER BY id FOR UPDATE`,
 		SkipLocked: ` FOR UPDATE SKIP LOCKED`,
 		// Advisory locks end with the transaction, however that ends.
-		hasCompatible: `SELECT count(*) > 0 FROM information_schema.columns
-			WHERE table_schema = current_schema() AND table_name = 'schema_version' AND column_name = 'compatible_with'`,
 		lock:    `SELECT pg_advisory_xact_lock` + lockKey + ` IS NOT NULL`,
 		tryLock: `SELECT pg_try_advisory_xact_lock` + lockKey,
 

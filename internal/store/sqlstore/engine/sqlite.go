@@ -41,8 +41,6 @@ func newSQLite(opts Options) *DB {
 		elsewhere: "choose another data_dir, or move that file away",
 		backUp:    f.backUp,
 
-		hasCompatible: `SELECT count(*) > 0 FROM pragma_table_info('schema_version') WHERE name = 'compatible_with'`,
-
 		warm: readers,
 	}}
 	return f.db
