@@ -66,7 +66,7 @@ func newer(fresh fresh) fresh {
 			}
 		}
 		step := "CREATE TABLE future (a TEXT);\nCREATE INDEX future_model ON calls (model, upstream);\n"
-		for _, table := range []string{"calls", "daily_usage", "responses", "stored_responses", "response_items", "response_totals",
+		for _, table := range []string{"calls", "daily_usage", "stored_responses", "response_items", "response_totals",
 			"signatures", "accounts", "cooldowns", "sessions", "replicas", "key_requests", "audit"} {
 			step += "ALTER TABLE " + table + " ADD COLUMN future TEXT NOT NULL DEFAULT 'none';\n"
 		}

@@ -23,7 +23,6 @@ var parts = []part{
 		row.MaxBytes = s.responses.limit.Load()
 	}},
 	{"response items", []string{"response_items"}, nil},
-	{"responses, old form", []string{"responses"}, nil},
 	{"signatures", []string{"signatures"}, func(s *Store, row *perigee.StoreRow) {
 		row.MaxBytes, row.Counted = s.bounds.signatureLimit, row.Bytes
 	}},
@@ -58,9 +57,6 @@ func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err err
 		}
 		if _, err := engine.One(ctx, s.db, `SELECT count(*) FROM `+p.tables[0], nil, &row.Count); err != nil {
 			return report, err
-		}
-		if p.what == "responses, old form" && row.Count == 0 {
-			continue
 		}
 		if p.what == "responses" {
 			if _, err := engine.One(ctx, s.db, selectKept, nil, &row.Counted, new(int64)); err != nil {

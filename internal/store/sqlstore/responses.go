@@ -226,14 +226,13 @@ func (s *Store) readResponse(ctx context.Context, key, id string) (*perigee.Stor
 	var inputBytes int64
 	var names string
 	var items, members, response, plain []byte
-	args := []any{id, key, s.now().UnixMicro()}
-	found, err := engine.One(ctx, s.db, selectResponse, args,
+	found, err := engine.One(ctx, s.db, selectResponse, []any{id, key, s.now().UnixMicro()},
 		engine.Micros(&r.Created), engine.Micros(&r.Expires), &items, &inputBytes, &names, &members, &response, &plain)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return s.readOld(ctx, r, args)
+		return nil, errNoResponse(id)
 	}
 	parts, err := s.readList(ctx, items, names)
 	if err != nil {

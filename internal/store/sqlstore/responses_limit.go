@@ -45,14 +45,9 @@ func (s *Store) trimResponses(ctx context.Context) (more bool, err error) {
 }
 
 func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error) {
-	now, limit, old := s.now().UnixMicro(), s.responses.limit.Load(), s.responses.oldBytes.Load()
-	over := limit > 0 && kept.bytes+old > limit
+	now, limit := s.now().UnixMicro(), s.responses.limit.Load()
+	over := limit > 0 && kept.bytes > limit
 	expired := kept.first != 0 && kept.first <= now
-	if over && old > 0 {
-		freed, removed, err := s.trimOld(ctx, kept.bytes+old-limit)
-		s.logTrimmed(limit, removed, freed)
-		return true, err
-	}
 	if !over && !expired {
 		return false, nil
 	}

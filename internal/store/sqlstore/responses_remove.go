@@ -98,11 +98,7 @@ func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	now, text := s.now().UnixMicro(), s.db.Text
 	return s.db.Transact(ctx, "delete response "+id+" from", func(ctx context.Context, tx engine.Tx) error {
 		_, found, err := s.remove(ctx, tx, text(key), text(id), func(row *responseRow) bool { return row.expires > now })
-		if err != nil {
-			return err
-		}
-		old, err := removeOld(ctx, tx, text(key), text(id), now)
-		if err == nil && !found && !old {
+		if err == nil && !found {
 			err = errNoResponse(id)
 		}
 		return err

@@ -15,17 +15,14 @@ const (
 		SELECT i.parent, octet_length(i.body) FROM found JOIN response_items AS i ON i.id IN (found.items, found.members)
 		UNION ALL SELECT i.parent, octet_length(i.body) FROM path JOIN response_items AS i ON i.id = path.parent
 	) SELECT own + (SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM path) FROM found`
-	selectOldSize = `SELECT ` + oldResponseBytes + ` FROM responses WHERE id = $1 AND client_key = $2 AND expires_us > $3`
 )
 
 // ResponseSize is about how many bytes Response would return: names of calls that are put into items do not count.
 func (s *Store) ResponseSize(ctx context.Context, key, id string) (size int64, err error) {
 	defer s.db.Explain("read response "+id+" from", &err)
-	args := []any{id, key, s.now().UnixMicro()}
-	for _, query := range []string{selectSize, selectOldSize} {
-		if found, err := engine.One(ctx, s.db, query, args, &size); found || err != nil {
-			return size, err
-		}
+	found, err := engine.One(ctx, s.db, selectSize, []any{id, key, s.now().UnixMicro()}, &size)
+	if err == nil && !found {
+		err = errNoResponse(id)
 	}
-	return 0, errNoResponse(id)
+	return size, err
 }

@@ -224,48 +224,6 @@ func testStrangeTexts(t *testing.T, s *Store, _ *time.Time) {
 	checkResponses(t, s)
 }
 
-// TestOldRows: responses that an older perigee stored are read, listed, deleted, and removed first.
-func TestOldRows(t *testing.T) {
-	onEngines(t, func(t *testing.T, fresh fresh) {
-		now, options := noon, fresh(t)
-		options.Now = func() time.Time { return now }
-		s := openWith(t, options)
-		const insert = `INSERT INTO responses (id, client_key, created_us, expires_us, input, output, response) VALUES ($1, 'laptop', $2, $3, '[1]', '[2]', '{}')`
-		for i := range 40 {
-			if _, err := s.db.Write.Exec(insert, fmt.Sprint("resp_", i), noon.UnixMicro(), noon.Add(time.Hour*time.Duration(i+1)).UnixMicro()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		old := func(i int) *perigee.StoredResponse {
-			return &perigee.StoredResponse{ID: fmt.Sprint("resp_", i), Key: "laptop", Created: noon, Expires: noon.Add(time.Hour * time.Duration(i+1)),
-				Input: []byte(`[1]`), Output: []byte(`[2]`), Response: []byte(`{}`)}
-		}
-		wantResponse(t, s, old(7))
-		if err := s.DeleteResponse(t.Context(), "laptop", "resp_7"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.DeleteResponse(t.Context(), "desk", "resp_8"); perigee.AsError(err).Class != perigee.ClassNotFound {
-			t.Errorf("another key deleted it: %v", err)
-		}
-		replaced := old(8)
-		replaced.Input = []byte(`[3]`)
-		mustKeep(t, s, replaced)
-		wantResponse(t, s, replaced)
-		now = noon.Add(20 * time.Hour)
-		finishUpkeep(t, s)
-		var rows int
-		if err := s.db.Read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 20 {
-			t.Errorf("%d old rows are left (%v), want the 20 that have not expired", rows, err)
-		}
-		s.LimitResponses(5 * (3 + 3 + 2))
-		finishUpkeep(t, s)
-		if err := s.db.Read.QueryRow(`SELECT count(*) FROM responses`).Scan(&rows); err != nil || rows != 5 {
-			t.Errorf("%d old rows are left (%v), want the 5 youngest", rows, err)
-		}
-		wantResponse(t, s, old(39))
-	})
-}
-
 func finishUpkeep(t testing.TB, s *Store) {
 	t.Helper()
 	for more := true; more; {

@@ -57,8 +57,7 @@ type Store struct {
 
 // keptResponses is what a Store knows about the responses that it keeps.
 type keptResponses struct {
-	limit    atomic.Int64 // of bytes; 0: there is none
-	oldBytes atomic.Int64 // in rows of the table responses
+	limit atomic.Int64 // of bytes; 0: there is none
 
 	mu      sync.Mutex
 	logged  time.Time // when it was last logged that the limit removes responses

@@ -1,8 +1,9 @@
 package engine
 
 // A database of the last pre-release schema has the tables of the first migration already, which the
-// fourteen migrations before it made. This file is for such databases alone. With version 1.0 it is
-// deleted, together with the calls of its two functions and with prerelease_test.go.
+// fourteen migrations before it made, and a table responses, which nothing has written to since the
+// tenth. This file is for such databases alone. With version 1.0 it is deleted, together with the
+// calls of its two functions and with prerelease_test.go.
 
 // prereleaseVersion is the last version that was recorded by one of these fourteen migrations.
 const prereleaseVersion = 14
@@ -17,6 +18,6 @@ func fromPrerelease(version int, steps []migration) bool {
 // schema_version is made anew: it has no column compatible_with in databases that have reached their
 // version before there was one.
 func prereleaseStep(first migration) migration {
-	first.sql = `DROP TABLE schema_version; ` + createSchemaVersion
+	first.sql = `DROP TABLE responses; DROP TABLE schema_version; ` + createSchemaVersion
 	return first
 }

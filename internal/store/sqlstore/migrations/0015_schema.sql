@@ -73,18 +73,6 @@ CREATE TABLE daily_usage (
 	PRIMARY KEY (day, client_key, client_name, model, upstream, account)
 );
 
--- Responses in an earlier form. They are read until they expire.
-CREATE TABLE responses (
-	id         TEXT   NOT NULL PRIMARY KEY,
-	client_key TEXT   NOT NULL,
-	created_us BIGINT NOT NULL,
-	expires_us BIGINT NOT NULL,
-	input      TEXT   NOT NULL, -- a JSON array
-	output     TEXT   NOT NULL, -- a JSON array
-	response   TEXT   NOT NULL  -- a JSON object
-);
-CREATE INDEX responses_by_end ON responses (expires_us);
-
 -- One row per stored response. Unlike calls, responses contain conversations, because their
 -- clients asked for them to be stored. The conversation is a path in response_items, so that its
 -- beginning is stored once for all responses that share it.
