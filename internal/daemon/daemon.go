@@ -191,7 +191,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		},
 		Usage: recorded, Stored: d.prices.Usage(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
 		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Keeper:  keeper.Keeper{Config: d.config, Store: d.store, Images: images, Online: true},
+		Keeper:  keeper.Keeper{Config: d.config, Store: d.store, Images: images},
 		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
 		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
 		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,

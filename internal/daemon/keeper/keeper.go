@@ -23,7 +23,6 @@ type Keeper struct {
 	Config func() *config.Config // in force
 	Store  *sqlstore.Store
 	Images *imagestore.Store
-	Online bool // a daemon uses the store
 }
 
 var _ admin.StoreKeeper = Keeper{}
@@ -68,5 +67,5 @@ func (k Keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
 
 // CompactStore gives the free space of the database back.
 func (k Keeper) CompactStore(ctx context.Context) (perigee.StoreCompacted, error) {
-	return k.Store.Compact(ctx, k.Online)
+	return k.Store.Compact(ctx)
 }

@@ -2,10 +2,8 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,7 +55,7 @@ func TestCompact(t *testing.T) {
 	if again, err := s.Report(t.Context()); err != nil || again.Bytes-again.Log > before.Bytes-before.Log+4<<20 {
 		t.Errorf("free pages are not used again: %d and %d bytes, %v", before.Bytes-before.Log, again.Bytes-again.Log, err)
 	}
-	done, err := s.Compact(t.Context(), true)
+	done, err := s.Compact(t.Context())
 	if err != nil || done.Freed < 8<<20 || done.Before-done.After != done.Freed {
 		t.Errorf("compacting: %+v, %v", done, err)
 	}
@@ -66,7 +64,7 @@ func TestCompact(t *testing.T) {
 	}
 	wantResponse(t, s, left)
 	checkWhole(t, s)
-	if done, err = s.Compact(t.Context(), true); err != nil || done.After > done.Before {
+	if done, err = s.Compact(t.Context()); err != nil || done.After > done.Before {
 		t.Errorf("compacting what is compact: %+v, %v", done, err)
 	}
 }
@@ -78,37 +76,6 @@ func checkWhole(t *testing.T, s *Store) {
 		t.Errorf("integrity: %q, %v", verdict, err)
 	}
 	checkResponses(t, s)
-}
-
-// A file that an older perigee made is rewritten once: while calls are answered only if it is small.
-func TestCompactOldFile(t *testing.T) {
-	perigeetest.Slow(t)
-	options := Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: atNoon}
-	db, err := sql.Open("sqlite", options.Path+"?_pragma=journal_mode(wal)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("CREATE TABLE x (a TEXT); DROP TABLE x"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := openWith(t, options)
-	left := fillAndForget(t, s, 8)
-	s.maxOnline = 1 << 10
-	if _, err := s.Compact(t.Context(), true); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
-		t.Errorf("it was rewritten while calls are answered: %v", err)
-	}
-	if done, err := s.Compact(t.Context(), false); err != nil || done.Freed < 4<<20 {
-		t.Errorf("rewriting: %+v, %v", done, err)
-	}
-	wantResponse(t, s, left)
-	checkWhole(t, s)
-	fillAndForget(t, s, 8)
-	if done, err := s.Compact(t.Context(), true); err != nil || done.Freed < 4<<20 {
-		t.Errorf("compacting after that: %+v, %v", done, err)
-	}
 }
 
 // Calls go on while the database is compacted.
@@ -131,7 +98,7 @@ func TestCompactWhileSaving(t *testing.T) {
 	}()
 	await.Until(t, "the first response to be saved", func() bool { return saved.Load() > 0 })
 	before := saved.Load()
-	compacted, err := s.Compact(t.Context(), true)
+	compacted, err := s.Compact(t.Context())
 	during := saved.Load() - before
 	stop()
 	if err := await.Receive(t, done, "the end of the writer"); err != nil {
@@ -148,7 +115,7 @@ func TestCompactPostgres(t *testing.T) {
 	needPostgres(t)
 	s := openWith(t, freshPostgres(t))
 	left := fillAndForget(t, s, 4)
-	if done, err := s.Compact(t.Context(), true); err != nil || !strings.Contains(done.Note, "VACUUM FULL") {
+	if done, err := s.Compact(t.Context()); err != nil || !strings.Contains(done.Note, "VACUUM FULL") {
 		t.Errorf("compacting: %+v, %v", done, err)
 	}
 	wantResponse(t, s, left)

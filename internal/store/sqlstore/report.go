@@ -71,9 +71,8 @@ func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err err
 	return report, nil
 }
 
-// Compact returns free space to the file system, as far as the engine can. With online, calls are being answered: then it
-// does nothing that would keep them waiting for long.
-func (s *Store) Compact(ctx context.Context, online bool) (done perigee.StoreCompacted, err error) {
+// Compact returns free space to the file system, as far as the engine can. Calls that are being saved meanwhile hardly wait.
+func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err error) {
 	done.Database = s.db.Name
 	if err := s.db.Writable("compact"); err != nil {
 		return done, err
@@ -83,8 +82,7 @@ func (s *Store) Compact(ctx context.Context, online bool) (done perigee.StoreCom
 	if err != nil {
 		return done, err
 	}
-	all := engine.Compaction{Tables: tableNames(), Online: online, MaxOnline: s.maxOnline}
-	done.Note, err = s.db.Driver.Compact(ctx, s.db.Write, all)
+	done.Note, err = s.db.Driver.Compact(ctx, s.db.Write, tableNames())
 	if err != nil {
 		return done, err
 	}
@@ -94,9 +92,6 @@ func (s *Store) Compact(ctx context.Context, online bool) (done perigee.StoreCom
 	s.logger.InfoContext(ctx, "database compacted", "database", done.Database, "before", done.Before, "after", done.After)
 	return done, err
 }
-
-// maxRewriteOnline is how much a database may have that is rewritten while calls are answered: that takes a second or two.
-const maxRewriteOnline = 64 << 20
 
 // tableNames are all tables of the parts.
 func tableNames() (names []string) {

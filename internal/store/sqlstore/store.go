@@ -50,7 +50,6 @@ type Store struct {
 	responses keptResponses
 	known     knownSums
 	bounds    bounds
-	maxOnline int64 // bytes of a database that may be rewritten while calls are answered
 
 	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
@@ -94,7 +93,7 @@ var hot = []string{
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{now: opts.Now, logger: opts.Logger, maxOnline: maxRewriteOnline, known: knownSums{limit: maxDailySums},
+	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums},
 		bounds: bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes}}
 	if s.now == nil {
 		s.now = time.Now

@@ -59,7 +59,7 @@ func (s *Store) upkeep(ctx context.Context, work func(ctx context.Context, tx en
 	return changed, err
 }
 
-// countSome adds some calls to the sums: those that were cut off, and those that an older perigee saved.
+// countSome adds some calls to the sums: those that were cut off.
 func (s *Store) countSome(ctx context.Context, tx engine.Tx) (int, error) {
 	calls, err := engine.List(ctx, tx, picked(selectUncounted+s.db.SkipLocked)+markCounted, []any{upkeepRows}, (*counted).into)
 	difference := sums{}

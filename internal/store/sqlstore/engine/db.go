@@ -72,17 +72,10 @@ type Driver interface {
 	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
 	// Sizes says how much the database takes, in all and for each table with its indexes.
 	Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
-	// Compact returns free space to the file system.
-	Compact(ctx context.Context, db *sql.DB, c Compaction) (note string, err error)
+	// Compact returns the free space of tables to the file system. Transactions can run meanwhile.
+	Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error)
 	// Advice classifies an error of the database and says what to do about it.
 	Advice(err error) (class perigee.Class, hint string)
-}
-
-// A Compaction says what to compact.
-type Compaction struct {
-	Tables    []string
-	Online    bool  // calls are being answered: nothing may keep them waiting for long
-	MaxOnline int64 // bytes of a database that may be rewritten then
 }
 
 // Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are created if they are

@@ -39,21 +39,14 @@ func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB) (report perigee.Stor
 }
 
 // pageCounts are the pages of a database file.
-type pageCounts struct {
-	size, all, free int64
-	incremental     bool // free pages can be given back a few at a time
-}
+type pageCounts struct{ size, all, free int64 }
 
 func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
-	var vacuum int
-	for pragma, into := range map[string]any{
-		"page_size": &p.size, "page_count": &p.all, "freelist_count": &p.free, "auto_vacuum": &vacuum,
-	} {
+	for pragma, into := range map[string]*int64{"page_size": &p.size, "page_count": &p.all, "freelist_count": &p.free} {
 		if err := db.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(into); err != nil {
 			return p, err
 		}
 	}
-	p.incremental = vacuum == 2
 	return p, nil
 }
 
@@ -68,29 +61,14 @@ func logWhileMoving(pages pageCounts) int64 {
 	return min(compactSpace, pages.all*pages.size+pages.all*pages.size/10+256<<10)
 }
 
-// Compact returns the free pages. A file that was made by a version without incremental vacuum is rewritten once, which writers
-// wait for.
-func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, c Compaction) (note string, err error) {
+// Compact returns the free pages of the whole file.
+func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, _ []string) (note string, err error) {
 	pages, err := countPages(ctx, db)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = f.wantSpace(logWhileMoving(pages))
 	}
-	used := (pages.all - pages.free) * pages.size
-	switch {
-	case pages.incremental:
-		if err := f.wantSpace(logWhileMoving(pages)); err != nil {
-			return "", err
-		}
+	if err == nil {
 		err = f.returnPages(ctx, db)
-	case c.Online && used > c.MaxOnline:
-		return "", perigee.Errorf(perigee.ClassUnavailable,
-			"%s has to be rewritten once, and its %d MiB would keep calls waiting", f.path, used>>20).
-			WithHint("stop perigee and run `perigee store compact`; after that this works while perigee runs")
-	default:
-		if err := f.wantSpace(2*used + used/10 + logWhileMoving(pages)); err != nil { // the copy, and the log that it comes back in
-			return "", err
-		}
-		err = f.rewrite(ctx, db)
 	}
 	if err != nil {
 		return "", err
@@ -132,21 +110,6 @@ func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 	}
-}
-
-// rewrite makes the file anew, so that next time its free pages can be returned a few at a time.
-func (f *sqliteFile) rewrite(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	for _, statement := range []string{"PRAGMA auto_vacuum = INCREMENTAL", "VACUUM"} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // wantSpace returns an error when the disk of the database has less than so many bytes left. Where that is not known it is tried.
