@@ -59,7 +59,7 @@ type DaemonStatus struct {
 	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
 	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
-	// Listeners are all addresses that it listens on, also that of the intercepting proxy. nil: a daemon of an older version does not say.
+	// Listeners are all addresses that it listens on, also that of the intercepting proxy.
 	Listeners []string `json:"listeners"`
 	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at most from the first signal on until it cuts
 	// off open calls.
@@ -96,11 +96,10 @@ func (s *DaemonStatus) ListensAt(address string) bool {
 	return err != nil || unknown != nil || at.Port() == "" || at.Port() == port
 }
 
-// Holds reports whether a port is taken by the daemon, so that it is free when the daemon has ended. Where the daemon does not say on
-// which addresses it listens, any may be one of them.
+// Holds reports whether a port is taken by the daemon, so that it is free when the daemon has ended.
 func (s *DaemonStatus) Holds(address string) bool {
 	_, port, err := net.SplitHostPort(address)
-	return err != nil || s.Listeners == nil || slices.ContainsFunc(s.Listeners, func(own string) bool {
+	return err != nil || slices.ContainsFunc(s.Listeners, func(own string) bool {
 		_, taken, err := net.SplitHostPort(own)
 		return err == nil && taken == port
 	})

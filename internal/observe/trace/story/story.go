@@ -255,7 +255,7 @@ func (p *printer) try(number int, try trace.Try) {
 		}
 	case try.Status == 0 && try.FirstByteMS == 0 && p.story.Call.Outcome == perigee.OutcomeOpen:
 		result = "no answer yet"
-	case try.Request != "" && try.Status != http.StatusOK: // of an older version, which kept no results of such tries
+	case try.Request != "" && try.Status != http.StatusOK: // not the last request of its attempt, which has the result
 		result, colour = "not answered", terminal.Warning
 	}
 	when := "at " + after(try.StartedMS)

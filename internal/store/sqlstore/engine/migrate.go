@@ -26,8 +26,8 @@ type migration struct {
 // database. The lowest version that can follows it.
 const compatibleLine = "-- compatible_with: "
 
-// readMigrations reads files called 0015_name.sql. The first one creates the whole schema; its
-// number may be any. The numbers of the others follow it without a gap.
+// readMigrations reads files called 0015_name.sql. The first one creates the whole schema and may
+// have any number. The numbers of later files follow it without a gap.
 func readMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted by name
 	if err != nil {
