@@ -831,6 +831,7 @@ var rules = []rule{
 	{"perigee/internal/observe/dashboard/html", "escapes values, whatever page they are on", nil},
 	{"perigee/internal/observe/dashboard/pages", "markup of what is gathered; it asks for nothing", []string{
 		"perigee",
+		"perigee/internal/store/config",
 		"perigee/internal/observe/dashboard/html",
 		"perigee/internal/observe/dashboard/view",
 	}},

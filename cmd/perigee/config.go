@@ -118,7 +118,7 @@ func condensed(values []config.Value) (rows []config.Value) {
 		inKey = inKey && strings.HasPrefix(item, "keys[")
 		last := len(rows) - 1
 		switch {
-		case v.Origin == "default" && inKey && name != "name":
+		case v.Default() && inKey && name != "name":
 		case inKey && name == "name":
 			v.Key = item + "]"
 			rows = append(rows, v)

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"perigee"
@@ -63,7 +62,7 @@ func ClientStates(dataDir func() string) func(base string) map[string]connect.St
 	}
 }
 
-// addStates adds the states of the clients, and puts those that are on this machine first.
+// addStates adds the states of the clients.
 func (v *visit) addStates(list []Client, base string) {
 	if v.opts.ClientStates == nil {
 		return
@@ -89,15 +88,6 @@ func (v *visit) addStates(list []Client, base string) {
 			c.State = string(connect.NotConnected)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Client) int {
-		switch {
-		case a.Here == b.Here:
-			return 0
-		case a.Here:
-			return -1
-		}
-		return 1
-	})
 }
 
 // environment returns the variables that set a client up, as commands of a shell. It is empty for clients that need more than

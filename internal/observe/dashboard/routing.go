@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"perigee"
@@ -30,14 +28,7 @@ func (v *visit) models() error {
 	}
 	if v.opts.Config != nil {
 		cfg := v.opts.Config().Config
-		page.Default, page.Fallback = cfg.Models.Default, cfg.Models.Fallback
-		for _, r := range cfg.Models.Routes {
-			page.Routes = append(page.Routes, pages.Route{Match: r.Match, To: r.To})
-			page.CatchAll = page.CatchAll || r.Match == "*"
-		}
-		for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
-			page.Aliases = append(page.Aliases, Fact{Name: name, Value: cfg.Models.Aliases[name]})
-		}
+		page.Routing = cfg.Models
 		for _, u := range cfg.Upstreams {
 			page.Order = append(page.Order, u.Name)
 		}
@@ -81,32 +72,10 @@ func (v *visit) config() error {
 		page.Warnings = append(page.Warnings, v.opts.Redact(w.String()))
 	}
 	for _, value := range loaded.Values() {
-		value.Value = v.opts.Redact(value.Value)
-		set := value.Origin != "default"
-		if !set && !page.All {
-			continue
+		if page.All || !value.Default() {
+			value.Value = v.opts.Redact(value.Value)
+			page.Values = append(page.Values, value)
 		}
-		name := sectionOf(value.Key)
-		if n := len(page.Sections); n == 0 || page.Sections[n-1].Name != name {
-			page.Sections = append(page.Sections, pages.ConfigSection{Name: name})
-		}
-		s := &page.Sections[len(page.Sections)-1]
-		s.Values = append(s.Values, pages.ConfigValue{Key: value.Key, Value: value.Value, Origin: value.Origin, Set: set})
 	}
 	return v.render(200, "Configuration", "config", page)
-}
-
-// sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further words, "general".
-func sectionOf(key string) string {
-	for i, c := range key {
-		if c == '.' {
-			return key[:i]
-		}
-	}
-	for i, c := range key {
-		if c == '[' {
-			return key[:i]
-		}
-	}
-	return "general"
 }

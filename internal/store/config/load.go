@@ -436,6 +436,9 @@ type Value struct {
 	Origin string `json:"origin"` // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
 }
 
+// Default reports whether nothing sets the value.
+func (v Value) Default() bool { return v.Origin == fromDefault }
+
 // Values lists every setting in the order of the file. An empty list is one value, "[]".
 func (l *Loaded) Values() (list []Value) {
 	field.Walk(l.Config, func(s field.Setting) bool {

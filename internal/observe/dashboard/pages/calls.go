@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"maps"
+	"net/url"
 	"time"
 
 	"perigee"
@@ -9,26 +11,28 @@ import (
 
 // Calls lists calls.
 type Calls struct {
-	Filter  CallFilter
-	Periods []Period
-	Calls   []perigee.Call
-	Newer   bool   // the page does not begin with the newest
-	First   string // address of the page with the newest
-	Older   string // address of the next page; empty: there is none
-	Any     bool   // a filter is set
+	Filter url.Values // what the form of the page says, without what is empty
+	Calls  []perigee.Call
+	Newer  bool   // the page does not begin with the newest
+	Older  string // the last call of the page if there is a next one
 }
 
-// A CallFilter is what the form of the page says.
-type CallFilter struct {
-	Model, Client, Account, Key, Since string
-	Errors                             bool
-	Replays                            bool // also calls of trace replay and trace shrink
-}
+// CallFilter are the parameters of the filter with a text. Errors and replays are there besides.
+var CallFilter = []string{"model", "client", "account", "key", "since"}
 
 // A Period is a choice of times.
 type Period struct {
 	Value, Label string
-	Length       time.Duration
+	Length       time.Duration // 0: all times
+}
+
+// Periods are the choices of times.
+var Periods = []Period{
+	{Value: "", Label: "Any time"},
+	{Value: "1h", Label: "Last hour", Length: time.Hour},
+	{Value: "24h", Label: "Last 24 hours", Length: 24 * time.Hour},
+	{Value: "7d", Label: "Last 7 days", Length: 7 * 24 * time.Hour},
+	{Value: "30d", Label: "Last 30 days", Length: 30 * 24 * time.Hour},
 }
 
 func (p Calls) HTML(t Times) html.HTML {
@@ -37,12 +41,13 @@ func (p Calls) HTML(t Times) html.HTML {
 }
 
 func (p Calls) form() html.HTML {
-	field := func(label, name, value, placeholder string) html.HTML {
+	field := func(label, name, placeholder string) html.HTML {
 		return html.F(`<label>{}<input name="{}" value="{}" placeholder="{}" autocomplete="off" spellcheck="false"></label>
-`, label, name, value, placeholder)
+`, label, name, p.Filter.Get(name), placeholder)
 	}
 	choice := func(c Period) html.HTML {
-		return html.F(`<option value="{}"{}>{}</option>`, c.Value, html.Attr(c.Value == p.Filter.Since, ` selected`), c.Label)
+		return html.F(`<option value="{}"{}>{}</option>`,
+			c.Value, html.Attr(c.Value == p.Filter.Get("since"), ` selected`), c.Label)
 	}
 	return html.F(`<form class="filter" method="get" action="/dashboard/calls" role="search" aria-label="Filter calls" id="filter">
 {}{}{}{}<label>Time<select name="since">{}</select></label>
@@ -50,9 +55,21 @@ func (p Calls) form() html.HTML {
 <label class="check"><input type="checkbox" name="replays" value="true"{}>Replays too</label>
 <div class="filter-act"><button class="button">Filter</button>{}</div>
 </form>
-`, field("Model", "model", p.Filter.Model, "gemini-*"), field("Client", "client", p.Filter.Client, "claude*"),
-		field("Account", "account", p.Filter.Account, "any"), field("Key", "key", p.Filter.Key, "any"),
-		html.Each(p.Periods, choice), html.Attr(p.Filter.Errors, ` checked`), html.Attr(p.Filter.Replays, ` checked`), html.If(p.Any, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
+`, field("Model", "model", "gemini-*"), field("Client", "client", "claude*"), field("Account", "account", "any"), field("Key", "key", "any"),
+		html.Each(Periods, choice), html.Attr(p.Filter.Has("errors"), ` checked`), html.Attr(p.Filter.Has("replays"), ` checked`),
+		html.If(len(p.Filter) > 0, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
+}
+
+// page is the address of a page with calls before one; empty: the first page.
+func (p Calls) page(before string) string {
+	values := maps.Clone(p.Filter)
+	if before != "" {
+		values.Set("before", before)
+	}
+	if len(values) == 0 {
+		return "/dashboard/calls"
+	}
+	return "/dashboard/calls?" + values.Encode()
 }
 
 func (p Calls) list(t Times) html.HTML {
@@ -60,13 +77,13 @@ func (p Calls) list(t Times) html.HTML {
 	case len(p.Calls) > 0:
 		newest := html.F(`<span></span>`)
 		if p.Newer {
-			newest = html.F(`<a class="quiet" href="{}">{}Newest</a>`, p.First, icon("back"))
+			newest = html.F(`<a class="quiet" href="{}">{}Newest</a>`, p.page(""), icon("back"))
 		}
 		return html.F(`{}
 <nav class="pager" aria-label="Pages">{}{}</nav>
 `, callTable("calls", "Calls, the newest first", p.rows(t)), newest,
-			html.If(p.Older != "", `<a class="quiet" rel="next" href="{}">Older{}</a>`, p.Older, icon("next")))
-	case p.Any || p.Newer:
+			html.If(p.Older != "", `<a class="quiet" rel="next" href="{}">Older{}</a>`, p.page(p.Older), icon("next")))
+	case len(p.Filter) > 0 || p.Newer:
 		return html.F(`<div class="empty"><h2>No call matches</h2><p>Patterns may contain <code>*</code> and <code>?</code>. `+
 			`Old calls are removed after <code>retention.calls</code>.</p><p><a class="more" href="/dashboard/calls">Show all calls{}</a></p></div>
 `, icon("next"))

@@ -1,26 +1,19 @@
 package pages
 
-import "perigee/internal/observe/dashboard/html"
+import (
+	"strings"
+
+	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/store/config"
+)
 
 // Config is the configuration in force.
 type Config struct {
 	File     string
 	Searched string
-	Sections []ConfigSection
+	Values   []config.Value
 	Warnings []string
 	All      bool // also the values that are defaults
-}
-
-// A ConfigSection is the values with the same first word.
-type ConfigSection struct {
-	Name   string
-	Values []ConfigValue
-}
-
-// A ConfigValue is a value with its origin.
-type ConfigValue struct {
-	Key, Value, Origin string
-	Set                bool // it is not the default
 }
 
 func (p Config) HTML(Times) html.HTML {
@@ -28,28 +21,47 @@ func (p Config) HTML(Times) html.HTML {
 	if p.File == "" {
 		source = html.F(`There is no file; perigee looked for <code>{}</code>. <code>perigee config init</code> writes one.`, p.Searched)
 	}
+	var sections []html.HTML
+	for rest := p.Values; len(rest) > 0; {
+		name, n := sectionOf(rest[0].Key), 1
+		for n < len(rest) && sectionOf(rest[n].Key) == name {
+			n++
+		}
+		sections = append(sections, configSection(name, rest[:n]))
+		rest = rest[n:]
+	}
 	current := func(is bool) html.Attributes { return html.Attr(is, ` aria-current="true"`) }
 	return html.Join(
 		html.F(`<div class="head"><h1>Configuration</h1><nav class="segments" aria-label="Values"><a href="/dashboard/config"{}>Set</a>`+
 			`<a href="/dashboard/config?all=1"{}>All</a></nav></div>
 <p class="lead">{} Secrets are never shown.</p>
 `, current(!p.All), current(p.All), source),
-		html.Each(p.Warnings, warning), html.Each(p.Sections, ConfigSection.section),
-		html.If(len(p.Sections) == 0, `<div class="empty"><h2>Everything is at its default</h2><p>Nothing is set in a file, in the environment or by a flag.</p>`+
+		html.Each(p.Warnings, warning), html.Join(sections...),
+		html.If(len(sections) == 0, `<div class="empty"><h2>Everything is at its default</h2><p>Nothing is set in a file, in the environment or by a flag.</p>`+
 			`<p class="commands">{}</p></div>`, command("perigee config init")))
 }
 
-func (s ConfigSection) section() html.HTML {
-	return html.F(`<section aria-label="{}"><h2><code>{}</code></h2><div class="surface scroll"><table class="plain config"><caption class="hidden">{}</caption>`+
-		`<thead class="hidden"><tr><th scope="col">Key</th><th scope="col">Value</th><th scope="col">Origin</th></tr></thead><tbody>{}</tbody></table></div></section>
-`, s.Name, s.Name, s.Name, html.Each(s.Values, ConfigValue.row))
+// sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further words, "general".
+func sectionOf(key string) string {
+	for _, end := range []string{".", "["} {
+		if section, _, found := strings.Cut(key, end); found {
+			return section
+		}
+	}
+	return "general"
 }
 
-func (v ConfigValue) row() html.HTML {
+func configSection(name string, values []config.Value) html.HTML {
+	return html.F(`<section aria-label="{}"><h2><code>{}</code></h2><div class="surface scroll"><table class="plain config"><caption class="hidden">{}</caption>`+
+		`<thead class="hidden"><tr><th scope="col">Key</th><th scope="col">Value</th><th scope="col">Origin</th></tr></thead><tbody>{}</tbody></table></div></section>
+`, name, name, name, html.Each(values, configRow))
+}
+
+func configRow(v config.Value) html.HTML {
 	value := html.F(`{}`, v.Value)
 	if v.Value == "" {
 		value = html.F(`<span class="none">empty</span>`)
 	}
 	return html.F(`<tr{}><th scope="row"><code>{}</code></th><td><code>{}</code></td><td class="origin">{}</td></tr>`,
-		html.Attr(v.Set, ` class="set"`), v.Key, value, v.Origin)
+		html.Attr(!v.Default(), ` class="set"`), v.Key, value, v.Origin)
 }

@@ -2,33 +2,26 @@ package pages
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
 	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/store/config"
 )
 
 // Models is what can be asked, and where requests go.
 type Models struct {
 	Models   []perigee.ModelRow
 	Problems []string
-	Aliases  []Fact
-	Routes   []Route
-	Default  string
-	Fallback string
+	Routing  config.Models
 	Order    []string // of the upstreams, where no route matches
-	CatchAll bool     // a route matches everything
 }
 
 // A Fact is a name and a value, for lists of them.
 type Fact struct{ Name, Value string }
-
-// A Route is the upstreams for a pattern of models.
-type Route struct {
-	Match string
-	To    []string
-}
 
 func (p Models) HTML(Times) html.HTML {
 	return html.Join(
@@ -74,24 +67,27 @@ func modelRow(m perigee.ModelRow) html.HTML {
 }
 
 func (p Models) routes() html.HTML {
-	route := func(r Route) html.HTML {
+	routes, catchAll := p.Routing.Routes, false
+	route := func(r config.Route) html.HTML {
+		catchAll = catchAll || r.Match == "*"
 		return html.F(`<li><code>{}</code><span aria-label="to">→</span><span>{}</span></li>`, r.Match, strings.Join(r.To, ", "))
 	}
 	rest := "everything else"
-	if len(p.Routes) == 0 {
+	if len(routes) == 0 {
 		rest = "every model"
 	}
+	list := html.Each(routes, route)
 	return html.F(`<section aria-labelledby="routes-title"><h2 id="routes-title">Routes</h2>
-<ol class="surface routes" id="routes">{}{}</ol></section>`, html.Each(p.Routes, route),
-		html.If(!p.CatchAll, `<li class="rest"><span>{}</span><span aria-label="to">→</span><span>{}</span></li>`,
+<ol class="surface routes" id="routes">{}{}</ol></section>`, list,
+		html.If(!catchAll, `<li class="rest"><span>{}</span><span aria-label="to">→</span><span>{}</span></li>`,
 			rest, cmp.Or(strings.Join(p.Order, ", "), "the simulator")))
 }
 
 func (p Models) aliases() html.HTML {
 	list := html.F(`<div class="empty slim"><p>None. <code>models.aliases</code> gives a model further names.</p></div>`)
-	if len(p.Aliases) > 0 {
-		list = html.F(`<ul class="surface routes" id="aliases">{}</ul>`, html.Each(p.Aliases, func(a Fact) html.HTML {
-			return html.F(`<li><code>{}</code><span aria-label="to">→</span><code>{}</code></li>`, a.Name, a.Value)
+	if aliases := p.Routing.Aliases; len(aliases) > 0 {
+		list = html.F(`<ul class="surface routes" id="aliases">{}</ul>`, html.Each(slices.Sorted(maps.Keys(aliases)), func(name string) html.HTML {
+			return html.F(`<li><code>{}</code><span aria-label="to">→</span><code>{}</code></li>`, name, aliases[name])
 		}))
 	}
 	return html.F(`<section aria-labelledby="aliases-title"><h2 id="aliases-title">Aliases</h2>
@@ -107,5 +103,5 @@ func (p Models) defaults() html.HTML {
 	}
 	return html.F(`<section aria-labelledby="defaults-title"><h2 id="defaults-title">Defaults</h2>
 <dl class="surface pairs"><div><dt>No model named</dt><dd>{}</dd></div><div><dt>Unknown model</dt><dd>{}</dd></div></dl></section>`,
-		model(p.Default, "400"), model(p.Fallback, "404"))
+		model(p.Routing.Default, "400"), model(p.Routing.Fallback, "404"))
 }
