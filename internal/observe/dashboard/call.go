@@ -1,14 +1,12 @@
 package dashboard
 
 import (
-	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
@@ -43,20 +41,14 @@ func (v *visit) call() error {
 		return v.search(found)
 	}
 	c := v.clean(*found)
-	page := pages.Call{Call: c, Token: v.session.FormToken(), Open: c.Outcome == perigee.OutcomeOpen}
-	page.ReplayOf = c.ReplayOf
-	page.Tries, page.Scale = tries(&c, meta{})
+	page := pages.Call{Call: c, Token: v.session.FormToken(), ReplayOf: c.ReplayOf}
 	v.readTrace(&page)
-	if c.Class != "" || c.Outcome == perigee.OutcomeCutOff {
-		page.Advice = view.AdviceOn(&c, page.CanShrink)
-	}
 	if again := v.session.Again(c.ID); !again || !page.Follows() { // a page that loads itself is read once
 		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: c.ID}, nil)
 	}
 	if s, ok := v.searches.of(c.ID); ok {
 		page.Search = &s
 	}
-	page.Steps = steps(&page)
 	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
 }
 
@@ -82,7 +74,6 @@ func (v *visit) readTrace(page *pages.Call) {
 		}
 		return
 	}
-	var m meta
 	malformed := false // the request is no JSON, and cannot be shrunk
 	for _, name := range t.Files() {
 		text, size, err := read(t, name)
@@ -92,9 +83,12 @@ func (v *visit) readTrace(page *pages.Call) {
 		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: size})
 		switch name {
 		case metaName:
+			var m struct {
+				ReplayOf string      `json:"replay_of"`
+				Tries    []pages.Try `json:"tries"`
+			}
 			if json.Unmarshal(text, &m) == nil {
-				page.ReplayOf = m.ReplayOf
-				page.Tries, page.Scale = tries(&page.Call, m)
+				page.ReplayOf, page.Tries = m.ReplayOf, m.Tries
 			}
 		case requestName:
 			malformed = text != nil && !json.Valid(text)
@@ -180,98 +174,4 @@ func (v *visit) replay(found *perigee.Call) error {
 	}
 	v.session.SetNotice("The call was sent again. This is the new one.")
 	return v.redirect("/dashboard/calls/" + id)
-}
-
-// A meta is what the page needs of meta.json.
-type meta struct {
-	ReplayOf string `json:"replay_of"`
-	Tries    []struct {
-		StartedMS   float64 `json:"started_ms"`
-		FirstByteMS float64 `json:"first_byte_ms"`
-	} `json:"tries"`
-}
-
-// tries returns the attempts of a call on the axis of its time. Without the times of a trace they follow each other.
-func tries(c *perigee.Call, m meta) (list []pages.Try, scale string) {
-	total := c.Duration
-	var sum time.Duration
-	for _, a := range c.Attempts {
-		sum += a.Took
-	}
-	if total = max(total, sum); total <= 0 {
-		total = time.Millisecond
-	}
-	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
-	var at time.Duration
-	for i, a := range c.Attempts {
-		t := pages.Try{Attempt: a, Tone: "ok", Said: unless(a.Error, c.Error)}
-		if a.Class != "" {
-			t.Tone = "bad"
-		}
-		if len(m.Tries) == len(c.Attempts) {
-			at = time.Duration(m.Tries[i].StartedMS * float64(time.Millisecond))
-			if first := m.Tries[i].FirstByteMS; first > 0 {
-				t.FirstX = view.Number(percentOf(time.Duration(first*float64(time.Millisecond)))) + "%"
-			}
-		}
-		t.Ends = at + a.Took
-		x := percentOf(at)
-		t.X, t.Width = view.Number(x)+"%", view.Number(min(max(percentOf(a.Took), 0.6), 100-x))+"%"
-		at += a.Took
-		list = append(list, t)
-	}
-	return list, view.Duration(total)
-}
-
-// steps tells a call in order.
-func steps(p *pages.Call) (list []pages.Step) {
-	c := &p.Call
-	asked := c.ModelAsked
-	if asked == "" {
-		asked = "no model"
-	}
-	who := c.Client.Name
-	if who == "" {
-		who = "A client"
-	}
-	list = append(list, pages.Step{Title: who + " asked for " + asked, Text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)})
-	last := strings.TrimSpace(c.Upstream + " " + c.Account)
-	for i, t := range p.Tries {
-		if t.Class == "" {
-			continue
-		}
-		source := strings.TrimSpace(t.Upstream + " " + t.Account)
-		if i == len(p.Tries)-1 && c.Outcome == perigee.OutcomeCutOff {
-			last = source // it did answer; the end of the story tells the rest
-			continue
-		}
-		list = append(list, pages.Step{At: t.Ends, Title: source + " did not answer", Text: unless(t.Error, c.Error), Tone: "bad"})
-	}
-	if c.FirstByte > 0 {
-		from := c.Upstream
-		if c.Model != "" {
-			from += " with " + c.Model
-		}
-		list = append(list, pages.Step{At: c.FirstByte, Title: "First byte from " + from})
-	}
-	switch c.Outcome {
-	case perigee.OutcomeDone:
-		list = append(list, pages.Step{At: c.Duration, Title: "Answer complete", Text: c.Finish, Tone: "ok"})
-	case perigee.OutcomeFailed:
-		list = append(list, pages.Step{At: c.Duration, Title: "Failed", Tone: "bad"})
-	case perigee.OutcomeCutOff:
-		list = append(list, pages.Step{At: c.Duration, Title: cmp.Or(last, "The answer") + " broke off", Tone: "bad"})
-	case perigee.OutcomeCanceled:
-		list = append(list, pages.Step{At: c.Duration, Title: "The client left", Tone: "warn"})
-	}
-	slices.SortStableFunc(list, func(a, b pages.Step) int { return cmp.Compare(a.At, b.At) })
-	return list
-}
-
-// unless returns a text, unless it is the one that the page has already.
-func unless(text, shown string) string {
-	if text == shown {
-		return ""
-	}
-	return text
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,36 +15,21 @@ import (
 type Call struct {
 	Call      perigee.Call
 	Token     string // of the form
-	Steps     []Step
 	Tries     []Try
-	Scale     string // the whole time, for the axis of Tries
 	Request   view.Conversation
 	Answer    view.Answer
-	Advice    *view.Advice
 	Files     []TraceFile
 	ReplayOf  string
 	CanReplay bool
 	CanShrink bool
 	Search    *Search // for its smallest request; nil: there was none
 	Gone      bool    // there is no trace directory
-	Open      bool
 }
 
-// A Step is a moment of the story.
-type Step struct {
-	At          time.Duration
-	Title, Text string
-	Tone        string
-}
-
-// A Try is an attempt, with its place in the time of the call in percent.
+// A Try is what meta.json of a trace has about an attempt, in milliseconds since the call began.
 type Try struct {
-	perigee.Attempt
-	X, Width string
-	FirstX   string // where its first byte is; empty: unknown
-	Tone     string
-	Said     string        // its error, unless that is the one of the call
-	Ends     time.Duration // from the beginning of the call
+	StartedMS   float64 `json:"started_ms"`
+	FirstByteMS float64 `json:"first_byte_ms"` // 0: unknown
 }
 
 // A TraceFile is a file of the trace directory.
@@ -53,7 +39,9 @@ type TraceFile struct {
 }
 
 // Follows reports whether the call was sent again and is still being answered.
-func (p Call) Follows() bool { return p.Open && p.ReplayOf != "" }
+func (p Call) Follows() bool { return p.open() && p.ReplayOf != "" }
+
+func (p Call) open() bool { return p.Call.Outcome == perigee.OutcomeOpen }
 
 func (p Call) HTML(t Times) html.HTML {
 	return html.Join(
@@ -95,7 +83,7 @@ func (p Call) running() html.HTML {
 			`The page follows it; <a href="/">Now</a> shows its growing answer.</span></p>
 `)
 	}
-	return html.If(p.Open, `<p class="banner info">{}<span>This call is still open. <a href="/">Watch its answer grow</a>, or reload this page when it has ended.</span></p>
+	return html.If(p.open(), `<p class="banner info">{}<span>This call is still open. <a href="/">Watch its answer grow</a>, or reload this page when it has ended.</span></p>
 `, icon("now"))
 }
 
@@ -132,7 +120,8 @@ func (p Call) trouble() html.HTML {
 		return html.HTML{}
 	}
 	advice := html.HTML{}
-	if a := p.Advice; a != nil {
+	if p.Call.Class != "" || p.Call.Outcome == perigee.OutcomeCutOff {
+		a := view.AdviceOn(&p.Call, p.CanShrink)
 		help := html.HTML{}
 		if a.Command != "" {
 			help = command(a.Command)
@@ -178,27 +167,71 @@ func (p Call) from(t Times) html.HTML {
 		c.Dialect, html.If(c.Stream, `, streamed`), t.element(c.Time, t.clock(c.Time)))
 }
 
+// total is the whole time of the call.
+func (p Call) total() time.Duration {
+	var sum time.Duration
+	for _, a := range p.Call.Attempts {
+		sum += a.Took
+	}
+	if total := max(p.Call.Duration, sum); total > 0 {
+		return total
+	}
+	return time.Millisecond
+}
+
+// started is when each attempt began, since the call did. Without the times of a trace they follow each other.
+func (p Call) started() (list []time.Duration) {
+	var at time.Duration
+	for i, a := range p.Call.Attempts {
+		if len(p.Tries) == len(p.Call.Attempts) {
+			at = milliseconds(p.Tries[i].StartedMS)
+		}
+		list = append(list, at)
+		at += a.Took
+	}
+	return list
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// tries are the attempts, on the axis of the time of the call.
 func (p Call) tries() html.HTML {
-	return html.If(len(p.Tries) > 0, `<section aria-labelledby="tries-title">
+	total, started := p.total(), p.started()
+	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
+	var rows []html.HTML
+	for i, a := range p.Call.Attempts {
+		tone, end := "ok", html.F(`<span class="tone ok">answered</span>`)
+		if a.Class != "" {
+			tone, end = "bad", html.F(`<span class="tone bad">{}</span>`, words(string(a.Class)))
+		}
+		first := html.HTML{}
+		if len(p.Tries) == len(p.Call.Attempts) && p.Tries[i].FirstByteMS > 0 {
+			first = html.F(`<rect x="{}%" y="2" width="2" height="12" class="first"/>`,
+				view.Number(percentOf(milliseconds(p.Tries[i].FirstByteMS))))
+		}
+		x := percentOf(started[i])
+		rows = append(rows,
+			html.F(`<div class="try"><div class="try-what"><strong>{}</strong>{}{}{}</div>
+`, a.Upstream, html.With(a.Account, ` <span class="muted">{}</span>`), small(a.Why), html.With(p.unlessShown(a.Error), `<small class="bad">{}</small>`)),
+			html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false"><rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
+				`<rect x="{}%" y="5" width="{}%" height="6" rx="3" class="{}"/>{}</svg></div>
+`, view.Number(x), view.Number(min(max(percentOf(a.Took), 0.6), 100-x)), tone, first),
+			html.F(`<div class="try-end">{} <span class="num">{}</span></div></div>
+`, end, view.Duration(a.Took)))
+	}
+	return html.If(len(rows) > 0, `<section aria-labelledby="tries-title">
 <h2 id="tries-title">Attempts</h2>
 <div class="surface tries" id="tries">
 {}</div></section>
-`, html.Each(p.Tries, Try.row))
+`, html.Join(rows...))
 }
 
-func (t Try) row() html.HTML {
-	end := html.F(`<span class="tone ok">answered</span>`)
-	if t.Class != "" {
-		end = html.F(`<span class="tone bad">{}</span>`, words(string(t.Class)))
+// unlessShown is the error of an attempt, unless it is that of the call, which the page has already.
+func (p Call) unlessShown(text string) string {
+	if text == p.Call.Error {
+		return ""
 	}
-	return html.Join(
-		html.F(`<div class="try"><div class="try-what"><strong>{}</strong>{}{}{}</div>
-`, t.Upstream, html.With(t.Account, ` <span class="muted">{}</span>`), small(t.Why), html.With(t.Said, `<small class="bad">{}</small>`)),
-		html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false"><rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
-			`<rect x="{}" y="5" width="{}" height="6" rx="3" class="{}"/>{}</svg></div>
-`, t.X, t.Width, t.Tone, html.With(t.FirstX, `<rect x="{}" y="2" width="2" height="12" class="first"/>`)),
-		html.F(`<div class="try-end">{} <span class="num">{}</span></div></div>
-`, end, view.Duration(t.Took)))
+	return text
 }
 
 func (p Call) request() html.HTML {
@@ -241,23 +274,67 @@ func (p Call) answer() html.HTML {
 </div></section>
 `, html.If(a.Line != "", `<div class="growth" role="img" aria-label="How the answer grew over time">`+
 		`<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true" focusable="false"><polyline points="{}"/></svg>`+
-		`<div class="growth-x" aria-hidden="true"><span>0</span><span>{}</span></div></div>`, a.Line, p.Scale),
+		`<div class="growth-x" aria-hidden="true"><span>0</span><span>{}</span></div></div>`, a.Line, view.Duration(p.total())),
 		html.With(a.Thinking, `<details class="turn"><summary>Thinking</summary><div class="said thinking">{}</div></details>`),
 		html.With(a.Text, `<div class="turn"><div class="said">{}</div></div>`), html.Each(a.Tools, tool),
 		html.If(a.Cut, `<p class="earlier">The file has the rest.</p>`))
 }
 
-func (p Call) story(t Times) html.HTML {
-	step := func(s Step) html.HTML {
-		at := t.element(p.Call.Time, t.clock(p.Call.Time))
-		if s.At != 0 {
-			at = html.F(`{}`, view.Duration(s.At))
+// A step is a moment of the story.
+type step struct {
+	at                time.Duration
+	title, text, tone string
+}
+
+// steps tells the call in order.
+func (p Call) steps() []step {
+	c := &p.Call
+	list := []step{{title: cmp.Or(c.Client.Name, "A client") + " asked for " + cmp.Or(c.ModelAsked, "no model"),
+		text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)}}
+	last := strings.TrimSpace(c.Upstream + " " + c.Account)
+	started := p.started()
+	for i, a := range c.Attempts {
+		source := strings.TrimSpace(a.Upstream + " " + a.Account)
+		switch {
+		case a.Class == "":
+		case i == len(c.Attempts)-1 && c.Outcome == perigee.OutcomeCutOff:
+			last = source // it did answer; the end of the story tells the rest
+		default:
+			list = append(list, step{started[i] + a.Took, source + " did not answer", p.unlessShown(a.Error), "bad"})
 		}
-		return html.F(`<li class="{}"><span class="at">{}</span><div><strong>{}</strong>{}</div></li>`, s.Tone, at, s.Title, small(s.Text))
+	}
+	if c.FirstByte > 0 {
+		from := c.Upstream
+		if c.Model != "" {
+			from += " with " + c.Model
+		}
+		list = append(list, step{at: c.FirstByte, title: "First byte from " + from})
+	}
+	switch c.Outcome {
+	case perigee.OutcomeDone:
+		list = append(list, step{c.Duration, "Answer complete", c.Finish, "ok"})
+	case perigee.OutcomeFailed:
+		list = append(list, step{c.Duration, "Failed", "", "bad"})
+	case perigee.OutcomeCutOff:
+		list = append(list, step{c.Duration, cmp.Or(last, "The answer") + " broke off", "", "bad"})
+	case perigee.OutcomeCanceled:
+		list = append(list, step{c.Duration, "The client left", "", "warn"})
+	}
+	slices.SortStableFunc(list, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+func (p Call) story(t Times) html.HTML {
+	item := func(s step) html.HTML {
+		at := t.element(p.Call.Time, t.clock(p.Call.Time))
+		if s.at != 0 {
+			at = html.F(`{}`, view.Duration(s.at))
+		}
+		return html.F(`<li class="{}"><span class="at">{}</span><div><strong>{}</strong>{}</div></li>`, s.tone, at, s.title, small(s.text))
 	}
 	return html.F(`<section aria-labelledby="story-title"><h2 id="story-title">Story</h2>
 <ol class="surface story" id="story">{}</ol></section>
-`, html.Each(p.Steps, step))
+`, html.Each(p.steps(), item))
 }
 
 func (p Call) notes() html.HTML {
