@@ -1,6 +1,10 @@
 package dashboard
 
-import "perigee"
+import (
+	"slices"
+
+	"perigee"
+)
 
 // clean returns a call for a page, without secrets.
 func (d *Dashboard) clean(c perigee.Call) perigee.Call {
@@ -8,14 +12,27 @@ func (d *Dashboard) clean(c perigee.Call) perigee.Call {
 		&c.Client.Session} {
 		*text = d.opts.Redact(*text)
 	}
-	notes, attempts := c.Notes, c.Attempts
-	c.Notes, c.Attempts = make([]string, len(notes)), make([]perigee.Attempt, len(attempts))
-	for i, note := range notes {
-		c.Notes[i] = d.opts.Redact(note)
-	}
-	for i, a := range attempts {
+	c.Notes, c.Attempts = d.redactAll(c.Notes), slices.Clone(c.Attempts)
+	for i := range c.Attempts {
+		a := &c.Attempts[i]
 		a.Error, a.Why, a.Account = d.opts.Redact(a.Error), d.opts.Redact(a.Why), d.opts.Redact(a.Account)
-		c.Attempts[i] = a
 	}
 	return c
+}
+
+// redactAll returns texts without secrets.
+func (d *Dashboard) redactAll(texts []string) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = d.opts.Redact(texts[i])
+	}
+	return texts
+}
+
+// unready returns why calls cannot be answered now.
+func (d *Dashboard) unready() []string {
+	if d.opts.Unready == nil {
+		return nil
+	}
+	return d.redactAll(d.opts.Unready())
 }

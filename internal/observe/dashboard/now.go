@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -34,19 +33,16 @@ func (v *visit) home() error {
 	if page.Today, err = v.today(v.now); err != nil {
 		return err
 	}
-	if page.Trouble, page.Accounts, err = v.troubles(); err != nil {
-		page.Problem = v.opts.Redact(err.Error())
+	if page.Accounts, err = v.accountRows(); err != nil {
+		page.Problem, page.Accounts = v.opts.Redact(err.Error()), nil
 	}
 	if v.opts.Status != nil {
-		status := v.opts.Status()
-		page.Simulated = status.Simulated
-		page.Upstreams = v.upstreams(status)
+		page.Status = v.opts.Status()
 	}
-	if v.opts.Unready != nil {
-		for _, reason := range v.opts.Unready() {
-			page.Unready = append(page.Unready, v.opts.Redact(reason))
-		}
+	if v.opts.Langservers != nil {
+		page.Langservers = v.opts.Langservers()
 	}
+	page.Unready = v.unready()
 	return v.render(200, "Now", "now", page)
 }
 
@@ -74,9 +70,7 @@ func (d *Dashboard) openCalls() (list []pages.OpenCall) {
 
 func (d *Dashboard) openCall(c live.OpenCall) pages.OpenCall {
 	o := pages.OpenCall{Call: d.clean(c.Call), Text: tailOf(d.opts.Redact(c.Text)), Thinking: tailOf(d.opts.Redact(c.Thinking))}
-	for _, name := range c.Tools {
-		o.Tools = append(o.Tools, d.opts.Redact(name))
-	}
+	o.Tools = d.redactAll(c.Tools)
 	switch {
 	case c.Text != "" || c.FirstByte > 0 && c.Thinking == "":
 		o.Phase = "answering"
@@ -115,16 +109,11 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	for _, r := range rows {
 		t.Add(r)
 	}
-	if t.Calls > 0 {
-		t.ErrorShare = view.Percent(float64(t.Errors) / float64(t.Calls))
-	}
 	first := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-recentDays)
 	if rows, err = d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByDay, Since: first}); err != nil {
 		return t, err
 	}
-	list, dates := view.Days(rows, recentDays, now)
-	t.Chart = view.TokenChart(list, dates)
-	t.Chart.Label = "Tokens of each of the last 14 days"
+	t.Days = view.Days(rows, recentDays, now)
 	return t, nil
 }
 
@@ -134,65 +123,4 @@ func zoneOf(at time.Time) string {
 		return name
 	}
 	return "UTC" + at.Format("-07:00")
-}
-
-// troubles lists the accounts that cannot be used, or not for everything, and counts all.
-func (v *visit) troubles() (list []pages.Trouble, accounts int, err error) {
-	if v.control().AccountControl == nil {
-		return nil, 0, nil
-	}
-	rows, err := v.control().Accounts(v.ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, row := range rows {
-		t := pages.Trouble{Email: row.Email, State: row.State, Reason: v.opts.Redact(row.Reason)}
-		switch {
-		case !row.Enabled:
-			continue // the owner has disabled it
-		case !perigee.UsableState(row.State) || row.Unopened:
-			t.Bad = true
-		case len(row.Cooldowns) > 0:
-			c := slices.MaxFunc(row.Cooldowns, func(a, b perigee.Cooldown) int { return a.Until.Compare(b.Until) })
-			t.State, t.Until = "cooling down", c.Until
-			t.Reason = v.opts.Redact(cmp.Or(c.Family, "all models") + ": " + c.Reason)
-		default:
-			continue
-		}
-		list = append(list, t)
-	}
-	slices.SortStableFunc(list, func(a, b pages.Trouble) int {
-		if a.Bad == b.Bad {
-			return 0
-		}
-		if a.Bad {
-			return -1
-		}
-		return 1
-	})
-	return list, len(rows), nil
-}
-
-// upstreams lists the upstreams with what is known of them without a call.
-func (v *visit) upstreams(status perigee.DaemonStatus) (list []pages.Upstream) {
-	states := map[string]string{}
-	if v.opts.Langservers != nil {
-		for _, row := range v.opts.Langservers() {
-			states[row.Upstream] = row.State
-		}
-	}
-	for _, text := range status.Upstreams {
-		name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
-		u := pages.Upstream{Name: name, What: what, State: states[name]}
-		switch u.State {
-		case "failed":
-			u.Tone = "bad"
-		case "", "ready":
-			u.Tone = "ok"
-		default:
-			u.Tone = "warn"
-		}
-		list = append(list, u)
-	}
-	return list
 }

@@ -20,14 +20,8 @@ func (v *visit) system() error {
 	if v.opts.Status != nil {
 		page.Status = v.opts.Status()
 	}
-	if v.opts.Live != nil {
-		page.Open = v.opts.Live.Count()
-	}
-	if v.opts.Unready != nil {
-		for _, reason := range v.opts.Unready() {
-			page.Unready = append(page.Unready, v.opts.Redact(reason))
-		}
-	}
+	page.Open = v.openCount()
+	page.Unready = v.unready()
 	if v.opts.Langservers != nil {
 		page.Langservers = v.opts.Langservers()
 		for i := range page.Langservers {

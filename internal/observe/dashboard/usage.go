@@ -1,14 +1,14 @@
 package dashboard
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/view"
 )
-
-var usageDays = []int{7, 30, 90}
 
 // maxGroups is how many groups a table has.
 const maxGroups = 20
@@ -18,65 +18,40 @@ func (v *visit) usage() error {
 	if v.opts.Usage == nil {
 		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 	}
-	page := pages.Usage{Days: 30, Choices: usageDays}
-	switch v.r.URL.Query().Get("days") {
-	case "7":
-		page.Days = 7
-	case "90":
-		page.Days = 90
+	days := 30
+	for _, n := range pages.UsageDays {
+		if v.r.URL.Query().Get("days") == strconv.Itoa(n) {
+			days = n
+		}
 	}
+	var page pages.Usage
 	if v.opts.PriceDate != nil {
 		page.Prices = v.opts.PriceDate()
 	}
 	if err := v.lastHours(&page); err != nil {
 		return err
 	}
-	since := v.now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-page.Days)
+	since := v.now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
 	rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: perigee.ByDay, Since: since})
 	if err != nil {
 		return err
 	}
-	list, dates := view.Days(rows, page.Days, v.now)
-	page.Chart, page.Costs = view.TokenChart(list, dates), view.CostChart(list, dates)
-	for i := len(list) - 1; i >= 0; i-- {
-		page.Total.Add(list[i])
-		if list[i].Calls > 0 {
-			page.ByDay = append(page.ByDay, list[i])
-		}
-	}
-	for _, group := range []pages.UsageGroup{
-		{Title: "By model", Column: "Model", ID: perigee.ByModel}, {Title: "By client", Column: "Client", ID: perigee.ByClient},
-		{Title: "By key", Column: "Key", ID: perigee.ByKey}, {Title: "By account", Column: "Account", ID: perigee.ByAccount},
-		{Title: "By upstream", Column: "Upstream", ID: perigee.ByUpstream},
-	} {
-		rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: group.ID, Since: since})
+	page.Days = view.Days(rows, days, v.now)
+	for _, by := range []string{perigee.ByModel, perigee.ByClient, perigee.ByKey, perigee.ByAccount, perigee.ByUpstream} {
+		rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: by, Since: since})
 		if err != nil {
 			return err
 		}
-		v.fill(&group, rows)
-		if len(group.Rows) > 0 {
-			page.Groups = append(page.Groups, group)
+		if len(rows) == 0 || len(rows) == 1 && rows[0].Group == "" { // a single row without a name says nothing
+			continue
 		}
+		group := pages.UsageGroup{ID: by, Rows: slices.Clone(rows[:min(len(rows), maxGroups)]), More: len(rows) - maxGroups}
+		for i := range group.Rows {
+			group.Rows[i].Group = v.opts.Redact(group.Rows[i].Group)
+		}
+		page.Groups = append(page.Groups, group)
 	}
 	return v.render(200, "Usage", "usage", page)
-}
-
-// fill adds the rows of a group. A single row without a name says nothing: it is left out.
-func (v *visit) fill(group *pages.UsageGroup, rows []perigee.UsageRow) {
-	if len(rows) == 1 && rows[0].Group == "" {
-		return
-	}
-	if group.More = len(rows) - maxGroups; group.More > 0 {
-		rows = rows[:maxGroups]
-	}
-	var largest int64
-	for _, r := range rows {
-		largest = max(largest, r.InputTokens+r.OutputTokens)
-	}
-	for _, r := range rows {
-		r.Group = v.opts.Redact(r.Group)
-		group.Rows = append(group.Rows, pages.UsageRow{UsageRow: r, Parts: view.Shares(r, largest)})
-	}
 }
 
 // maxSummed is how many calls the charts of the last hours are made of.

@@ -2,7 +2,8 @@ package pages
 
 import (
 	"cmp"
-	"time"
+	"slices"
+	"strings"
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
@@ -11,35 +12,23 @@ import (
 
 // Home is the page about now.
 type Home struct {
-	Open      []OpenCall
-	Today     Today
-	Recent    []perigee.Call
-	Trouble   []Trouble
-	Accounts  int
-	Upstreams []Upstream
-	Unready   []string
-	Simulated bool
-	Fresh     bool // nothing was called yet
-	Problem   string
+	Open        []OpenCall
+	Today       Today
+	Recent      []perigee.Call
+	Accounts    []perigee.AccountRow
+	Status      perigee.DaemonStatus
+	Langservers []perigee.LangserverRow
+	Unready     []string
+	Fresh       bool // nothing was called yet
+	Problem     string
 }
 
 // A Today is what was spent since midnight.
 type Today struct {
 	perigee.UsageRow
-	Zone       string // whose midnight that is
-	ErrorShare string
-	Chart      view.Chart
+	Zone string             // whose midnight that is
+	Days []perigee.UsageRow // the last ones, the oldest first
 }
-
-// A Trouble is an account that cannot be used, or not for everything.
-type Trouble struct {
-	Email, State, Reason string
-	Until                time.Time
-	Bad                  bool
-}
-
-// An Upstream is an upstream with its state.
-type Upstream struct{ Name, What, State, Tone string }
 
 // An OpenCall is a call that is being answered.
 type OpenCall struct {
@@ -54,7 +43,7 @@ func (p Home) HTML(t Times) html.HTML {
 		html.F(`<div class="head"><h1>Now</h1><p class="live-state" id="live" data-state="off"><span class="dot" aria-hidden="true"></span>`+
 			`<span class="label">Reload to update</span></p></div>
 `),
-		html.If(p.Simulated, `<p class="banner info" id="simulated">{}<span>The built-in simulator answers, not a model. Add an upstream to the `+
+		html.If(p.Status.Simulated, `<p class="banner info" id="simulated">{}<span>The built-in simulator answers, not a model. Add an upstream to the `+
 			`<a href="/dashboard/config">configuration</a>, or set <code>GEMINI_API_KEY</code> and start perigee again.</span></p>
 `, icon("warn")),
 		html.Each(p.Unready, unready),
@@ -72,8 +61,8 @@ func (p Home) HTML(t Times) html.HTML {
 {}
 </aside>
 </div>
-`, p.Today.HTML(), p.open(t), p.recent(t), html.Each(p.Upstreams, Upstream.item),
-			html.If(len(p.Upstreams) == 0, `<li class="none">None is known.</li>`), p.accounts(t)))
+`, p.Today.HTML(), p.open(t), p.recent(t), html.Each(p.Status.Upstreams, p.upstream),
+			html.If(len(p.Status.Upstreams) == 0, `<li class="none">None is known.</li>`), p.accounts(t)))
 }
 
 // open are the calls that are being answered.
@@ -99,20 +88,43 @@ func (p Home) recent(t Times) html.HTML {
 			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
 }
 
-func (u Upstream) item() html.HTML {
+// upstream is an upstream with what is known of it without a call. Its text is its name and, in brackets, what it is.
+func (p Home) upstream(text string) html.HTML {
+	name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
+	state, tone := "", "ok"
+	for _, row := range p.Langservers {
+		if row.Upstream == name {
+			state = row.State
+		}
+	}
+	if state != "" {
+		tone = langserverTone(state)
+	}
 	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong>{}<small>{}</small></div></li>`,
-		u.Tone, u.Name, html.If(u.State != "", ` <span class="tone {}">{}</span>`, u.Tone, u.State), u.What)
+		tone, name, html.If(state != "", ` <span class="tone {}">{}</span>`, tone, state), what)
 }
 
-// accounts are the accounts with a problem, or says that there is none.
+// accounts are the accounts that cannot be used, or not for everything, or says that there is none.
 func (p Home) accounts(t Times) html.HTML {
-	if p.Accounts == 0 && p.Problem == "" {
+	if len(p.Accounts) == 0 && p.Problem == "" {
 		return html.HTML{}
 	}
+	var bad, cooling []html.HTML
+	for _, a := range p.Accounts {
+		switch tone, _ := accountState(&a); {
+		case !a.Enabled: // by the owner
+		case tone == "bad":
+			bad = append(bad, trouble(a.Email, tone, words(a.State), small(a.Reason)))
+		case tone == "warn":
+			c := slices.MaxFunc(a.Cooldowns, func(a, b perigee.Cooldown) int { return a.Until.Compare(b.Until) })
+			cooling = append(cooling, trouble(a.Email, tone, "cooling down", html.F(`<small>back in {}</small><small>{}: {}</small>`,
+				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)))
+		}
+	}
 	ready := html.HTML{}
-	if p.Accounts > 0 && len(p.Trouble) == 0 {
-		ready = html.F(`All {} accounts are ready.`, p.Accounts)
-		if p.Accounts == 1 {
+	if len(p.Accounts) > 0 && len(bad)+len(cooling) == 0 {
+		ready = html.F(`All {} accounts are ready.`, len(p.Accounts))
+		if len(p.Accounts) == 1 {
 			ready = html.F(`The account is ready.`)
 		}
 		ready = html.F(`<li><span class="dot ok" aria-hidden="true"></span><div>{}</div></li>`, ready)
@@ -123,16 +135,12 @@ func (p Home) accounts(t Times) html.HTML {
 {}{}</ul>
 <p class="after"><a class="more" href="/dashboard/accounts">Accounts and quota{}</a></p>
 </section>`, html.With(p.Problem, `<li><span class="dot bad" aria-hidden="true"></span><div>{}</div></li>`),
-		html.Each(p.Trouble, func(r Trouble) html.HTML { return r.item(t) }), ready, icon("next"))
+		html.Join(append(bad, cooling...)...), ready, icon("next"))
 }
 
-func (r Trouble) item(t Times) html.HTML {
-	tone := "warn"
-	if r.Bad {
-		tone = "bad"
-	}
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span>{}{}</div></li>
-`, tone, r.Email, tone, words(r.State), html.If(!r.Until.IsZero(), `<small>back in {}</small>`, t.until(r.Until)), small(r.Reason))
+func trouble(email, tone, state string, details html.HTML) html.HTML {
+	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span>{}</div></li>
+`, tone, email, tone, state, details)
 }
 
 // HTML is the numbers of the day, which are also sent by themselves.
@@ -145,9 +153,9 @@ func (p Today) HTML() html.HTML {
 		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
 <div><dt>Errors</dt><dd{}>{}{}</dd></div>
 `, view.Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), view.Exact(p.Errors),
-			html.If(p.Errors > 0, `<small>{} of calls</small>`, p.ErrorShare)),
+			html.If(p.Errors > 0, `<small>{} of calls</small>`, view.Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
 		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>
-</dl>`, chart(p.Chart)))
+</dl>`, chart(view.TokenChart(p.Days, "Tokens of each of the last 14 days"))))
 }
 
 // tokens are the tokens among the numbers of a time.

@@ -123,32 +123,55 @@ func modelNote(c *perigee.Call) html.HTML {
 	return html.HTML{}
 }
 
-// chart draws bars. Labels are HTML beside the drawing.
+// The units of a chart: a bar and the space beside it take chartStep.
+const (
+	chartHeight = 100.0
+	chartStep   = 10.0
+	barWidth    = 7.0
+)
+
+// chart draws bars, in the coordinates of an SVG without a fixed ratio. Labels are HTML beside the drawing.
 func chart(c view.Chart) html.HTML {
-	zero := ""
-	if !c.Empty {
-		zero = "0"
+	top := c.Top()
+	var high, half, zero string
+	if top > 0 {
+		high, half, zero = c.Axis(top), c.Axis(top/2), "0"
 	}
-	bar := func(b view.Bar) html.HTML {
-		parts := html.Each(b.Parts, func(p view.Part) html.HTML {
-			return html.F(`<rect x="{}" y="{}" width="7" height="{}" class="{}"/>`, b.X, p.Y, p.Height, p.Class)
+	x := -chartStep
+	bar := func(column view.Column) html.HTML {
+		x += chartStep
+		y := chartHeight
+		parts := html.Each(column.Parts, func(p view.Part) html.HTML {
+			if top == 0 || p.Value <= 0 {
+				return html.HTML{}
+			}
+			height := p.Value / top * chartHeight
+			y -= height
+			return html.F(`<rect x="{}" y="{}" width="7" height="{}" class="{}"/>`,
+				view.Number(x+(chartStep-barWidth)/2), view.Number(y), view.Number(height), p.Class)
 		})
-		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}<title>{}</title></g>`, b.Slot, parts, b.Title)
+		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}<title>{}</title></g>`, view.Number(x), parts, column.Title)
 	}
+	n := len(c.Columns)
+	width := view.Number(chartStep * float64(max(n, 1)))
 	line := func(y int, class string) html.HTML {
-		return html.F(`<line x1="0" x2="{}" y1="{}" y2="{}" class="{}"/>`, c.Width, y, y, class)
+		return html.F(`<line x1="0" x2="{}" y1="{}" y2="{}" class="{}"/>`, width, y, y, class)
+	}
+	var labels []view.Column
+	if n >= 3 {
+		labels = []view.Column{c.Columns[0], c.Columns[n/2], c.Columns[n-1]}
 	}
 	return html.Join(
-		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label, html.If(c.Empty, `<p class="chart-empty">Nothing in this time</p>`)),
+		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label, html.If(top == 0, `<p class="chart-empty">Nothing in this time</p>`)),
 		html.F(`<div class="chart-y" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span></div>
-`, c.Top, c.Half, zero),
+`, high, half, zero),
 		html.F(`<div class="chart-plot"><svg viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true" focusable="false">
 {}
 {}
 </svg></div>
-`, c.Width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")), html.Each(c.Bars, bar)),
+`, width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")), html.Each(c.Columns, bar)),
 		html.F(`<div class="chart-x" aria-hidden="true">{}</div>
-</div>`, html.Each(c.Dates, func(date string) html.HTML { return html.F(`<span>{}</span>`, date) })))
+</div>`, html.Each(labels, func(c view.Column) html.HTML { return html.F(`<span>{}</span>`, c.At) })))
 }
 
 // firstSteps is there instead of calls before the first one.

@@ -106,14 +106,19 @@ func (p System) langservers() html.HTML {
 {}</section>`, list)
 }
 
-func langserver(r perigee.LangserverRow) html.HTML {
-	tone := "warn"
-	switch r.State {
+// langserverTone is the colour of a state of a language server.
+func langserverTone(state string) string {
+	switch state {
 	case "ready":
-		tone = "ok"
+		return "ok"
 	case "failed":
-		tone = "bad"
+		return "bad"
 	}
+	return "warn"
+}
+
+func langserver(r perigee.LangserverRow) html.HTML {
+	tone := langserverTone(r.State)
 	details := html.Join(
 		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, view.Size(r.Memory)),
 		html.If(r.Restarts != 0, `, {} restarts`, r.Restarts), html.With(r.Account, `, {}`))

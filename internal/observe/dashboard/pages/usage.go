@@ -2,6 +2,8 @@ package pages
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"perigee"
@@ -11,42 +13,38 @@ import (
 
 // Usage is what was spent.
 type Usage struct {
-	Days    int
-	Choices []int
-	Total   perigee.UsageRow
-	Chart   view.Chart
-	Costs   view.Chart
-	ByDay   []perigee.UsageRow // days with calls, the newest first
-	Groups  []UsageGroup
-	Prices  string // the date of the price list
-	Recent  view.Recent
+	Days   []perigee.UsageRow // one for each, the oldest first
+	Groups []UsageGroup
+	Prices string // the date of the price list
+	Recent view.Recent
 }
+
+// UsageDays are the numbers of days that can be chosen.
+var UsageDays = []int{7, 30, 90}
 
 // A UsageGroup is what was spent by one kind of group.
 type UsageGroup struct {
-	Title, Column, ID string
-	Rows              []UsageRow
-	More              int // rows that are left out
-}
-
-// A UsageRow is what a group has spent, with bars.
-type UsageRow struct {
-	perigee.UsageRow
-	Parts []view.Share
+	ID   string // perigee.ByModel
+	Rows []perigee.UsageRow
+	More int // rows that are left out
 }
 
 func (p Usage) HTML(Times) html.HTML {
 	choice := func(days int) html.HTML {
-		return html.F(`<a href="/dashboard/usage?days={}"{}>{} days</a>`, days, html.Attr(days == p.Days, ` aria-current="true"`), days)
+		return html.F(`<a href="/dashboard/usage?days={}"{}>{} days</a>`, days, html.Attr(days == len(p.Days), ` aria-current="true"`), days)
 	}
 	head := html.F(`<div class="head"><h1>Usage</h1><nav class="segments" aria-label="Time">{}</nav></div>
-`, html.Each(p.Choices, choice))
-	if p.Total.Calls == 0 {
+`, html.Each(UsageDays, choice))
+	var total perigee.UsageRow
+	for _, day := range p.Days {
+		total.Add(day)
+	}
+	if total.Calls == 0 {
 		return html.F(`{}<div class="empty">{}<h2>Nothing was used in these {} days</h2>`+
 			`<p>Tokens and cost of calls appear here, by day, model, client and key.</p>`+
-			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), p.Days, icon("next"))
+			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), len(p.Days), icon("next"))
 	}
-	return html.Join(head, p.recent(), p.total(), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
+	return html.Join(head, p.recent(), p.total(&total), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
 }
 
 // recent draws the last 24 hours.
@@ -65,7 +63,7 @@ func (p Usage) recent() html.HTML {
 			class = "c-num bad"
 		}
 		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
-			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), class, l.ErrorShare),
+			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), class, view.Percent(float64(l.Errors)/float64(l.Calls))),
 			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, first(l.P50), first(l.P95)))
 	}
 	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
@@ -88,8 +86,7 @@ func first(d time.Duration) string {
 	return view.Duration(d)
 }
 
-func (p Usage) total() html.HTML {
-	r := &p.Total
+func (p Usage) total(r *perigee.UsageRow) html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers" id="total">
 <div><dt>Calls</dt><dd>{}</dd></div>
@@ -102,14 +99,15 @@ func (p Usage) total() html.HTML {
 }
 
 func (p Usage) charts() html.HTML {
+	costs := view.CostChart(p.Days)
 	return html.Join(
 		html.F(`<section aria-labelledby="days-title" id="usage-day"><div class="section-head"><h2 id="days-title">Tokens by day</h2>`+
 			`<ul class="legend" aria-label="Colours"><li><i class="s-input"></i>Input</li><li><i class="s-cached"></i>Cached input</li>`+
 			`<li><i class="s-output"></i>Output</li><li><i class="s-thinking"></i>Thinking</li></ul></div>
 <div class="surface pad">{}</div></section>
-`, chart(p.Chart)),
-		html.If(!p.Costs.Empty, `<section aria-labelledby="cost-title" id="usage-cost"><h2 id="cost-title">Cost by day</h2><div class="surface pad low">{}</div></section>
-`, chart(p.Costs)))
+`, chart(view.TokenChart(p.Days, "Tokens of each day; the table below has the numbers"))),
+		html.If(costs.Top() > 0, `<section aria-labelledby="cost-title" id="usage-cost"><h2 id="cost-title">Cost by day</h2><div class="surface pad low">{}</div></section>
+`, chart(costs)))
 }
 
 // columns are the heads of the numbers in each table.
@@ -122,28 +120,40 @@ func columns() html.HTML {
 func (p Usage) days() html.HTML {
 	number := func(n int64) html.HTML { return html.F(`<td class="c-num">{}</td>`, view.Exact(n)) }
 	row := func(r perigee.UsageRow) html.HTML {
+		if r.Calls == 0 {
+			return html.HTML{}
+		}
 		return html.F(`<tr><th scope="row">{}</th>{}<td class="c-num">{}</td>{}</tr>`, r.Group,
 			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), number(r.Errors))
 	}
+	newestFirst := slices.Clone(p.Days)
+	slices.Reverse(newestFirst)
 	return html.F(`<section aria-label="Numbers of each day">
 <details class="surface below"><summary>Numbers of each day</summary><table class="plain"><caption class="hidden">Usage of each day (UTC), the newest first</caption>`+
 		`<thead><tr><th scope="col">Day (UTC)</th>{}</tr></thead>
 <tbody>{}</tbody></table></details></section>
-`, columns(), html.Each(p.ByDay, row))
+`, columns(), html.Each(newestFirst, row))
 }
 
 func (g UsageGroup) section() html.HTML {
+	title, column := "By "+g.ID, strings.ToUpper(g.ID[:1])+g.ID[1:]
+	var largest int64
+	for _, r := range g.Rows {
+		largest = max(largest, r.InputTokens+r.OutputTokens)
+	}
+	row := func(r perigee.UsageRow) html.HTML { return usageRow(r, float64(largest)) }
 	return html.Join(
 		html.F(`<section aria-labelledby="{}-title" id="usage-{}"><h2 id="{}-title">{}</h2>
-`, g.ID, g.ID, g.ID, g.Title),
+`, g.ID, g.ID, g.ID, title),
 		html.F(`<div class="surface scroll"><table class="plain bars"><caption class="hidden">Usage {}</caption><thead><tr><th scope="col">{}</th>`+
 			`<th scope="col" class="c-bar"><span class="hidden">Share</span></th>{}</tr></thead>
 <tbody>{}</tbody></table></div>
-`, g.Title, g.Column, columns(), html.Each(g.Rows, UsageRow.row)),
+`, title, column, columns(), html.Each(g.Rows, row)),
 		html.F(`{}</section>`, html.If(g.More > 0, `<p class="after muted">{} more; <code>perigee usage --by {}</code> lists all.</p>`, g.More, g.ID)))
 }
 
-func (r UsageRow) row() html.HTML {
+// usageRow is a row with a bar for its tokens, in percent of the largest row.
+func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 	name := html.F(`{}`, r.Group)
 	if r.Group == "" {
 		name = html.F(`<span class="none">none</span>`)
@@ -152,15 +162,21 @@ func (r UsageRow) row() html.HTML {
 	if r.Errors > 0 {
 		class = "c-num bad"
 	}
-	part := func(s view.Share) html.HTML {
-		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`, s.X, s.Width, s.Class)
+	x := 0.0
+	part := func(p view.Part) html.HTML {
+		if largest <= 0 || p.Value == 0 {
+			return html.HTML{}
+		}
+		width := p.Value / largest * 100
+		x += width
+		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`, view.Number(x-width), view.Number(width), p.Class)
 	}
 	number := func(n int64) html.HTML {
 		return html.F(`<td class="c-num" title="{}">{}</td>`, view.Exact(n), view.Count(n))
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
-			name, html.Each(r.Parts, part)),
+			name, html.Each(view.TokenParts(r), part)),
 		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, view.Exact(r.Calls),
 			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), class, view.Exact(r.Errors)))
 }

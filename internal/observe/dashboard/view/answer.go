@@ -15,7 +15,6 @@ type Answer struct {
 	Cut            bool     // not all of it is here
 	Tools          []string // calls of functions
 	Line           string   // points of the text's growth, in a square of 1000 by 100
-	Events         int
 }
 
 // An eventLine is what is known of a line of events.jsonl. Lines of other forms are counted only.
@@ -79,7 +78,6 @@ func ReadAnswer(lines []byte, total time.Duration, redact func(string) string) (
 		if json.Unmarshal(line, &e) != nil {
 			continue
 		}
-		a.Events++
 		e.pieces(func(kind, piece string) {
 			switch kind {
 			case "thinking":
@@ -106,7 +104,7 @@ func ReadAnswer(lines []byte, total time.Duration, redact func(string) string) (
 		line := []string{}
 		stride := max(1, len(points)/400)
 		for i := 0; i < len(points); i += stride {
-			line = append(line, number(points[i].ms/end*1000)+","+number(100-points[i].bytes/written*100))
+			line = append(line, Number(points[i].ms/end*1000)+","+Number(100-points[i].bytes/written*100))
 		}
 		a.Line = strings.Join(append(line, "1000,0"), " ")
 	}

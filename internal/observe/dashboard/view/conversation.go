@@ -14,7 +14,6 @@ type Conversation struct {
 	Earlier int64 // turns before those
 	Tools   []string
 	Raw     string // the request itself, where it has no conversation
-	RawCut  bool
 }
 
 // A Turn is a message, or a part of one.
@@ -47,7 +46,7 @@ func ReadConversation(body []byte, redact func(string) string) (c Conversation) 
 		c.Tools = toolNames(request["tools"], redact)
 	}
 	if len(c.Turns) == 0 {
-		c.Raw, c.RawCut = Shown(redact, string(body))
+		c.Raw, _ = Shown(redact, string(body))
 	}
 	if extra := len(c.Turns) - maxTurns; extra > 0 {
 		c.Turns, c.Earlier = c.Turns[extra:], int64(extra)

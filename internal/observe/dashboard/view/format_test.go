@@ -2,15 +2,14 @@ package view
 
 import (
 	"testing"
-	"time"
 
 	"perigee"
 )
 
 func TestAxesOfTinyCosts(t *testing.T) {
-	c := CostChart([]perigee.UsageRow{{CostUSD: perigee.USD(0.000018)}}, []time.Time{{}})
-	if c.Top != "$0.00002" || c.Half != "$0.00001" {
-		t.Errorf("got %s and %s", c.Top, c.Half)
+	c := CostChart([]perigee.UsageRow{{CostUSD: perigee.USD(0.000018)}})
+	if top, half := c.Axis(c.Top()), c.Axis(c.Top()/2); top != "$0.00002" || half != "$0.00001" {
+		t.Errorf("got %s and %s", top, half)
 	}
 }
 

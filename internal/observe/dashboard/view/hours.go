@@ -23,7 +23,6 @@ type Recent struct {
 type Latency struct {
 	Upstream      string
 	Calls, Errors int64
-	ErrorShare    string
 	P50, P95      time.Duration // to the first byte, of the calls that had one; 0: none had
 }
 
@@ -65,7 +64,6 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 	for _, u := range slices.SortedFunc(maps.Values(upstreams), func(a, b *Latency) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Upstream, b.Upstream))
 	}) {
-		u.ErrorShare = Percent(float64(u.Errors) / float64(u.Calls))
 		u.P50, u.P95 = quantiles(times[u.Upstream])
 		r.Upstreams = append(r.Upstreams, *u)
 	}
@@ -75,33 +73,25 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 
 // draw makes the charts.
 func (r *Recent) draw(hours []hour, begin time.Time) {
-	var tokens, calls, first [][]level
-	var tokenTitles, callTitles, firstTitles, labels []string
-	for i, h := range hours {
-		at := begin.Add(time.Duration(i) * time.Hour).Format("15:04")
-		p50, p95 := quantiles(h.first)
-		tokens = append(tokens, tokenLevels(h.usage))
-		calls = append(calls, []level{{"s-done", float64(h.usage.Calls - h.usage.Errors)}, {"s-failed", float64(h.usage.Errors)}})
-		first = append(first, []level{{"s-p50", p50.Seconds()}, {"s-p95", (p95 - p50).Seconds()}})
-		tokenTitles = append(tokenTitles, at+": "+Exact(h.usage.InputTokens)+" in, "+Exact(h.usage.OutputTokens)+" out")
-		callTitles = append(callTitles, at+": "+Plural(h.usage.Calls, "call")+", "+Plural(h.usage.Errors, "error"))
-		firstTitles = append(firstTitles, at+": half within "+Duration(p50)+", 95 % within "+Duration(p95))
-		if i == 0 || i == Hours/2 || i == Hours-1 {
-			labels = append(labels, at)
-		}
-	}
-	count := func(f float64) string { return Count(int64(f)) }
-	r.Tokens = stack(tokens, tokenTitles, count)
-	r.Calls = stack(calls, callTitles, func(f float64) string {
+	r.Tokens = Chart{Label: "Tokens of each of the last 24 hours", Axis: countAxis}
+	r.Calls = Chart{Label: "Calls and errors of each of the last 24 hours", Axis: func(f float64) string {
 		if f != float64(int64(f)) {
 			return ""
 		}
-		return count(f)
-	})
-	r.FirstByte = stack(first, firstTitles, func(f float64) string { return Duration(time.Duration(f * float64(time.Second))) })
-	r.Tokens.Label, r.Calls.Label = "Tokens of each of the last 24 hours", "Calls and errors of each of the last 24 hours"
-	r.FirstByte.Label = "Time to the first byte in each of the last 24 hours, median and 95th percentile"
-	r.Tokens.Dates, r.Calls.Dates, r.FirstByte.Dates = labels, labels, labels
+		return countAxis(f)
+	}}
+	r.FirstByte = Chart{Label: "Time to the first byte in each of the last 24 hours, median and 95th percentile",
+		Axis: func(f float64) string { return Duration(time.Duration(f * float64(time.Second))) }}
+	for i, h := range hours {
+		at := begin.Add(time.Duration(i) * time.Hour).Format("15:04")
+		p50, p95 := quantiles(h.first)
+		u := &h.usage
+		r.Tokens.add(at, at+": "+Exact(u.InputTokens)+" in, "+Exact(u.OutputTokens)+" out", TokenParts(*u)...)
+		r.Calls.add(at, at+": "+Plural(u.Calls, "call")+", "+Plural(u.Errors, "error"),
+			Part{"s-done", float64(u.Calls - u.Errors)}, Part{"s-failed", float64(u.Errors)})
+		r.FirstByte.add(at, at+": half within "+Duration(p50)+", 95 % within "+Duration(p95),
+			Part{"s-p50", p50.Seconds()}, Part{"s-p95", (p95 - p50).Seconds()})
+	}
 }
 
 // quantiles are the times within which half of the calls, and 95 of 100, had their first byte.
