@@ -39,7 +39,7 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 	r.warnNoClient(ctx)
 	progress := r.env.Progress(ctx)
 	if n := nameless(file.Lines); len(n) > 0 { // they are asked for one by one; everything else takes no time
-		progress.Step("asking the provider for %s", report.Number(len(n), "address", "addresses"))
+		progress.Step("asking the provider for %s", terminal.Number(len(n), "address", "addresses"))
 	}
 	rows, err := handle.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: file.Document, Partial: r.partial})
 	progress.Close()
@@ -168,5 +168,5 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 		r.env.Say("%s is %s, which is not part of the file: after an import, it is untested again",
 			terminal.Printable(row.Email), command.StateText(row.State))
 	}
-	return r.done("exported "+report.Number(done.Accounts, "account", "accounts"), r.argument)
+	return r.done("exported "+terminal.Number(done.Accounts, "account", "accounts"), r.argument)
 }

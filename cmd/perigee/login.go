@@ -12,7 +12,6 @@ import (
 	"perigee/internal/account/roster"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
@@ -246,7 +245,7 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	if len(rows) > 0 {
 		result = rows[0].Result
 	}
-	facts := report.Joined("upstream "+upstream.Name, report.Labelled("project", user.Project), report.Labelled("tier", user.Tier))
+	facts := terminal.Joined("upstream "+upstream.Name, terminal.Labelled("project", user.Project), terminal.Labelled("tier", user.Tier))
 	_, err = fmt.Fprintf(r.env.Stdout, "%s: %s (%s)\n", result, terminal.Printable(user.Email), terminal.Printable(facts))
 	return err
 }

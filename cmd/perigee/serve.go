@@ -15,7 +15,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/systemd"
 	"perigee/internal/lib/terminal"
@@ -93,7 +92,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	draining, restore := signal.NotifyContext(draining, os.Interrupt, syscall.SIGTERM)
 	defer restore()
 	out.stopping(context.Cause(ctx), d.Active())
-	_ = service.Stopping(fmt.Sprintf("waiting for %s", report.Number(d.Active(), "open call", "open calls")))
+	_ = service.Stopping(fmt.Sprintf("waiting for %s", terminal.Number(d.Active(), "open call", "open calls")))
 	d.Stop(draining)
 	out.report(slog.LevelInfo, "stopped")
 	return nil
@@ -221,7 +220,7 @@ func (r *reporter) stopping(cause error, open int) {
 	case !r.terminal:
 		r.own.Info("stopping", "cause", cause, "open_calls", open)
 	case open > 0:
-		r.env.Say("waiting for %s; press Ctrl-C again to stop now", report.Number(open, "open call", "open calls"))
+		r.env.Say("waiting for %s; press Ctrl-C again to stop now", terminal.Number(open, "open call", "open calls"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/doctor"
 	"perigee/internal/intercept/truststore"
+	"perigee/internal/lib/terminal"
 )
 
 // defaultLimit is how long each check may take.
@@ -33,7 +34,7 @@ func Run(ctx context.Context, env *cli.Env, args []string, machine truststore.Ma
 		return err
 	}
 	if failed := count(results, doctor.Fail); failed > 0 {
-		return fmt.Errorf("doctor: %s", plural(failed, "check failed", "checks failed"))
+		return fmt.Errorf("doctor: %s", terminal.Number(failed, "check failed", "checks failed"))
 	}
 	return nil
 }

@@ -111,12 +111,12 @@ func (p *printer) summary(results []doctor.Result) {
 	worst := marks[doctor.Worst(results)]
 	text := "everything is in order"
 	if warnings, failures := count(results, doctor.Warn), count(results, doctor.Fail); warnings+failures > 0 {
-		text = plural(count(results, doctor.OK), "check is ok", "checks are ok")
+		text = terminal.Number(count(results, doctor.OK), "check is ok", "checks are ok")
 		if warnings > 0 {
-			text += ", " + plural(warnings, "has a warning", "have warnings")
+			text += ", " + terminal.Number(warnings, "has a warning", "have warnings")
 		}
 		if failures > 0 {
-			text += ", " + plural(failures, "has failed", "have failed")
+			text += ", " + terminal.Number(failures, "has failed", "have failed")
 		}
 	}
 	fmt.Fprintf(&p.text, "\n%s\n", p.colours.Paint(p.fold(text, 0), worst.colour))
@@ -129,13 +129,6 @@ func count(results []doctor.Result, status doctor.Status) (n int) {
 		}
 	}
 	return n
-}
-
-func plural(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
 }
 
 // isUTF8 reports whether the locale of the environment has UTF-8.

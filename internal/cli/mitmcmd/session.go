@@ -185,7 +185,7 @@ func (s *session) finish(observer *flows.Observer) error {
 	case <-s.lines.Broken():
 	default:
 		if missed > 0 {
-			s.env.Say("%s not printed, because nothing read the output", report.Number(missed, "flow was", "flows were"))
+			s.env.Say("%s not printed, because nothing read the output", terminal.Number(missed, "flow was", "flows were"))
 		}
 	}
 	if s.har == nil {

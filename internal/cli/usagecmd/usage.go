@@ -114,7 +114,7 @@ func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 	}
 	if cost > 0 && unpriced > 0 {
 		env.Say("%s not included; --by model shows the models, and prices in the configuration adds prices",
-			report.Number(int(unpriced), "call without a known price is", "calls without a known price are"))
+			terminal.Number(int(unpriced), "call without a known price is", "calls without a known price are"))
 	}
 }
 
@@ -139,6 +139,6 @@ func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q peri
 		}
 	}
 	if simulated > 0 && others > 0 {
-		env.Say("includes %s to the simulator; --by upstream lists them separately", report.Number(int(simulated), "call", "calls"))
+		env.Say("includes %s to the simulator; --by upstream lists them separately", terminal.Number(int(simulated), "call", "calls"))
 	}
 }

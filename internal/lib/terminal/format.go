@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,4 +74,29 @@ func Percent(fraction float64) string {
 		return ">99%"
 	}
 	return fmt.Sprintf("%d%%", int(p))
+}
+
+// Number is a count with its noun.
+func Number(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
+// Joined joins the words that are not empty with commas. Without any it is a dash.
+func Joined(words ...string) string {
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Labelled is a value with its label, empty without a value.
+func Labelled(label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return label + " " + value
 }

@@ -89,7 +89,7 @@ func phases(events []byte) (list []phase) {
 		case "frame":
 			addFrame(add, &e)
 		case "finish":
-			add("finishes", &e, e.Candidate, joined(e.Reason, e.Message, e.Trouble))
+			add("finishes", &e, e.Candidate, terminal.Joined(e.Reason, e.Message, e.Trouble))
 		}
 	}
 	return list

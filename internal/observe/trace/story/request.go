@@ -23,7 +23,7 @@ func (p *printer) request() {
 		how = "streamed"
 	}
 	if target != "" {
-		p.line("", "", "%s", joined(strings.TrimSpace(tr.Meta.Method+" "+target), how))
+		p.line("", "", "%s", terminal.Joined(strings.TrimSpace(tr.Meta.Method+" "+target), how))
 	}
 	raw, err := tr.Read(trace.ClientRequestName)
 	if err != nil {
@@ -202,28 +202,21 @@ func (r *request) conversation() string {
 	for _, role := range slices.Sorted(maps.Keys(counts)) {
 		words = append(words, fmt.Sprint(counts[role], " ", role))
 	}
-	text := number(len(r.roles), "message") + " (" + strings.Join(words, ", ") + ")"
+	text := terminal.Number(len(r.roles), "message", "messages") + " (" + strings.Join(words, ", ") + ")"
 	if r.results > 0 {
-		text += ", " + number(r.results, "tool result")
+		text += ", " + terminal.Number(r.results, "tool result", "tool results")
 	}
 	if r.media > 0 {
-		text += ", " + number(r.media, "attachment")
+		text += ", " + terminal.Number(r.media, "attachment", "attachments")
 	}
 	return text
-}
-
-func number(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprint(n, " ", noun, "s")
 }
 
 // shownTools is how many tools are named.
 const shownTools = 8
 
 func toolList(names []string) string {
-	text := number(len(names), "tool") + ": "
+	text := terminal.Number(len(names), "tool", "tools") + ": "
 	for i, name := range names {
 		if i == shownTools {
 			return text + fmt.Sprintf(" and %d more", len(names)-i)

@@ -51,18 +51,18 @@ func (s *Story) Write(out io.Writer) error {
 	if t.ReplayOf != "" {
 		p.line("replay of", "", "%s", t.ReplayOf)
 	}
-	p.line("request", "", "%s", joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
+	p.line("request", "", "%s", terminal.Joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
 	p.request()
-	p.line("client", "", "%s", joined(strings.TrimSpace(t.ClientName+" "+t.ClientVersion), labelled("key", t.Key), labelled("session", t.Session)))
+	p.line("client", "", "%s", terminal.Joined(strings.TrimSpace(t.ClientName+" "+t.ClientVersion), terminal.Labelled("key", t.Key), terminal.Labelled("session", t.Session)))
 	for _, note := range t.Notes {
 		p.line("note", terminal.Warning, "%s", note)
 	}
 	p.tries()
 	switch {
 	case t.FirstByteMS > 0 || t.Outcome == perigee.OutcomeDone:
-		p.line("answered", "", "%s", joined(t.Model, t.Upstream, t.Account))
+		p.line("answered", "", "%s", terminal.Joined(t.Model, t.Upstream, t.Account))
 	case t.Upstream != "":
-		p.line("upstream", "", "%s", joined(t.Upstream, t.Account))
+		p.line("upstream", "", "%s", terminal.Joined(t.Upstream, t.Account))
 	}
 	p.answer()
 	p.line("tokens", "", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
@@ -115,7 +115,7 @@ func (p *printer) end() {
 	case perigee.OutcomeCanceled:
 		colour = terminal.Warning
 	}
-	p.line("result", colour, "%s", joined(string(t.Outcome), t.Finish, string(t.Class), t.Error))
+	p.line("result", colour, "%s", terminal.Joined(string(t.Outcome), t.Finish, string(t.Class), t.Error))
 	if next := p.next(); next != "" {
 		if p.story.Hint != nil {
 			next = p.story.Hint(next)
@@ -132,7 +132,7 @@ func (p *printer) directory() {
 		p.line("trace", "", "none: the bodies of this call were not recorded, or are gone")
 		return
 	}
-	p.line("trace", "", "%s (%s)", tr.Dir, number(len(tr.Files()), "file"))
+	p.line("trace", "", "%s (%s)", tr.Dir, terminal.Number(len(tr.Files()), "file", "files"))
 	for _, name := range slices.Sorted(maps.Keys(tr.Meta.Truncated)) {
 		p.line("", terminal.Warning, "%s is not complete: %s", name, tr.Meta.Truncated[name])
 	}
@@ -205,27 +205,6 @@ func dialectName(t *perigee.Trace) string {
 	return string(t.Dialect)
 }
 
-// joined joins the words that are not empty.
-func joined(words ...string) string {
-	var list []string
-	for _, word := range words {
-		if word != "" {
-			list = append(list, word)
-		}
-	}
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ", ")
-}
-
-func labelled(label, value string) string {
-	if value == "" {
-		return ""
-	}
-	return label + " " + value
-}
-
 // tries writes the requests to providers in order.
 func (p *printer) tries() {
 	if p.story.Trace != nil && len(p.story.Trace.Meta.Tries) > 0 {
@@ -239,8 +218,8 @@ func (p *printer) tries() {
 		if a.Class != "" {
 			result, colour = string(a.Class)+": "+a.Error, terminal.Warning
 		}
-		when := joined(a.Took.Round(time.Millisecond).String(), a.Endpoint)
-		p.line(fmt.Sprintf("try %d", i+1), colour, "%s (%s)", joined(a.Upstream, a.Account, result), because(a.Why, when))
+		when := terminal.Joined(a.Took.Round(time.Millisecond).String(), a.Endpoint)
+		p.line(fmt.Sprintf("try %d", i+1), colour, "%s (%s)", terminal.Joined(a.Upstream, a.Account, result), because(a.Why, when))
 	}
 }
 
@@ -265,8 +244,8 @@ func (p *printer) try(number int, try trace.Try) {
 	if try.Status != 0 {
 		when = fmt.Sprintf("%d, %s", try.Status, when)
 	}
-	when = joined(when, try.Endpoint)
-	p.line(fmt.Sprintf("try %d", number), colour, "%s (%s)", joined(try.Upstream, try.Account, result), because(try.Why, when))
+	when = terminal.Joined(when, try.Endpoint)
+	p.line(fmt.Sprintf("try %d", number), colour, "%s (%s)", terminal.Joined(try.Upstream, try.Account, result), because(try.Why, when))
 }
 
 // because is why an upstream was tried, if there was a choice, and when.
