@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -89,6 +90,43 @@ func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) 
 	}
 	defer store.Close()
 	return r.Read(store)
+}
+
+// Address returns the base URL of perigee: where the daemon listens, or else where it is configured to.
+func Address(cfg *config.Config, listens string) (string, error) {
+	if listens == "" {
+		scheme := "http://"
+		if cfg.TLS.Cert != "" {
+			scheme = "https://"
+		}
+		listens = scheme + cfg.Listen
+	}
+	u, err := url.Parse(listens)
+	if err != nil || u.Host == "" {
+		return "", perigee.Errorf(perigee.ClassInvalid, "perigee listens on %s, which clients cannot use", listens).
+			WithHint("set listen in the configuration to an address such as 127.0.0.1:8741")
+	}
+	host, port := u.Hostname(), u.Port()
+	if port == "0" {
+		return "", perigee.Errorf(perigee.ClassUnavailable,
+			"the port of perigee is not known: listen is %s, and no daemon is running", cfg.Listen).
+			WithHint("start perigee serve first, or configure a port")
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, port), nil
+}
+
+// Usage returns what was used. what is Recorded.What.
+func Usage(
+	ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery, what string,
+) ([]perigee.UsageRow, error) {
+	query := Parameters(map[string]string{"by": q.By, "each": q.Each, "since": Timestamp(q.Since), "until": Timestamp(q.Until)})
+	return Recorded[[]perigee.UsageRow]{What: what, Path: "/v1/usage?" + query.Encode(),
+		Read: func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
+			return cfg.PriceBook().Usage(store).Usage(ctx, q)
+		}}.Get(ctx, env, cfg)
 }
 
 // Misused turns an error of class invalid into a usage error, for commands whose only input is the command line and the

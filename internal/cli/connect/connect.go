@@ -4,7 +4,10 @@ package connect
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"perigee"
@@ -18,6 +21,22 @@ type Machine struct {
 	System string // as runtime.GOOS
 	Getenv func(string) string
 	Dir    string // the working directory
+}
+
+// Host is the machine and the user that the process runs on and as.
+func Host() (Machine, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return Machine{}, fmt.Errorf("the home directory is unknown: %w", err)
+	}
+	dir, _ := os.Getwd() // without one there are no settings of a project
+	return Machine{Home: home, System: runtime.GOOS, Getenv: os.Getenv, Dir: dir}, nil
+}
+
+// OnPath reports whether a program is on PATH.
+func OnPath(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
 }
 
 // under is the directory in an environment variable, or else one below the home directory. root is the directory that links may

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"perigee"
@@ -89,21 +86,12 @@ type setup struct {
 	running bool // a daemon is
 }
 
-func thisMachine() (connect.Machine, error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return connect.Machine{}, fmt.Errorf("the home directory is unknown: %w", err)
-	}
-	dir, _ := os.Getwd() // without one there are no settings of a project
-	return connect.Machine{Home: home, System: runtime.GOOS, Getenv: os.Getenv, Dir: dir}, nil
-}
-
 func storeOf(cfg *config.Config) connect.Store {
 	return connect.Store{Dir: filepath.Join(cfg.DataDir, "connect")}
 }
 
 func newSetup(ctx context.Context, env *cli.Env, c *connect.Client, o options) (*setup, error) {
-	machine, err := thisMachine()
+	machine, err := connect.Host()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +114,7 @@ func newSetup(ctx context.Context, env *cli.Env, c *connect.Client, o options) (
 	case !errors.Is(err, daemon.ErrNotRunning):
 		return nil, err
 	}
-	if s.target.URL, err = address(loaded.Config, status.Listen); err != nil {
+	if s.target.URL, err = command.Address(loaded.Config, status.Listen); err != nil {
 		return nil, err
 	}
 	if s.target.Key, s.keyName, err = chooseKey("connect", loaded.Config, o.key); err != nil {
@@ -143,7 +131,7 @@ func (s *setup) connect(ctx context.Context) error {
 	if err := datadir.Secure(s.config.DataDir, command.DaemonOptions(s.env, &config.Loaded{Config: s.config}).Logger); err != nil {
 		return err
 	}
-	if s.client.CanProbe() && !installed(s.client.Program) {
+	if s.client.CanProbe() && !connect.OnPath(s.client.Program) {
 		s.env.Say("%s is not installed: %s", s.client.Title, s.client.Install)
 	}
 	release, err := s.store.Lock(ctx)
@@ -229,7 +217,7 @@ func (s *setup) undo(ctx context.Context) error {
 
 // list shows every client and its state.
 func list(ctx context.Context, env *cli.Env) error {
-	machine, err := thisMachine()
+	machine, err := connect.Host()
 	if err != nil {
 		return err
 	}
@@ -241,11 +229,11 @@ func list(ctx context.Context, env *cli.Env) error {
 	if err != nil && !errors.Is(err, daemon.ErrNotRunning) {
 		return err
 	}
-	url, err := address(loaded.Config, status.Listen)
+	url, err := command.Address(loaded.Config, status.Listen)
 	if err != nil {
 		url = "http://127.0.0.1" // the port is not known before a daemon runs
 	}
-	rows, err := storeOf(loaded.Config).States(machine, connect.Target{URL: url}, installed)
+	rows, err := storeOf(loaded.Config).States(machine, connect.Target{URL: url}, connect.OnPath)
 	if err != nil {
 		return err
 	}
@@ -259,10 +247,4 @@ func list(ctx context.Context, env *cli.Env) error {
 		}
 		return []any{r.Client, string(r.State), file}
 	})
-}
-
-// installed reports whether a program is on PATH.
-func installed(program string) bool {
-	_, err := exec.LookPath(program)
-	return err == nil
 }

@@ -83,7 +83,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	catalog := readCatalog(ctx, env, loaded)
 	catalog.apply(env, c, &target, *model)
 	catalog.sayProblems(env, c, &target)
-	if target.URL, err = address(loaded.Config, status.Listen); err != nil {
+	if target.URL, err = command.Address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
 	if stale := command.StaleEnvironment(ctx, loaded, status); stale != "" {
@@ -157,7 +157,7 @@ type starter struct {
 // run runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.
 func (s starter) run(ctx context.Context, target connect.Target, args []string) error {
 	env, c, program := s.env, s.client, s.program
-	machine, err := thisMachine()
+	machine, err := connect.Host()
 	if err != nil {
 		return err
 	}

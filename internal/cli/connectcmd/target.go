@@ -1,8 +1,6 @@
 package connectcmd
 
 import (
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -16,31 +14,6 @@ import (
 
 // exceptKeys spares all secrets but those of client keys.
 func exceptKeys(key string) bool { return !strings.HasPrefix(key, "keys[") }
-
-// address returns the base URL of perigee: where the daemon listens, or else where it is configured to.
-func address(cfg *config.Config, listens string) (string, error) {
-	if listens == "" {
-		scheme := "http://"
-		if cfg.TLS.Cert != "" {
-			scheme = "https://"
-		}
-		listens = scheme + cfg.Listen
-	}
-	u, err := url.Parse(listens)
-	if err != nil || u.Host == "" {
-		return "", perigee.Errorf(perigee.ClassInvalid, "perigee listens on %s, which clients cannot use", listens).
-			WithHint("set listen in the configuration to an address such as 127.0.0.1:8741")
-	}
-	host, port := u.Hostname(), u.Port()
-	if port == "0" {
-		return "", perigee.Errorf(perigee.ClassUnavailable, "the port of perigee is not known: listen is %s, and no daemon is running", cfg.Listen).
-			WithHint("start perigee serve first, or configure a port")
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return u.Scheme + "://" + net.JoinHostPort(host, port), nil
-}
 
 // chooseKey returns a configured key: the named one, or the first. Without configured keys it is zero. An error repeats a name only
 // if it resembles that of a key: it may be a secret.

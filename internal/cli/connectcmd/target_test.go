@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/cli/command"
 	"perigee/internal/store/config"
 )
 
@@ -22,14 +23,14 @@ func TestAddress(t *testing.T) {
 		{"127.0.0.1:8741", "unix:/run/perigee/http.sock", ""},
 	}
 	for _, test := range tests {
-		got, err := address(&config.Config{Listen: test.configured}, test.listens)
+		got, err := command.Address(&config.Config{Listen: test.configured}, test.listens)
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%+v: got %q, %v", test, got, err)
 		}
 	}
 	encrypted := &config.Config{Listen: "127.0.0.1:8741"}
 	encrypted.TLS.Cert = "cert.pem"
-	if got, err := address(encrypted, ""); got != "https://127.0.0.1:8741" || err != nil {
+	if got, err := command.Address(encrypted, ""); got != "https://127.0.0.1:8741" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/store/config"
-	"perigee/internal/store/sqlstore"
 )
 
 // nearlySpent is the part of a budget from which on a key is warned about.
@@ -63,20 +62,4 @@ func (b Budgets) key(i int, k config.Key, spent perigee.Spent) Result {
 		}
 	}
 	return merge(NameKey+k.Name, results)
-}
-
-// StoredUsage reads the database, which need not exist yet. priced adds costs to what is stored.
-func StoredUsage(
-	ctx context.Context, options sqlstore.Options, priced func(perigee.UsagePartReader) perigee.UsageReader, q perigee.UsageQuery,
-) ([]perigee.UsageRow, error) {
-	options.ReadOnly = true
-	store, err := sqlstore.Open(ctx, options)
-	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	return priced(store).Usage(ctx, q)
 }

@@ -2,11 +2,7 @@ package doctorcmd
 
 import (
 	"context"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/connect"
@@ -15,17 +11,14 @@ import (
 
 // clients checks the settings of the clients that are installed, or that perigee connect has set up.
 func (e *examination) clients(context.Context) (results []doctor.Result) {
-	home, err := os.UserHomeDir()
+	machine, err := connect.Host()
 	if err != nil {
 		return nil
 	}
-	dir, _ := os.Getwd() // without one there are no settings of a project
-	machine := connect.Machine{Home: home, System: runtime.GOOS, Getenv: os.Getenv, Dir: dir}
 	target := connect.Target{URL: e.address()}
 	store := connect.Store{Dir: filepath.Join(e.loaded.Config.DataDir, "connect")}
 	for _, c := range connect.Clients() {
-		_, missing := exec.LookPath(c.Program)
-		status, err := store.Status(&c, machine, target, missing == nil)
+		status, err := store.Status(&c, machine, target, connect.OnPath(c.Program))
 		switch {
 		case c.Refused, err == nil && status.State == connect.NotInstalled:
 			continue
@@ -52,16 +45,6 @@ func (e *examination) address() string {
 	if e.daemon.Status != nil {
 		return e.daemon.Status.Listen
 	}
-	host, port, err := net.SplitHostPort(e.loaded.Config.Listen)
-	if err != nil || port == "0" {
-		return ""
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	scheme := "http://"
-	if e.loaded.Config.TLS.Cert != "" {
-		scheme = "https://"
-	}
-	return scheme + net.JoinHostPort(host, port)
+	address, _ := command.Address(e.loaded.Config, "")
+	return address
 }

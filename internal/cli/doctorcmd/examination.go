@@ -202,18 +202,10 @@ func withoutData(checks []doctor.Check, cause doctor.Result) []doctor.Check {
 // spent returns what client keys have used since a time: what the daemon says, or else what is stored.
 func (e *examination) spent(ctx context.Context, since time.Time) (map[string]perigee.Spent, error) {
 	cfg := e.loaded.Config
-	q := perigee.UsageQuery{By: perigee.ByKey, Since: since}
-	var rows []perigee.UsageRow
-	var err error
-	switch {
-	case e.remote != nil:
-		query := command.Parameters(map[string]string{"by": q.By, "since": command.Timestamp(q.Since)})
-		rows, err = remote.Ask[[]perigee.UsageRow](ctx, e.remote, http.MethodGet, "/v1/usage?"+query.Encode(), nil)
-	case e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero():
+	if e.remote == nil && (e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero()) {
 		return nil, errors.ErrUnsupported
-	default:
-		rows, err = doctor.StoredUsage(ctx, daemon.StoreOptions(cfg), cfg.PriceBook().Usage, q)
 	}
+	rows, err := command.Usage(ctx, e.env, cfg, perigee.UsageQuery{By: perigee.ByKey, Since: since}, "")
 	keys := map[string]perigee.Spent{}
 	for _, row := range rows {
 		keys[row.Group] = row.Spent()

@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/cli/command"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
@@ -46,7 +47,7 @@ func noteBudgets(ctx context.Context, env *cli.Env, cfg *config.Config, now time
 }
 
 func spentSince(ctx context.Context, env *cli.Env, cfg *config.Config, since time.Time) (map[string]perigee.Spent, error) {
-	rows, err := readUsage(ctx, env, cfg, perigee.UsageQuery{By: perigee.ByKey, Since: since})
+	rows, err := command.Usage(ctx, env, cfg, perigee.UsageQuery{By: perigee.ByKey, Since: since}, "calls")
 	keys := map[string]perigee.Spent{}
 	for _, row := range rows {
 		keys[row.Group] = row.Spent()

@@ -14,7 +14,6 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
-	"perigee/internal/store/sqlstore"
 )
 
 // Usage shows what was spent.
@@ -39,7 +38,7 @@ func Usage(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := readUsage(ctx, env, loaded.Config, q)
+	rows, err := command.Usage(ctx, env, loaded.Config, q, "calls")
 	if err != nil {
 		return err
 	}
@@ -97,15 +96,6 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 	})
 }
 
-func readUsage(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
-	query := command.Parameters(map[string]string{"by": q.By, "each": q.Each,
-		"since": command.Timestamp(q.Since), "until": command.Timestamp(q.Until)})
-	return command.Recorded[[]perigee.UsageRow]{What: "calls", Path: "/v1/usage?" + query.Encode(),
-		Read: func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
-			return cfg.PriceBook().Usage(store).Usage(ctx, q)
-		}}.Get(ctx, env, cfg)
-}
-
 // noteUnpriced says how many calls have no list price, where the table shows one for further calls.
 func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 	cost, unpriced := 0.0, int64(0)
@@ -125,7 +115,7 @@ func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q peri
 		return
 	}
 	q.By, q.Each = perigee.ByUpstream, ""
-	rows, err := readUsage(ctx, env, cfg, q)
+	rows, err := command.Usage(ctx, env, cfg, q, "calls")
 	if err != nil {
 		return
 	}

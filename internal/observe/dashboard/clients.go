@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -45,16 +43,13 @@ func Clients(base string, needsKey bool) (list []Client) {
 // directory of the user that runs perigee. A client whose state cannot be read is left out.
 func ClientStates(dataDir func() string) func(base string) map[string]connect.Status {
 	return func(base string) map[string]connect.Status {
-		home, err := os.UserHomeDir()
+		machine, err := connect.Host()
 		if err != nil {
 			return nil
 		}
-		dir, _ := os.Getwd() // without one there are no settings of a project
-		machine := connect.Machine{Home: home, Dir: dir, System: runtime.GOOS, Getenv: os.Getenv}
 		store, states := connect.Store{Dir: filepath.Join(dataDir(), "connect")}, map[string]connect.Status{}
 		for _, c := range connect.Clients() {
-			_, missing := exec.LookPath(c.Program)
-			if status, err := store.Status(&c, machine, connect.Target{URL: base}, missing == nil); err == nil && !c.Refused {
+			if status, err := store.Status(&c, machine, connect.Target{URL: base}, connect.OnPath(c.Program)); err == nil && !c.Refused {
 				states[c.Name] = status
 			}
 		}
