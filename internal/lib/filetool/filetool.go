@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"perigee"
 )
@@ -49,8 +50,8 @@ type root struct {
 // shared is what narrowed Tools have in common.
 type shared struct {
 	forbidden []string
-	locks     locks
 	linked    linkedFiles
+	replacing sync.Mutex // held from the last comparison with an expected hash to the rename
 }
 
 // New opens the roots. A root that is not a directory is an error.

@@ -125,39 +125,3 @@ func isBulk(dataDir, path string) bool {
 	parts := strings.Split(filepath.ToSlash(rest), "/")
 	return len(parts) == 1 && parts[0] == "traces" || len(parts) == 5 && parts[0] == "langserver" && parts[2] == "home"
 }
-
-// locks has one lock per path, for writes.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]*lock
-}
-
-type lock struct {
-	mu    sync.Mutex
-	users int
-}
-
-// lock waits until no other write has the key, and returns the function that gives it back.
-func (l *locks) lock(key string) (unlock func()) {
-	l.mu.Lock()
-	if l.held == nil {
-		l.held = map[string]*lock{}
-	}
-	one := l.held[key]
-	if one == nil {
-		one = &lock{}
-		l.held[key] = one
-	}
-	one.users++
-	l.mu.Unlock()
-
-	one.mu.Lock()
-	return func() {
-		one.mu.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(l.held, key)
-		}
-	}
-}

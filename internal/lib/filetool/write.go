@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -123,8 +122,6 @@ func (r *replacement) run(ctx context.Context) (*WriteResult, error) {
 	if w.name == "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is a directory", w.shown()).WithHint("name a file in it")
 	}
-	at := w.here(w.name)
-	defer w.t.shared.locks.lock(strings.ToLower(filepath.Join(append([]string{at.root.real}, at.parts...)...)))()
 	if err := r.look(ctx); err != nil {
 		return nil, err
 	}
@@ -269,6 +266,9 @@ func (r *replacement) rename(ctx context.Context, temporary string) error {
 		return err
 	}
 	defer unlock()
+	replacing := &r.walk.t.shared.replacing // for directories that cannot be locked
+	replacing.Lock()
+	defer replacing.Unlock()
 	if r.in.ExpectedSHA256 == nil {
 		return dir.Rename(temporary, name)
 	}
@@ -280,11 +280,19 @@ func (r *replacement) rename(ctx context.Context, temporary string) error {
 	}
 	err = publish(dir, temporary, name)
 	if errors.Is(err, fs.ErrExist) {
-		if err := errors.Join(r.look(ctx), r.compare()); err != nil {
+		if err := r.compareAgain(ctx); err != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// compareAgain reads the file once more. Its inode, size and time could be those of another content.
+func (r *replacement) compareAgain(ctx context.Context) error {
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	return r.compare()
 }
 
 // How long a write waits for another process, and how often it looks.
@@ -341,21 +349,6 @@ func (r *replacement) fill(dir *os.Root, temporary string, data []byte) error {
 		return errors.Join(err, dir.Remove(temporary))
 	}
 	return nil
-}
-
-// compareAgain looks at the file once more, and reads it again if anything about it is different.
-func (r *replacement) compareAgain(ctx context.Context) error {
-	was := r.old
-	info, err := r.walk.top().dir.Lstat(r.walk.name)
-	same := was == nil && errors.Is(err, fs.ErrNotExist) ||
-		was != nil && err == nil && os.SameFile(was.info, info) && was.info.Size() == info.Size() && was.info.ModTime().Equal(info.ModTime())
-	if same {
-		return nil
-	}
-	if err := r.look(ctx); err != nil {
-		return err
-	}
-	return r.compare()
 }
 
 // publish gives a file its name unless there is something of that name. Not every file system can give a file a second name; there
