@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -85,10 +83,10 @@ func (t *Tools) List(ctx context.Context, in ListInput) (*ListResult, error) {
 	} else if w.name != "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is not a directory", w.shown()).WithHint("read_file reads files")
 	}
-	l.guard = w.guard
-	start := listedDir{openDir: w.top(), real: strings.Join(w.names, "/"), depth: len(w.names), after: l.after}
+	l.walk = w
+	start := listedDir{after: l.after}
 	if !in.IncludeIgnored {
-		start.ignores = l.ignoresAbove(w)
+		start.ignores = l.ignoresAbove()
 	}
 	if err := l.list(start); err != nil && !errors.Is(err, errPageFull) {
 		return nil, w.failed("list", err)
@@ -104,7 +102,7 @@ type lister struct {
 	t      *Tools
 	in     ListInput
 	at     place
-	guard  *guard
+	walk   *walk // its last directory is the one that is being listed
 	result *ListResult
 
 	recursive bool
@@ -120,19 +118,10 @@ type lister struct {
 
 // A listedDir is a directory on the way down.
 type listedDir struct {
-	openDir
 	path    string // from the directory that is listed; empty or with a slash at the end
-	real    string // from the root, without links
-	depth   int
+	real    string // from the root, without links; empty or with a slash at the end
 	after   string // entries up to this one are on pages before; relative to path
 	ignores *ignore.Rules
-}
-
-func (d *listedDir) realPath(name string) string {
-	if d.real == "" {
-		return name
-	}
-	return d.real + "/" + name
 }
 
 func (l *lister) parseGlob() error {
@@ -188,8 +177,9 @@ func (l *lister) endPage() error {
 	return errPageFull
 }
 
-// ignoresAbove loads the ignore files from the root down to the last directory of a walk, without that one.
-func (l *lister) ignoresAbove(w *walk) (rules *ignore.Rules) {
+// ignoresAbove loads the ignore files from the root down to the last directory of the walk, without that one.
+func (l *lister) ignoresAbove() (rules *ignore.Rules) {
+	w := l.walk
 	for i, dir := range w.dirs[:len(w.dirs)-1] {
 		var err error
 		if rules, err = ignoresIn(rules, dir.dir, strings.Join(w.names[:i], "/"), func(string) bool { return true }); err != nil {
@@ -199,73 +189,86 @@ func (l *lister) ignoresAbove(w *walk) (rules *ignore.Rules) {
 	return rules
 }
 
-// list lists a directory from d.after on, in the order of full paths: "a", "a-b", "a/c".
+// list lists the last directory of the walk from d.after on, in the order of full paths: "a", "a-b", "a/c".
 func (l *lister) list(d listedDir) error {
-	items, err := l.readDir(&d)
-	if errors.Is(err, errPageFull) || l.ctx.Err() != nil {
-		return err
-	} else if err != nil && d.path == "" {
+	if names := l.walk.names; len(names) > 0 {
+		d.real = strings.Join(names, "/") + "/"
+	}
+	names, below, err := l.readDir(&d)
+	if err != nil && (d.path == "" || l.ctx.Err() != nil) {
 		return err
 	} else if err != nil {
-		l.fail(l.show(strings.TrimSuffix(d.path, "/")), err)
+		l.fail(l.show(d.path), err)
 		return nil
 	}
-	for len(items) > 0 {
+	for len(names) > 0 || len(below) > 0 {
 		if err := l.ctx.Err(); err != nil {
 			return perigee.AsError(err)
 		}
-		item := items.pop()
-		if name, below := strings.CutSuffix(item, "/"); below {
-			err = l.enter(&d, name)
-		} else {
-			err = l.add(&d, name, &items)
+		// What is in a directory is behind names such as "a-b" and before "a0". The last directory of below is the first.
+		last := len(below) - 1
+		if last >= 0 && (len(names) == 0 || below[last] < names[0]) {
+			if err := l.enter(&d, strings.TrimSuffix(below[last], "/")); err != nil {
+				return err
+			}
+			below = below[:last]
+			continue
 		}
+		isDir, err := l.add(&d, names[0])
 		if err != nil {
 			return err
 		}
+		if l.recursive && isDir {
+			below = append(below, names[0]+"/")
+		}
+		names = names[1:]
 	}
 	return nil
 }
 
-// readDir reads the names of a directory that are behind the cursor, and its ignore files.
-func (l *lister) readDir(d *listedDir) (items listItems, err error) {
-	f, err := d.dir.Open(".")
+// readDir reads the names of a directory that are behind the cursor, and its ignore files. below has the names before the cursor, with
+// a slash, that may be directories with a part behind it, in reverse order.
+func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
+	dir := l.walk.top().dir
+	f, err := dir.Open(".")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
 	special := map[string]bool{}
-	for {
+	for err == nil {
 		if err := l.ctx.Err(); err != nil {
-			return nil, perigee.AsError(err)
+			return nil, nil, perigee.AsError(err)
 		}
-		names, err := f.Readdirnames(4096) // not ReadDir, which looks at every file in a directory of an os.Root
-		for _, name := range names {
+		var some []string
+		some, err = f.Readdirnames(4096) // not ReadDir, which looks at every file in a directory of an os.Root
+		for _, name := range some {
 			if name == ".gitignore" || name == ".ignore" || name == ".git" {
 				special[name] = true
 			}
 			if name > d.after {
-				items = append(items, name)
-			} else if l.recursive && strings.HasPrefix(d.after, name) { // a directory, perhaps with a part behind the cursor
-				if below := name + "/"; below > d.after || strings.HasPrefix(d.after, below) {
-					items = append(items, below)
+				names = append(names, name)
+			} else if l.recursive && strings.HasPrefix(d.after, name) {
+				if inside := name + "/"; inside > d.after || strings.HasPrefix(d.after, inside) {
+					below = append(below, inside)
 				}
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, err
-		}
 	}
-	items.init()
+	if !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	slices.Sort(names)
+	slices.Sort(below)
+	slices.Reverse(below)
 	if !l.in.IncludeIgnored {
-		d.ignores, err = ignoresIn(d.ignores, d.dir, d.real, func(name string) bool { return special[name] })
+		real := strings.TrimSuffix(d.real, "/")
+		d.ignores, err = ignoresIn(d.ignores, dir, real, func(name string) bool { return special[name] })
 		if err != nil {
-			l.fail(l.show(strings.TrimSuffix(d.path, "/")), err)
+			l.fail(l.show(d.path), err)
 		}
 	}
-	return items, nil
+	return names, below, nil
 }
 
 // leftOut reports whether an entry is not listed because of its name, and whether an ignore file says so.
@@ -273,34 +276,32 @@ func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignore
 	if l.in.IncludeIgnored {
 		return false, false
 	}
-	ignored = d.ignores.Ignored(d.realPath(name), isDir)
+	ignored = d.ignores.Ignored(d.real+name, isDir)
 	return ignored || name == ".git" || temporaryName.MatchString(name), ignored
 }
 
-// add adds an entry to the page, and what is below it to the items of its directory.
-func (l *lister) add(d *listedDir, name string, items *listItems) error {
+// add adds an entry to the page, unless it is not to be listed, and reports whether it is a directory.
+func (l *lister) add(d *listedDir, name string) (isDir bool, err error) {
 	path := d.path + name
 	if l.scanned++; l.scanned > maxScanned {
-		return l.endPage()
+		return false, l.endPage()
 	}
-	info, err := d.dir.Lstat(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been removed meanwhile
-		l.fail(l.show(path), err)
+	info, err := l.walk.top().dir.Lstat(name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) { // it may have been removed meanwhile
+			l.fail(l.show(path), err)
+		}
+		l.last = path
+		return false, nil
 	}
-	var listed *Entry
-	if err == nil {
-		listed = l.entry(d, name, path, info)
-	}
+	listed := l.entry(d, name, path, info)
 	if listed != nil && len(l.result.Entries) == l.t.page {
-		return l.endPage()
+		return false, l.endPage()
 	}
 	if l.last = path; listed != nil {
 		l.result.Entries = append(l.result.Entries, *listed)
 	}
-	if l.recursive && err == nil && info.IsDir() {
-		items.push(name + "/")
-	}
-	return nil
+	return info.IsDir(), nil
 }
 
 // entry returns an entry, or nil if it is not to be listed.
@@ -311,7 +312,8 @@ func (l *lister) entry(d *listedDir, name, path string, info fs.FileInfo) *Entry
 		}
 		return nil
 	}
-	if !l.matches(name, path) || l.guard.covers(info) || l.guard.coversName(d.info, []string{name}) {
+	if !l.matches(name, path) ||
+		l.walk.guard.covers(info) || l.walk.guard.coversName(l.walk.top().info, []string{name}) {
 		return nil
 	}
 	e := &Entry{Path: l.show(path), Type: "other", Modified: info.ModTime().UTC()}
@@ -338,44 +340,44 @@ func (l *lister) matches(name, path string) bool {
 
 // enter lists a directory below.
 func (l *lister) enter(d *listedDir, name string) error {
-	path := d.path + name
-	if leftOut, _ := l.leftOut(d, name, true); leftOut || !l.mayMatchBelow(path) || l.guard.coversName(d.info, []string{name}) {
+	w, path := l.walk, d.path+name
+	leftOut, _ := l.leftOut(d, name, true)
+	if leftOut || !l.mayMatchBelow(path) || w.guard.coversName(w.top().info, []string{name}) {
 		return nil
 	}
-	if d.depth >= maxDepth {
+	if len(w.names) >= maxDepth {
 		l.fail(l.show(path), fmt.Errorf("it is more than %d directories deep", maxDepth))
 		return nil
 	}
-	was, err := d.dir.Lstat(name)
-	if err != nil || !was.IsDir() {
+	info, err := w.top().dir.Lstat(name)
+	if err != nil || !info.IsDir() {
 		return nil // removed or swapped meanwhile
 	}
-	sub, info, err := openSub(d.dir, name)
+	entered, err := w.down(name, info)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !escapes(err) {
-			l.fail(l.show(path), err)
-		}
+		l.fail(l.show(path), err)
+	}
+	if !entered {
 		return nil
 	}
-	defer func() { _ = sub.Close() }()
-	if !os.SameFile(was, info) || l.guard.covers(info) {
+	defer w.pop()
+	if w.guard.covers(w.top().info) {
 		return nil
 	}
 	after, inside := strings.CutPrefix(d.after, name+"/")
 	if !inside {
 		after = ""
 	}
-	return l.list(listedDir{openDir: openDir{sub, info}, path: path + "/", real: d.realPath(name), depth: d.depth + 1, after: after,
-		ignores: d.ignores})
+	return l.list(listedDir{path: path + "/", after: after, ignores: d.ignores})
 }
 
 // mayMatchBelow reports whether the glob can match anything in a directory.
 func (l *lister) mayMatchBelow(path string) bool {
-	if l.globBase == "" || l.globBase == "." {
-		return l.globDepth < 0 || strings.Count(path, "/") < l.globDepth
+	if l.globDepth >= 0 && strings.Count(path, "/") >= l.globDepth {
+		return false
 	}
-	return (l.globDepth < 0 || strings.Count(path, "/") < l.globDepth) &&
-		(strings.HasPrefix(path+"/", l.globBase+"/") || strings.HasPrefix(l.globBase+"/", path+"/"))
+	base := l.globBase
+	return base == "" || base == "." || strings.HasPrefix(path+"/", base+"/") || strings.HasPrefix(base+"/", path+"/")
 }
 
 // show returns a path below the directory that is listed as results contain it.
@@ -387,47 +389,4 @@ func (l *lister) fail(path string, err error) {
 	if len(l.result.Errors) < maxListErrors {
 		l.result.Errors = append(l.result.Errors, ListError{Path: path, Message: reason(err)})
 	}
-}
-
-// listItems is a heap of the names in a directory. A page of a large directory needs its first thousand names in order, not all of
-// them. What is below a name is an item with a slash at the end, which is behind names such as "a-b" and before "a0".
-type listItems []string
-
-func (h listItems) init() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
-func (h listItems) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child] < h[least] {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-}
-
-func (h *listItems) push(item string) {
-	*h = append(*h, item)
-	items := *h
-	for i := len(items) - 1; i > 0 && items[i] < items[(i-1)/2]; i = (i - 1) / 2 {
-		items[i], items[(i-1)/2] = items[(i-1)/2], items[i]
-	}
-}
-
-func (h *listItems) pop() string {
-	old := *h
-	first, last := old[0], len(old)-1
-	old[0] = old[last]
-	*h = old[:last]
-	h.down(0)
-	return first
 }

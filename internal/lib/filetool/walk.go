@@ -132,42 +132,39 @@ func (w *walk) step(parts []string) ([]string, error) {
 	return nil, nil
 }
 
-// enter opens a directory. info is what was there a moment ago; if something else is there now, the step is repeated.
+// enter opens a directory. If something else than info is there by now, the step is repeated.
 func (w *walk) enter(name string, parts []string, info fs.FileInfo) ([]string, error) {
-	if len(w.dirs) > maxDepth {
+	if len(w.names) >= maxDepth {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "%s is more than %d directories deep", w.shown(), maxDepth).
 			WithHint("use a root further down")
 	}
-	sub, opened, err := openSub(w.top().dir, name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || escapes(err) {
-			return parts, w.swapped()
-		}
+	switch entered, err := w.down(name, info); {
+	case err != nil:
 		return nil, w.failed("open the directory of", err)
-	}
-	if !os.SameFile(info, opened) {
-		_ = sub.Close()
+	case !entered:
 		return parts, w.swapped()
-	}
-	w.dirs, w.names = append(w.dirs, openDir{sub, opened}), append(w.names, name)
-	if w.guard.covers(opened) {
+	case w.guard.covers(w.top().info):
 		return nil, w.forbidden()
 	}
 	return parts[1:], nil
 }
 
-// openSub opens a directory in a directory. With "/." it can only be a directory: a FIFO of that name would block.
-func openSub(dir *os.Root, name string) (*os.Root, fs.FileInfo, error) {
-	sub, err := dir.OpenRoot(name + "/.")
+// down goes to a directory in the last one. info is what was there a moment ago; entered is false if something else is there now.
+func (w *walk) down(name string, info fs.FileInfo) (entered bool, err error) {
+	sub, err := w.top().dir.OpenRoot(name + "/.") // which can only be a directory: a FIFO would block
 	if err != nil {
-		return nil, nil, err
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || escapes(err) {
+			err = nil
+		}
+		return false, err
 	}
-	info, err := sub.Stat(".")
-	if err != nil {
+	opened, err := sub.Stat(".")
+	if err != nil || !os.SameFile(info, opened) {
 		_ = sub.Close()
-		return nil, nil, err
+		return false, err
 	}
-	return sub, info, nil
+	w.dirs, w.names = append(w.dirs, openDir{sub, opened}), append(w.names, name)
+	return true, nil
 }
 
 // follow puts the target of a link in place of the link.
