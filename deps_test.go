@@ -351,6 +351,7 @@ var rules = []rule{
 		"perigee/internal/langserver/connectframe",
 		"perigee/internal/lib/connlimit",
 		"perigee/internal/langserver/extserver/topics",
+		"perigee/internal/lib/filetool",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/lib/peeruser",
 		"perigee/internal/lib/redact",

@@ -94,7 +94,7 @@ func (s *service) TerminateCommand(_ context.Context, req *connect.Request[pb.Te
 	return empty[pb.TerminateCommandResponse]()
 }
 
-func (s *service) mayRun() bool { return s.opts.AllowCommand && s.root != nil }
+func (s *service) mayRun() bool { return s.opts.AllowCommand && s.files != nil }
 
 // ExecuteCommand runs a command in the shell and streams a header, its output, and a trailer with its exit code. A command that
 // was killed has no exit code. Its process group is killed when the shell ends, when the caller leaves, and when the server
@@ -219,28 +219,25 @@ func copyOutput(output *os.File, send func([]byte) error) error {
 // commandDir returns the workspace and the directory of a command in it, which a path or a URI names. Without one it is the
 // workspace.
 func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
-	name := "."
+	workspace = s.files.Roots()[0]
 	switch {
+	case cwd == "":
+		cwd = workspace
 	case strings.HasPrefix(cwd, "file:"):
-		name, err = s.inWorkspace(cwd)
-	case cwd != "":
-		name, err = s.relative(cwd)
+		err = checkURI(cwd)
+	case !filepath.IsAbs(cwd):
+		err = errOutside
 	}
 	if err != nil {
 		return "", "", err
 	}
-	info, err := s.root.Stat(name) // fails for a link out of the workspace
-	if err == nil && !info.IsDir() {
-		err = syscall.ENOTDIR
-	}
+	dir, info, err := s.files.Find(cwd)
 	if err != nil {
 		return "", "", fileError(err)
+	} else if !info.IsDir() {
+		return "", "", connect.NewError(connect.CodeInvalidArgument, syscall.ENOTDIR)
 	}
-	workspace, err = filepath.Abs(s.opts.Workspace)
-	if err != nil {
-		return "", "", connect.NewError(connect.CodeInternal, errors.New("the workspace has no absolute path"))
-	}
-	return workspace, filepath.Join(workspace, name), nil
+	return workspace, dir, nil
 }
 
 // environment is that of a command. Nothing else of perigee's own environment is handed on: it may have secrets.

@@ -13,13 +13,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	"perigee"
 	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/lib/connlimit"
+	"perigee/internal/lib/filetool"
 )
 
 // Limits of the server.
@@ -75,10 +75,10 @@ type Server struct {
 	served  chan struct{} // closed when the listener is
 
 	// Set by Start.
-	port int
-	csrf perigee.Secret
-	peer func(*http.Request) bool // whether the caller is a process of this user
-	root *os.Root                 // nil: the language server may not touch the workspace
+	port  int
+	csrf  perigee.Secret
+	peer  func(*http.Request) bool // whether the caller is a process of this user
+	files *filetool.Tools          // nil: the language server may not touch the workspace
 
 	mu    sync.Mutex
 	token Token
@@ -123,11 +123,11 @@ func (s *Server) Start(ctx context.Context) error {
 // serve answers calls on a listener, which it closes if it fails.
 func (s *Server) serve(listener net.Listener) error {
 	if s.opts.Workspace != "" && (s.opts.AllowEdit || s.opts.AllowCommand) {
-		root, err := os.OpenRoot(s.opts.Workspace)
+		files, err := filetool.New(filetool.Options{Roots: []string{s.opts.Workspace}, Write: s.opts.AllowEdit})
 		if err != nil {
 			return errors.Join(fmt.Errorf("workspace of the language server: %w", err), listener.Close())
 		}
-		s.root = root
+		s.files = files
 	}
 	s.csrf = perigee.NewSecret(rand.Text())
 
@@ -176,12 +176,8 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	<-s.served
 	<-s.open.none() // every call ends with its connection
-	return errors.Join(err, s.closeRoot())
-}
-
-func (s *Server) closeRoot() error {
-	if s.root == nil {
-		return nil
+	if s.files != nil {
+		err = errors.Join(err, s.files.Close())
 	}
-	return s.root.Close()
+	return err
 }

@@ -190,6 +190,25 @@ func (t *Tools) share(r *root) {
 	t.add(&root{dir: dir, info: r.info, path: r.path, real: r.real, own: r.own})
 }
 
+// Find returns the absolute path of a file or directory below its root, and what is there. Links in the path are followed.
+func (t *Tools) Find(path string) (absolute string, info fs.FileInfo, err error) {
+	at, err := t.locate(path)
+	if err != nil {
+		return "", nil, err
+	}
+	w := t.newWalk(at)
+	defer w.close()
+	if err := w.run(at.parts); err != nil {
+		return "", nil, err
+	}
+	if info = w.info; w.name == "" {
+		info = w.top().info
+	} else if info == nil {
+		return "", nil, w.failed("find", fs.ErrNotExist)
+	}
+	return filepath.Join(at.root.path, filepath.Join(at.parts...)), info, nil
+}
+
 // Roots returns the absolute paths of the roots.
 func (t *Tools) Roots() []string {
 	paths := make([]string, len(t.roots))
