@@ -394,10 +394,10 @@ var rules = []rule{
 	}},
 	{"perigee/internal/langserver/trajectory/find", "recognises a conversation by what all sources say of it", []string{
 		"perigee",
-		"perigee/gen/exa/cortex_pb",
+		"perigee/gen/exa/jetski_cortex_pb",
+		"perigee/gen/exa/unified_state_sync_pb",
 		"perigee/gen/gemini_coder",
 		"perigee/internal/langserver/lsclient",
-		"perigee/internal/lib/rawjson",
 		"perigee/internal/langserver/trajectory",
 		"perigee/internal/lib/vscdb",
 		"google.golang.org/protobuf",

@@ -336,11 +336,6 @@ func (c *Client) Conversations(ctx context.Context) (map[string]*jetskicortexpb.
 	return answer.TrajectorySummaries, nil
 }
 
-// ConversationsJSON is Conversations as the language server has answered it, for callers that have to notice another form.
-func (c *Client) ConversationsJSON(ctx context.Context) ([]byte, error) {
-	return c.call(ctx, "GetAllCascadeTrajectories", c.limits.read, []byte("{}"))
-}
-
 // Interact answers a step that waits for the user.
 func (c *Client) Interact(ctx context.Context, cascade string, interaction *cortexpb.CascadeUserInteraction) error {
 	data, err := protojson.Marshal(interaction)

@@ -255,15 +255,22 @@ func (c *Conn) explain(e *RPCError) *perigee.Error {
 
 // A Submitted says when a prompt was put into the panel, and which conversations there were before.
 type Submitted struct {
-	Time   string   `json:"submitted"` // RFC 3339
-	Before []Before `json:"before"`
+	Time   string         `json:"submitted"` // RFC 3339
+	Before []Conversation `json:"before"`    // as they were before
 }
 
-// A Before is a conversation as it was before a prompt was submitted.
-type Before struct {
-	ID       string `json:"id"`
-	Modified string `json:"modified"`
-	Steps    int    `json:"steps"`
+// A Conversation is what the window knows of a conversation. Zero values mean unknown.
+type Conversation struct {
+	ID        string `json:"id"`
+	Workspace string `json:"workspace"`
+	Modified  string `json:"modified"` // RFC 3339
+	Steps     int    `json:"steps"`
+}
+
+// ModifiedAt returns when the conversation was modified; zero: unknown.
+func (c Conversation) ModifiedAt() time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, c.Modified)
+	return at
 }
 
 // Submit puts a prompt into the agent's panel, in a new conversation or the one that is named. If the error wraps ErrUnclear, the
@@ -278,16 +285,17 @@ func (c *Conn) Submit(ctx context.Context, id, prompt, conversation string) (Sub
 	return s, err
 }
 
-// Recent lists conversations of the window as JSON, {"conversations": [{id, title, workspace, modified, status}]}; limit 0: as many as
-// the window likes.
-func (c *Conn) Recent(ctx context.Context, limit int) (json.RawMessage, error) {
+// Recent lists conversations of the window; limit 0: as many as the window likes.
+func (c *Conn) Recent(ctx context.Context, limit int) ([]Conversation, error) {
 	params := object{}
 	if limit > 0 {
 		params["limit"] = limit
 	}
-	var r json.RawMessage
+	var r struct {
+		Conversations []Conversation `json:"conversations"`
+	}
 	err := c.do(ctx, "state/recent", params, &r)
-	return r, err
+	return r.Conversations, err
 }
 
 // do makes a call whose errors callers get.

@@ -2,7 +2,6 @@ package ide
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -141,18 +140,9 @@ func (h *holding) recent(ctx context.Context, u *Upstream, id string) {
 		return
 	}
 	defer conn.Close()
-	raw, err := conn.Recent(ctx, recentLimit)
-	if err != nil {
-		h.err = err
-		return
-	}
-	var list struct {
-		Conversations []struct {
-			ID string `json:"id"`
-		} `json:"conversations"`
-	}
-	_ = json.Unmarshal(raw, &list) // a list of another shape has no conversations
-	for _, c := range list.Conversations {
+	list, err := conn.Recent(ctx, recentLimit)
+	h.err = err
+	for _, c := range list {
 		h.has = h.has || c.ID == id
 	}
 }

@@ -76,15 +76,27 @@ func (p *panel) places() {
 		p.sources, p.readers = append(p.sources, find.LanguageServer(ls)), append(p.readers, ls)
 	}
 	if p.conn.Hello.Capabilities.State {
-		p.sources = append(p.sources, find.Diagnostics(func(ctx context.Context) ([]byte, error) { return p.conn.Recent(ctx, recentLimit) }))
+		p.sources = append(p.sources, find.Recent(p.recent))
 	}
-	places := find.Places{Home: p.u.opts.Home}
-	for _, dir := range find.AppDataDirs(places) {
+	for _, dir := range find.ConversationDirs(p.u.opts.Home) {
 		p.sources, p.readers = append(p.sources, find.ConversationFiles(dir)), append(p.readers, trajectory.Database{Dir: dir})
 	}
-	for _, profile := range find.Profiles(places) {
-		p.sources = append(p.sources, find.StateDatabase(profile.StateDatabase))
+	for _, path := range find.StateDatabases(p.u.opts.Home) {
+		p.sources = append(p.sources, find.StateDatabase(path))
 	}
+}
+
+// recent returns the conversations that the extension knows.
+func (p *panel) recent(ctx context.Context) (list []find.Summary, err error) {
+	known, err := p.conn.Recent(ctx, recentLimit)
+	for _, c := range known {
+		s := find.Summary{ID: c.ID, Modified: c.ModifiedAt(), Steps: c.Steps}
+		if c.Workspace != "" {
+			s.Workspaces = []string{c.Workspace}
+		}
+		list = append(list, s)
+	}
+	return list, err
 }
 
 // ask submits the prompt and follows its conversation.
@@ -121,9 +133,7 @@ func (p *panel) submit(ctx context.Context, leave func()) (find.Match, error) {
 	q := find.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []find.Known{}}
 	q.Since, _ = time.Parse(time.RFC3339Nano, s.Time)
 	for _, b := range s.Before {
-		known := find.Known{ID: b.ID, Steps: b.Steps}
-		known.Modified, _ = time.Parse(time.RFC3339Nano, b.Modified)
-		q.Before = append(q.Before, known)
+		q.Before = append(q.Before, find.Known{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
 	}
 	match, err := find.Find(ctx, q, p.sources, p.readers)
 	for _, d := range match.Degraded {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perigee"
-	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
 	"perigee/internal/langserver/trajectory"
 )
@@ -28,7 +27,7 @@ func (s *search) examine(ctx context.Context) {
 		}
 		known := s.checks[c.ID]
 		if known != nil && known.match != nil {
-			known.summary, known.match.Summary = c, c // the workspace may be known now
+			known.summary = c // the workspace may be known now
 			continue
 		}
 		if known != nil && time.Since(known.at) < recheck && (known.err != nil || reflect.DeepEqual(known.summary, c)) {
@@ -68,8 +67,7 @@ func (s *search) check(ctx context.Context, c Summary) *check {
 		since, dated := s.since(&c, first+at, steps[at])
 		if since {
 			result.dated = dated
-			result.match = &Match{Conversation: c.ID, Summary: c, Step: first + at, Verified: true,
-				Queued: queued(steps[at]), Reader: reader}
+			result.match = &Match{Conversation: c.ID, Step: first + at, Verified: true, Reader: reader}
 		}
 		return result
 	}
@@ -80,7 +78,7 @@ func (s *search) check(ctx context.Context, c Summary) *check {
 func (s *search) steps(ctx context.Context, reader trajectory.Reader, c Summary) (first int, steps []*geminicoder.Step, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readLimit, errSlowReader)
 	defer cancel()
-	first = max(c.InputStep, 0)
+	first = c.InputStep
 	if known := s.before[c.ID]; first == 0 && known.Steps > 0 {
 		first = known.Steps
 	}
@@ -163,9 +161,4 @@ func (s *search) since(c *Summary, at int, step *geminicoder.Step) (since, certa
 		return s.recent(c.LastInput), true
 	}
 	return true, s.isNew(c)
-}
-
-// queued reports whether a message waits for the end of another turn.
-func queued(step *geminicoder.Step) bool {
-	return step.GetUserInput().GetIsQueuedMessage() || step.GetStatus() == cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_QUEUED
 }

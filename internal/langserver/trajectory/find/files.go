@@ -42,7 +42,6 @@ func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error
 	if err != nil {
 		return Listing{}, err
 	}
-	var r report
 	stamps := map[string]stamp{}
 	for _, entry := range entries {
 		id, kind, ok := strings.Cut(entry.Name(), ".")
@@ -56,25 +55,22 @@ func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error
 		if _, twice := stamps[id]; twice {
 			continue // the older form, from which the database was made; names are sorted
 		}
-		summary := unknown(id)
-		summary.Modified = at.latest()
-		if l.keep(summary, &r); kind == "db" {
+		if l.keep(Summary{ID: id, Modified: at.latest()}); kind == "db" {
 			stamps[id] = at
 		}
 	}
 	slices.SortFunc(l.Conversations, func(a, b Summary) int {
 		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.ID, b.ID))
 	})
-	s.describe(ctx, l.Conversations[:min(maxOpened, len(l.Conversations))], stamps, &r)
-	l.Degraded = r.lines()
+	s.describe(ctx, &l, stamps)
 	return l, ctx.Err()
 }
 
-// describe adds what the databases themselves say.
-func (s *conversationFiles) describe(ctx context.Context, list []Summary, stamps map[string]stamp, r *report) {
+// describe adds what the last databases themselves say.
+func (s *conversationFiles) describe(ctx context.Context, l *Listing, stamps map[string]stamp) {
 	opened := map[string]openedFile{}
-	for i := range list {
-		c := &list[i]
+	for i := range min(maxOpened, len(l.Conversations)) {
+		c := &l.Conversations[i]
 		at, ok := stamps[c.ID]
 		if !ok || ctx.Err() != nil {
 			continue
@@ -83,7 +79,7 @@ func (s *conversationFiles) describe(ctx context.Context, list []Summary, stamps
 		if !ok || known.stamp != at || !at.settled() {
 			about, err := trajectory.Database{Dir: s.dir}.Describe(ctx, c.ID)
 			if err != nil && ctx.Err() == nil {
-				r.add("a database of a conversation cannot be read")
+				l.note("a database of a conversation cannot be read")
 			}
 			if err != nil {
 				continue
@@ -91,12 +87,9 @@ func (s *conversationFiles) describe(ctx context.Context, list []Summary, stamps
 			known = openedFile{at, about}
 		}
 		opened[c.ID] = known
-		c.TrajectoryID, c.Created, c.Steps = known.about.TrajectoryID, known.about.Created, known.about.Steps
-		for _, uri := range known.about.Workspaces {
-			c.Workspaces = append(c.Workspaces, directoryOf(uri))
-		}
+		c.Workspaces, c.Created, c.Steps = known.about.Workspaces, known.about.Created, known.about.Steps
 		for _, problem := range known.about.Degraded {
-			r.add("%s", problem)
+			l.note(problem)
 		}
 	}
 	s.opened = opened

@@ -36,7 +36,7 @@ func TestAFileIsFoundAndFollowed(t *testing.T) {
 			}()
 			f.add(said("hello", time.Now()))
 			m, err := await.Receive(t, found, "the conversation"), await.Receive(t, writing, "the end of the search")
-			if err != nil || m.Conversation != "ours" || m.Step != 2 || m.Summary.TrajectoryID != "trajectory of ours" {
+			if err != nil || m.Conversation != "ours" || m.Step != 2 {
 				t.Fatalf("got %+v, %v", m, err)
 			}
 			f.add(answered("Hello there."))

@@ -31,20 +31,18 @@ type Query struct {
 
 // A Known is a conversation as it was before a prompt was submitted.
 type Known struct {
-	ID       string    `json:"id"`
-	Modified time.Time `json:"modified,omitzero"`
-	Steps    int       `json:"steps,omitzero"` // 0: unknown
+	ID       string
+	Modified time.Time // zero: unknown
+	Steps    int       // 0: unknown
 }
 
 // A Match is the conversation of a prompt.
 type Match struct {
 	Conversation string
-	Summary      Summary
 	Step         int // index of the message; if that was not seen, where to begin
 	// Verified says that the message was seen. Otherwise no reader can show the steps, and the conversation is the only new one of
 	// the workspace, or the one that the query names.
 	Verified bool
-	Queued   bool              // the message waits for the end of another turn
 	Reader   trajectory.Reader // which has shown the message; nil: none
 	Degraded []Degradation
 }
@@ -206,7 +204,7 @@ func (s *search) candidates() []Summary {
 		if merged[id] != nil {
 			return []Summary{*merged[id]}
 		}
-		return []Summary{unknown(id)}
+		return []Summary{{ID: id}}
 	}
 	var list []Summary
 	for _, c := range merged {
@@ -228,7 +226,7 @@ func (s *search) changed(c *Summary) bool {
 		return c.Modified.IsZero()
 	}
 	return !known.Modified.IsZero() && c.Modified.After(known.Modified) || known.Steps > 0 && c.Steps > known.Steps ||
-		c.Modified.IsZero() && c.Steps < 0
+		c.Modified.IsZero() && c.Steps == 0
 }
 
 // isNew reports whether a conversation was certainly begun since the submission.
@@ -363,7 +361,7 @@ func (c *check) error() error {
 
 func (s *search) accept(c Summary, why string) Match {
 	s.notes = append(s.notes, Degradation{"search", why})
-	return Match{Conversation: c.ID, Summary: c, Step: s.before[c.ID].Steps}
+	return Match{Conversation: c.ID, Step: s.before[c.ID].Steps}
 }
 
 func (s *search) notFound(why string) error {

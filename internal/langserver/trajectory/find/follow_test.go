@@ -54,7 +54,7 @@ func TestTheNextReaderContinues(t *testing.T) {
 			for _, s := range steps {
 				list = append(list, proto.CloneOf(s))
 			}
-			m.put(unknown("c"), list...)
+			m.put(Summary{ID: "c"}, list...)
 		}
 		put(a, said("hello", now), writing("one "))
 		put(b, said("hello", now), writing("one "))
@@ -91,7 +91,7 @@ func TestNoReaderWorks(t *testing.T) {
 			t.Errorf("got %v after %v", err, took)
 		}
 		a.readErr, b.readErr, b.running = gone, nil, true
-		b.put(unknown("c"), said("hello", time.Now()), writing("x"))
+		b.put(Summary{ID: "c"}, said("hello", time.Now()), writing("x"))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		began = time.Now()

@@ -2,10 +2,13 @@ package find
 
 import (
 	"context"
-	"errors"
+	"math"
+	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/lib/rawjson"
 )
 
 // LanguageServer lists the conversations of a language server.
@@ -15,33 +18,40 @@ type languageServer struct{ client *lsclient.Client }
 
 func (languageServer) Name() string { return "language server" }
 
-func (s languageServer) Summaries(ctx context.Context) (Listing, error) {
-	data, err := s.client.ConversationsJSON(ctx)
-	if err != nil {
-		return Listing{}, err
+func (s languageServer) Summaries(ctx context.Context) (l Listing, err error) {
+	all, err := s.client.Conversations(ctx)
+	for id, m := range all {
+		l.keep(summaryOf(id, m))
 	}
-	return decodeAll(data)
+	return l, err
 }
 
-var errNotJSON = errors.New("the answer is not JSON of the known form")
-
-// decodeAll reads the answer to GetAllCascadeTrajectories. A server without conversations leaves the map out.
-func decodeAll(data []byte) (l Listing, err error) {
-	r := jsonReader{Cursor: rawjson.NewCursor(data)}
-	if rawjson.Check(data) != nil || r.Kind() != rawjson.Object {
-		return Listing{}, errNotJSON
-	}
-	members, found := 0, false
-	for key := range r.Object() {
-		members++
-		if string(key) == "trajectorySummaries" {
-			found = true
-			l = r.list("trajectorySummaries", rawjson.Object, "lastModifiedTime")
+// summaryOf returns what the language server says of a conversation. The database of the IDE has the same message.
+func summaryOf(id string, m *jetskicortexpb.CascadeTrajectorySummary) Summary {
+	s := Summary{ID: id, Modified: timeOf(m.GetLastModifiedTime()), Created: timeOf(m.GetCreatedTime()),
+		LastInput: timeOf(m.GetLastUserInputTime()), Steps: countOf(m.GetStepCount()), InputStep: countOf(m.GetLastUserInputStepIndex())}
+	for _, w := range m.GetWorkspaces() {
+		if uri := w.GetWorkspaceFolderAbsoluteUri(); uri != "" {
+			s.Workspaces = append(s.Workspaces, uri)
 		}
 	}
-	if !found && members > 0 {
-		r.add("trajectorySummaries is missing")
+	return s
+}
+
+// timeOf returns a time, or zero if there is none or no conversation can be of that time.
+func timeOf(t *timestamppb.Timestamp) (at time.Time) {
+	if t.IsValid() && plausibleTime(t.AsTime()) {
+		at = t.AsTime()
 	}
-	l.Degraded = r.lines()
-	return l, nil
+	return at
+}
+
+func plausibleTime(t time.Time) bool { return t.Year() > 1975 && t.Year() < 2200 }
+
+// countOf returns a count, or zero if it cannot be one.
+func countOf(n uint32) int {
+	if n > math.MaxInt32 {
+		return 0
+	}
+	return int(n)
 }

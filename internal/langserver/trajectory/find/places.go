@@ -1,77 +1,52 @@
 package find
 
 import (
-	"cmp"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
-// Places say where programs keep their files. The zero value is this system and user.
-type Places struct {
-	Home   string
-	System string // as runtime.GOOS
-	Getenv func(string) string
-
-	// Installed are directories of programs, whose data is beside them where they are portable.
-	Installed []string
-	// UserData are directories that were given to the IDE with --user-data-dir.
-	UserData []string
-}
-
-// A Profile is the data of one user of an IDE.
-type Profile struct {
-	Name          string // of the directory: Antigravity, Antigravity IDE
-	Dir           string
-	StateDatabase string
-}
-
-// products are the names of the directories.
+// products are the names of the directories in which the IDE keeps its data.
 var products = []string{"Antigravity", "Antigravity IDE"}
 
-// Profiles returns the profiles that have a database. What was named explicitly comes first.
-func Profiles(p Places) []Profile {
-	p = p.complete()
+// StateDatabases returns the state.vscdb of each product that has one. An empty home is that of this user, with what the
+// environment says.
+func StateDatabases(home string) (paths []string) {
 	var dirs []string
-	dirs = append(dirs, p.UserData...)
-	if portable := p.Getenv("VSCODE_PORTABLE"); portable != "" {
-		dirs = append(dirs, filepath.Join(portable, "user-data"))
+	config, err := filepath.Join(home, ".config"), error(nil)
+	if home == "" {
+		if portable := os.Getenv("VSCODE_PORTABLE"); portable != "" {
+			dirs = append(dirs, filepath.Join(portable, "user-data"))
+		}
+		config, err = os.UserConfigDir()
 	}
-	for _, dir := range p.Installed {
-		dirs = append(dirs, filepath.Join(dir, "data", "user-data"))
-	}
-	if base := p.config(); base != "" {
-		for _, product := range products {
-			dirs = append(dirs, filepath.Join(base, product))
+	for _, product := range products {
+		if err == nil {
+			dirs = append(dirs, filepath.Join(config, product))
 		}
 	}
-	var profiles []Profile
 	for _, dir := range dirs {
 		path := filepath.Join(dir, "User", "globalStorage", "state.vscdb")
-		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(profiles, func(p Profile) bool { return p.StateDatabase == path }) {
-			continue
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, path)
 		}
-		profiles = append(profiles, Profile{Name: filepath.Base(dir), Dir: dir, StateDatabase: path})
 	}
-	return profiles
+	return paths
 }
 
-// AppDataDirs returns the directories of conversations of all products: ~/.gemini/*/conversations.
-func AppDataDirs(p Places) []string {
-	p = p.complete()
-	if p.Home == "" {
-		return nil
+// ConversationDirs returns the directories of conversations of all products: ~/.gemini/*/conversations. An empty home is that of
+// this user.
+func ConversationDirs(home string) (dirs []string) {
+	if home == "" {
+		var err error
+		if home, err = os.UserHomeDir(); err != nil {
+			return nil
+		}
 	}
-	base := filepath.Join(p.Home, ".gemini")
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return nil
-	}
-	var dirs []string
+	base := filepath.Join(home, ".gemini")
+	entries, _ := os.ReadDir(base)
 	for _, entry := range entries {
 		dir := filepath.Join(base, entry.Name(), "conversations")
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -79,34 +54,6 @@ func AppDataDirs(p Places) []string {
 		}
 	}
 	return dirs
-}
-
-func (p Places) complete() Places {
-	if p.Getenv == nil {
-		p.Getenv = os.Getenv
-	}
-	if p.Home == "" {
-		p.Home, _ = os.UserHomeDir() // without one nothing is found
-	}
-	p.System = cmp.Or(p.System, runtime.GOOS)
-	return p
-}
-
-// config is the directory with the data of all programs.
-func (p Places) config() string {
-	under := func(base string, parts ...string) string {
-		if base == "" {
-			return ""
-		}
-		return filepath.Join(append([]string{base}, parts...)...)
-	}
-	switch p.System {
-	case "windows":
-		return cmp.Or(p.Getenv("APPDATA"), under(p.Home, "AppData", "Roaming"))
-	case "darwin":
-		return under(p.Home, "Library", "Application Support")
-	}
-	return cmp.Or(p.Getenv("XDG_CONFIG_HOME"), under(p.Home, ".config"))
 }
 
 // directoryOf returns the path of a file URI. A path, and a URI of another kind, is returned as it is.

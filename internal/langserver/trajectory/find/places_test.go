@@ -21,64 +21,44 @@ func makeFiles(t *testing.T, paths ...string) {
 	}
 }
 
-func TestProfiles(t *testing.T) {
+func TestStateDatabases(t *testing.T) {
 	const state = "/User/globalStorage/state.vscdb"
-	for _, test := range []struct {
-		name   string
-		system string
-		env    map[string]string // a value that begins with / is below the directory of the test
-		files  []string
-		want   []string
-	}{
-		{"Linux", "linux", nil, []string{"/home/.config/Antigravity", "/home/.config/Antigravity IDE", "/home/.config/Code"}, []string{"/home/.config/Antigravity", "/home/.config/Antigravity IDE"}},
-		{"Linux, elsewhere", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, []string{"/xdg/Antigravity IDE", "/home/.config/Antigravity"}, []string{"/xdg/Antigravity IDE"}},
-		{"macOS", "darwin", nil, []string{"/home/Library/Application Support/Antigravity", "/home/.config/Antigravity"}, []string{"/home/Library/Application Support/Antigravity"}},
-		{"Windows", "windows", map[string]string{"APPDATA": "/roaming"}, []string{"/roaming/Antigravity", "/roaming/Antigravity IDE"}, []string{"/roaming/Antigravity", "/roaming/Antigravity IDE"}},
-		{"Windows, without a variable", "windows", nil, []string{"/home/AppData/Roaming/Antigravity"}, []string{"/home/AppData/Roaming/Antigravity"}},
-		{"portable", "linux", map[string]string{"VSCODE_PORTABLE": "/stick/data"}, []string{"/stick/data/user-data", "/home/.config/Antigravity"}, []string{"/stick/data/user-data", "/home/.config/Antigravity"}},
-		{"installed and portable", "windows", nil, []string{"/install/data/user-data"}, []string{"/install/data/user-data"}},
-		{"named", "linux", nil, []string{"/named", "/home/.config/Antigravity"}, []string{"/named", "/home/.config/Antigravity"}},
-		{"none", "linux", nil, nil, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			base := t.TempDir()
-			for _, f := range test.files {
-				makeFiles(t, base+f+state)
-			}
-			if err := os.MkdirAll(base+"/home/.config/Antigravity-broken/User/globalStorage/state.vscdb", 0o700); err != nil {
-				t.Fatal(err)
-			}
-			found := Profiles(Places{Home: base + "/home", System: test.system, Installed: []string{base + "/install"}, UserData: []string{base + "/named"},
-				Getenv: func(name string) string {
-					if value := test.env[name]; value != "" {
-						return base + value
-					}
-					return ""
-				}})
-			var got []string
-			for _, p := range found {
-				got = append(got, filepath.ToSlash(p.Dir[len(base):]))
-				if p.Name != filepath.Base(p.Dir) || filepath.ToSlash(p.StateDatabase) != filepath.ToSlash(p.Dir)+state {
-					t.Errorf("got %+v", p)
-				}
-			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+	home := t.TempDir()
+	makeFiles(t, home+"/.config/Antigravity"+state, home+"/.config/Antigravity IDE"+state, home+"/.config/Code"+state, home+"/stick/user-data"+state)
+	relative := func(paths []string) (got []string) {
+		for _, path := range paths {
+			got = append(got, filepath.ToSlash(path[len(home):]))
+		}
+		return got
+	}
+	want := []string{"/.config/Antigravity" + state, "/.config/Antigravity IDE" + state}
+	if got := relative(StateDatabases(home)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := StateDatabases(filepath.Join(home, "missing")); got != nil {
+		t.Errorf("got %q", got)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	t.Setenv("HOME", filepath.Join(home, "nowhere"))
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	t.Setenv("VSCODE_PORTABLE", filepath.Join(home, "stick"))
+	if got := relative(StateDatabases("")); !slices.Equal(got, append([]string{"/stick/user-data" + state}, want...)) {
+		t.Errorf("with an environment: got %q", got)
 	}
 }
 
-func TestAppDataDirs(t *testing.T) {
+func TestConversationDirs(t *testing.T) {
 	home := t.TempDir()
 	makeFiles(t, home+"/.gemini/antigravity/conversations/c.pb", home+"/.gemini/antigravity-ide/conversations/c.db", home+"/.gemini/settings.json",
 		home+"/.gemini/tmp/x", home+"/.gemini/odd/conversations")
-	got := AppDataDirs(Places{Home: home})
+	got := ConversationDirs(home)
 	want := []string{filepath.Join(home, ".gemini", "antigravity", "conversations"), filepath.Join(home, ".gemini", "antigravity-ide", "conversations")}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := AppDataDirs(Places{Home: filepath.Join(home, "missing")}); got != nil {
+	if got := ConversationDirs(filepath.Join(home, "missing")); got != nil {
 		t.Errorf("got %q", got)
 	}
 }

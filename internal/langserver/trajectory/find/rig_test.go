@@ -110,9 +110,7 @@ func (m *memory) Updates(context.Context, string) iter.Seq2[*jetskicortexpb.Agen
 
 // at is a summary of a conversation that was changed at a time.
 func at(id string, modified time.Time, workspaces ...string) Summary {
-	s := unknown(id)
-	s.Modified, s.Workspaces = modified, workspaces
-	return s
+	return Summary{ID: id, Modified: modified, Workspaces: workspaces}
 }
 
 func readers(list ...trajectory.Reader) []trajectory.Reader { return list }

@@ -4,38 +4,66 @@
 //
 // Sources list conversations: the language server, the diagnostics of the IDE, its database, and the files of the conversations.
 // Readers of package trajectory show the messages. None of them is documented, and each may be missing or differ between versions.
-// What could not be read, or was read in another form than the known one, is reported and never an end of the search by itself.
+// What could not be read is reported and never an end of the search by itself.
 package find
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
-
-	cortexpb "perigee/gen/exa/cortex_pb"
+	"unicode"
 )
 
-// A Summary is what a source knows of one conversation.
+// A Summary is what a source knows of one conversation. Zero values mean unknown.
 type Summary struct {
-	ID           string
-	Title        string
-	TrajectoryID string
-	Workspaces   []string // paths of directories, or URIs that name no file; nil: unknown
+	ID         string
+	Workspaces []string // paths of directories, or URIs
 
-	Modified  time.Time // zero: unknown, as for all times
+	Modified  time.Time
 	Created   time.Time
 	LastInput time.Time // the last message of the user
 
-	Steps     int                       // -1: unknown
-	InputStep int                       // index of the last message of the user; -1: unknown
-	Status    cortexpb.CascadeRunStatus // 0: unknown
-	Waiting   bool                      // for a person
+	Steps     int
+	InputStep int // index of the last message of the user
 }
 
 // A Listing is what a source shows at one moment.
 type Listing struct {
 	Conversations []Summary
-	// Degraded has a line for each difference from the form that is known. The lines have names of fields and no values.
+	// Degraded has a line for each thing that could not be read. The lines have no values.
 	Degraded []string
+}
+
+// maxConversations bounds the conversations of one source.
+const maxConversations = 50_000
+
+// keep adds a conversation, if it has an ID.
+func (l *Listing) keep(s Summary) {
+	switch {
+	case !plausibleID(s.ID):
+		l.note("a conversation without an ID")
+	case len(l.Conversations) >= maxConversations:
+		l.note("there are too many conversations")
+	default:
+		l.Conversations = append(l.Conversations, s)
+	}
+}
+
+// note adds a line to Degraded, once.
+func (l *Listing) note(problem string) {
+	if !slices.Contains(l.Degraded, problem) {
+		l.Degraded = append(l.Degraded, problem)
+	}
+}
+
+// maxID is more than an ID has: a UUID has 36 characters.
+const maxID = 128
+
+// plausibleID reports whether a text can be the ID of a conversation: it is a name in directories and in messages.
+func plausibleID(id string) bool {
+	return id != "" && len(id) <= maxID && !strings.ContainsAny(id, `/\`) && id[0] != '.' &&
+		strings.IndexFunc(id, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
 }
 
 // A Source lists conversations. Several searches may use it at once.
@@ -58,26 +86,17 @@ func (s *Summary) merge(o Summary) {
 	if newer {
 		s.Modified = o.Modified
 	}
-	if o.Steps >= 0 && (newer || s.Steps < 0) {
+	if o.Steps > 0 && (newer || s.Steps == 0) {
 		s.Steps = o.Steps
 	}
-	if o.InputStep >= 0 && (newer || s.InputStep < 0) {
+	if o.InputStep > 0 && (newer || s.InputStep == 0) {
 		s.InputStep = o.InputStep
-	}
-	if o.Status != 0 && (newer || s.Status == 0) {
-		s.Status, s.Waiting = o.Status, o.Waiting
 	}
 	if o.LastInput.After(s.LastInput) {
 		s.LastInput = o.LastInput
 	}
 	if s.Created.IsZero() {
 		s.Created = o.Created
-	}
-	if s.Title == "" {
-		s.Title = o.Title
-	}
-	if s.TrajectoryID == "" {
-		s.TrajectoryID = o.TrajectoryID
 	}
 	if s.Workspaces == nil {
 		s.Workspaces = o.Workspaces

@@ -179,7 +179,7 @@ func TestWithALanguageServer(t *testing.T) {
 	}
 
 	// The same prompt once more, into the same conversation and into one of another workspace. What was there before is known.
-	before := []Known{{ID: first, Modified: m.Summary.Modified, Steps: 4}}
+	before := []Known{{ID: first, Modified: time.Now(), Steps: 4}}
 	submitted := time.Now()
 	r.submit(prompt, "/work/b")
 	r.send(first, prompt)
@@ -282,8 +282,8 @@ func TestEncryptedFiles(t *testing.T) {
 	dir := t.TempDir()
 	makeFiles(t, filepath.Join(dir, "new.pb"))
 	submitted := time.Now()
-	recent := Diagnostics(func(context.Context) ([]byte, error) {
-		return fmt.Appendf(nil, `{"conversations":[{"id":"new","workspace":"/work/a","modified":%q}]}`, submitted.Format(time.RFC3339Nano)), nil
+	recent := Recent(func(context.Context) ([]Summary, error) {
+		return []Summary{at("new", submitted, "/work/a"), at("..", submitted)}, nil
 	})
 	q := Query{Prompt: "hello", Workspaces: []string{"/work/a"}, Since: submitted, Before: []Known{{ID: "known"}}, Window: time.Second}
 	m, err := Find(t.Context(), q, []Source{recent, ConversationFiles(dir)}, readers(trajectory.Database{Dir: dir}))

@@ -2,18 +2,20 @@ package find
 
 import (
 	"context"
+	"encoding/base64"
 	"os"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
+	unifiedstatesyncpb "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/lib/vscdb"
 )
 
-// Where the IDE keeps its list of conversations. The legacy key is of versions before 1.16.5.
-const (
-	summariesKey = "antigravityUnifiedStateSync.trajectorySummaries"
-	legacyKey    = "jetskiStateSync.agentManagerInitState"
-)
+// summariesKey is where the IDE keeps its list of conversations, since version 1.16.5.
+const summariesKey = "antigravityUnifiedStateSync.trajectorySummaries"
 
 // StateDatabase lists the conversations in a state.vscdb, the database of the IDE. It is read from a copy, and again only when it
 // has changed. The IDE writes it with a delay of up to a minute, so it shows what there was rather than what there is.
@@ -40,9 +42,6 @@ func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
 		return s.last, nil
 	}
 	values, err := vscdb.Read(ctx, s.path, summariesKey)
-	if _, found := values[summariesKey]; err == nil && !found {
-		values, err = vscdb.Read(ctx, s.path, legacyKey) // has access tokens, and is not read without need
-	}
 	if err != nil {
 		s.stamp = stamp{}
 		return Listing{}, err
@@ -51,27 +50,38 @@ func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
 	return s.last, nil
 }
 
-// decodeState reads the list of conversations from the values of the database.
+// decodeState reads the list of conversations from the values of the database: the base64 of a topic, whose rows have the base64
+// of summaries by ID.
 func decodeState(values map[string][]byte) (l Listing) {
-	var r wireReader
 	value, found := values[summariesKey]
-	read := r.topic
-	if old, ok := values[legacyKey]; ok && !found {
-		value, found, read = old, true, r.legacy
-	}
-	message, err := decodeBase64(value)
 	switch {
 	case !found:
-		r.add("it has no list of conversations")
+		l.note("it has no list of conversations")
 	case value == nil:
-		r.add("its list of conversations is too large")
-	case err != nil:
-		r.add("its list of conversations: %v", err)
-	default:
-		l = read(message)
+		l.note("its list of conversations is too large")
 	}
-	l.Degraded = r.lines()
+	var topic unifiedstatesyncpb.Topic
+	if err := decodeMessage(string(value), &topic); err != nil {
+		l.note("its list of conversations cannot be read")
+	}
+	for id, row := range topic.GetData() {
+		var m jetskicortexpb.CascadeTrajectorySummary
+		if err := decodeMessage(row.GetValue(), &m); err != nil {
+			l.note("a row of its list of conversations cannot be read")
+			continue
+		}
+		l.keep(summaryOf(id, &m))
+	}
 	return l
+}
+
+// decodeMessage reads a message from base64.
+func decodeMessage(text string, into proto.Message) error {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(data, into)
 }
 
 // A stamp shows whether a database was written to.
