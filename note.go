@@ -1,5 +1,7 @@
 package perigee
 
+import "slices"
+
 // What a Note can say was done.
 const (
 	NoteDropped  = "dropped"  // it did not reach the model
@@ -24,3 +26,54 @@ type Note struct {
 var EstimatedUsage = Note{Action: NoteEstimated, Subject: "usage"}
 
 func (n Note) String() string { return n.Action + " " + n.Subject }
+
+// maxNotes is how many notes Notes keeps of one request, however many fields a client invents.
+const maxNotes = 64
+
+// maxNoteName is how many bytes of a name that a client chose a note repeats.
+const maxNoteName = 60
+
+// Notes collects notes, each of them once and in the order in which they are added. It keeps 64; the first
+// one after them is replaced by "dropped more than can be listed", and later ones are ignored. The zero
+// value is empty. Notes is not safe for concurrent use.
+type Notes struct{ list []Note }
+
+// Add adds a note unless the list has it already or is full.
+func (n *Notes) Add(action, subject string) {
+	note := Note{Action: action, Subject: subject}
+	switch {
+	case n.Full() || slices.Contains(n.list, note):
+	case len(n.list) == maxNotes:
+		n.list = append(n.list, Note{Action: NoteDropped, Subject: "more than can be listed"})
+	default:
+		n.list = append(n.list, note)
+	}
+}
+
+// Dropped notes something that does not reach the model.
+func (n *Notes) Dropped(subject string) { n.Add(NoteDropped, subject) }
+
+// Mapped notes something that reaches the model as something else.
+func (n *Notes) Mapped(subject string) { n.Add(NoteMapped, subject) }
+
+// Repaired notes something that was wrong and was corrected.
+func (n *Notes) Repaired(subject string) { n.Add(NoteRepaired, subject) }
+
+// Unknown notes that a member was dropped: path, which includes the separator, and the first bytes of its
+// name. It does not copy the name if the list is full.
+func (n *Notes) Unknown(path string, name []byte) {
+	if !n.Full() {
+		n.Dropped(path + Clip(string(name), maxNoteName))
+	}
+}
+
+// Rest returns a function that calls Unknown with path, for decoders of objects.
+func (n *Notes) Rest(path string) func(name []byte) {
+	return func(name []byte) { n.Unknown(path, name) }
+}
+
+// Full reports whether further notes are ignored.
+func (n *Notes) Full() bool { return len(n.list) > maxNotes }
+
+// List returns the notes. The caller does not change them.
+func (n *Notes) List() []Note { return n.list }

@@ -53,7 +53,7 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 	a.adapt()
 	a.interleave()
 	a.thinkAloud()
-	return Adapted{Prompt: &a.prompt, Undo: a.undo, Notes: a.notes.list, Search: a.search}
+	return Adapted{Prompt: &a.prompt, Undo: a.undo, Notes: a.notes.List(), Search: a.search}
 }
 
 // claudeOutput is the output limit of a Claude whose own is unknown: all models of that family at the gateway have it.
@@ -72,7 +72,7 @@ func RepairForGemini(p *perigee.Prompt, spec models.Spec, repair Repair) (*perig
 	a := &adapter{spec: spec, prompt: *p, opts: AntigravityOptions{Repair: repair & RepairSignatures}}
 	a.adapt()
 	repair.note(&a.notes)
-	return &a.prompt, Undo{names: a.names.Renamed()}, a.notes.list
+	return &a.prompt, Undo{names: a.names.Renamed()}, a.notes.List()
 }
 
 // An adapter adapts one prompt.
@@ -82,7 +82,7 @@ type adapter struct {
 	opts    AntigravityOptions
 	prompt  perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
 	names   toolname.Map
-	notes   notes
+	notes   perigee.Notes
 	undo    Undo
 	search  *Search
 	grown   int // by how many bytes adapting has made schemas longer

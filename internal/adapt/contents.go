@@ -19,7 +19,7 @@ func (a *adapter) contents() {
 	}
 	if a.gateway && len(list) == 0 && a.prompt.System != nil {
 		// Some clients send nothing but a system message; to the model that is the user's message.
-		a.notes.add(perigee.NoteMapped, "system instruction to a user turn")
+		a.notes.Mapped("system instruction to a user turn")
 		list, a.prompt.System = append(list, *a.prompt.System), nil
 	}
 	list = a.order(list)
@@ -53,7 +53,7 @@ func (a *adapter) toolsAsText() bool {
 	}
 	// Models that draw call nothing. What other models have called before is still part of the conversation.
 	if slices.ContainsFunc(a.prompt.Contents, exchange) {
-		a.notes.add(perigee.NoteMapped, "tool calls and results to text")
+		a.notes.Mapped("tool calls and results to text")
 	}
 	return true
 }
@@ -106,11 +106,11 @@ func (a *adapter) system() {
 	parts, hoisted := a.instructions()
 	if hoisted {
 		a.prompt.Contents = slices.DeleteFunc(slices.Clone(a.prompt.Contents), isInstruction)
-		a.notes.add(perigee.NoteMapped, "turn of role system to the system instruction")
+		a.notes.Mapped("turn of role system to the system instruction")
 	}
 	other := func(p perigee.Part) bool { return p.Kind != perigee.PartText }
 	if a.gateway && slices.ContainsFunc(parts, other) {
-		a.notes.add(perigee.NoteMapped, "media of the system instruction to a user turn")
+		a.notes.Mapped("media of the system instruction to a user turn")
 		a.first(without(parts, isText))
 		parts = without(parts, other)
 	}
@@ -118,7 +118,7 @@ func (a *adapter) system() {
 	case len(parts) == 0:
 		a.prompt.System = nil
 	case a.draws() || !a.gateway && len(a.prompt.Contents) == 0:
-		a.notes.add(perigee.NoteMapped, "system instruction to a user turn")
+		a.notes.Mapped("system instruction to a user turn")
 		a.first(parts)
 		a.prompt.System = nil
 	case a.gateway:
@@ -160,14 +160,14 @@ var proceed = perigee.Part{Kind: perigee.PartText, Text: "Continue."}
 // the user also ends, since it does not continue a text of its own.
 func (a *adapter) order(list []perigee.Content) []perigee.Content {
 	if n := len(list); a.claude() && n > 0 && isModel(list[n-1]) {
-		a.notes.add(perigee.NoteRepaired, "conversation that ended with the model")
+		a.notes.Repaired("conversation that ended with the model")
 		list = append(list, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{proceed}})
 	}
 	list = a.pair(list)
 	if len(list) == 0 || !isModel(list[0]) {
 		return list
 	}
-	a.notes.add(perigee.NoteRepaired, "conversation that began with the model")
+	a.notes.Repaired("conversation that began with the model")
 	opening := perigee.Part{Kind: perigee.PartText} // which Google's own models ignore
 	if a.claude() || a.gateway && !a.native() {
 		opening = proceed

@@ -32,7 +32,7 @@ func (a *adapter) known(fields perigee.Fields, where string, members []string) p
 		case slices.Contains(members, f.Name):
 			kept = append(kept, perigee.Field{Name: f.Name, Value: value})
 		case f.Name != serverSide: // which some dialects add themselves
-			a.notes.add(perigee.NoteDropped, where+clip(f.Name))
+			a.notes.Dropped(where + clip(f.Name))
 		}
 	}
 	return kept

@@ -24,14 +24,14 @@ func (a *adapter) generation() {
 		a.answerSchema(gen)
 	}
 	if n, most := gen.MaxOutputTokens, a.spec.Output; n != nil && most > 0 && *n > most {
-		a.notes.add(perigee.NoteMapped, fmt.Sprintf("max output tokens %d to %d", *n, most))
+		a.notes.Mapped(fmt.Sprintf("max output tokens %d to %d", *n, most))
 		gen.MaxOutputTokens = &most
 	}
 	if (gen.ResponseSchema != nil || gen.ResponseJSON != nil) && gen.ResponseMIME == "" {
 		gen.ResponseMIME = jsonMIME // without which the schema is ignored
 	}
 	if !a.gateway && a.draws() && gen.Candidates != nil && *gen.Candidates > 1 {
-		a.notes.add(perigee.NoteDropped, "further candidates for an image model")
+		a.notes.Dropped("further candidates for an image model")
 		gen.Candidates = nil
 	}
 	a.think(gen)
@@ -43,25 +43,25 @@ func (a *adapter) withoutJSON(where string) {
 	if gen.ResponseMIME != jsonMIME && gen.ResponseSchema == nil && gen.ResponseJSON == nil {
 		return
 	}
-	a.notes.add(perigee.NoteDropped, "response format "+where)
+	a.notes.Dropped("response format " + where)
 	gen.ResponseMIME, gen.ResponseSchema, gen.ResponseJSON = "", nil, nil
 }
 
 // numbers drops those that do not fit the gateway's fields.
 func (a *adapter) numbers(gen *perigee.Generation) {
 	if n := gen.MaxOutputTokens; n != nil && *n < 1 {
-		a.notes.add(perigee.NoteDropped, fmt.Sprintf("max output tokens %d", *n))
+		a.notes.Dropped(fmt.Sprintf("max output tokens %d", *n))
 		gen.MaxOutputTokens = nil
 	} else if n != nil && *n > math.MaxInt32 && a.spec.Output == 0 {
 		gen.MaxOutputTokens = nil // as good as no limit
 	}
 	if n := gen.Seed; n != nil && (*n < math.MinInt32 || *n > math.MaxInt32) {
-		a.notes.add(perigee.NoteDropped, fmt.Sprintf("seed %d", *n))
+		a.notes.Dropped(fmt.Sprintf("seed %d", *n))
 		gen.Seed = nil
 	}
 	if n := gen.Candidates; n != nil && *n != 1 {
 		if *n > 1 {
-			a.notes.add(perigee.NoteDropped, "candidates after 1") // the gateway gives one in any case
+			a.notes.Dropped("candidates after 1") // the gateway gives one in any case
 		}
 		gen.Candidates = new(int64(1))
 	}
@@ -80,7 +80,7 @@ func (a *adapter) words(gen *perigee.Generation) {
 			return false
 		}
 		if m != undefined {
-			a.notes.add(perigee.NoteDropped, "response modality "+clip(m))
+			a.notes.Dropped("response modality " + clip(m))
 		}
 		return true
 	})
@@ -122,7 +122,7 @@ var (
 // imageConfig returns the settings of a picture without those that the model does not have; nil: nothing is left.
 func (a *adapter) imageConfig(raw json.RawMessage) []byte {
 	if !a.draws() {
-		a.notes.add(perigee.NoteDropped, "generationConfig."+imageConfig)
+		a.notes.Dropped("generationConfig." + imageConfig)
 		return nil
 	}
 	if !isObject(raw) {
@@ -131,7 +131,7 @@ func (a *adapter) imageConfig(raw json.RawMessage) []byte {
 	w, empty := new(rawjson.Writer).Object(), true
 	keep := func(name, value string, legal []string) {
 		if !slices.Contains(legal, value) {
-			a.notes.add(perigee.NoteDropped, imageConfig+"."+name+" "+clip(value))
+			a.notes.Dropped(imageConfig + "." + name + " " + clip(value))
 			return
 		}
 		w.Key(name).String(value)
@@ -146,7 +146,7 @@ func (a *adapter) imageConfig(raw json.RawMessage) []byte {
 		case text && (name == "imageSize" || name == "image_size"):
 			keep("imageSize", strings.ToUpper(c.String()), imageSizes)
 		default:
-			a.notes.add(perigee.NoteDropped, imageConfig+"."+clip(name))
+			a.notes.Dropped(imageConfig + "." + clip(name))
 		}
 	}
 	if empty {

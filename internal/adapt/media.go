@@ -19,7 +19,7 @@ func (a *adapter) media(p *perigee.Part, model bool) bool {
 		return ok
 	}
 	unread := func(note, text string) bool {
-		a.notes.add(perigee.NoteDropped, "data of type "+clip(mime)+note)
+		a.notes.Dropped("data of type " + clip(mime) + note)
 		*p = perigee.Part{Kind: perigee.PartText, Text: "[data of type " + mime + text + "]"}
 		return true
 	}

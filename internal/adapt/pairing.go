@@ -70,10 +70,10 @@ func (a *adapter) answer(out, message []perigee.Content, calls []*perigee.Functi
 			switch r := part.Response; {
 			case part.Kind == perigee.PartResponse && used[r]:
 			case part.Kind == perigee.PartResponse && again[r]:
-				a.notes.add(perigee.NoteRepaired, "result of tool "+clip(a.names.Client(r.Name))+" that came twice")
+				a.notes.Repaired("result of tool " + clip(a.names.Client(r.Name)) + " that came twice")
 			case part.Kind == perigee.PartResponse:
-				if !a.notes.full() {
-					a.notes.add(perigee.NoteRepaired, "result without a call of tool "+clip(a.names.Client(r.Name)))
+				if !a.notes.Full() {
+					a.notes.Repaired("result without a call of tool " + clip(a.names.Client(r.Name)))
 				}
 				c.Parts = append(append(c.Parts, textOfResult(r)), r.Media...)
 			case part.Kind == perigee.PartBlob && len(again) > 0:
@@ -197,7 +197,7 @@ func (a *adapter) match(calls []*perigee.FunctionCall, all []*perigee.FunctionRe
 	take(func(r *perigee.FunctionResponse) string { return r.Name }, func(c *perigee.FunctionCall) string { return c.Name })
 	for i, call := range calls {
 		if chosen[i] == nil {
-			a.notes.add(perigee.NoteRepaired, "missing result of tool "+clip(a.names.Client(call.Name)))
+			a.notes.Repaired("missing result of tool " + clip(a.names.Client(call.Name)))
 			chosen[i] = &perigee.FunctionResponse{ID: call.ID, Name: call.Name, Response: lost}
 		}
 	}
@@ -210,7 +210,7 @@ func (a *adapter) fit(call *perigee.FunctionCall, r *perigee.FunctionResponse) *
 		return r
 	}
 	if r.ID != "" && call.ID != "" && r.ID != call.ID {
-		a.notes.add(perigee.NoteRepaired, "id of the result of tool "+clip(a.names.Client(call.Name)))
+		a.notes.Repaired("id of the result of tool " + clip(a.names.Client(call.Name)))
 	}
 	c := *r
 	c.ID, c.Name = call.ID, call.Name

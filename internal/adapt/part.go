@@ -87,7 +87,7 @@ func (a *adapter) call(p *perigee.Part, model, asText bool) bool {
 	}
 	if asText || !model {
 		if !asText {
-			a.notes.add(perigee.NoteRepaired, "tool call in a turn of the user's")
+			a.notes.Repaired("tool call in a turn of the user's")
 		}
 		*p = textOf("call of tool ", p.Call.Name, p.Call.Args)
 		return true
@@ -111,7 +111,7 @@ func (a *adapter) response(p *perigee.Part, model, asText bool) bool {
 	}
 	if asText || model {
 		if !asText {
-			a.notes.add(perigee.NoteRepaired, "tool result in a turn of the model's")
+			a.notes.Repaired("tool result in a turn of the model's")
 		}
 		*p = textOfResult(r)
 		return true

@@ -16,10 +16,10 @@ const (
 )
 
 // note tells the client what its request has lost.
-func (r Repair) note(notes *notes) {
+func (r Repair) note(notes *perigee.Notes) {
 	for i, what := range [...]string{"pairing of tool calls and results", "order of thinking", "thought signatures", "thinking", "tool schemas"} {
 		if r&(1<<i) != 0 {
-			notes.add(perigee.NoteRepaired, what+" that the provider refused")
+			notes.Repaired(what + " that the provider refused")
 		}
 	}
 }

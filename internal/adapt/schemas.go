@@ -92,7 +92,7 @@ func (a *adapter) noteLosses(subject string, changes []schema.Change) {
 		list = append(list, c.String())
 	}
 	if list != nil {
-		a.notes.add(perigee.NoteMapped, subject+" ("+strings.Join(list, ", ")+")")
+		a.notes.Mapped(subject + " (" + strings.Join(list, ", ") + ")")
 	}
 }
 

@@ -51,7 +51,7 @@ func (a *adapter) builtins(functions int) int {
 		case t.Builtin == codeExecution:
 			code = emptyObject
 		default:
-			a.notes.add(perigee.NoteDropped, "tool "+clip(t.Builtin))
+			a.notes.Dropped("tool " + clip(t.Builtin))
 		}
 	}
 	a.prompt.Tools = slices.DeleteFunc(a.prompt.Tools, isBuiltin)
@@ -68,7 +68,7 @@ func (a *adapter) builtins(functions int) int {
 		beside = " beside functions"
 	}
 	if code != nil {
-		a.notes.add(perigee.NoteDropped, "tool "+codeExecution+beside)
+		a.notes.Dropped("tool " + codeExecution + beside)
 	}
 	replaced := googleSearch
 	switch {
@@ -77,7 +77,7 @@ func (a *adapter) builtins(functions int) int {
 	case search == nil:
 		replaced, search = urlContext, emptyObject
 	}
-	a.notes.add(perigee.NoteMapped, "tool "+replaced+beside+" to a function")
+	a.notes.Mapped("tool " + replaced + beside + " to a function")
 	a.search = &Search{Name: a.freeName("google_search"), URLs: urls != nil, Config: search}
 	a.prompt.Tools = append(a.prompt.Tools, perigee.Tool{Function: a.search.function()})
 	return 1
@@ -143,7 +143,7 @@ func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, resul
 	}
 	a.sign(list)
 	a.prompt.Contents = list
-	p.Prompt, p.Notes = &a.prompt, a.notes.list
+	p.Prompt, p.Notes = &a.prompt, a.notes.List()
 	return p
 }
 

@@ -37,7 +37,7 @@ func (a *adapter) think(gen *perigee.Generation) {
 		}
 		gen.Thinking = a.fitThinking(want)
 		if thinks(gen.Thinking) || gen.Thinking != nil && gen.Thinking.Budget == nil {
-			a.notes.add(perigee.NoteAdded, "thinking")
+			a.notes.Add(perigee.NoteAdded, "thinking")
 		} else {
 			gen.Thinking = nil // it would leave no room for the answer
 		}
@@ -72,7 +72,7 @@ func (a *adapter) knownLevel(level string) string {
 		if slices.Contains(levels, lower) {
 			return lower
 		}
-		a.notes.add(perigee.NoteDropped, "thinking level "+clip(level))
+		a.notes.Dropped("thinking level " + clip(level))
 		return ""
 	}
 }
@@ -140,7 +140,7 @@ func (a *adapter) interleave() {
 	}
 	system.Parts = append(slices.Clip(system.Parts), perigee.Part{Kind: perigee.PartText, Text: interleaved})
 	a.prompt.System = &system
-	a.notes.add(perigee.NoteAdded, "system text: interleaved thinking")
+	a.notes.Add(perigee.NoteAdded, "system text: interleaved thinking")
 }
 
 // thinkAloud makes Claude show its thoughts when it may search: after a search it requires them.
@@ -177,7 +177,7 @@ func (a *adapter) fitThinking(want perigee.Thinking) *perigee.Thinking {
 	}
 	if !can.Possible() {
 		if want.Level != "" || want.Budget != nil && *want.Budget != 0 || want.Include != nil && *want.Include {
-			a.notes.add(perigee.NoteDropped, "thinking")
+			a.notes.Dropped("thinking")
 		}
 		return nil
 	}
@@ -217,7 +217,7 @@ func (a *adapter) nearestLevel(level string) string {
 	if i := slices.IndexFunc(have, func(l string) bool { return slices.Index(levels, l) > rank }); i >= 0 {
 		nearest = have[i]
 	}
-	a.notes.add(perigee.NoteMapped, "thinking level "+level+" to "+nearest)
+	a.notes.Mapped("thinking level " + level + " to " + nearest)
 	return nearest
 }
 
@@ -226,14 +226,14 @@ func (a *adapter) nearestLevel(level string) string {
 func (a *adapter) levelToBudget(want *perigee.Thinking) {
 	can, rank := a.spec.Thinking, slices.Index(levels, want.Level)
 	if rank < 0 {
-		a.notes.add(perigee.NoteDropped, "thinking level "+clip(want.Level))
+		a.notes.Dropped("thinking level " + clip(want.Level))
 		want.Level = ""
 		return
 	}
 	budget := budgets[rank]
 	if budget > can.Max {
 		if want.Level == "xhigh" || want.Level == "max" {
-			a.notes.add(perigee.NoteMapped, fmt.Sprintf("thinking level %s to a budget of %d", want.Level, can.Max))
+			a.notes.Mapped(fmt.Sprintf("thinking level %s to a budget of %d", want.Level, can.Max))
 		}
 		budget = can.Max
 	}
@@ -271,7 +271,7 @@ func (a *adapter) fitBudget(want *perigee.Thinking) {
 		if fitting == 0 {
 			becomes += fmt.Sprintf(" (thinking is off, as it takes at least %d tokens of an answer that may have %d)", can.Min, limit)
 		}
-		a.notes.add(perigee.NoteMapped, becomes)
+		a.notes.Mapped(becomes)
 		want.Budget = new(fitting)
 	}
 }

@@ -178,7 +178,7 @@ func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Co
 		}
 		lost = true
 		a.prompt.Generation.Thinking = nil
-		a.notes.add(perigee.NoteDropped, "thinking in a round of tools whose first thoughts are lost")
+		a.notes.Dropped("thinking in a round of tools whose first thoughts are lost")
 	}
 	for i := turn; i < len(list); i++ {
 		list[i].Parts = without(list[i].Parts, isThought)
@@ -220,7 +220,7 @@ func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, l
 		}
 	}
 	if lost || between {
-		a.notes.add(perigee.NoteRepaired, "round of tools whose first thoughts are lost")
+		a.notes.Repaired("round of tools whose first thoughts are lost")
 	}
 	switch rejected := a.repairs(RepairThinkingOrder); {
 	case lost, rejected && open:
@@ -237,7 +237,7 @@ func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, l
 // note.
 func (a *adapter) noteOmitted(before, adapted []perigee.Content) {
 	if !a.repairs(RepairThinkingOrder|RepairSignatures|RepairThinkingOff) && thinkingIn(adapted) < thinkingIn(before) {
-		a.notes.add(perigee.NoteOmitted, "earlier thinking")
+		a.notes.Add(perigee.NoteOmitted, "earlier thinking")
 	}
 }
 

@@ -22,7 +22,7 @@ func (a *adapter) tools() {
 	}
 	a.leaveOut()
 	for _, name := range a.names.Collect(&a.prompt) {
-		a.notes.add(perigee.NoteRenamed, "tool "+clip(name))
+		a.notes.Add(perigee.NoteRenamed, "tool "+clip(name))
 	}
 	functions := a.declareOnce()
 	if a.gateway {
@@ -42,7 +42,7 @@ func (a *adapter) tools() {
 // withoutTools is for models that draw: they call nothing.
 func (a *adapter) withoutTools() {
 	if len(a.prompt.Tools) > 0 {
-		a.notes.add(perigee.NoteDropped, "tools")
+		a.notes.Dropped("tools")
 	}
 	a.prompt.Tools, a.prompt.ToolConfig = nil, nil
 	a.withoutJSON("for an image model")
@@ -57,7 +57,7 @@ func (a *adapter) leaveOut() {
 		if t.Function == nil || !a.opts.WithoutTools[t.Function.Name] {
 			return false
 		}
-		a.notes.add(perigee.NoteDropped, "tool "+clip(t.Function.Name)+", whose schema the provider refuses")
+		a.notes.Dropped("tool " + clip(t.Function.Name) + ", whose schema the provider refuses")
 		return true
 	})
 }
@@ -74,10 +74,10 @@ func (a *adapter) declareOnce() (functions int) {
 		if f := tool.Function; f != nil {
 			switch {
 			case f.Name == "":
-				a.notes.add(perigee.NoteDropped, "tool without a name")
+				a.notes.Dropped("tool without a name")
 				continue
 			case seen[f.Name]:
-				a.notes.add(perigee.NoteDropped, "second declaration of tool "+clip(f.Name))
+				a.notes.Dropped("second declaration of tool " + clip(f.Name))
 				continue
 			}
 			seen[f.Name] = true
@@ -128,7 +128,7 @@ func (a *adapter) calling(functions int) {
 	if functions > 0 {
 		next.Mode, next.Allowed = a.choice(config)
 	} else if strings.EqualFold(config.Mode, perigee.ToolModeAny) {
-		a.notes.add(perigee.NoteDropped, "tool choice without tools")
+		a.notes.Dropped("tool choice without tools")
 	}
 	a.setToolConfig(next)
 }
@@ -153,7 +153,7 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 	}
 	allowed = a.declaredOf(config.Allowed)
 	if len(allowed) == 0 && len(config.Allowed) > 0 {
-		a.notes.add(perigee.NoteDropped, "choice of a tool that is not declared")
+		a.notes.Dropped("choice of a tool that is not declared")
 		if mode == perigee.ToolModeAny {
 			mode = perigee.ToolModeAuto
 		}
@@ -164,7 +164,7 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 	switch {
 	case a.claude():
 		if mode == perigee.ToolModeAny {
-			a.notes.add(perigee.NoteMapped, "tool choice "+mode+" to "+perigee.ToolModeValidated)
+			a.notes.Mapped("tool choice " + mode + " to " + perigee.ToolModeValidated)
 		}
 		mode = perigee.ToolModeValidated
 	case len(allowed) > 0 && mode != perigee.ToolModeAny:
@@ -209,7 +209,7 @@ func (a *adapter) officialBuiltins(functions int) {
 	} else {
 		a.prompt.Tools = slices.DeleteFunc(a.prompt.Tools, func(t perigee.Tool) bool {
 			if isBuiltin(t) {
-				a.notes.add(perigee.NoteDropped, "tool "+clip(t.Builtin)+" beside functions")
+				a.notes.Dropped("tool " + clip(t.Builtin) + " beside functions")
 			}
 			return isBuiltin(t)
 		})
@@ -225,7 +225,7 @@ func (a *adapter) officialCalling(functions int) {
 	config := *a.prompt.ToolConfig
 	if functions == 0 && (config.Mode != "" || config.Allowed != nil || config.Calling != nil) {
 		if config.Mode == perigee.ToolModeAny {
-			a.notes.add(perigee.NoteDropped, "tool choice without tools")
+			a.notes.Dropped("tool choice without tools")
 		}
 		a.setToolConfig(perigee.ToolConfig{Extra: config.Extra})
 		return

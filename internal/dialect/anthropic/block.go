@@ -50,7 +50,7 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 		d.toolChange(&b)
 	case "fallback": // says which of Anthropic's models went on; nothing for the model to know
 	case "redacted_thinking", "container_upload", "mcp_tool_listing":
-		d.notes.add(perigee.NoteDropped, string(b.kind)+" blocks")
+		d.notes.Dropped(string(b.kind) + " blocks")
 	default:
 		m.parts = d.history(m.parts, &b)
 	}
@@ -96,7 +96,7 @@ func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
 			"encrypted_content", "tool_changes", "from", "to", "trigger", "server_name", "tabs", "state_changes":
 			// Caching is the provider's own, and the rest belongs to blocks that are noted as a whole.
 		default:
-			d.notes.dropped("messages[].content[].", key)
+			d.notes.Unknown("messages[].content[].", key)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (d *decoder) citations(c *rawjson.Cursor) {
 	}
 	for key := range c.Object() {
 		if string(key) == "enabled" && c.Bool() {
-			d.notes.add(perigee.NoteDropped, "messages[].content[].citations")
+			d.notes.Dropped("messages[].content[].citations")
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (d *decoder) arguments(input []byte) []byte {
 	case input[0] == '{':
 		return input
 	}
-	d.notes.add(perigee.NoteRepaired, "messages[].content[].input")
+	d.notes.Repaired("messages[].content[].input")
 	var w rawjson.Writer
 	return w.Object().Key("arguments").Raw(input).EndObject().Buf
 }

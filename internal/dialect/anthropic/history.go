@@ -18,10 +18,10 @@ func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 			d.unknown = invalid(d.at.field("type") + ": there are no blocks of type " + strconv.Quote(fieldName(b.kind)) + " here").
 				WithHint("send text, image, document, search_result, tool_use or tool_result blocks")
 		}
-		d.notes.add(perigee.NoteDropped, fieldName(b.kind)+" blocks")
+		d.notes.Dropped(fieldName(b.kind) + " blocks")
 		return parts
 	}
-	d.notes.add(perigee.NoteMapped, fieldName(b.kind)+" blocks")
+	d.notes.Mapped(fieldName(b.kind) + " blocks")
 	title := "Result of " + strings.ReplaceAll(strings.TrimSuffix(kind, "_tool_result"), "_", " ") + ":"
 	raw := b.content
 	switch {

@@ -48,7 +48,7 @@ func (d *decoder) message(c *rawjson.Cursor, i int) {
 			m.clears = string(c.Bytes()) == "next_user_message"
 		default:
 			if c.Kind() != rawjson.Null {
-				d.notes.dropped("messages[].", key)
+				d.notes.Unknown("messages[].", key)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (d *decoder) modelMessage(m *message) {
 func (d *decoder) systemMessage(m *message) {
 	for _, p := range m.parts {
 		if p.Kind != perigee.PartText || p.Thought {
-			d.notes.add(perigee.NoteDropped, "blocks of system messages that are not text")
+			d.notes.Dropped("blocks of system messages that are not text")
 			continue
 		}
 		d.later = append(d.later, later{part: p, message: d.at.message, clears: m.clears})

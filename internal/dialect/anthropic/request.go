@@ -66,7 +66,7 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 		return nil, nil, err
 	}
 	origin.Dialect = perigee.DialectAnthropic
-	origin.Note(d.notes.list...)
+	origin.Note(d.notes.List()...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
@@ -102,11 +102,14 @@ func invalid(message string) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: message}
 }
 
+// fieldName returns the first bytes of a name that a client chose, for errors and notes.
+func fieldName(name []byte) string { return perigee.Clip(string(name), 60) }
+
 // A decoder reads one request. The first thing that is wrong ends up in err or in the cursor's own error,
 // after which everything else is read past.
 type decoder struct {
 	prompt   perigee.Prompt
-	notes    notes
+	notes    perigee.Notes
 	err      *perigee.Error
 	count    bool // of tokens: nothing is to be answered
 	model    string
@@ -156,7 +159,7 @@ func (d *decoder) request(c *rawjson.Cursor) {
 			continue // absent, everywhere in this API
 		}
 		if !d.conversation(c, key) && !d.generation(c, key) && !d.service(c, key) {
-			d.notes.dropped("", key)
+			d.notes.Unknown("", key)
 		}
 	}
 }
@@ -206,11 +209,11 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 				d.system = appendText(d.system, c.String())
 			case "type":
 				if kind := c.Bytes(); string(kind) != "text" {
-					d.notes.dropped("system[] ", kind)
+					d.notes.Unknown("system[] ", kind)
 				}
 			case "cache_control", "citations":
 			default:
-				d.notes.dropped("system[].", key)
+				d.notes.Unknown("system[].", key)
 			}
 		}
 	}
@@ -256,7 +259,7 @@ func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
 			if string(key) == "user_id" {
 				d.session = sessionOf(c.String())
 			} else {
-				d.notes.dropped("metadata.", key)
+				d.notes.Unknown("metadata.", key)
 			}
 		}
 	case "cache_control", "betas", "service_tier", "user_profile_id", "workspace_id":
@@ -265,11 +268,11 @@ func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
 		d.contextManagement(c)
 	case "speed":
 		if string(c.Bytes()) != "standard" {
-			d.notes.dropped("", key)
+			d.notes.Unknown("", key)
 		}
 	case "mcp_servers", "fallbacks":
 		if c.Kind() != rawjson.Array || !emptyList(c) {
-			d.notes.dropped("", key)
+			d.notes.Unknown("", key)
 		}
 	case "thread":
 		d.fail(threadRefused())
@@ -294,7 +297,7 @@ func emptyList(c *rawjson.Cursor) bool {
 func (d *decoder) contextManagement(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		if string(key) != "edits" {
-			d.notes.dropped("context_management.", key)
+			d.notes.Unknown("context_management.", key)
 			continue
 		}
 		for range c.Array() {
@@ -303,7 +306,7 @@ func (d *decoder) contextManagement(c *rawjson.Cursor) {
 					continue
 				}
 				if kind := c.Bytes(); !strings.HasPrefix(string(kind), "clear_thinking_") {
-					d.notes.dropped("context_management.edits[] ", kind)
+					d.notes.Unknown("context_management.edits[] ", kind)
 				}
 			}
 		}
@@ -357,7 +360,7 @@ func (d *decoder) finish() error {
 		return d.err
 	}
 	if d.prompt.Generation.MaxOutputTokens == nil && !d.count {
-		d.notes.add(perigee.NoteMapped, "max_tokens to the limit of the model")
+		d.notes.Mapped("max_tokens to the limit of the model")
 	}
 	return nil
 }

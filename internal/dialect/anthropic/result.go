@@ -97,7 +97,7 @@ func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, say func(s
 	case "tool_reference":
 		say("Tool found: " + b.name)
 	default:
-		d.notes.add(perigee.NoteMapped, fieldName(b.kind)+" blocks")
+		d.notes.Mapped(fieldName(b.kind) + " blocks")
 		say(string(raw))
 	}
 	return media

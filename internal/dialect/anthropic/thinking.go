@@ -30,11 +30,11 @@ func (d *decoder) readThinking(c *rawjson.Cursor) {
 				d.display = DisplayOmitted
 			case "summarized":
 			default:
-				d.notes.mapped("", []byte("thinking.display"))
+				d.notes.Mapped("thinking.display")
 			}
 		case "block_binding": // what to do with thinking of another conversation; there is no such check here
 		default:
-			d.notes.dropped("thinking.", key)
+			d.notes.Unknown("thinking.", key)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (d *decoder) outputConfig(c *rawjson.Cursor) {
 		case "format":
 			d.outputFormat(c, "output_config.format")
 		default:
-			d.notes.dropped("output_config.", key)
+			d.notes.Unknown("output_config.", key)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
 		switch string(key) {
 		case "type":
 			if kind = c.String(); kind != "json_schema" {
-				d.notes.dropped(where+" ", []byte(kind))
+				d.notes.Unknown(where+" ", []byte(kind))
 			}
 		case "schema":
 			if c.Kind() == rawjson.Null {
@@ -74,7 +74,7 @@ func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
 			}
 			g.ResponseMIME, g.ResponseJSON = "application/json", c.Raw()
 		default:
-			d.notes.dropped(where+".", key)
+			d.notes.Unknown(where+".", key)
 		}
 	}
 	if kind == "json_schema" && g.ResponseJSON == nil && c.Err() == nil {
@@ -105,12 +105,12 @@ func (d *decoder) settleThinking() {
 		t.Budget = d.thinking.budget
 	default:
 		if kind != "adaptive" && kind != "enabled" {
-			d.notes.add(perigee.NoteMapped, "thinking.type "+fieldName([]byte(kind))+" to adaptive")
+			d.notes.Mapped("thinking.type " + fieldName([]byte(kind)) + " to adaptive")
 		}
 		d.level(t)
 	}
 	if d.effort != "" && t.Level == "" {
-		d.notes.dropped("", []byte("output_config.effort"))
+		d.notes.Dropped("output_config.effort")
 	}
 	d.prompt.Generation.Thinking = t
 }
@@ -123,7 +123,7 @@ func (d *decoder) level(t *perigee.Thinking) {
 	}
 	level := levels[d.effort]
 	if level != d.effort {
-		d.notes.add(perigee.NoteMapped, "output_config.effort "+fieldName([]byte(d.effort))+" to "+level)
+		d.notes.Mapped("output_config.effort " + fieldName([]byte(d.effort)) + " to " + level)
 	}
 	t.Level = level
 }

@@ -30,7 +30,7 @@ func (d *decoder) tool(c *rawjson.Cursor) {
 	}
 	d.named = append(d.named, t.name)
 	if t.remote {
-		d.notes.add(perigee.NoteMapped, "tools[].allowed_callers")
+		d.notes.Mapped("tools[].allowed_callers")
 	}
 	if t.kind == "" || t.kind == "custom" {
 		d.declare(&t)
@@ -43,11 +43,11 @@ func (d *decoder) tool(c *rawjson.Cursor) {
 	}
 	builtin := serverTool(t.kind)
 	if builtin == "" {
-		d.notes.dropped("tools[] ", []byte(t.kind))
+		d.notes.Unknown("tools[] ", []byte(t.kind))
 		return
 	}
 	for _, limit := range t.limits {
-		d.notes.add(perigee.NoteDropped, "tools[]."+limit)
+		d.notes.Dropped("tools[]." + limit)
 	}
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: builtin, Config: []byte("{}")})
 }
@@ -67,7 +67,7 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			// Of kinds that are noted as a whole.
 		default:
 			if c.Kind() != rawjson.Null {
-				d.notes.dropped("tools[].", key)
+				d.notes.Unknown("tools[].", key)
 			}
 		}
 	}, "type", &t.kind, "name", &t.name, "description", &t.description, "input_schema", &t.schema, "input_examples", &t.examples,
@@ -83,11 +83,11 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 func (d *decoder) declare(t *declaration) {
 	f := &perigee.Function{Name: t.name, Description: t.description, Parameters: t.schema, JSONSchema: true}
 	if len(t.examples) > 0 && string(t.examples) != "[]" {
-		d.notes.add(perigee.NoteMapped, "tools[].input_examples")
+		d.notes.Mapped("tools[].input_examples")
 		f.Description = labelled("", f.Description, "Examples of input: "+string(t.examples))
 	}
 	for _, limit := range t.limits {
-		d.notes.add(perigee.NoteDropped, "tools[]."+limit)
+		d.notes.Dropped("tools[]." + limit)
 	}
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f})
 }
@@ -113,7 +113,7 @@ func (d *decoder) toolChange(b *block) {
 		switch {
 		case kind == "tool_definition":
 		case kind != "tool_reference":
-			d.notes.add(perigee.NoteDropped, string(b.kind)+" blocks")
+			d.notes.Dropped(string(b.kind) + " blocks")
 		case d.removed == nil:
 			d.removed = map[string]bool{name: string(b.kind) == "tool_removal"}
 		default: // an addition of a tool that was declared anyway only undoes a removal
@@ -127,10 +127,10 @@ type choice struct{ kind, name string }
 
 func (d *decoder) toolChoice(c *rawjson.Cursor) {
 	serial := false
-	c.Read(func(key []byte) { d.notes.dropped("tool_choice.", key) },
+	c.Read(func(key []byte) { d.notes.Unknown("tool_choice.", key) },
 		"type", &d.choice.kind, "name", &d.choice.name, "disable_parallel_tool_use", &serial)
 	if serial {
-		d.notes.add(perigee.NoteDropped, "tool_choice.disable_parallel_tool_use")
+		d.notes.Dropped("tool_choice.disable_parallel_tool_use")
 	}
 }
 
@@ -168,6 +168,6 @@ func (d *decoder) settleTools() {
 	if possible {
 		d.prompt.ToolConfig = config
 	} else if d.choice.kind == "any" || d.choice.kind == "tool" {
-		d.notes.add(perigee.NoteDropped, "tool_choice")
+		d.notes.Dropped("tool_choice")
 	}
 }

@@ -11,7 +11,7 @@ import (
 type Detail struct{ finest string }
 
 // Take reads the detail of one image, which stands at path; empty: it has none.
-func (d *Detail) Take(detail, path string, notes *Notes) {
+func (d *Detail) Take(detail, path string, notes *perigee.Notes) {
 	switch detail {
 	case "", "auto":
 		detail = "auto"

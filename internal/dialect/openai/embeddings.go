@@ -21,7 +21,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	if got := c.Kind(); got != rawjson.Object {
 		return nil, false, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	var notes Notes
+	var notes perigee.Notes
 	var inputs []string
 	var dimensions int64
 	var problem *perigee.Error
@@ -66,7 +66,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(notes.List...)
+	origin.Note(notes.List()...)
 	req.Origin = origin
 	return req, packed, nil
 }

@@ -51,14 +51,14 @@ func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(d.notes.List...)
+	origin.Note(d.notes.List()...)
 	req := perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
 	return &ImagesRequest{req, int(d.count), d.links}, nil
 }
 
 type imageDecoder struct {
 	c      *rawjson.Cursor
-	notes  Notes
+	notes  perigee.Notes
 	err    *perigee.Error
 	model  string
 	text   string

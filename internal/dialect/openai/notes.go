@@ -2,56 +2,16 @@ package openai
 
 import (
 	"fmt"
-	"slices"
 
 	"perigee"
 	"perigee/internal/lib/rawjson"
 )
 
-// maxNotes bounds what one request can make us say about it.
-const maxNotes = 40
-
-// Notes gathers what a decoder changed or dropped, each thing once.
-type Notes struct{ List []perigee.Note }
-
-// Add notes something.
-func (n *Notes) Add(action, subject string) {
-	note := perigee.Note{Action: action, Subject: subject}
-	switch {
-	case len(n.List) > maxNotes || slices.Contains(n.List, note):
-	case len(n.List) == maxNotes:
-		n.List = append(n.List, perigee.Note{Action: perigee.NoteDropped, Subject: "more than can be listed"})
-	default:
-		n.List = append(n.List, note)
-	}
-}
-
-// Dropped notes something that does not reach the model.
-func (n *Notes) Dropped(subject string) { n.Add(perigee.NoteDropped, subject) }
-
-// Mapped notes something that reaches the model as something else.
-func (n *Notes) Mapped(subject string) { n.Add(perigee.NoteMapped, subject) }
-
-// Repaired notes something that was set right.
-func (n *Notes) Repaired(subject string) { n.Add(perigee.NoteRepaired, subject) }
-
-// Unknown notes a member that this dialect does not know, under the path of the object it stands in.
-func (n *Notes) Unknown(path string, key []byte) {
-	if len(n.List) <= maxNotes {
-		n.Dropped(path + Brief(string(key)))
-	}
-}
-
-// Rest notes each member that it is called with as Unknown does, for Cursor.Read.
-func (n *Notes) Rest(path string) func(key []byte) {
-	return func(key []byte) { n.Unknown(path, key) }
-}
-
-// RestPresent is Rest for objects in which a null is as good as absent.
-func (n *Notes) RestPresent(c *rawjson.Cursor, path string) func(key []byte) {
-	return func(key []byte) {
+// RestPresent is Rest of notes for objects in which a null is as good as absent.
+func RestPresent(c *rawjson.Cursor, notes *perigee.Notes, path string) func(name []byte) {
+	return func(name []byte) {
 		if c.Kind() != rawjson.Null {
-			n.Unknown(path, key)
+			notes.Unknown(path, name)
 		}
 	}
 }

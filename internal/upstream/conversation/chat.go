@@ -25,11 +25,11 @@ type said struct {
 
 // compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is omitted, as providers do.
 func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Note, error) {
-	n := notes{}
-	n.request(prompt)
+	var n perigee.Notes
+	noteRequest(&n, prompt)
 	c := &chat{key: req.Client.Key, model: req.Model}
 	if prompt.System != nil {
-		c.system = n.text(prompt.System.Parts)
+		c.system = textOf(&n, prompt.System.Parts)
 	}
 	c.sayAll(&n, prompt.Contents)
 	if len(c.turns) == 0 {
@@ -39,13 +39,13 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	if end := len(c.turns) - 1; c.turns[end].role == perigee.RoleUser {
 		c.last, c.turns = c.turns[end].text, c.turns[:end]
 	} else {
-		n.add(perigee.NoteMapped, "prefill to a message")
+		n.Mapped("prefill to a message")
 	}
-	return c, n.list, nil
+	return c, n.List(), nil
 }
 
 // sayAll appends messages. Those of one side in a row are put together at once: one after the other, each would copy all before it.
-func (c *chat) sayAll(n *notes, contents []perigee.Content) {
+func (c *chat) sayAll(n *perigee.Notes, contents []perigee.Content) {
 	side := ""
 	var texts []string
 	for i := range contents {
@@ -53,7 +53,7 @@ func (c *chat) sayAll(n *notes, contents []perigee.Content) {
 		if contents[i].Role == perigee.RoleModel {
 			role = perigee.RoleModel
 		}
-		text := strings.TrimSpace(n.text(contents[i].Parts))
+		text := strings.TrimSpace(textOf(n, contents[i].Parts))
 		if text == "" {
 			continue
 		}

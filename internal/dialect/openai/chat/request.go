@@ -46,7 +46,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		return nil, d.err
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(d.notes.List...)
+	origin.Note(d.notes.List()...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
@@ -59,7 +59,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 // them is worked out in finish.
 type decoder struct {
 	c      *rawjson.Cursor
-	notes  openai.Notes
+	notes  perigee.Notes
 	err    *perigee.Error // the first thing that is wrong beyond types
 	prompt perigee.Prompt
 	talk   talk

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/turns"
 	"perigee/internal/lib/rawjson"
 )
@@ -14,7 +13,7 @@ import (
 // message of its own, there the results of a turn are one content, right after the calls and in their order.
 type talk struct {
 	turns.Builder
-	notes  *openai.Notes
+	notes  *perigee.Notes
 	prompt *perigee.Prompt
 	seen   int // messages so far
 }

@@ -68,7 +68,7 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	origin.Note(d.notes.List...)
+	origin.Note(d.notes.List()...)
 	prompt := d.prompt
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	return d.out, nil
@@ -82,7 +82,7 @@ type decoder struct {
 	find   Finder
 	out    *Request
 	prompt *perigee.Prompt
-	notes  openai.Notes
+	notes  perigee.Notes
 	err    error // the first thing that cannot be had
 
 	model        string
