@@ -3,6 +3,8 @@ package schema
 import (
 	"cmp"
 	"slices"
+
+	"perigee"
 )
 
 // An Action is what was done to a keyword.
@@ -64,7 +66,7 @@ func (c *cleaner) note(a Action, keyword string) {
 func (c *cleaner) noteUnknown(name string) {
 	if c.unknown < maxUnknown {
 		before := len(c.changes)
-		c.note(Dropped, clip(name, maxName))
+		c.note(Dropped, perigee.Clip(name, maxName))
 		c.unknown += len(c.changes) - before
 	}
 }
@@ -84,7 +86,7 @@ func (c *cleaner) where() string {
 		}
 		path += name
 	}
-	return clip(path, maxPath)
+	return perigee.Clip(path, maxPath)
 }
 
 // listChanges returns all changes: by action and keyword, unknown names last.

@@ -3,6 +3,7 @@ package schema
 import (
 	"slices"
 
+	"perigee"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -110,7 +111,7 @@ func (c *cleaner) explainPatterns(f *frame, m *node) bool {
 		if len(f.hints) >= mostHints {
 			return false
 		}
-		f.hint("Properties matching " + clip(p.name, maxNested) + ": " + kindNames[c.glance(source{node: p}, 0).kind])
+		f.hint("Properties matching " + perigee.Clip(p.name, maxNested) + ": " + kindNames[c.glance(source{node: p}, 0).kind])
 		all = all && !saysMore(p, false)
 	}
 	return all
@@ -119,7 +120,7 @@ func (c *cleaner) explainPatterns(f *frame, m *node) bool {
 // explainDependents says which properties another one brings along.
 func (c *cleaner) explainDependents(f *frame, m *node) {
 	if values := m.elements(); len(values) > 0 {
-		f.hintList("With "+clip(m.name, maxName)+" also: ", values[:min(len(values), maxNames+1)], maxNames)
+		f.hintList("With "+perigee.Clip(m.name, maxName)+" also: ", values[:min(len(values), maxNames+1)], maxNames)
 		c.note(Moved, "dependentRequired")
 	}
 }

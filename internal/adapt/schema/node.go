@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
-	"unicode/utf8"
 
 	"perigee/internal/lib/rawjson"
 )
@@ -176,17 +175,6 @@ func compact(raw []byte, limit int) (text string, ok bool) {
 		return "", false
 	}
 	return b.String(), b.Len() <= limit
-}
-
-// clip cuts text to at most n bytes, not inside a character.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }
 
 // allNames says whether a list is not empty and consists of different strings that are all names.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -65,7 +66,7 @@ func (f *frame) see(ref string) {
 		f.hint("See: the whole schema")
 		return
 	}
-	f.hint("See: " + clip(ref, 80))
+	f.hint("See: " + perigee.Clip(ref, 80))
 }
 
 // maxOutline is how many members of a node are looked at where it is cut.

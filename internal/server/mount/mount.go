@@ -219,9 +219,10 @@ func Describe(w http.ResponseWriter, upstream, model string) {
 	}
 }
 
-// HeaderSafe makes a text that a client or a provider chose fit for a header.
+// HeaderSafe makes a text that a client or a provider chose fit for a header: at most 2,000 bytes of ASCII,
+// in which three periods stand for an ellipsis.
 func HeaderSafe(s string) string {
-	b := []byte(s)
+	b := []byte(strings.ReplaceAll(s, "…", "..."))
 	for i, ch := range b {
 		if ch < 0x20 || ch >= 0x7f {
 			b[i] = '?'

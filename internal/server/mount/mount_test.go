@@ -100,7 +100,8 @@ func TestValuesAndLists(t *testing.T) {
 }
 
 func TestHeaderSafe(t *testing.T) {
-	for text, want := range map[string]string{"plain": "plain", "a\r\nSet-Cookie: x": "a??Set-Cookie: x", "é\x7f": "???", "": ""} {
+	for text, want := range map[string]string{"plain": "plain", "a\r\nSet-Cookie: x": "a??Set-Cookie: x", "é\x7f": "???", "": "",
+		"tool na…": "tool na..."} {
 		if got := HeaderSafe(text); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
