@@ -171,6 +171,7 @@ var rules = []rule{
 	}},
 	{"perigee/internal/adapt/schema", "JSON Schema to what the provider accepts is pure", []string{
 		"perigee",
+		"perigee/internal/lib/lru",
 		"perigee/internal/lib/rawjson",
 	}},
 	{"perigee/internal/adapt/toolname", "translating names is pure", []string{

@@ -1,9 +1,10 @@
 package schema
 
 import (
-	"container/list"
 	"slices"
 	"sync"
+
+	"perigee/internal/lib/lru"
 )
 
 // CacheBytes is how much a Cache for all clients of a gateway needs: some twenty agents with forty tools each.
@@ -13,12 +14,8 @@ const CacheBytes = 4 << 20
 // every request. Results are shared: callers do not change them. It is safe for concurrent use. A nil Cache cleans, too, and
 // remembers nothing.
 type Cache struct {
-	max int // bytes
-
 	mu      sync.Mutex
-	used    int
-	entries map[cacheKey]*list.Element
-	recent  list.List // of *cacheEntry, the most recently used first
+	entries lru.Map[cacheKey, cacheEntry]
 }
 
 type cacheKey struct {
@@ -27,14 +24,13 @@ type cacheKey struct {
 }
 
 type cacheEntry struct {
-	key       cacheKey
 	result    Result
 	unchanged bool // the result is what was given; result.Schema is not kept then
 }
 
 // NewCache returns a Cache that keeps at most so many bytes of schemas and results.
 func NewCache(bytes int) *Cache {
-	return &Cache{max: bytes, entries: map[cacheKey]*list.Element{}}
+	return &Cache{entries: lru.Map[cacheKey, cacheEntry]{MaxCost: bytes, Cost: cost}}
 }
 
 // Clean returns the schema of a tool's parameters as models of the family take it: always an object schema, whatever
@@ -58,64 +54,40 @@ func (c *Cache) CleanResponse(raw []byte, family Family) Result {
 }
 
 func (c *Cache) clean(raw []byte, r rules) Result {
-	if c == nil || len(raw) > c.max/8 {
+	if c == nil || len(raw) > c.entries.MaxCost/8 {
 		return clean(raw, r) // one large schema would push out all that is remembered
 	}
-	if result, ok := c.find(raw, r); ok {
-		return result
+	key := cacheKey{r, string(raw)}
+	if e, ok := c.find(key); ok {
+		if e.unchanged {
+			e.result.Schema = raw
+		}
+		return e.result
 	}
 	result := clean(raw, r)
 	result.Changes = slices.Clip(result.Changes) // appending must not write into what is shared
-	c.add(raw, r, result)
-	return result
-}
-
-func (c *Cache) find(raw []byte, r rules) (Result, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := c.entries[cacheKey{r, string(raw)}] // compares the text itself, and copies nothing
-	if at == nil {
-		return Result{}, false
-	}
-	c.recent.MoveToFront(at)
-	e := at.Value.(*cacheEntry)
-	result := e.result
-	if e.unchanged {
-		result.Schema = raw
-	}
-	return result, true
-}
-
-func (c *Cache) add(raw []byte, r rules, result Result) {
-	e := &cacheEntry{key: cacheKey{r, string(raw)}, result: result}
+	e := cacheEntry{result: result}
 	if len(raw) > 0 && &raw[0] == &result.Schema[0] {
 		e.unchanged, e.result.Schema = true, nil // it belongs to the request, which would be kept with it
 	} else {
 		e.result.Schema = slices.Clip(slices.Clone(result.Schema)) // without the space for growth
 	}
-	size := e.size()
-	if size > c.max {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[e.key] != nil {
-		return // another call was faster
-	}
-	for c.used+size > c.max {
-		last := c.recent.Back()
-		old := c.recent.Remove(last).(*cacheEntry)
-		delete(c.entries, old.key)
-		c.used -= old.size()
-	}
-	c.used += size
-	c.entries[e.key] = c.recent.PushFront(e)
+	c.entries.Put(key, e)
+	return result
 }
 
-// size is about how many bytes an entry takes.
-func (e *cacheEntry) size() int {
+func (c *Cache) find(key cacheKey) (cacheEntry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries.Get(key)
+}
+
+// cost is about how many bytes an entry takes.
+func cost(key cacheKey, e cacheEntry) int {
 	const entry, change = 300, 48 // of the map, the list and the entry itself; of one change without its texts
-	n := entry + len(e.key.raw) + len(e.result.Schema)
+	n := entry + len(key.raw) + len(e.result.Schema)
 	for _, c := range e.result.Changes {
 		n += change + len(c.Keyword) + len(c.Path)
 	}

@@ -37,8 +37,8 @@ func TestCacheAnswersAsCleaning(t *testing.T) {
 			}
 		}
 	}
-	if want := len(texts) * 2 * 3; len(c.entries) != want {
-		t.Errorf("%d entries, want %d", len(c.entries), want)
+	if want := len(texts) * 2 * 3; c.entries.Len() != want {
+		t.Errorf("%d entries, want %d", c.entries.Len(), want)
 	}
 }
 
@@ -66,22 +66,18 @@ func TestCacheIsBounded(t *testing.T) {
 		c.Clean(tool(i), Claude)
 		c.Clean(tool(0), Claude) // used all the time, so it stays
 	}
-	sum := 0
-	for at := c.recent.Front(); at != nil; at = at.Next() {
-		sum += at.Value.(*cacheEntry).size()
+	if used := c.entries.TotalCost(); used > 64<<10 || c.entries.Len() < 10 {
+		t.Errorf("%d entries with %d bytes", c.entries.Len(), used)
 	}
-	if sum != c.used || c.used > c.max || len(c.entries) != c.recent.Len() || len(c.entries) < 10 {
-		t.Errorf("%d bytes counted, %d used of %d; %d entries, %d in order", sum, c.used, c.max, len(c.entries), c.recent.Len())
-	}
-	if _, ok := c.find(tool(0), rules{family: Claude}); !ok {
+	if _, ok := c.find(cacheKey{rules{family: Claude}, string(tool(0))}); !ok {
 		t.Error("what is used all the time was dropped")
 	}
-	if _, ok := c.find(tool(1), rules{family: Claude}); ok {
+	if _, ok := c.find(cacheKey{rules{family: Claude}, string(tool(1))}); ok {
 		t.Error("what was used longest ago was kept")
 	}
-	used := c.used
-	c.Clean([]byte(`{"type":"object","description":"`+strings.Repeat("x", c.max/4)+`"}`), Claude)
-	if c.used != used {
+	used := c.entries.TotalCost()
+	c.Clean([]byte(`{"type":"object","description":"`+strings.Repeat("x", 16<<10)+`"}`), Claude)
+	if c.entries.TotalCost() != used {
 		t.Error("a schema was kept that takes the place of many")
 	}
 }
@@ -117,7 +113,7 @@ func TestCacheCountsTheTextsOfChanges(t *testing.T) {
 	for _, change := range result.Changes {
 		kept += len(change.Keyword) + len(change.Path)
 	}
-	if len(result.Changes) < maxUnknown || c.used < kept {
-		t.Errorf("%d bytes counted, and the texts alone have %d; changes: %v", c.used, kept, result.Changes)
+	if len(result.Changes) < maxUnknown || c.entries.TotalCost() < kept {
+		t.Errorf("%d bytes counted, and the texts alone have %d; changes: %v", c.entries.TotalCost(), kept, result.Changes)
 	}
 }
