@@ -1,14 +1,18 @@
 package providererr
 
 import (
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"testing"
+	"time"
 
 	"perigee"
 )
 
 // The classes of errors of the official API: by status where nothing is explained, and by what its documentation has the
 // messages and details say.
-func TestClassOf(t *testing.T) {
+func TestStatusError(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
@@ -43,8 +47,22 @@ func TestClassOf(t *testing.T) {
 		{429, `{"error":{"message":"You exceeded your current quota.","details":[{"retryDelay":"34s"},
 			{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}}`, perigee.ClassExhausted, 429},
 	} {
-		if class, status := ClassOf(c.status, []byte(c.body)); class != c.class || status != c.answer {
-			t.Errorf("%d %s: %s with status %d, want %s with %d", c.status, c.body, class, status, c.class, c.answer)
+		if e := StatusError(c.status, []byte(c.body)); e.Class != c.class || e.Status != c.answer {
+			t.Errorf("%d %s: %s with status %d, want %s with %d", c.status, c.body, e.Class, e.Status, c.class, c.answer)
 		}
+	}
+}
+
+// The words of the provider reach its clients unchanged, although rules are matched with the error inside of them.
+func TestStatusErrorKeepsWords(t *testing.T) {
+	const inner = ` {"error":{"code":429,"message":"m","details":[{"retryDelay":"9s"}]}} `
+	const body = `{"error":{"code":429,"message":%q,"details":[{"n": 1.0},7,{"a":"ya29.token"}]}}`
+	e := StatusError(429, fmt.Appendf(nil, body, inner))
+	want := []json.RawMessage{[]byte(`{"n": 1.0}`), []byte(`7`), []byte(`{"a":"ya29.token"}`)}
+	if e.Message != inner || !reflect.DeepEqual(e.Details, want) || e.Retry != 9*time.Second {
+		t.Errorf("%q, %s, %s", e.Message, e.Details, e.Retry)
+	}
+	if e := StatusError(500, []byte(`{"error":{"message":"cut`)); e.Message != "" || e.Details != nil {
+		t.Errorf("%q, %s of a text that is not JSON", e.Message, e.Details)
 	}
 }

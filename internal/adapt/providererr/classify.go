@@ -35,16 +35,24 @@ func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
 	return e.diagnose(e.rule(), now), true
 }
 
-// ClassOf classifies an error of the official Gemini API by the same rules, and returns the status to answer with. The codes of a
-// sign-in server do not count: API keys have no sign-in. Nor does the sentence "You exceeded your current quota", which that API
-// says about limits per minute as well. A page with status 404 says that there is no such model: its name is a part of the path,
-// and one with a colon makes a path that the API does not know. status is 0 for an error inside a stream, which names its own.
-func ClassOf(status int, body []byte) (perigee.Class, int) {
+// StatusError reads an error of the official Gemini API, and classifies it by the same rules. Message
+// and details are as the provider wrote them; the message is empty if the body is not JSON or has none.
+// status is 0 for an error inside a stream, which names its own.
+//
+// The codes of a sign-in server do not count: API keys have no sign-in. Nor does the sentence "You
+// exceeded your current quota", which that API says about limits per minute as well. A page with status
+// 404 says that there is no such model: its name is a part of the path, and one with a colon makes a path
+// that the API does not know.
+func StatusError(status int, body []byte) *perigee.Error {
 	e := read(status, body)
 	e.oauth, e.html = "", false
 	e.text = strings.ReplaceAll(e.text, "exceeded your current quota", "")
 	e.delay, e.told = parseDelay(e.retryDelay)
-	return meanings[e.rule().kind].class, e.answerStatus()
+	found := &perigee.Error{Class: meanings[e.rule().kind].class, Status: e.answerStatus(), Retry: e.delay}
+	if e.parsed {
+		found.Message, found.Details = e.whole, e.original
+	}
+	return found
 }
 
 // maxSpoken is the length of the longest text that can be a refusal. Longer texts only quote one.

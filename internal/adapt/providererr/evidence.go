@@ -35,6 +35,10 @@ type evidence struct {
 	details []json.RawMessage
 	links   []string // where an account may be verified, best source first
 
+	// The message and the details as the provider wrote them: not trimmed, searched or redacted.
+	whole    string
+	original []json.RawMessage
+
 	retryDelay, resetDelay json.RawMessage
 	resetTime              string
 
@@ -171,6 +175,7 @@ func (e *evidence) readStatus(o object, depth int) {
 		e.say(message, depth)
 	}
 	for _, detail := range listOf(o["details"]) {
+		e.original = append(e.original, detail)
 		e.readDetail(detail)
 	}
 }
@@ -260,6 +265,7 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 
 // say takes a message. The provider may put the JSON error of the model's own host into it, with or without a text before it.
 func (e *evidence) say(message string, depth int) {
+	e.whole = message
 	message = strings.TrimSpace(message)
 	if i := strings.IndexAny(message, "{["); i >= 0 && depth < maxNesting {
 		if nested := json.RawMessage(message[i:]); json.Valid(nested) {
@@ -270,7 +276,7 @@ func (e *evidence) say(message string, depth int) {
 					inner.distrust()
 				}
 				inner.reasons, inner.more = append(e.reasons, inner.reasons...), append(e.more, inner.more...)
-				inner.details = e.details
+				inner.details, inner.whole, inner.original = e.details, e.whole, e.original
 				*e = inner
 				return
 			}

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -51,15 +50,15 @@ func EncodeError(status int, err *perigee.Error) []byte {
 	w.text("message", err.Error())
 	w.text("status", rpcName(status, err.Class))
 	w.Key("details").Array()
-	var said perigee.Error // what the provider's details say
+	told := false // the provider's details have the delay
 	for _, detail := range err.Details {
 		w.Raw(detail)
-		decodeDelay(rawjson.NewCursor(detail), &said)
+		told = told || namesDelay(detail)
 	}
 	w.Object().Members(`"@type":"type.googleapis.com/google.rpc.ErrorInfo"`)
 	w.text("reason", strings.ToUpper(string(err.Class)))
 	w.Members(`"domain":"perigee"`).EndObject()
-	if err.Retry > 0 && said.Retry == 0 {
+	if err.Retry > 0 && !told {
 		w.Object().Members(`"@type":"type.googleapis.com/google.rpc.RetryInfo"`)
 		w.text("retryDelay", strconv.FormatFloat(err.Retry.Seconds(), 'f', -1, 64)+"s")
 		w.EndObject()
@@ -71,11 +70,7 @@ func EncodeError(status int, err *perigee.Error) []byte {
 // one. What is not JSON (a proxy's HTML) becomes an error that says so. status is the HTTP status of the
 // answer, 0 when the error came inside a stream; it is read from the error then.
 func DecodeError(status int, body []byte) *perigee.Error {
-	e := &perigee.Error{}
-	e.Class, e.Status = providererr.ClassOf(status, body)
-	if rawjson.Check(body) == nil {
-		decodeStatus(rawjson.NewCursor(body), e)
-	}
+	e := providererr.StatusError(status, body)
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("the provider answered with status %d and did not explain it", status)
 	}
@@ -97,42 +92,14 @@ func CheckAnswer(body []byte) error {
 	return nil
 }
 
-// decodeStatus takes message, details and delay of a Status, untouched.
-func decodeStatus(c *rawjson.Cursor, e *perigee.Error) {
-	if c.Kind() == rawjson.Array {
-		for range c.Array() {
-			decodeStatus(c, e)
-			return
-		}
-		return
-	}
-	for key := range c.Object() {
-		switch string(key) {
-		case "error":
-			if c.Kind() == rawjson.String {
-				e.Message = c.String()
-			} else {
-				decodeStatus(c, e)
-			}
-		case "message":
-			e.Message = c.String()
-		case "details":
-			for range c.Array() {
-				raw := c.Raw()
-				e.Details = append(e.Details, json.RawMessage(append([]byte(nil), raw...)))
-				decodeDelay(rawjson.NewCursor(raw), e)
-			}
-		}
-	}
-}
-
-// decodeDelay takes the delay of a RetryInfo.
-func decodeDelay(c *rawjson.Cursor, e *perigee.Error) {
+// namesDelay reports whether a detail is a RetryInfo with a delay.
+func namesDelay(detail []byte) bool {
+	c := rawjson.NewCursor(detail)
 	for key := range c.Object() {
 		if string(key) == "retryDelay" {
-			if d, err := time.ParseDuration(c.String()); err == nil && d > 0 {
-				e.Retry = d
-			}
+			d, err := time.ParseDuration(c.String())
+			return err == nil && d > 0
 		}
 	}
+	return false
 }
