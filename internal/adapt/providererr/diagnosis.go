@@ -1,8 +1,9 @@
 // Package providererr classifies the errors of Google's APIs: Antigravity, the sign-in server, and the official Gemini API.
 //
 // Classify reads a response that is not a success and returns its kind, its scope, when it ends and what the user can do. It has
-// two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to its consequences. ClassOf returns only the class. Ladder
-// is the cooldown of an account where the provider names no delay.
+// two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to its consequences. FromText does the same for an error of
+// which a language server has left the text, StatusError for the official API. Ladder is the cooldown of an account where the
+// provider names no delay.
 //
 // The package makes no calls, has no clock and no state. The antigravity upstream, the sign-in and the pool of accounts decide by
 // the Diagnosis whether to retry, wait, or change the host or the account.

@@ -111,7 +111,7 @@ var rules = []rule{
 	{name: "limit: quota, short", status: []int{429}, texts: quotaTexts, under: longDelay, kind: KindRate},
 	{name: "limit: quota", status: []int{429}, texts: quotaTexts, kind: KindQuota},
 	{name: "limit: capacity", status: []int{429, 500, 503, 529}, kind: KindCapacity, texts: []string{
-		"no capacity available", "overloaded", "high demand"}},
+		"no capacity", "overloaded", "high demand"}},
 	{name: "limit: rate", status: []int{429}, kind: KindRate, texts: []string{
 		"per minute", "rate limit", "rate_limit", "too many requests"}},
 	{name: "limit: long delay", status: []int{429}, over: longDelay, kind: KindQuota},

@@ -1,6 +1,69 @@
 package providererr
 
-import "strings"
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	// statusInText finds an HTTP status in a text: "code 429", "HTTP/1.1 503", "status: 403", and
+	// without such a word those that are hardly ever other numbers.
+	statusInText = regexp.MustCompile(
+		`(?i)\b(?:code|status|http(?:/\d(?:\.\d)?)?|error)[ :=(]*(4\d\d|5\d\d)\b|\b(429|503|529)\b`)
+
+	// versionInText finds the refusal of a version of the product, which often has no status.
+	versionInText = regexp.MustCompile(
+		`(?is)\bversion\b.{0,80}\b(?:no longer supported|not supported|out of date)\b` +
+			`|\bno longer supported\b.{0,80}\bversion\b|\bunsupported client version\b`)
+)
+
+// FromText diagnoses an error that a language server passes on as a text, which may contain the JSON
+// of the provider's error. status is the HTTP status of that error; 0: the text names it. details are
+// those of its google.rpc.Status, and valid JSON. known is false if nothing names a status: the text
+// need not be the provider's then.
+func FromText(
+	status int, text string, details []json.RawMessage, now time.Time,
+) (d Diagnosis, known bool) {
+	if versionInText.MatchString(text) {
+		return New(KindVersion, "", 0, now), true
+	}
+	if at, end := strings.Index(text, "{"), strings.LastIndex(text, "}"); at >= 0 && end > at {
+		d, ok := ClassifyStreamError([]byte(text[at:end+1]), now)
+		if ok && d.Kind != KindOther {
+			return d, true
+		}
+	}
+	if status == 0 {
+		status = namedStatus(text)
+	}
+	body, err := json.Marshal(map[string]any{
+		"error": map[string]any{"code": status, "message": text, "details": details}})
+	if err != nil {
+		body = []byte(text)
+	}
+	return Classify(status, nil, body, now), status != 0
+}
+
+// namedStatus is the HTTP status that a text names; 0: none.
+func namedStatus(text string) int {
+	if strings.Contains(strings.ToLower(text), "no capacity") {
+		return http.StatusServiceUnavailable
+	}
+	if m := statusInText.FindStringSubmatch(text); m != nil {
+		status, _ := strconv.Atoi(m[1] + m[2])
+		return status
+	}
+	for _, name := range []string{"RESOURCE_EXHAUSTED", "UNAUTHENTICATED", "UNAVAILABLE"} {
+		if strings.Contains(text, name) {
+			return statusNames[name]
+		}
+	}
+	return 0
+}
 
 // MayRefuse says whether an answer that begins with text may be a refusal that ClassifyText knows. The answer is held back as
 // long as it may.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +19,7 @@ const maxMessage = 600
 
 // A meaning is what an error of the language server says about the call.
 type meaning struct {
-	text  string // in lower case; * stands for up to 80 characters
+	text  string // a part of its message, in lower case
 	class perigee.Class
 	hint  string
 }
@@ -31,10 +29,6 @@ const hintVersion = "update the installed Antigravity, or set version: of this u
 // meanings are the errors that the language server reports with code unknown and status 500, or only in a conversation. The first
 // match counts.
 var meanings = []meaning{
-	{"version*no longer supported", perigee.ClassIdentity, hintVersion},
-	{"no longer supported*version", perigee.ClassIdentity, hintVersion},
-	{"version*not supported", perigee.ClassIdentity, hintVersion},
-	{"unsupported client version", perigee.ClassIdentity, hintVersion},
 	{"credentials_missing", perigee.ClassUnauthenticated, "run `perigee login` for this upstream; after a start, the language server needs some seconds until it has the account"},
 	{"access_token_scope_insufficient", perigee.ClassUnauthenticated, "run `perigee login` for this upstream: the sign-in lacks permissions"},
 	{"neither planmodel nor requestedmodel", perigee.ClassInvalid, "name a model of this upstream; `perigee models` lists them"},
@@ -128,78 +122,23 @@ func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 func known(status int, text string) *perigee.Error {
 	lower := strings.ToLower(text)
 	for _, m := range meanings {
-		if matches(lower, m.text) {
+		if strings.Contains(lower, m.text) {
 			return &perigee.Error{Class: m.class, Message: "the language server answered: " + clean(text), Hint: m.hint}
 		}
 	}
-	d, ok := fromCloud(status, text)
-	if !ok {
-		return nil
+	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		status = 0 // of the language server, not of the cloud
 	}
-	if d.Kind == providererr.KindVersion {
-		d.Error.Hint = hintVersion
+	d, ok := providererr.FromText(status, text, nil, time.Now())
+	switch {
+	case !ok:
+		return nil
+	case d.Kind == providererr.KindVersion:
+		return &perigee.Error{Class: d.Error.Class, Message: "the language server answered: " + clean(text), Hint: hintVersion}
 	}
 	d.Error.Hint = strings.ReplaceAll(d.Error.Hint, "client_version", "version") // the key of an upstream of kind langserver
 	d.Error.Status = 0
 	return d.Error
-}
-
-var namedStatus = regexp.MustCompile(`(?i)\b(?:code|status|http|error)[ :=]*\(?(4\d\d|5\d\d)\b|\b(429|503|529)\b`)
-
-// cloudCodes are statuses that the cloud names in words.
-var cloudCodes = map[string]int{
-	"RESOURCE_EXHAUSTED": http.StatusTooManyRequests, "UNAUTHENTICATED": http.StatusUnauthorized, "UNAVAILABLE": http.StatusServiceUnavailable,
-}
-
-// fromCloud diagnoses an error that the language server passes on: as JSON inside the text, or as a text that names a status.
-// Other texts are not the cloud's.
-func fromCloud(status int, text string) (providererr.Diagnosis, bool) {
-	now := time.Now()
-	if at := strings.Index(text, "{"); at >= 0 {
-		if end := strings.LastIndex(text, "}"); end > at {
-			if d, ok := providererr.ClassifyStreamError([]byte(text[at:end+1]), now); ok && d.Kind != providererr.KindOther {
-				return d, true
-			}
-		}
-	}
-	named := 0
-	if m := namedStatus.FindStringSubmatch(text); m != nil {
-		named, _ = strconv.Atoi(m[1] + m[2])
-	}
-	for word, code := range cloudCodes {
-		if named == 0 && strings.Contains(text, word) {
-			named = code
-		}
-	}
-	if named == 0 && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
-		named = status
-	}
-	if strings.Contains(strings.ToLower(text), "no capacity") {
-		return providererr.New(providererr.KindCapacity, clean(text), 0, now), true
-	}
-	if named == 0 {
-		return providererr.Diagnosis{}, false
-	}
-	body, err := json.Marshal(map[string]any{"error": map[string]any{"code": named, "message": text}})
-	if err != nil {
-		return providererr.Diagnosis{}, false
-	}
-	return providererr.Classify(named, nil, body, now), true
-}
-
-// matches says whether text has the pieces of pattern, separated by *, in this order and at most 80 bytes apart.
-func matches(text, pattern string) bool {
-	first, rest, more := strings.Cut(pattern, "*")
-	for {
-		at := strings.Index(text, first)
-		if at < 0 {
-			return false
-		}
-		text = text[at+len(first):]
-		if !more || matches(text[:min(len(text), 80+len(rest))], rest) {
-			return true
-		}
-	}
 }
 
 // clean removes secrets and addresses from a text, and what is too long of it.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -37,12 +36,6 @@ func hashError(e *cortexpb.CortexErrorDetails) uint64 {
 	return hashOf(strconv.Itoa(int(e.GetErrorCode())) + "\x00" + errorText(e) + "\x00" + e.GetErrorId())
 }
 
-// spokenStatus finds an HTTP status in a text: "code 429", "HTTP 503", "status: 403".
-var spokenStatus = regexp.MustCompile(`(?i)\b(?:code|status|http(?:/\d(?:\.\d)?)?|error)[ :=(]{1,3}(4\d\d|5\d\d)\b`)
-
-// refusedVersion finds the refusal of a version of the product, which often has no status.
-var refusedVersion = regexp.MustCompile(`(?i)\bversion\b.{0,60}\b(?:no longer supported|out of date)\b`)
-
 // rpcStatus are the HTTP statuses of google.rpc codes, for servers that give these as the code of an error.
 var rpcStatus = map[uint32]int{
 	1: 499, 3: http.StatusBadRequest, 4: http.StatusGatewayTimeout, 5: http.StatusNotFound, 7: http.StatusForbidden,
@@ -58,9 +51,6 @@ func classify(e *cortexpb.CortexErrorDetails, now time.Time) *perigee.Error {
 	if status < 400 || status > 599 {
 		status = rpcStatus[e.GetErrorCode()]
 	}
-	if found := spokenStatus.FindStringSubmatch(evidence); status == 0 && found != nil {
-		status, _ = strconv.Atoi(found[1])
-	}
 	var details []json.RawMessage
 	for _, text := range e.GetRpcErrorDetails() {
 		if json.Valid([]byte(text)) {
@@ -69,14 +59,7 @@ func classify(e *cortexpb.CortexErrorDetails, now time.Time) *perigee.Error {
 			evidence += "\n" + text
 		}
 	}
-	body, err := json.Marshal(map[string]any{"error": map[string]any{"code": status, "message": evidence, "details": details}})
-	if err != nil {
-		body = []byte(evidence)
-	}
-	diagnosis := providererr.Classify(status, nil, body, now)
-	if refusedVersion.MatchString(evidence) {
-		diagnosis = providererr.New(providererr.KindVersion, "", 0, now)
-	}
+	diagnosis, _ := providererr.FromText(status, evidence, details, now)
 	found := *diagnosis.Error
 	found.Message = providererr.WithoutAddresses(errorText(e))
 	return &found
