@@ -72,17 +72,15 @@ func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
 	if text.size == 0 {
 		return ""
 	}
-	var buf [128]byte
-	key := append(buf[:0], "t:"...)
+	key := "t:"
 	if kind == perigee.EventThinking {
-		key[0] = 'h'
+		key = "h:"
 	}
-	key = append(append(key, s.kind...), ':')
-	key = append(key, s.owner...)
+	key += s.kind + ":" + s.owner
 	if text.size < shortText {
-		key = append(append(key, '.'), s.conversationTag()...)
+		key += "." + s.conversationTag()
 	}
-	return string(hex.AppendEncode(append(key, ':'), text.sum()))
+	return key + ":" + hex.EncodeToString(text.sum())
 }
 
 func signatureKey(value string) string { return "s:" + digest(value) }

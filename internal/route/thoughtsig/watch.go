@@ -12,8 +12,7 @@ type watch struct {
 	scope      *scope
 	call       string // the id of the request
 	calls      int
-	firstID    string          // of the calls of the answer so far
-	ids        map[string]bool // of all of them, once there are several
+	ids        map[string]bool // of the calls of the answer so far
 	candidates []candidate
 }
 
@@ -40,7 +39,7 @@ func (w *watch) see(ev *perigee.Event) {
 	case perigee.EventCall:
 		w.number(ev)
 	case perigee.EventFinish:
-		w.ids, w.firstID = nil, ""
+		w.ids = nil
 	case perigee.EventText, perigee.EventThinking, perigee.EventSignature:
 	default:
 		return
@@ -79,26 +78,19 @@ const maxCandidates = 8
 // the number of the call. With repeated ids a client could not match results to calls.
 func (w *watch) number(ev *perigee.Event) {
 	w.calls++
-	if ev.Call == nil || ev.Call.ID != "" && w.first(ev.Call.ID) {
+	switch {
+	case ev.Call == nil:
+		return
+	case ev.Call.ID != "" && !w.ids[ev.Call.ID]:
+		if w.ids == nil {
+			w.ids = map[string]bool{}
+		}
+		w.ids[ev.Call.ID] = true
 		return
 	}
 	call := *ev.Call
 	call.ID = fmt.Sprintf("call_%s_%d", w.call, w.calls)
 	ev.Call = &call
-}
-
-// first says whether no call before had this id.
-func (w *watch) first(id string) bool {
-	switch {
-	case w.firstID == "":
-		w.firstID = id
-		return true
-	case w.ids == nil:
-		w.ids = map[string]bool{w.firstID: true}
-	}
-	repeated := w.ids[id]
-	w.ids[id] = true
-	return !repeated
 }
 
 func (w *watch) text(c *candidate, ev *perigee.Event) {
