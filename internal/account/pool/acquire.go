@@ -120,7 +120,7 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 			return l, nil
 		}
 		if a.req.OnTokenFailure != nil && ctx.Err() == nil && !errors.Is(err, providererr.ErrRefreshPaused) {
-			a.req.OnTokenFailure.TokenFailed(l, err, took)
+			a.req.OnTokenFailure(l, err, took)
 		}
 	}
 	return nil, a.tokens.err

@@ -44,7 +44,7 @@ func TestObserverIsToldOfAccountsWithoutAToken(t *testing.T) {
 			}
 			var heard observerRig
 			want := flash
-			want.OnTokenFailure = &heard
+			want.OnTokenFailure = heard.TokenFailed
 			l, err := r.caller(want).Next(t.Context())
 			lent := ""
 			if err == nil {

@@ -13,19 +13,17 @@ import (
 type Request struct {
 	Model          string
 	Family         models.Family
-	Session        string               // calls of one session stay on one account, which has their prompt cache
-	OnTokenFailure TokenFailureObserver // nil: none
+	Session        string           // calls of one session stay on one account, which has their prompt cache
+	OnTokenFailure TokenFailureFunc // nil: none
 
 	// What the caller can use, where that is not everything that the pool has.
 	Email string // the only account; empty: any. Other calls keep the account that selection has given them
 	Pool  string // the only pool of quota; empty: those of Options.Pools
 }
 
-// A TokenFailureObserver is told of each account that was chosen for a call and not leased, because the sign-in server gave
-// no access token for it. It runs in the goroutine of the call.
-type TokenFailureObserver interface {
-	TokenFailed(l Lease, err error, took time.Duration)
-}
+// A TokenFailureFunc is called for each account that was chosen for a call and not leased, because the
+// sign-in server gave no access token for it. It runs in the goroutine of the call.
+type TokenFailureFunc func(l Lease, err error, took time.Duration)
 
 // An Acquisition gives one call one account after the other, until one of them is answered. The results of earlier leases
 // decide which account is next.

@@ -195,7 +195,7 @@ func (a *answer) flushHeld() {
 		a.call.lease.Answering()
 	}
 	for _, note := range a.call.pending {
-		a.call.note(note)
+		a.call.req.Log.NoteOnce(note)
 	}
 	a.start.Kind, a.start.More = perigee.EventStart, true
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account

@@ -36,12 +36,11 @@ type call struct {
 	spent         perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
 	retries       *perigee.RetryBudget
 	searchResults []perigee.Event // the sources of searches, until the answer begins
-	said          map[perigee.Note]bool
-	pending       []perigee.Note // sent when the answer begins
+	pending       []perigee.Note  // sent when the answer begins
 }
 
 func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
-	return &call{upstream: u, req: req, spec: models.Of(req.Model), yield: yield, said: map[perigee.Note]bool{},
+	return &call{upstream: u, req: req, spec: models.Of(req.Model), yield: yield,
 		retries: cmp.Or(req.Retries, new(perigee.RetryBudget))}
 }
 
@@ -92,7 +91,7 @@ func (c *call) run(ctx context.Context) error {
 			c.pending = m.Notes // they are true only if this is answered
 		} else {
 			for _, note := range m.Notes {
-				c.note(note)
+				c.req.Log.NoteOnce(note)
 			}
 		}
 		if c.left {
@@ -160,15 +159,6 @@ func encode(p *perigee.Prompt, session string) []byte {
 	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
 }
 
-// note logs what was changed, each thing once.
-func (c *call) note(note perigee.Note) {
-	if c.said[note] {
-		return
-	}
-	c.said[note] = true
-	c.req.Log.Note(note)
-}
-
 func (c *call) send(ev perigee.Event) bool {
 	if !c.left {
 		c.left = !c.yield(ev, nil)
@@ -211,7 +201,7 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Di
 
 // want describes the accounts that can serve the call.
 func (c *call) want() pool.Request {
-	return pool.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c}
+	return pool.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c.tokenFailed}
 }
 
 // A try is one request to an endpoint, or what comes before it with a leased account.
@@ -244,21 +234,19 @@ func (c *call) step(lease pool.Lease, v *providererr.Diagnosis) {
 	c.req.Log.AddAttempt(step)
 }
 
-// TokenFailed records an account that the pool chose and that had no access token.
-func (c *call) TokenFailed(lease pool.Lease, err error, took time.Duration) {
+// tokenFailed records an account that the pool chose and that had no access token.
+func (c *call) tokenFailed(lease pool.Lease, err error, took time.Duration) {
 	c.account = lease.Account().Email
-	tokenFailureRecorder{c.upstream.opts.Name, c.req.Log}.TokenFailed(lease, err, took)
+	c.upstream.tokenFailures(c.req.Log)(lease, err, took)
 }
 
-// A tokenFailureRecorder adds a step to the trace for each account without an access token.
-type tokenFailureRecorder struct {
-	upstream string
-	log      *perigee.CallLog
-}
-
-func (c tokenFailureRecorder) TokenFailed(lease pool.Lease, err error, took time.Duration) {
-	a, e := lease.Account(), perigee.AsError(err)
-	c.log.AddAttempt(perigee.Attempt{Upstream: c.upstream, Account: a.Email, Why: a.Why, Class: e.Class, Error: e.Message, Took: took})
+// tokenFailures returns a function that adds an attempt for each account without an access token.
+func (u *Upstream) tokenFailures(log *perigee.CallLog) pool.TokenFailureFunc {
+	return func(lease pool.Lease, err error, took time.Duration) {
+		a, e := lease.Account(), perigee.AsError(err)
+		log.AddAttempt(perigee.Attempt{Upstream: u.opts.Name, Account: a.Email, Why: a.Why,
+			Class: e.Class, Error: e.Message, Took: took})
+	}
 }
 
 // sendLeased sends a message with a leased account and ends the lease, also after a panic in the reader of the answer.

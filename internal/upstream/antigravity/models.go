@@ -31,7 +31,7 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 // control makes a call that asks no model, with whichever account is at hand. The log gets those that could not be asked; it may
 // be nil.
 func (u *Upstream) control(ctx context.Context, log *perigee.CallLog, method string, request func(pool.Lease) []byte) ([]byte, error) {
-	lease, err := u.opts.Accounts.Acquire(pool.Request{OnTokenFailure: tokenFailureRecorder{u.opts.Name, log}}).Next(ctx)
+	lease, err := u.opts.Accounts.Acquire(pool.Request{OnTokenFailure: u.tokenFailures(log)}).Next(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 		return perigee.Errorf(perigee.ClassUnimplemented, "upstream %s sends only requests for an answer as they are recorded", u.opts.Name).
 			WithHint("replay without raw")
 	}
-	want := pool.Request{Model: r.Model, Family: models.Of(r.Model).Family, OnTokenFailure: tokenFailureRecorder{u.opts.Name, r.Log}}
+	want := pool.Request{Model: r.Model, Family: models.Of(r.Model).Family, OnTokenFailure: u.tokenFailures(r.Log)}
 	lease, err := u.opts.Accounts.Acquire(want).Next(ctx)
 	if err != nil {
 		return u.trouble(ctx, err)

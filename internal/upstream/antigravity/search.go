@@ -154,7 +154,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 	query, urls := readQuery(args)
 	inner := &finding{}
 	sub := &call{
-		upstream: c.upstream, spec: models.Of(searchModel), said: map[perigee.Note]bool{},
+		upstream: c.upstream, spec: models.Of(searchModel),
 		req:   perigee.NewRequest(perigee.Origin{ID: c.req.ID, Client: c.req.Client, Memory: c.req.Memory}, searchModel, true, nil),
 		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
