@@ -81,7 +81,7 @@ func TestOneLinePerCall(t *testing.T) {
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == keyFirstByte || a.Key == keyDuration {
+			if a.Key == slog.TimeKey || a.Key == "first_byte" || a.Key == "duration" {
 				return slog.Attr{}
 			}
 			return a

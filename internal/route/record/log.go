@@ -8,30 +8,8 @@ import (
 	"perigee"
 )
 
-// The keys of the line that is logged for each finished call. What is empty is left out.
-const (
-	keyCall       = "call"
-	keyStatus     = "status"
-	keyDialect    = "dialect"
-	keyOperation  = "operation"
-	keyModel      = "model"
-	keyModelAsked = "model_asked" // where another model answered
-	keyUpstream   = "upstream"
-	keyKey        = "key"
-	keyClient     = "client"
-	keyOutcome    = "outcome"
-	keyClass      = "class"
-	keyFirstByte  = "first_byte"
-	keyDuration   = "duration"
-	keyInput      = "input"
-	keyOutput     = "output"
-	keyNotes      = "notes"
-	keyReplayOf   = "replay_of"
-	keyError      = "error"
-)
-
 // log writes the one line about a finished call: a warning when it failed or was cut off, unless it is a quiet one or a replay, of
-// which the owner knows.
+// which the owner knows. Empty values are left out.
 func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 	level := slog.LevelInfo
 	switch failed := call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff; {
@@ -53,26 +31,26 @@ func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 			attrs = append(attrs, slog.String(key, value))
 		}
 	}
-	word(keyCall, call.ID)
+	word("call", call.ID)
 	if call.ClientStatus != 0 {
-		attrs = append(attrs, slog.Int(keyStatus, call.ClientStatus))
+		attrs = append(attrs, slog.Int("status", call.ClientStatus))
 	}
-	word(keyDialect, string(call.Dialect))
-	word(keyOperation, call.Operation)
-	word(keyModel, model)
-	word(keyModelAsked, asked)
-	word(keyUpstream, call.Upstream)
-	word(keyKey, call.Client.Key)
-	word(keyClient, call.Client.Name)
-	word(keyReplayOf, call.ReplayOf)
-	word(keyOutcome, string(call.Outcome))
-	word(keyClass, string(call.Class))
+	word("dialect", string(call.Dialect))
+	word("operation", call.Operation)
+	word("model", model)
+	word("model_asked", asked) // where another model answered
+	word("upstream", call.Upstream)
+	word("key", call.Client.Key)
+	word("client", call.Client.Name)
+	word("replay_of", call.ReplayOf)
+	word("outcome", string(call.Outcome))
+	word("class", string(call.Class))
 	if call.FirstByte > 0 {
-		attrs = append(attrs, slog.Duration(keyFirstByte, call.FirstByte))
+		attrs = append(attrs, slog.Duration("first_byte", call.FirstByte))
 	}
-	attrs = append(attrs, slog.Duration(keyDuration, call.Duration),
-		slog.Int64(keyInput, call.Usage.Input), slog.Int64(keyOutput, call.Usage.Output))
-	word(keyNotes, strings.Join(call.Notes, "; "))
-	word(keyError, call.Error)
+	attrs = append(attrs, slog.Duration("duration", call.Duration),
+		slog.Int64("input", call.Usage.Input), slog.Int64("output", call.Usage.Output))
+	word("notes", strings.Join(call.Notes, "; "))
+	word("error", call.Error)
 	r.opts.Logger.LogAttrs(ctx, level, "call "+string(call.Outcome), attrs...)
 }
