@@ -55,7 +55,12 @@ var rules = []rule{
 		"golang.org/x/sys",
 	}},
 	{"perigee/internal/lib/diskspace", "asks the system about disks, whatever is on them", nil},
-	{"perigee/internal/lib/runas", "starts programs of another user, whatever they do", nil},
+	{"perigee/internal/lib/procgroup", "groups of processes, whatever they do", []string{
+		"golang.org/x/sys/windows",
+	}},
+	{"perigee/internal/lib/runas", "starts programs of another user, whatever they do", []string{
+		"perigee/internal/lib/procgroup",
+	}},
 	{"perigee/internal/lib/sse", "reads and writes event streams", nil},
 	{"perigee/internal/lib/csvtable", "writes CSV, whatever the rows are", nil},
 	{"perigee/internal/cli", "the frame of a command line, whatever the commands do", []string{
@@ -355,6 +360,7 @@ var rules = []rule{
 		"perigee/internal/lib/filetool",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/lib/peeruser",
+		"perigee/internal/lib/procgroup",
 		"perigee/internal/lib/redact",
 		"connectrpc.com/connect",
 		"google.golang.org/protobuf",
@@ -562,6 +568,7 @@ var rules = []rule{
 		"perigee/gen/exa/codeium_common_pb",
 		"perigee/internal/lib/atomicfile",
 		"perigee/internal/langserver/probe",
+		"perigee/internal/lib/procgroup",
 		"perigee/internal/lib/redact",
 		"perigee/internal/lib/runas",
 		"golang.org/x/sys",
@@ -570,6 +577,7 @@ var rules = []rule{
 	{"perigee/internal/langserver/probe", "it learns what a binary is by running it, and starts no language server", []string{
 		"perigee",
 		"perigee/internal/lib/atomicfile",
+		"perigee/internal/lib/procgroup",
 		"perigee/internal/lib/redact",
 	}},
 
@@ -594,6 +602,7 @@ var rules = []rule{
 	// Wiring.
 	{"perigee/internal/intercept/truststore", "trust stores, whatever CA they are to trust", []string{
 		"perigee/internal/lib/atomicfile",
+		"perigee/internal/lib/procgroup",
 		"modernc.org/sqlite",
 	}},
 	{"perigee/internal/cli/trustinstall", "trusts the CA of interception, and intercepts nothing", []string{
@@ -937,11 +946,11 @@ var rules = []rule{
 		"perigee/internal/store/datadir",
 		"perigee/internal/lib/match",
 		"perigee/internal/adapt/models",
+		"perigee/internal/lib/procgroup",
 		"perigee/internal/lib/redact",
 		"perigee/internal/simulator",
 		"perigee/internal/lib/terminal",
 		"perigee/internal/observe/trace",
-		"golang.org/x/sys",
 	}},
 	{"perigee/internal/cli/completioncmd", "a command", []string{
 		"perigee",
@@ -1056,9 +1065,11 @@ var rules = []rule{
 	}},
 	{"perigee/internal/testing/conformance", "builds and runs the suite from outside", []string{
 		"perigee/internal/testing/mitmfront",
+		"perigee/internal/lib/procgroup",
 		"google.golang.org/protobuf",
 	}},
 	{"perigee/e2e", "drives the built binary from outside", []string{
+		"perigee/internal/lib/procgroup",
 		"perigee/internal/testing/testenv",
 		"github.com/modelcontextprotocol/go-sdk",
 		"golang.org/x/sys",

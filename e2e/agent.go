@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"perigee/internal/lib/procgroup"
 )
 
 // An agent is a coding agent's program: how it is set up, asked, and made to use its tools.
@@ -274,4 +276,11 @@ func newToken() string { return "tok" + rand.Text() }
 func lastBytes(text string, n int) string {
 	text = strings.TrimSpace(text)
 	return text[max(0, len(text)-n):]
+}
+
+// ownGroup puts a command that is not started yet into a process group of its own, which ends with its context
+// or when the returned function is called.
+func ownGroup(cmd *exec.Cmd) (end func()) {
+	procgroup.Own(cmd)
+	return func() { _ = procgroup.Kill(cmd.Process) } // there may be no process left
 }

@@ -2,13 +2,7 @@
 
 package main
 
-import (
-	"os"
-	"os/exec"
-)
-
-// ownGroup has no groups to put the command into here; its context ends the command alone.
-func ownGroup(*exec.Cmd) (end func()) { return func() {} }
+import "os"
 
 // processRuns reports whether there is a process with this ID. Processes that have ended cannot be opened.
 func processRuns(id int) bool {

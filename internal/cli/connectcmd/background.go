@@ -20,6 +20,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/connect/lease"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
@@ -86,7 +87,7 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 		cmd.Args = append(cmd.Args, "--config", env.Config)
 	}
 	cmd.Stderr = log
-	detach(cmd)
+	procgroup.Detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return status, err
 	}

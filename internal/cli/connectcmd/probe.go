@@ -16,6 +16,7 @@ import (
 	"perigee"
 	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
 	"perigee/internal/store/datadir"
@@ -101,9 +102,9 @@ func (s *setup) ask(ctx context.Context, program, mark string) (said string, err
 	cmd.WaitDelay = 5 * time.Second
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	end := ownGroup(cmd)
+	procgroup.Own(cmd)
 	err = cmd.Run()
-	end()
+	_ = procgroup.Kill(cmd.Process) // clients start servers, which must not outlive them
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("it was stopped after %s", probeTime)
 	}

@@ -18,6 +18,7 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/connect"
 	"perigee/internal/cli/connect/lease"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
@@ -197,10 +198,8 @@ func (s starter) run(ctx context.Context, target connect.Target, args []string) 
 	cmd := exec.Command(program, append(cmdArgs, args...)...)
 	cmd.Env = cmdEnv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
-	inherit(cmd, s.lease.File) // the daemon, and with it the port, stays for as long as the client, even if this process is killed
-	if private.held != nil {
-		inherit(cmd, private.held) // and so does the private directory
-	}
+	procgroup.Inherit(cmd, s.lease.File) // the daemon, and with it the port, stays for as long as the client, even if this process is killed
+	procgroup.Inherit(cmd, private.held) // and so does the private directory, if there is one
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
 		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)
 	}

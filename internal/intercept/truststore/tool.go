@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"perigee/internal/lib/procgroup"
 )
 
 // toolTime is how long a tool may run. update-ca-certificates takes seconds, and a minute with a Java keystore on a slow disk.
@@ -49,7 +51,8 @@ func (m Machine) run(ctx context.Context, input []byte, command ...string) (outp
 	cmd.Stdin = bytes.NewReader(input)
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
-	detach(cmd, m.Held)
+	procgroup.Detach(cmd)
+	procgroup.Inherit(cmd, m.Held)
 	if err := cmd.Run(); err != nil {
 		said := lastLines(complaints.String() + "\n" + out.String())
 		return out.String(), &toolError{command[0], said, err}

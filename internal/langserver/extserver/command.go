@@ -17,6 +17,7 @@ import (
 
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
+	"perigee/internal/lib/procgroup"
 )
 
 const (
@@ -141,13 +142,14 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 	started, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		dieWithThread(cmd)
+		procgroup.Own(cmd)
+		procgroup.DieWithThread(cmd)
 		err := cmd.Start()
 		_ = input.Close()
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()
-			killGroup(cmd) // what the shell has left in the background
+			_ = procgroup.Kill(cmd.Process) // what the shell has left in the background
 			_ = output.SetReadDeadline(time.Now().Add(leftover))
 		}
 	}()
@@ -161,7 +163,7 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 		select {
 		case <-done: // its number may belong to another group by now
 		default:
-			killGroup(cmd)
+			_ = procgroup.Kill(cmd.Process)
 		}
 	}
 	defer context.AfterFunc(ctx, kill)()

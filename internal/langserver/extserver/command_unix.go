@@ -5,7 +5,6 @@ package extserver
 import (
 	"os"
 	"os/exec"
-	"syscall"
 )
 
 // inherited are the variables that commands get from perigee.
@@ -19,12 +18,5 @@ func shell() string {
 	return "/bin/sh"
 }
 
-// shellCommand runs a command line in a process group of its own.
-func shellCommand(line string) *exec.Cmd {
-	cmd := exec.Command(shell(), "-c", line)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return cmd
-}
-
-// killGroup kills what is left of the processes of a command.
-func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+// shellCommand runs a command line.
+func shellCommand(line string) *exec.Cmd { return exec.Command(shell(), "-c", line) }

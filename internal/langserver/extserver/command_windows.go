@@ -3,7 +3,6 @@ package extserver
 import (
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 )
 
@@ -18,18 +17,9 @@ func shell() string {
 	return `C:\Windows\System32\cmd.exe`
 }
 
-// shellCommand runs a command line in a process group of its own.
+// shellCommand runs a command line.
 func shellCommand(line string) *exec.Cmd {
 	cmd := exec.Command(shell())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		CmdLine:       `"` + shell() + `" /d /s /c "` + line + `"`,
-		CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP,
-	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `"` + shell() + `" /d /s /c "` + line + `"`}
 	return cmd
-}
-
-// killGroup kills the shell and what it has started. Processes that outlive their shell are not found.
-func killGroup(cmd *exec.Cmd) {
-	_ = exec.Command("taskkill", "/t", "/f", "/pid", strconv.Itoa(cmd.Process.Pid)).Run()
-	_ = cmd.Process.Kill()
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/redact"
 )
 
@@ -185,8 +187,7 @@ func run(ctx context.Context, command []string, env map[string]string) (output, 
 	cmd.Dir = home
 	cmd.Env = environment(home, env)
 	cmd.Stdout, cmd.Stderr = write, write
-	ownGroup(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd.Process) }
+	procgroup.Own(cmd)
 	err = cmd.Start()
 	_ = write.Close()
 	if err != nil {
@@ -199,7 +200,7 @@ func run(ctx context.Context, command []string, env map[string]string) (output, 
 		_, _ = io.Copy(&out, read)
 	}()
 	err = cmd.Wait()
-	_ = killGroup(cmd.Process)
+	_ = procgroup.Kill(cmd.Process)
 	select {
 	case <-copied:
 	case <-time.After(drain): // a child has left the group
@@ -322,7 +323,7 @@ func executable(path string) (string, error) {
 		return "", fmt.Errorf("look for the language server: %w", err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is no file; set binary to the file of the language server", path)
-	case !mayExecute(info):
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
 		return "", fmt.Errorf("%s is not executable; set binary to the language server of an Antigravity installation, or run chmod +x if this is it", path)
 	}
 	return path, nil

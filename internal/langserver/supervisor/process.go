@@ -7,6 +7,12 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/procgroup"
+)
+
+const (
+	groupPatience = 5 * time.Second // for the end of a group that was killed
+	groupPoll     = 5 * time.Millisecond
 )
 
 // drainOutput is how long the output of a process that has ended is read.
@@ -107,8 +113,41 @@ func startProcess(l launch) (*child, error) {
 		if lifeLine != nil {
 			_ = lifeLine.Close()
 		}
-		l.temp.terminate(c.pid)
+		l.temp.terminate(cmd.Process)
 	}
 	c.kill = func() { l.temp.kill(cmd.Process) }
 	return c, nil
+}
+
+// runGroup runs a process to its end and then kills what is left of its group, and on Linux also
+// processes that it started in other groups.
+//
+// On Linux the thread stays with the goroutine from fork to the end of the process, and ends with it:
+// the kernel kills the process when the thread ends with perigee, so that SIGKILL of perigee leaves no
+// language server.
+func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
+	procgroup.Own(cmd)
+	procgroup.DieWithThread(cmd)
+	setUmask(cmd)
+	temp.become(cmd)
+	err := cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	if awaitExit(cmd.Process) {
+		temp.kill(cmd.Process)
+	}
+	_ = cmd.Wait()
+	if !temp.killRest(cmd.Process) {
+		killLeft(cmd.Process, temp.path)
+	}
+}
+
+// umaskByShell has a shell set the umask, since that of perigee is shared by all of its threads.
+func umaskByShell(cmd *exec.Cmd) {
+	if cmd.Err == nil {
+		cmd.Args = append([]string{"sh", "-c", `umask 077; exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+	}
 }

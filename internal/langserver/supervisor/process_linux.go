@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,40 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runGroup runs a process to its end and then kills what is left of its group, and processes that it started in other groups.
-//
-// The thread stays with the goroutine from fork to the end of the process, and ends with it. So it can have a umask of its own,
-// which the process inherits, and the process can be killed by the kernel when the thread ends with perigee: SIGKILL of perigee
-// leaves no language server.
-func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
-	runtime.LockOSThread()
+// setUmask sets the umask of the thread, which belongs to the goroutine alone, to 077. A command that
+// the goroutine starts inherits it.
+func setUmask(cmd *exec.Cmd) {
 	if err := unix.Unshare(unix.CLONE_FS); err == nil {
 		unix.Umask(0o077)
 	} else {
 		umaskByShell(cmd) // some containers do not allow it
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	temp.become(cmd)
-	err := cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	// As long as the process is not reaped, its number cannot name another group.
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-	}
-	if err == nil {
-		temp.kill(cmd.Process)
-	}
-	_ = cmd.Wait()
-	if !temp.killRest(cmd.Process.Pid) {
-		killAll(cmd.Process.Pid, temp.path)
-	}
 }
 
-// killAll kills the members of a group, and processes that have the mark in their environment, until there are none.
-func killAll(group int, mark string) {
+// awaitExit waits for the end of a process without reaping it: until it is reaped, its number cannot
+// name another group. False: it cannot be waited for so.
+func awaitExit(p *os.Process) bool {
+	err := error(unix.EINTR)
+	for err == unix.EINTR { //nolint:errorlint // system calls return exactly this value
+		err = unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	return err == nil
+}
+
+// killLeft kills the group that a process led (nil: none), and processes that have the mark in their
+// environment, until there are none.
+func killLeft(p *os.Process, mark string) {
+	group := -1
+	if p != nil {
+		group = p.Pid
+	}
 	for deadline := time.Now().Add(groupPatience); time.Now().Before(deadline); time.Sleep(groupPoll) {
 		alive := false
 		for _, p := range processes() {
@@ -75,9 +67,6 @@ func connUser(conn net.Conn) (uid int, ok bool) {
 	}
 	return int(peer.Uid), true
 }
-
-// killMarked kills what a process that was given a temporary directory has left behind.
-func killMarked(mark string) { killAll(-1, mark) }
 
 // groupMemory returns the resident bytes of the processes of a group.
 func groupMemory(group int) int64 {

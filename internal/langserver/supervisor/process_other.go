@@ -1,32 +1,38 @@
-//go:build !unix
+//go:build !linux
 
 package supervisor
 
 import (
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"time"
+
+	"perigee/internal/lib/procgroup"
 )
 
-// runGroup runs a process to its end. There are no process groups here.
-func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
-	temp.become(cmd)
-	err := cmd.Start()
-	started <- err
-	if err == nil {
-		_ = cmd.Wait()
+func setUmask(cmd *exec.Cmd) {
+	if runtime.GOOS != "windows" {
+		umaskByShell(cmd)
 	}
 }
 
-// terminateGroup does nothing: a process without a console cannot be asked to end.
-func terminateGroup(int) {}
+// awaitExit is false: a process that has ended is known here by reaping it.
+func awaitExit(*os.Process) bool { return false }
 
-func killGroup(p *os.Process) { _ = p.Kill() }
+// killLeft kills the group that a process led. The environment of processes is not known without
+// /proc.
+func killLeft(p *os.Process, _ string) {
+	for deadline := time.Now().Add(groupPatience); time.Now().Before(deadline); time.Sleep(groupPoll) {
+		if procgroup.Kill(p) != nil {
+			return // the group has no members, or only some that have ended
+		}
+	}
+}
 
 // groupMemory is not known without /proc.
 func groupMemory(int) int64 { return 0 }
 
-// killMarked does nothing: the environment of processes is not known without /proc.
-func killMarked(string) {}
-
-// ownSession does nothing: there are no sessions here.
-func ownSession(*exec.Cmd) {}
+// connUser is not known here.
+func connUser(net.Conn) (int, bool) { return 0, false }

@@ -54,7 +54,7 @@ func removeAbandoned(ctx context.Context, parent string) {
 			continue // its owner is alive
 		}
 		abandoned := tempDir{path: strings.TrimSuffix(path, lockSuffix), lock: lock}
-		killMarked(abandoned.path)
+		killLeft(nil, abandoned.path)
 		abandoned.remove()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/runas"
 )
 
@@ -77,8 +78,8 @@ func removeAbandonedOfUser(ctx context.Context, locks, parent string, user *runa
 			continue // its owner is alive
 		}
 		abandoned := tempDir{path: filepath.Join(parent, strings.TrimSuffix(filepath.Base(path), lockSuffix)), lock: lock, user: user}
-		if !abandoned.killRest(0) {
-			killMarked(abandoned.path)
+		if !abandoned.killRest(nil) {
+			killLeft(nil, abandoned.path)
 		}
 		abandoned.remove()
 	}
@@ -90,19 +91,19 @@ func (d *tempDir) become(cmd *exec.Cmd) {
 	if d.user == nil {
 		return
 	}
-	ownSession(cmd)
+	procgroup.Detach(cmd)
 	d.user.Command(cmd)
 }
 
 // outOfReach reports whether signals have to be sent by a program of the user.
 func (d *tempDir) outOfReach() bool { return d.user != nil && !d.user.MaySignal() }
 
-func (d *tempDir) terminate(group int) {
+func (d *tempDir) terminate(p *os.Process) {
 	if d.outOfReach() {
-		d.user.Signal(context.Background(), group, "TERM")
+		d.user.Signal(context.Background(), p.Pid, "TERM")
 		return
 	}
-	terminateGroup(group)
+	procgroup.Terminate(p)
 }
 
 func (d *tempDir) kill(p *os.Process) {
@@ -110,17 +111,18 @@ func (d *tempDir) kill(p *os.Process) {
 		d.user.Signal(context.Background(), p.Pid, "KILL")
 		return
 	}
-	killGroup(p)
+	_ = procgroup.Kill(p) // there may be no process left
 }
 
-// killRest kills what a process has left behind, if that is out of perigee's reach. False: it is not.
-func (d *tempDir) killRest(group int) bool {
+// killRest kills what a process (nil: an unknown one) has left behind, if that is out of perigee's
+// reach. False: it is not.
+func (d *tempDir) killRest(p *os.Process) bool {
 	if !d.outOfReach() {
 		return false
 	}
 	for deadline := time.Now().Add(restPatience); time.Now().Before(deadline); {
-		if group != 0 {
-			d.user.Signal(context.Background(), group, "KILL")
+		if p != nil {
+			d.user.Signal(context.Background(), p.Pid, "KILL")
 		}
 		if d.user.KillMarked(context.Background(), "TMPDIR="+d.path) == 0 {
 			break

@@ -7,8 +7,6 @@ import (
 	"os/exec"
 )
 
-func detach(*exec.Cmd) {}
-
 func (u *User) setCredential(cmd *exec.Cmd) {
 	cmd.Err = errors.New("programs of other users cannot be started on this system")
 }

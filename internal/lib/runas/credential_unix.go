@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// detach keeps a command away from the terminal: a process of another user could write to it as if that were typed there.
-func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
-
 func (u *User) setCredential(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/lib/procgroup"
 )
 
 const patience = 10 * time.Second // for a script
@@ -91,7 +93,7 @@ func (u *User) Run(ctx context.Context, input []byte, script string, args ...str
 	cmd.WaitDelay = time.Second
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
-	detach(cmd)
+	procgroup.Detach(cmd) // a process of another user could write to the terminal as if that were typed there
 	u.Command(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil {

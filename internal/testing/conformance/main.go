@@ -23,8 +23,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
+
+	"perigee/internal/lib/procgroup"
 )
 
 const (
@@ -135,8 +136,7 @@ func (r run) start(runner, server string) (result, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, runner, append(append(arguments, "--"), servers...)...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its servers are ended with it
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	procgroup.Own(command) // its servers are ended with it
 	command.Env = append(os.Environ(), "MIDDLEWARE="+r.middleware)
 	began := time.Now()
 	output, err := command.CombinedOutput()
