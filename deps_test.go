@@ -654,6 +654,7 @@ var rules = []rule{
 	{"perigee/internal/intercept/cloud", "passes calls of a language server on, and starts neither", []string{
 		"perigee",
 		"perigee/internal/lib/lru",
+		"perigee/internal/intercept/mitm",
 		"perigee/internal/lib/netguard",
 		"perigee/internal/lib/peeruser",
 		"perigee/internal/lib/rawjson",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/intercept/mitm"
 )
 
 // carry sends a request of the language server on with a call of perigee in it, and gives the answer to both. It goes on when the
@@ -57,7 +58,7 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 func (h *Handler) outgoing(r *http.Request, ctx context.Context, body []byte) *http.Request {
 	out := r.Clone(callContext{Context: ctx, request: r.Context()})
 	out.RequestURI, out.Close = "", false
-	dropHopByHop(out.Header)
+	mitm.RemoveHopByHop(out.Header)
 	out.Header.Del("Expect") // the body is there already
 	out.Header.Set("Accept-Encoding", "identity")
 	if _, ok := out.Header["User-Agent"]; !ok {
@@ -196,7 +197,7 @@ func (a *answer) serve(w http.ResponseWriter, r *http.Request) error {
 	defer a.detach() // nothing may touch w after that
 	copier := newCopier(a.response, w)
 	maps.Copy(w.Header(), a.response.Header)
-	dropHopByHop(w.Header())
+	mitm.RemoveHopByHop(w.Header())
 	if copier.kind != copyBytes {
 		w.Header().Del("Content-Length")
 	}

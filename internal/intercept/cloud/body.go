@@ -69,21 +69,6 @@ func isJSON(r *http.Request) bool {
 	return kind == "application/json"
 }
 
-// hopByHop are headers of one connection.
-var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
-
-// dropHopByHop removes the headers that are not passed on.
-func dropHopByHop(header http.Header) {
-	for _, value := range header["Connection"] {
-		for name := range strings.SplitSeq(value, ",") {
-			header.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range hopByHop {
-		header.Del(name)
-	}
-}
-
 // setBody gives a request another body, which is not compressed.
 func setBody(r *http.Request, body []byte) {
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }

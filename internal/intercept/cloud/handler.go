@@ -12,25 +12,24 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"perigee"
+	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/rawjson"
 )
 
 // Options describe a handler.
 type Options struct {
 	Calls     *Calls            // nil: all requests pass
-	Next      http.Handler      // passes a request on to the host of its URL; nil: Transport is used
-	Transport http.RoundTripper // for requests with calls in them; it must not decompress. Nil: http.DefaultTransport
+	Transport http.RoundTripper // sends the requests; it must not decompress. Nil: http.DefaultTransport
 	Cloud     string            // URL that all requests are sent to, with their path and query; empty: the host of their own URL
+	// Failed answers a passed request that got no answer, as in mitm.ForwarderOptions; nil: the answer has the form of the cloud.
+	Failed func(http.ResponseWriter, *http.Request, error)
 	// Project returns the project of the account that has an access token; empty: unknown, and the request stays as it is. Nil: none
 	// is known.
 	Project func(token string) string
@@ -74,13 +73,13 @@ const (
 // A Handler answers the requests of a language server to its cloud.
 type Handler struct {
 	opts  Options
-	cloud *url.URL // nil: that of the request
-	next  http.Handler
+	cloud *url.URL     // nil: that of the request
+	next  http.Handler // passes a request on to the host of its URL
 }
 
 // New returns a handler.
 func New(opts Options) (*Handler, error) {
-	h := &Handler{opts: opts, next: opts.Next}
+	h := &Handler{opts: opts}
 	h.opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Cloud != "" {
 		cloud, err := url.Parse(opts.Cloud)
@@ -92,74 +91,13 @@ func New(opts Options) (*Handler, error) {
 	if opts.Transport == nil {
 		h.opts.Transport = http.DefaultTransport
 	}
-	if h.next == nil {
-		h.next = h.newProxy()
+	forward := mitm.ForwarderOptions{RoundTripper: h.opts.Transport, Failed: opts.Failed, Logger: opts.Logger}
+	if opts.Failed == nil {
+		forward.Failed, forward.Logger = h.unreachable, nil // it logs itself
 	}
+	h.next = mitm.NewForwarder(forward)
 	return h, nil
 }
-
-// newProxy passes requests on, and answers as they come.
-func (h *Handler) newProxy() http.Handler {
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // also where it is malformed
-			if _, ok := r.In.Header["User-Agent"]; !ok {
-				r.Out.Header["User-Agent"] = nil // otherwise Go would name itself
-			}
-			// Closing the body of an HTTP/2 request ends a Read of it. ReverseProxy hides that, and then waits for ever for a body whose
-			// answer came early.
-			if r.In.ProtoMajor == 2 && r.In.Body != nil && r.In.Body != http.NoBody && r.Out.Body != nil {
-				r.Out.Body = r.In.Body
-			}
-		},
-		Transport:     h.opts.Transport,
-		FlushInterval: -1, // events of streams are passed on as they arrive
-		ErrorHandler:  h.unreachable,
-		ErrorLog:      slog.NewLogLogger(h.opts.Logger.Handler(), slog.LevelDebug),
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
-			_ = http.NewResponseController(w).EnableFullDuplex() // an answer may come before the request has ended
-			body := &watchedBody{ReadCloser: r.Body}
-			r.Body = body
-			w = &closingWriter{w, body}
-		}
-		proxy.ServeHTTP(w, r)
-	})
-}
-
-// A watchedBody knows whether a request was read to its end. Other errors are errBrokeOff.
-type watchedBody struct {
-	io.ReadCloser
-	ended atomic.Bool
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.ended.Store(true)
-	} else if err != nil {
-		err = fmt.Errorf("%w: %w", errBrokeOff, err)
-	}
-	return n, err
-}
-
-// A closingWriter closes the connection after the answer to a request that was not read to its end, or cannot be: what follows such a
-// body is not another request. Where an answer may come early, net/http leaves that to the handler.
-type closingWriter struct {
-	http.ResponseWriter
-	body *watchedBody
-}
-
-func (w *closingWriter) WriteHeader(status int) {
-	if status >= 200 && !w.body.ended.Load() {
-		w.Header().Set("Connection", "close")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *closingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -195,6 +133,7 @@ func (h *Handler) aim(r *http.Request) {
 	}
 	to.RawQuery, to.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
 	r.URL, r.Host = &to, to.Host
+	r.RequestURI = "" // it has the path of before
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
@@ -333,8 +272,8 @@ func (h *Handler) unreachable(w http.ResponseWriter, r *http.Request, err error)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the language server has left
 	}
-	if errors.Is(err, errBrokeOff) {
-		writeError(w, http.StatusBadRequest, err.Error())
+	if errors.Is(err, mitm.ErrBody) {
+		writeError(w, http.StatusBadRequest, errBrokeOff.Error()+": "+err.Error())
 		return
 	}
 	h.opts.Logger.Warn("cloud of the language server not reached", "path", r.URL.Path, "error", err)

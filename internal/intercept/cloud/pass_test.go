@@ -306,3 +306,14 @@ func TestTelemetryAnsweredHere(t *testing.T) {
 		t.Errorf("%d requests reached the cloud", n)
 	}
 }
+
+// The path of the cloud's address goes before that of a request, which keeps its escapes and its query.
+func TestCloudWithAPath(t *testing.T) {
+	asked := make(chan string, 1)
+	cloud := httptestServer(t, func(_ http.ResponseWriter, req *http.Request) { asked <- req.RequestURI })
+	r := newCallRig(t, nil, func(o *Options) { o.Cloud = cloud + "/behind/" })
+	got := await.Receive(t, r.carrierOn("/v1internal%2Fa:loadCodeAssist?alt=%zz", "{}"), "the answer")
+	if uri := await.Receive(t, asked, "the request"); got.status != http.StatusOK || uri != "/behind/v1internal%2Fa:loadCodeAssist?alt=%zz" {
+		t.Errorf("the cloud got %s, the language server %+v", uri, got)
+	}
+}

@@ -47,11 +47,9 @@ func (r *rig) throughProxy(http2 bool) {
 	must(err)
 	ca, _, err := authority.Open(r.TempDir(), hosts, nil)
 	must(err)
-	options := mitm.TransportOptions{CAFile: roots}
-	transport, err := mitm.NewTransport(options)
+	transport, err := mitm.NewTransport(mitm.TransportOptions{CAFile: roots})
 	must(err)
-	next := mitm.NewForwarder(mitm.ForwarderOptions{Transport: options})
-	h, err := New(Options{Calls: r.calls, Next: next, Transport: transport, Cloud: cloud.URL, Observe: func(x Exchange) { r.finished <- x }})
+	h, err := New(Options{Calls: r.calls, Failed: mitm.AnswerFailed, Transport: transport, Cloud: cloud.URL, Observe: func(x Exchange) { r.finished <- x }})
 	must(err)
 	proxy := mitm.New(mitm.Options{Authority: ca, Hosts: hosts, Handler: h})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,9 +70,7 @@ func (r *rig) throughProxy(http2 bool) {
 		if err := await.Receive(r.T, served, "the end of the proxy"); !errors.Is(err, http.ErrServerClosed) {
 			r.Error(err)
 		}
-		for _, x := range []any{transport, next} {
-			x.(interface{ CloseIdleConnections() }).CloseIdleConnections()
-		}
+		transport.(interface{ CloseIdleConnections() }).CloseIdleConnections()
 		cloud.Close()
 	})
 }

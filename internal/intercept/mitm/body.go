@@ -107,7 +107,9 @@ func (s *source) attempt() (io.ReadCloser, error) {
 }
 
 var errNoReplay = errors.New("the request cannot be sent again: its body is not kept")
-var errBody = errors.New("the request body cannot be read") // from the client
+
+// ErrBody is in the error of a request whose body could not be read from the client.
+var ErrBody = errors.New("the request body cannot be read")
 
 // An attempt reads the body for one attempt of the transport.
 type attempt struct {
@@ -138,7 +140,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	s.reading.Store(false)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", errBody, err)
+		err = fmt.Errorf("%w: %w", ErrBody, err)
 	}
 	s.err = err
 	s.ended.Store(err == io.EOF)

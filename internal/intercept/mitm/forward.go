@@ -22,8 +22,10 @@ import (
 // ForwarderOptions are what NewForwarder needs.
 type ForwarderOptions struct {
 	Transport TransportOptions
-	Silence   time.Duration // the longest time without a byte of the server; 0: 15 min
-	Logger    *slog.Logger  // nil: nothing is logged
+	// RoundTripper sends the requests; nil: one that NewTransport makes of Transport.
+	RoundTripper http.RoundTripper
+	Silence      time.Duration // the longest time without a byte of the server; 0: 15 min
+	Logger       *slog.Logger  // nil: nothing is logged
 	// Failed answers a request that got no answer; nil: AnswerFailed. The client's own end is not a failure.
 	Failed func(http.ResponseWriter, *http.Request, error)
 	// Broken is called before an answer that the server has broken off is broken off for the client; nil: it is not.
@@ -36,7 +38,10 @@ type ForwarderOptions struct {
 // client: the connection is cut, or the stream reset. If the transport cannot be made, for example because its CA file is missing,
 // each request fails with that error; NewTransport tells it before.
 func NewForwarder(opts ForwarderOptions) http.Handler {
-	next, err := NewTransport(opts.Transport)
+	next, err := opts.RoundTripper, error(nil)
+	if next == nil {
+		next, err = NewTransport(opts.Transport)
+	}
 	if err != nil {
 		next = failing{err}
 	}
@@ -223,7 +228,7 @@ func requestHeader(r *http.Request) http.Header {
 	}
 	upgrade := upgradeOf(r.Header)
 	trailers := hasToken(r.Header["Te"], "trailers")
-	removeHopByHop(h)
+	RemoveHopByHop(h)
 	if trailers {
 		h["Te"] = []string{"trailers"}
 	}
@@ -236,7 +241,8 @@ func requestHeader(r *http.Request) http.Header {
 	return h
 }
 
-func removeHopByHop(h http.Header) {
+// RemoveHopByHop removes the headers about one connection (RFC 9110, 7.6.1) from the header of a message.
+func RemoveHopByHop(h http.Header) {
 	for _, value := range h["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {
 			if name = textproto.TrimString(name); name != "" {
@@ -269,7 +275,7 @@ func hasToken(values []string, token string) bool {
 }
 
 func copyAnswerHeader(dst, src http.Header) {
-	removeHopByHop(src)
+	RemoveHopByHop(src)
 	delete(src, "Alt-Svc")
 	for name, values := range src {
 		dst[name] = values
@@ -437,9 +443,9 @@ func explain(host string, err error) (status int, text string) {
 		dns         *net.DNSError
 	)
 	switch {
-	case errors.Is(err, errBody) && errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, ErrBody) && errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, "the request body did not arrive in time"
-	case errors.Is(err, errBody):
+	case errors.Is(err, ErrBody):
 		return http.StatusBadRequest, err.Error()
 	case errors.As(err, &certificate):
 		return http.StatusBadGateway, "the certificate of " + host + " is not valid, so the proxy does not connect to it: " + certificate.Err.Error()

@@ -306,7 +306,7 @@ func (i *Interception) passOn(opts *cloud.Options) error {
 	if opts.Transport, err = mitm.NewTransport(transport); err != nil {
 		return fmt.Errorf("interception: %w", err)
 	}
-	opts.Next = mitm.NewForwarder(mitm.ForwarderOptions{Transport: transport, Logger: opts.Logger})
+	opts.Failed = mitm.AnswerFailed
 	return nil
 }
 
