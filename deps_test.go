@@ -567,6 +567,8 @@ var rules = []rule{
 		"perigee",
 		"perigee/gen/exa/codeium_common_pb",
 		"perigee/internal/lib/atomicfile",
+		"perigee/internal/langserver/discover",
+		"perigee/internal/langserver/lsclient",
 		"perigee/internal/langserver/probe",
 		"perigee/internal/lib/procgroup",
 		"perigee/internal/lib/redact",

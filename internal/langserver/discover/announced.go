@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
@@ -29,7 +30,14 @@ func announcements(home string) []Prospect {
 		if name == nil {
 			continue
 		}
-		p, ok := readAnnouncement(path)
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
+			continue
+		}
+		a, ok := readAnnouncement(path)
+		if !ok {
+			continue
+		}
+		p, ok := a.prospect()
 		if !ok {
 			continue
 		}
@@ -50,34 +58,47 @@ func escapeGlob(dir string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(dir, `\$0`)
 }
 
-func readAnnouncement(path string) (Prospect, bool) {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || !isOwn(info) {
-		return Prospect{}, false
-	}
-	file, err := os.Open(path)
+// Announced returns the process and the endpoint that a language server has announced in the home
+// directory of its process, by the name of its data directory and of its workspace (empty: none).
+// False: there is no such file.
+func Announced(home, appData, workspaceID string) (pid int, e lsclient.Endpoint, ok bool) {
+	a, ok := readAnnouncement(filepath.Join(home, ".gemini", appData, "daemon", "ls_"+hashOf(workspaceID)+".json"))
+	return a.PID, lsclient.Endpoint{HTTP: a.HTTPPort, HTTPS: a.HTTPSPort, CSRF: perigee.NewSecret(a.CSRFToken)}, ok
+}
+
+// An announcement is what such a file has.
+type announcement struct {
+	PID       int    `json:"pid"`
+	HTTPSPort int    `json:"httpsPort"`
+	HTTPPort  int    `json:"httpPort"`
+	LSVersion string `json:"lsVersion"`
+	CSRFToken string `json:"csrfToken"`
+}
+
+// readAnnouncement reads a file, which may be that of another user: a pipe or a device is not waited for.
+func readAnnouncement(path string) (a announcement, ok bool) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return Prospect{}, false
+		return a, false
 	}
 	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return a, false
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxAnnouncement))
 	if err != nil {
-		return Prospect{}, false
+		return a, false
 	}
 	return parseAnnouncement(data)
 }
 
-func parseAnnouncement(data []byte) (Prospect, bool) {
-	var a struct {
-		PID       int    `json:"pid"`
-		HTTPSPort int    `json:"httpsPort"`
-		HTTPPort  int    `json:"httpPort"`
-		LSVersion string `json:"lsVersion"`
-		CSRFToken string `json:"csrfToken"`
-	}
-	if json.Unmarshal(data, &a) != nil || a.PID <= 0 {
-		return Prospect{}, false
-	}
+func parseAnnouncement(data []byte) (a announcement, ok bool) {
+	err := json.Unmarshal(data, &a)
+	return a, err == nil && a.PID > 0
+}
+
+// prospect returns what claims to be a language server by its announcement; false: it has no port.
+func (a announcement) prospect() (Prospect, bool) {
 	p := Prospect{Candidate: Candidate{PID: a.PID, Version: a.LSVersion, Endpoint: lsclient.Endpoint{CSRF: perigee.NewSecret(a.CSRFToken)}}}
 	for _, port := range []int{a.HTTPPort, a.HTTPSPort} {
 		if port > 0 && port < 1<<16 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -450,5 +451,19 @@ func TestSocketsOfTheKernel(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	if ports := listening("/proc/self"); !slices.Contains(ports, l.Addr().(*net.TCPAddr).Port) {
 		t.Errorf("%v without %s", ports, l.Addr())
+	}
+}
+
+// TestAnnouncementThatIsNoFile has the process put a pipe, and a link to an endless device, where it should have put a file.
+func TestAnnouncementThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, device := filepath.Join(dir, "pipe"), filepath.Join(dir, "device")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("/dev/zero", device)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, device} {
+		if a, ok := readAnnouncement(path); ok {
+			t.Errorf("%s: read %+v", path, a)
+		}
 	}
 }

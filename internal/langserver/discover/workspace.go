@@ -97,17 +97,11 @@ func workspaceIDs(path string) []string {
 	var ids []string
 	for _, p := range paths {
 		p = strings.TrimPrefix(strings.TrimRight(filepath.ToSlash(p), "/"), "file://")
-		if p == "" {
-			p = "/"
-		}
-		if !strings.HasPrefix(p, "/") && !windowsPath(p) {
+		if p != "" && !strings.HasPrefix(p, "/") && !windowsPath(p) {
 			continue // relative; its absolute form comes next
 		}
-		if windowsPath(p) {
-			p = strings.ToLower(p[:1]) + p[1:]
-		}
-		for _, uri := range []string{"file:///" + strings.TrimPrefix(p, "/"), "file:///" + escape(strings.TrimPrefix(p, "/"))} {
-			if id := underscored(uri); !slices.Contains(ids, id) {
+		for _, id := range []string{underscored("file:///" + uriPath(p)), WorkspaceID(p)} {
+			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -115,8 +109,20 @@ func workspaceIDs(path string) []string {
 	return ids
 }
 
+// WorkspaceID returns the name that the IDE gives to a workspace of one folder, by its absolute path:
+// its URI, as the editor encodes it, with _ for each run of punctuation.
+func WorkspaceID(dir string) string { return underscored("file:///" + escape(uriPath(dir))) }
+
+// uriPath returns the path in the URI of a file, without the first slash.
+func uriPath(path string) string {
+	if windowsPath(path) {
+		path = strings.ToLower(path[:1]) + strings.ReplaceAll(path[1:], `\`, "/")
+	}
+	return strings.TrimPrefix(path, "/")
+}
+
 func windowsPath(p string) bool {
-	return len(p) > 2 && p[1] == ':' && p[2] == '/' && (p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z')
+	return len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\') && (p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z')
 }
 
 // escape escapes a path as the editor does in URIs: all but letters, digits, and a few signs that become underscores anyway.

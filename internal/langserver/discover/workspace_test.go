@@ -43,6 +43,23 @@ func TestWorkspaceIDs(t *testing.T) {
 	}
 }
 
+func TestWorkspaceID(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/home/u/my-proj":       "file_home_u_my_proj",
+		"/home/u/my proj (2)":   "file_home_u_my_20proj_20_282_29",
+		"/":                     "file_",
+		`C:\Users\u\proj`:       "file_c_3A_Users_u_proj",
+		"c:/Users/u/proj":       "file_c_3A_Users_u_proj",
+		"/srv/a.b/..c":          "file_srv_a_b_c",
+		"/home/u/pr\u00f6jekt":  "file_home_u_pr_C3_B6jekt",
+		"/home/u/under_score__": "file_home_u_under_score_",
+	} {
+		if got := WorkspaceID(dir); got != want {
+			t.Errorf("%s: got %s, want %s", dir, got, want)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	a := Candidate{PID: 1, Workspace: "file_home_u_a"}
 	ab := Candidate{PID: 2, Workspace: "file_home_u_a_b"}
@@ -116,8 +133,12 @@ func TestCommandLines(t *testing.T) {
 func FuzzAnnouncement(f *testing.F) {
 	f.Add([]byte(`{"pid":7,"httpsPort":1,"httpPort":2,"lsVersion":"1","csrfToken":"t"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, ok := parseAnnouncement(data)
-		if ok && (p.PID <= 0 || len(p.ports) == 0) {
+		a, ok := parseAnnouncement(data)
+		if ok && a.PID <= 0 {
+			t.Errorf("%q: %+v", data, a)
+		}
+		p, ok := a.prospect()
+		if ok != (len(p.ports) > 0) {
 			t.Errorf("%q: %+v", data, p)
 		}
 		for _, port := range p.ports {

@@ -6,6 +6,7 @@
 package lsclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,10 +21,21 @@ import (
 // Service is the path of the service, before the name of a method.
 const Service = "/exa.language_server_pb.LanguageServerService/"
 
-// An Endpoint is where a language server listens. One of the ports may be 0.
+// An Endpoint is where a language server listens. A port is 0 if it has no such listener or the port
+// is not known.
 type Endpoint struct {
 	HTTP, HTTPS int
 	CSRF        perigee.Secret
+}
+
+// Known reports whether a port is known.
+func (e Endpoint) Known() bool { return e.HTTP != 0 || e.HTTPS != 0 }
+
+// Complete adds a port that is not known, if the other one shows that both endpoints are the same process.
+func (e *Endpoint) Complete(other Endpoint) {
+	if e.Known() && (e.HTTP == other.HTTP || e.HTTPS == other.HTTPS) {
+		e.HTTP, e.HTTPS = cmp.Or(e.HTTP, other.HTTP), cmp.Or(e.HTTPS, other.HTTPS)
+	}
 }
 
 // Options configure a client.

@@ -2,6 +2,7 @@ package lsclient
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -147,5 +148,20 @@ func TestSubscriptionsHaveTheirOwnIDs(t *testing.T) {
 	}
 	if len(server.subscribers) != 2 {
 		t.Errorf("%d subscribers", len(server.subscribers))
+	}
+}
+
+func TestIDsAreRandomUUIDs(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100 {
+		token := NewID()
+		var parts [5]uint64
+		if n, err := fmt.Sscanf(token, "%08x-%04x-4%03x-%04x-%012x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4]); n != 5 || err != nil {
+			t.Errorf("%s: %v", token, err)
+		}
+		seen[token] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d different tokens", len(seen))
 	}
 }

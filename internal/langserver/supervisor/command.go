@@ -3,27 +3,22 @@ package supervisor
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
 	"perigee"
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
+	"perigee/internal/langserver/discover"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 )
 
@@ -35,7 +30,7 @@ const (
 
 // prepare makes the directories and the command line of the next process.
 func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
-	l := launch{dir: cmp.Or(s.o.Workspace, s.o.Home), csrf: perigee.NewSecret(newToken())}
+	l := launch{dir: cmp.Or(s.o.Workspace, s.o.Home), csrf: perigee.NewSecret(lsclient.NewID())}
 	var err error
 	if l.temp, err = s.directories(ctx); err != nil {
 		return launch{}, fmt.Errorf("it cannot be started: %w", err)
@@ -88,15 +83,6 @@ func (s *Supervisor) directories(ctx context.Context) (*tempDir, error) {
 	return newTempDir(ctx, temp)
 }
 
-// newToken returns a random UUID.
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b[:])
-	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
-}
-
 // flags builds a command line from the flags that a binary accepts.
 type flags struct {
 	binary probe.Result
@@ -134,7 +120,7 @@ func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 			f.set("lsp_port", "0")
 		}
 		if s.o.Workspace != "" {
-			f.set("workspace_id", workspaceID(s.o.Workspace))
+			f.set("workspace_id", discover.WorkspaceID(s.o.Workspace))
 		}
 		f.set("cloud_code_endpoint", s.o.CloudEndpoint)
 		f.set("subclient_type", "ide")
@@ -157,28 +143,6 @@ func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 		f.enable("exit_on_stdin_close")
 	}
 	return append(f.args, s.o.Args...)
-}
-
-var (
-	punctuation = regexp.MustCompile(`[^A-Za-z0-9]+`)
-	reserved    = regexp.MustCompile(`[^A-Za-z0-9/._~-]`)
-	drive       = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
-)
-
-// workspaceID returns the name that the IDE gives to a workspace of one folder: its URI, as the editor encodes it, with _ for
-// each run of punctuation.
-func workspaceID(dir string) string {
-	if drive.MatchString(dir) {
-		dir = "/" + strings.ToLower(dir[:1]) + strings.ReplaceAll(dir[1:], `\`, "/")
-	}
-	encoded := reserved.ReplaceAllStringFunc(dir, func(r string) string {
-		var b strings.Builder
-		for i := range len(r) {
-			fmt.Fprintf(&b, "%%%02X", r[i])
-		}
-		return b.String()
-	})
-	return punctuation.ReplaceAllString("file://"+encoded, "_")
 }
 
 // loopback is never asked through a proxy.
@@ -236,44 +200,12 @@ func metadata(binary probe.Result) []byte {
 func (s *Supervisor) discovered(pid int) (Endpoint, bool) {
 	id := ""
 	if s.o.Workspace != "" {
-		id = workspaceID(s.o.Workspace)
+		id = discover.WorkspaceID(s.o.Workspace)
 	}
 	for _, id := range slices.Compact([]string{id, ""}) {
-		sum := sha256.Sum256([]byte(id))
-		text, err := readDiscovery(filepath.Join(s.o.Home, ".gemini", appDataDir, "daemon", "ls_"+hex.EncodeToString(sum[:8])+".json"))
-		if err != nil {
-			continue
-		}
-		var file struct {
-			PID   int    `json:"pid"`
-			HTTPS int    `json:"httpsPort"`
-			HTTP  int    `json:"httpPort"`
-			CSRF  string `json:"csrfToken"`
-		}
-		e := Endpoint{}
-		if json.Unmarshal(text, &file) == nil && file.PID == pid {
-			e = Endpoint{HTTP: file.HTTP, HTTPS: file.HTTPS, CSRF: perigee.NewSecret(file.CSRF)}
-		}
-		if e.known() {
+		if announced, e, ok := discover.Announced(s.o.Home, appDataDir, id); ok && announced == pid && e.Known() {
 			return e, true
 		}
 	}
 	return Endpoint{}, false
-}
-
-// maxDiscovery bounds what is read of a discovery file.
-const maxDiscovery = 64 << 10
-
-// readDiscovery reads a file that the process has written. Another user, whose process it is, could have put a pipe or a device
-// there.
-func readDiscovery(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
-	}
-	return io.ReadAll(io.LimitReader(f, maxDiscovery))
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"encoding/hex"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,23 +15,6 @@ import (
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	"perigee/internal/langserver/probe"
 )
-
-func TestWorkspaceID(t *testing.T) {
-	for dir, want := range map[string]string{
-		"/home/u/my-proj":       "file_home_u_my_proj",
-		"/home/u/my proj (2)":   "file_home_u_my_20proj_20_282_29",
-		"/":                     "file_",
-		`C:\Users\u\proj`:       "file_c_3A_Users_u_proj",
-		"c:/Users/u/proj":       "file_c_3A_Users_u_proj",
-		"/srv/a.b/..c":          "file_srv_a_b_c",
-		"/home/u/pr\u00f6jekt":  "file_home_u_pr_C3_B6jekt",
-		"/home/u/under_score__": "file_home_u_under_score_",
-	} {
-		if got := workspaceID(dir); got != want {
-			t.Errorf("%s: got %s, want %s", dir, got, want)
-		}
-	}
-}
 
 // allFlags are the flags that any known binary has.
 var allFlags = []string{
@@ -140,20 +122,5 @@ func TestDiscoveryFileOfThisProcessOnly(t *testing.T) {
 	write(`{"pid":42,"httpsPort":2,"httpPort":1,"lspPort":3,"csrfToken":"c"}`)
 	if e, ok := s.discovered(42); !ok || e.HTTP != 1 || e.HTTPS != 2 || e.CSRF.Reveal() != "c" {
 		t.Errorf("got %+v, %t", e, ok)
-	}
-}
-
-func TestTokensAreRandomUUIDs(t *testing.T) {
-	seen := map[string]bool{}
-	for range 100 {
-		token := newToken()
-		var parts [5]uint64
-		if n, err := fmt.Sscanf(token, "%08x-%04x-4%03x-%04x-%012x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4]); n != 5 || err != nil {
-			t.Errorf("%s: %v", token, err)
-		}
-		seen[token] = true
-	}
-	if len(seen) != 100 {
-		t.Errorf("%d different tokens", len(seen))
 	}
 }

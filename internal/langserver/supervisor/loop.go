@@ -327,8 +327,8 @@ func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool 
 			if err == nil {
 				s.mu.Lock()
 				s.ports = e
-				s.ports.complete(s.reported)
-				s.ports.complete(s.printed)
+				s.ports.Complete(s.reported)
+				s.ports.Complete(s.printed)
 				s.mu.Unlock()
 				return true
 			}

@@ -238,9 +238,9 @@ func (s *Supervisor) CallEnded() {
 func (s *Supervisor) Reported(e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.known() && s.state != Stopped && s.state != Failed {
+	if e.Known() && s.state != Stopped && s.state != Failed {
 		s.reported = e
-		s.ports.complete(e)
+		s.ports.Complete(e)
 		s.notify()
 	}
 }
@@ -254,7 +254,7 @@ func (s *Supervisor) seen(from *output, e Endpoint) {
 		if s.printed.CSRF.IsZero() {
 			s.printed.CSRF = e.CSRF
 		}
-		s.ports.complete(s.printed)
+		s.ports.Complete(s.printed)
 		s.notify()
 	}
 }
@@ -266,7 +266,7 @@ func (s *Supervisor) candidates() []Endpoint {
 		if e.CSRF.IsZero() {
 			e.CSRF = s.csrf
 		}
-		if e.known() && !slices.Contains(all, e) {
+		if e.Known() && !slices.Contains(all, e) {
 			all = append(all, e)
 		}
 	}

@@ -227,20 +227,6 @@ func TestTokenForAnotherUser(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFileThatIsNoFile has the process put a pipe, and a link to an endless device, where it should have put a file.
-func TestDiscoveryFileThatIsNoFile(t *testing.T) {
-	dir := t.TempDir()
-	pipe, device := filepath.Join(dir, "pipe"), filepath.Join(dir, "device")
-	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.Symlink("/dev/zero", device)); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{pipe, device} {
-		if text, err := readDiscovery(path); err == nil {
-			t.Errorf("%s: read %d bytes", path, len(text))
-		}
-	}
-}
-
 func owner(t *testing.T, path string) int {
 	t.Helper()
 	info, err := os.Lstat(path)

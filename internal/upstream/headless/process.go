@@ -40,9 +40,7 @@ func (s *Server) supervise(ctx context.Context) (supervisor.Options, error) {
 		return supervisor.Options{}, err
 	}
 	at := func(e supervisor.Endpoint) *lsclient.Client {
-		return lsclient.New(lsclient.Options{
-			Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}), Users: s.users, Logger: s.opts.Logger,
-		})
+		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(e), Users: s.users, Logger: s.opts.Logger})
 	}
 	endpoint, variables := DefaultCloud, map[string]string(nil)
 	if s.proxied() {
@@ -119,8 +117,7 @@ func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, e
 	if stale {
 		wait = process.Recheck
 	}
-	e, err := wait(ctx)
-	return lsclient.Endpoint{HTTP: e.HTTP, HTTPS: e.HTTPS, CSRF: e.CSRF}, err
+	return wait(ctx)
 }
 
 // launched returns the supervisor, and waits for a launch.
