@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -134,7 +133,7 @@ func (a *acquisition) lose(kind providererr.Kind, m *member) (enough bool) {
 	if !slices.Contains(a.lost[kind], m) {
 		a.lost[kind] = append(a.lost[kind], m)
 	}
-	return len(a.lost[kind]) >= breaker.MaxLost
+	return len(a.lost[kind]) >= breakerMaxLost
 }
 
 // obtain chooses an account and waits for one if need be.

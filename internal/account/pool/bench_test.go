@@ -11,7 +11,7 @@ import (
 
 // crowd is a pool of a thousand accounts, of which nine in ten cool down.
 func crowd(b *testing.B, opts Options) *Pool {
-	p := NewPool(opts)
+	p := New(opts)
 	var list []Source
 	for i := range 1000 {
 		list = append(list, newSource(fmt.Sprintf("%03d@example.com", i)))

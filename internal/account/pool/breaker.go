@@ -2,47 +2,112 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/cause"
+	"perigee/internal/adapt/providererr"
+	"perigee/internal/lib/steadyclock"
 )
 
-// breakerEnd is when the next call may probe.
-func (p *Pool) breakerEnd() time.Time { return p.date(max(p.breaker.Until(), p.now)).UTC() }
+const (
+	// breakerOpenFor is how long a breaker stays open, and how long between two probes.
+	breakerOpenFor = 10 * time.Minute
+	// breakerMaxLost is how many accounts may be lost to one cause. A third would be lost to it too.
+	breakerMaxLost = 2
+)
 
-// reasonBreakerOpen is the reason of the cooldown that Status shows while the breaker is open.
-const reasonBreakerOpen = "breaker_open"
-
-// IsBreakerOpen reports whether a cooldown of Status says that no account is leased because the breaker is open.
-func IsBreakerOpen(c perigee.Cooldown) bool { return c.Reason == reasonBreakerOpen }
-
-// breakerExplanation is what the owner is told about an account that could be leased otherwise.
-func (p *Pool) breakerExplanation() string {
-	return p.breaker.Cause() + " (`perigee account enable` ends this), so it is not used"
+// A breaker opens when MaxLost accounts in a row were banned, or have to be verified, and no call was answered in between: the
+// cause may be something that all accounts have in common, and the next one would be locked too. While it is open no account is
+// leased, but every OpenFor one call probes one account. A good answer resets it, and so does the owner. P identifies the call
+// that probes.
+//
+// It lives in memory: a restart resets it, and each replica has its own. A breaker that is open without need costs all calls, a
+// missing one at most MaxLost accounts for each replica.
+type breaker[P comparable] struct {
+	lost  []string            // accounts that were locked since the last good answer
+	kind  providererr.Kind    // why the last of them was
+	mixed bool                // the accounts were locked for different reasons
+	until steadyclock.Instant // when one call may probe; 0: it is closed
+	probe P                   // the call that probes now; zero: none
 }
 
-// breakerRefusal is the error of a call that gets no account because the breaker is open.
-func (p *Pool) breakerRefusal(model string) error {
-	b := &p.breaker
-	return &perigee.Error{
-		Class: cause.Of(b.Kind()).Class, Model: model, Retry: max(b.Until()-p.now, time.Second), Cause: &Shortage{b.Kind()},
-		Message: fmt.Sprintf("%s, so no account is used until %s", b.Cause(), p.breakerEnd().Format("15:04:05 MST")),
-		Hint: "wait until then, when one call tries an account again, " +
-			"or run `perigee account enable` with the address of one of them",
+// Trip notes that an account was locked, and reports whether the breaker is open now.
+func (b *breaker[P]) Trip(email, state string, now steadyclock.Instant) bool {
+	kind := providererr.KindBan
+	switch state {
+	case perigee.AccountBanned:
+	case perigee.AccountVerification:
+		kind = providererr.KindVerification
+	default:
+		return false
+	}
+	b.mixed = b.mixed || b.kind != "" && b.kind != kind
+	b.kind = kind
+	if !slices.Contains(b.lost, email) {
+		b.lost = append(b.lost, email)
+	}
+	if len(b.lost) < breakerMaxLost {
+		return false
+	}
+	b.until = now + breakerOpenFor
+	return true
+}
+
+// Reset closes the breaker.
+func (b *breaker[P]) Reset() { *b = breaker[P]{} }
+
+// Open reports whether no account may be leased right now.
+func (b *breaker[P]) Open(now steadyclock.Instant) bool {
+	var none P
+	return b.until > now || b.probe != none
+}
+
+// Tripped reports whether the breaker is open or waits for a probe.
+func (b *breaker[P]) Tripped() bool { return b.until > 0 }
+
+// Blocks reports whether a call gets no account. A call that asks no model is no probe.
+func (b *breaker[P]) Blocks(asksModel bool, now steadyclock.Instant) bool {
+	return b.Tripped() && (b.Open(now) || !asksModel)
+}
+
+// StartProbe makes a call the probe if one is due.
+func (b *breaker[P]) StartProbe(call P, now steadyclock.Instant) {
+	if b.Tripped() {
+		b.probe, b.until = call, now+breakerOpenFor
 	}
 }
 
-// lostTwo adds to the error of a call that has lost breaker.MaxLost accounts to one cause what becomes of the other accounts.
-func (p *Pool) lostTwo(err *perigee.Error) *perigee.Error {
-	e, b := *err, &p.breaker
-	if !b.Open(p.now) {
-		e.Hint += "; two accounts failed for the same cause, and the call tried no other: the next call does"
-		return &e
+// EndProbe notes the result of a call that may be the probe. A call that was canceled, or was wrong in itself, has proven
+// nothing, so that the next call probes.
+func (b *breaker[P]) EndProbe(call P, v *providererr.Diagnosis, now steadyclock.Instant) {
+	var none P
+	if b.probe != call {
+		return
 	}
-	e.Retry = max(b.Until()-p.now, time.Second)
-	e.Hint += fmt.Sprintf("; %s, so no account is used until %s, "+
-		"or until you run `perigee account enable` with the address of one of them",
-		b.Cause(), p.breakerEnd().Format("15:04:05 MST"))
-	return &e
+	b.probe = none
+	if v != nil && (v.Scope == providererr.ScopeNone || v.Scope == providererr.ScopeRequest || v.Kind == providererr.KindNoToken) {
+		b.until = now
+	}
+}
+
+// Until is when the next call may probe.
+func (b *breaker[P]) Until() steadyclock.Instant { return b.until }
+
+// Kind is why the last account was locked.
+func (b *breaker[P]) Kind() providererr.Kind { return b.kind }
+
+// Lost is the number of accounts that were locked since the last good answer.
+func (b *breaker[P]) Lost() int { return len(b.lost) }
+
+// Cause says why the breaker is open.
+func (b *breaker[P]) Cause() string {
+	what := "banned"
+	switch {
+	case b.mixed:
+		what = "banned, or locked until they are verified"
+	case b.kind == providererr.KindVerification:
+		what = "locked until they are verified"
+	}
+	return fmt.Sprintf("%d accounts in a row were %s, with no good answer in between", len(b.lost), what)
 }

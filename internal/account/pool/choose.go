@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/account/pool/health"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -156,7 +155,7 @@ func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason st
 		return nil, ""
 	}
 	if cur := g.current; a.req.Session == "" && cur != nil && a.eligible(cur, g, low) {
-		if s := cur.score(g); s+health.Stickiness >= most {
+		if s := cur.score(g); s+stickiness >= most {
 			best, most = cur, s
 		}
 	}

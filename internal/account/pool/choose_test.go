@@ -103,7 +103,7 @@ func TestSessionsStayOnTheirAccount(t *testing.T) {
 }
 
 func TestSessionsThatAreOldAreForgotten(t *testing.T) {
-	p := NewPool(Options{})
+	p := New(Options{})
 	p.sessions.MaxEntries = 2
 	b := binding{&member{}, &quotaGroup{}}
 	for _, session := range []string{"1", "2", "1", "3"} {

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account/pool/cause"
-	"perigee/internal/account/pool/health"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -87,9 +85,9 @@ func (p *Pool) ordered(g *quotaGroup) []*member {
 	return slices.SortedStableFunc(slices.Values(p.members), func(a, b *member) int {
 		switch g.current {
 		case a:
-			return cmp.Or(cmp.Compare(b.score(g), a.score(g)+health.Stickiness), -1)
+			return cmp.Or(cmp.Compare(b.score(g), a.score(g)+stickiness), -1)
 		case b:
-			return cmp.Or(cmp.Compare(b.score(g)+health.Stickiness, a.score(g)), 1)
+			return cmp.Or(cmp.Compare(b.score(g)+stickiness, a.score(g)), 1)
 		}
 		return cmp.Compare(b.score(g), a.score(g))
 	})
@@ -102,7 +100,7 @@ func (c *candidate) whyFirst(selection string) string {
 	case selection == RoundRobin:
 		return "next in turn"
 	case selection == Hybrid && current:
-		return fmt.Sprintf("it is the current account, and none scores %d points more", health.Stickiness)
+		return fmt.Sprintf("it is the current account, and none scores %d points more", stickiness)
 	case selection == Hybrid:
 		return "it has the highest score"
 	case current && preferred:
@@ -142,7 +140,7 @@ func (m *member) explain(g *quotaGroup, model string) candidate {
 			c.rank = rankFaulty
 		}
 	case !v.free:
-		c.Why = cause.Of(cause.KindBusy).One
+		c.Why = causeOf(KindBusy).One
 	default:
 		c.Why, c.rank = "usable", rankUsable
 		if p.opts.Selection == Hybrid {
@@ -162,7 +160,7 @@ func (m *member) explain(g *quotaGroup, model string) candidate {
 
 // describe says why the account cools down.
 func (m *member) describe(kind providererr.Kind) string {
-	switch one := cause.Of(kind).One; {
+	switch one := causeOf(kind).One; {
 	case one == "":
 		return "it is cooling down (" + string(kind) + ")"
 	case kind == providererr.KindProject && m.signIn.ProjectID != "":

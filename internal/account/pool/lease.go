@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
-	"perigee/internal/account/pool/cause"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -130,13 +128,13 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 	defer p.unlock()
 	l.endUnused() // a locked account is noted below
 	v := TokenFailure(err)
-	switch c := cause.Of(v.Kind); {
+	switch c := causeOf(v.Kind); {
 	case errors.Is(err, providererr.ErrRefreshPaused):
 		a.tokens.members, a.tokens.err = append(a.tokens.members, m), err
 	case c.State != "":
 		m.stop(l.source, c.State, perigee.AsError(err).Error(), l.generation)
 		if c.Costly && a.lose(v.Kind, m) {
-			a.over, a.tokens.err = true, signInRefused(err, len(p.members) > breaker.MaxLost)
+			a.over, a.tokens.err = true, signInRefused(err, len(p.members) > breakerMaxLost)
 		}
 	case v.Scope == providererr.ScopeNone:
 		a.over, a.tokens.err = true, err
@@ -150,7 +148,7 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 // signInRefused is the error of a call that has lost as many accounts as it may to the answers of the sign-in server.
 func signInRefused(err error, others bool) error {
 	e := *perigee.AsError(err)
-	e.Message = fmt.Sprintf("%d accounts cannot be signed in for the same cause: %s", breaker.MaxLost, e.Message)
+	e.Message = fmt.Sprintf("%d accounts cannot be signed in for the same cause: %s", breakerMaxLost, e.Message)
 	if others {
 		e.Hint += "; the other accounts were not tried"
 	}
@@ -164,7 +162,7 @@ func signInRefused(err error, others bool) error {
 // another one has to be tried.
 func TokenFailure(err error) providererr.Diagnosis {
 	v, ok := providererr.Of(err)
-	if ok && (v.Scope == providererr.ScopeNone || cause.Of(v.Kind).State != "") {
+	if ok && (v.Scope == providererr.ScopeNone || causeOf(v.Kind).State != "") {
 		return v
 	}
 	v = providererr.Diagnosis{Kind: providererr.KindNoToken, Scope: providererr.ScopeAccount, Error: perigee.AsError(err)}

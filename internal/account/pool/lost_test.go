@@ -146,7 +146,7 @@ func TestOldReportsStopNoAccount(t *testing.T) {
 
 func TestStopsNameTheGenerationThatTheyAreAbout(t *testing.T) {
 	var stops []Stop
-	pool := NewPool(Options{OnState: func(s Stop) { stops = append(stops, s) }})
+	pool := New(Options{OnState: func(s Stop) { stops = append(stops, s) }})
 	one, two := newSource("a"), newSource("b")
 	two.signIn.Generation = 12
 	two.fail(&tokenRefusal{*judged(providererr.KindSignedOut, 0)})

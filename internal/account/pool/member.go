@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/account/pool/cause"
-	"perigee/internal/account/pool/health"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -30,7 +28,7 @@ type member struct {
 	low       bool                 // some model in quota is below the soft quota
 	least     []remainder          // the least that is left in each quota group
 	lookAt    instant              // when a Look may ask for its quota again
-	health    health.Health
+	health    health
 }
 
 // Places in member.cooldowns; the rest are in quotaGroup.id.
@@ -105,7 +103,7 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 	if m.busy() {
 		a.faulty = false
 		if a.until == now {
-			a.kind = cause.KindBusy
+			a.kind = KindBusy
 		}
 	} else {
 		a.free = a.until == now
@@ -121,7 +119,7 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 // stays with it.
 func (m *member) onlyBusy(g *quotaGroup, model string) bool {
 	a := m.availability(g, model)
-	return a.kind == cause.KindBusy && !a.low
+	return a.kind == KindBusy && !a.low
 }
 
 // stop takes the account out of use until its sign-in changes. It does nothing if another sign-in has replaced the source that
@@ -191,14 +189,14 @@ func (m *member) listCooldowns() (list []perigee.Cooldown) {
 // outOfUse is the cause that keeps an account out of use.
 func (m *member) outOfUse() providererr.Kind {
 	if !m.signIn.Enabled {
-		return cause.KindDisabled
+		return KindDisabled
 	}
-	return cause.OfState(m.state())
+	return kindOfState(m.state())
 }
 
 // score is the worth of the account in hybrid selection.
 func (m *member) score(g *quotaGroup) float64 {
-	quota := health.Unknown
+	quota := quotaUnknown
 	if q := m.least[g.id]; q.until > m.pool.now {
 		quota = q.fraction
 	}

@@ -83,7 +83,7 @@ func TestWhatAccountsLackIsBounded(t *testing.T) {
 }
 
 func TestModelsThatWereHadAreBounded(t *testing.T) {
-	p := NewPool(Options{})
+	p := New(Options{})
 	for i := range 2 * maxServed {
 		p.served.Put(fmt.Sprint("m", i), steadyclock.Start+instant(i))
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/lru"
 	"perigee/internal/lib/steadyclock"
@@ -99,15 +98,15 @@ type Pool struct {
 	restored bool                            // sessions has every session that the store has
 	served   lru.Map[string, instant]        // when a model was last seen with any account: in an answer, or in a report of quota
 	reports  map[providererr.Kind][]sighting // accounts that Report has stopped lately
-	breaker  breaker.Breaker[*lease]
+	breaker  breaker[*lease]
 	looking  <-chan struct{} // closed when the figures of the last Look are reported
 	waiters  []*acquisition  // calls that wait, in the order in which they came
 	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil: not needed yet
 	after    []func()        // to be called without the lock
 }
 
-// NewPool returns a pool without accounts.
-func NewPool(opts Options) *Pool {
+// New returns a pool without accounts.
+func New(opts Options) *Pool {
 	opts.Selection = cmp.Or(opts.Selection, Sticky)
 	if opts.Pools == nil {
 		opts.Pools = []string{PoolAntigravity, PoolCLI}

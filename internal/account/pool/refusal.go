@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/cause"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -29,16 +28,16 @@ func (a *acquisition) refusal() error {
 	if p.breaker.Blocks(a.models != groupControl, now) && slices.ContainsFunc(members, (*member).inUse) {
 		return p.breakerRefusal(a.req.Model)
 	}
-	var tallies cause.Tallies
+	var tallies tallies
 	for _, m := range members {
 		tallies.Add(a.waitsFor(m))
 	}
 	decisive := tallies.Decisive()
-	e := &perigee.Error{Class: cmp.Or(cause.Of(decisive.Kind).Class, perigee.ClassUnavailable), Message: tallies.Message(a.req.Model, now),
+	e := &perigee.Error{Class: cmp.Or(causeOf(decisive.Kind).Class, perigee.ClassUnavailable), Message: tallies.Message(a.req.Model, now),
 		Model: a.req.Model, Cause: &Shortage{decisive.Kind}}
 	if decisive.First == 0 {
-		e.Hint = cause.Of(decisive.Kind).Remedy
-		if decisive.Kind != cause.KindDisabled && slices.ContainsFunc(tallies, func(t cause.Tally) bool { return t.Kind == cause.KindDisabled }) {
+		e.Hint = causeOf(decisive.Kind).Remedy
+		if decisive.Kind != KindDisabled && slices.ContainsFunc(tallies, func(t tally) bool { return t.Kind == KindDisabled }) {
 			e.Hint += "; or bring back one that is disabled with `perigee account enable`"
 		}
 		return e
@@ -65,16 +64,16 @@ func (p *Pool) Refusal(req Request) error {
 }
 
 // waitsFor is the tally of one account. In several quota groups the cause that ends first counts.
-func (a *acquisition) waitsFor(m *member) cause.Tally {
-	t := cause.Tally{Count: 1}
+func (a *acquisition) waitsFor(m *member) tally {
+	t := tally{Count: 1}
 	for _, g := range a.groups {
 		v := m.availability(g, a.req.Model)
 		if v.until == 0 {
-			return cause.Tally{Kind: v.kind, Count: 1}
+			return tally{Kind: v.kind, Count: 1}
 		}
 		kind, at, probed := v.kind, v.until, false
 		if v.free {
-			kind = cause.KindBusy // with the tokens of this call
+			kind = KindBusy // with the tokens of this call
 		} else if probe := max(v.doubt, g.probedAt+probeEvery); at > a.pool.now && !v.told && probe <= at {
 			at, probed = probe, true
 		}

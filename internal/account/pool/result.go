@@ -5,9 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"perigee/internal/account/pool/breaker"
-	"perigee/internal/account/pool/cause"
-	"perigee/internal/account/pool/health"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -28,7 +25,7 @@ const (
 func (l *lease) answered() {
 	p, m, model := l.pool, l.member, l.call.req.Model
 	l.group.served = max(l.group.served, l.began)
-	m.health.Recover(health.Served, p.now)
+	m.health.Recover(pointsServed, p.now)
 	l.clearFaults()
 	if model != "" {
 		p.served.Put(model, p.now)
@@ -73,9 +70,9 @@ func (l *lease) failed(v *providererr.Diagnosis) {
 	switch v.Scope {
 	case providererr.ScopeAccountFamily:
 		c := &m.cooldowns[l.group.id]
-		points := float64(health.Limit)
+		points := float64(pointsLimit)
 		if kind == providererr.KindProject {
-			points = health.Fault
+			points = pointsFault
 		}
 		if m.startCooldown(c, l.failure(v)) {
 			m.health.Recover(points, p.now)
@@ -96,9 +93,9 @@ func (l *lease) failed(v *providererr.Diagnosis) {
 		return
 	}
 	switch {
-	case cause.Of(kind).Costly && a.lose(kind, m):
+	case causeOf(kind).Costly && a.lose(kind, m):
 		v.Scope = providererr.ScopeNone
-		if len(p.members) > breaker.MaxLost {
+		if len(p.members) > breakerMaxLost {
 			v.Error = p.lostTwo(v.Error)
 		}
 	case kind == providererr.KindNoToken && a.refused.add(m, v.Error):
@@ -140,9 +137,9 @@ func (l *lease) reconsider(v *providererr.Diagnosis) {
 func (l *lease) accountFailed(v *providererr.Diagnosis) {
 	m := l.member
 	if v.Kind != providererr.KindNoToken { // that is trouble of the sign-in server
-		m.health.Recover(health.Fault, l.pool.now)
+		m.health.Recover(pointsFault, l.pool.now)
 	}
-	if state := cause.Of(v.Kind).State; state != "" {
+	if state := causeOf(v.Kind).State; state != "" {
 		m.stop(l.source, state, v.Reason(), l.generation)
 	} else if v.Kind != providererr.KindNoToken || !errors.Is(v.Error, providererr.ErrRefreshPaused) {
 		m.startCooldown(&m.cooldowns[wholeAccount], l.failure(v))
@@ -163,7 +160,7 @@ func (l *lease) providerFailed(v *providererr.Diagnosis) {
 // use. Of several calls that were under way together one counts.
 func (l *lease) countFault() {
 	p, m, c, now := l.pool, l.member, &l.member.cooldowns[providerFaults], l.pool.now
-	m.health.Recover(health.Fault, now)
+	m.health.Recover(pointsFault, now)
 	if l.began <= c.failedAt {
 		return
 	}

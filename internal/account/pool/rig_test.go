@@ -70,7 +70,7 @@ type poolRig struct {
 func newPoolRig(t testing.TB, accounts int, opts Options) *poolRig {
 	r := &poolRig{t: t}
 	opts.OnState = func(s Stop) { r.states = append(r.states, s.Email+" "+s.State) }
-	r.Pool = NewPool(opts)
+	r.Pool = New(opts)
 	for i := range accounts {
 		r.sources = append(r.sources, newSource(string(rune('a'+i))))
 	}

@@ -5,9 +5,6 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
-	"perigee/internal/account/pool/cause"
-	"perigee/internal/account/pool/health"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -45,7 +42,7 @@ func (p *Pool) SetSources(sources []Source) {
 		}
 		m.restore()
 		if !present[m] { // the owner has added it, to have it used
-			m.health, m.stopped, m.reason = health.New(p.now), "", ""
+			m.health, m.stopped, m.reason = newHealth(p.now), "", ""
 			p.breaker.Reset()
 		}
 		m.index = len(p.members)
@@ -100,13 +97,13 @@ func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 		m.startCooldown(&m.cooldowns[wholeAccount], failure{kind: v.Kind, began: p.now})
 		return
 	}
-	state := cause.Of(v.Kind).State
+	state := causeOf(v.Kind).State
 	if state == "" {
 		return
 	}
 	// All accounts are asked at once here, so that one answer to all of them would stop all: no more than breaker.MaxLost are stopped.
 	recent := slices.DeleteFunc(p.reports[v.Kind], func(s sighting) bool { return p.now-s.at >= sameCause })
-	if len(recent) < breaker.MaxLost {
+	if len(recent) < breakerMaxLost {
 		recent = append(recent, sighting{m, p.now})
 		m.stop(source, state, v.Reason(), s.Generation)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
 )
 
 // lend acquires an account, and checks everything that can be said about the choice and its time.
@@ -36,7 +35,7 @@ func (x *trial) lend(w Request) {
 		x.wrong("%s was lent, although all are spared", name(l))
 	}
 	if !m.sparedTo.IsZero() {
-		m.looksInto, m.sparedTo = l, now.Add(breaker.OpenFor)
+		m.looksInto, m.sparedTo = l, now.Add(breakerOpenFor)
 	}
 	switch l.why.reason {
 	case whyProbe:

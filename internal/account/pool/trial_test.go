@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
-	"perigee/internal/account/pool/breaker"
 	"perigee/internal/adapt/providererr"
 )
 
@@ -254,8 +253,8 @@ func (x *trial) finish(how string, which int, delay time.Duration) {
 		if counts {
 			x.model.lost[place(l)] = true
 		}
-		if len(x.model.lost) >= breaker.MaxLost && counts {
-			x.model.sparedTo = now.Add(breaker.OpenFor)
+		if len(x.model.lost) >= breakerMaxLost && counts {
+			x.model.sparedTo = now.Add(breakerOpenFor)
 		}
 		a.banned = true
 	case "fault":

@@ -49,7 +49,7 @@ func newUpstreamRig(t *testing.T, script simulator.Script, opts pool.Options) *u
 	transport := provider.Transport()
 	t.Cleanup(func() { transport.CloseIdleConnections(); _ = provider.Close() })
 	opts.OnState = func(s pool.Stop) { d.states = append(d.states, s.Email+" "+s.State) }
-	d.pool = pool.NewPool(opts)
+	d.pool = pool.New(opts)
 	for _, a := range script.Accounts {
 		d.sources = append(d.sources, &signedIn{token: access(t, transport, a.RefreshToken), signIn: perigee.SignIn{Account: perigee.Account{
 			Email: a.Email, Upstream: "gravity", Enabled: true, ProjectID: a.Project, State: perigee.AccountReady}}})

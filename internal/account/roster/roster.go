@@ -66,7 +66,7 @@ func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts 
 	r.cli = slices.Contains(u.Pools, pool.PoolCLI)
 	r.client, r.guard = newSignIn(u, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, opts)
-	r.pool = pool.NewPool(pool.Options{
+	r.pool = pool.New(pool.Options{
 		Selection: u.Selection, Pools: u.Pools, MaxWait: u.MaxWait, SoftQuota: u.SoftQuota, Concurrency: u.Concurrency,
 		Now: opts.Now, Logger: opts.Logger, OnState: r.stops.add, Look: r.look, Store: store, Sessions: store.Sessions(u.Name),
 	})

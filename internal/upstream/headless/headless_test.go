@@ -124,7 +124,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cloud: sim, accounts: &fakeAccounts{pool: pool.NewPool(pool.Options{})}}
+	r := &rig{t: t, cloud: sim, accounts: &fakeAccounts{pool: pool.New(pool.Options{})}}
 	cloud := httptest.NewServer(http.HandlerFunc(r.serveCloud))
 	t.Cleanup(func() {
 		_ = sim.Close()

@@ -1,5 +1,4 @@
-// Package cause knows what can keep accounts from being leased, and how to say it.
-package cause
+package pool
 
 import (
 	"slices"
@@ -14,8 +13,8 @@ const (
 	KindDisabled providererr.Kind = "disabled"
 )
 
-// A Cause keeps accounts from being leased.
-type Cause struct {
+// A cause keeps accounts from being leased.
+type cause struct {
 	Kind   providererr.Kind
 	Class  perigee.Class // of the error of a call that gets no account
 	One    string        // about one account
@@ -26,7 +25,7 @@ type Cause struct {
 }
 
 // causes are in the order in which they are easy to remove.
-var causes = []Cause{
+var causes = []cause{
 	{Kind: providererr.KindQuota, Class: perigee.ClassExhausted, One: "its quota is used up", Many: "out of quota"},
 	{Kind: providererr.KindCredits, Class: perigee.ClassExhausted,
 		One: "its quota and credits are used up", Many: "out of quota and credits"},
@@ -65,21 +64,21 @@ var causes = []Cause{
 	{Kind: providererr.KindIneligible, Costly: true, State: perigee.AccountBanned},
 }
 
-// Ease orders causes: those that are easy to remove come first, and an unknown one is -1.
-func Ease(kind providererr.Kind) int {
-	return slices.IndexFunc(causes, func(c Cause) bool { return c.Kind == kind })
+// causeEase orders causes: those that are easy to remove come first, and an unknown one is -1.
+func causeEase(kind providererr.Kind) int {
+	return slices.IndexFunc(causes, func(c cause) bool { return c.Kind == kind })
 }
 
-// Of returns what is known about a cause; the zero Cause: nothing is.
-func Of(kind providererr.Kind) Cause {
-	if i := Ease(kind); i >= 0 {
+// causeOf returns what is known about a cause; the zero Cause: nothing is.
+func causeOf(kind providererr.Kind) cause {
+	if i := causeEase(kind); i >= 0 {
 		return causes[i]
 	}
-	return Cause{}
+	return cause{}
 }
 
-// OfState is the kind of the cause that has put an account into a state.
-func OfState(state string) providererr.Kind {
+// kindOfState is the kind of the cause that has put an account into a state.
+func kindOfState(state string) providererr.Kind {
 	for _, c := range causes {
 		if c.State == state {
 			return c.Kind

@@ -1,4 +1,4 @@
-package cause
+package pool
 
 import (
 	"cmp"
@@ -11,20 +11,20 @@ import (
 	"perigee/internal/lib/steadyclock"
 )
 
-// A Tally is how many accounts one cause keeps from being leased.
-type Tally struct {
+// A tally is how many accounts one cause keeps from being leased.
+type tally struct {
 	Kind   providererr.Kind
 	Count  int
 	First  steadyclock.Instant // when the first of them is back, or probed; 0: it is not
 	Probed bool                // it is probed, although it may have to cool down for longer
 }
 
-// Tallies has one Tally for each cause.
-type Tallies []Tally
+// tallies has one Tally for each cause.
+type tallies []tally
 
 // Add adds the accounts of a Tally.
-func (list *Tallies) Add(t Tally) {
-	i := slices.IndexFunc(*list, func(other Tally) bool { return other.Kind == t.Kind })
+func (list *tallies) Add(t tally) {
+	i := slices.IndexFunc(*list, func(other tally) bool { return other.Kind == t.Kind })
 	if i < 0 {
 		*list = append(*list, t)
 		return
@@ -38,21 +38,21 @@ func (list *Tallies) Add(t Tally) {
 
 // Decisive is what an error is about: the cause that ends first, or else the one that is easiest to remove. There must be a
 // Tally.
-func (list Tallies) Decisive() Tally {
-	return slices.MinFunc(list, func(x, y Tally) int {
+func (list tallies) Decisive() tally {
+	return slices.MinFunc(list, func(x, y tally) int {
 		if (x.First == 0) != (y.First == 0) {
 			return cmp.Compare(y.First, x.First)
 		}
-		return cmp.Or(cmp.Compare(x.First, y.First), Ease(x.Kind)-Ease(y.Kind))
+		return cmp.Or(cmp.Compare(x.First, y.First), causeEase(x.Kind)-causeEase(y.Kind))
 	})
 }
 
 // Message says that no account is usable for a model, and what the accounts wait for.
-func (list Tallies) Message(model string, now steadyclock.Instant) string {
+func (list tallies) Message(model string, now steadyclock.Instant) string {
 	parts, total := make([]string, len(list)), 0
 	for i, t := range list {
 		total += t.Count
-		parts[i] = fmt.Sprintf("%d %s", t.Count, cmp.Or(Of(t.Kind).Many, "cooling down ("+string(t.Kind)+")"))
+		parts[i] = fmt.Sprintf("%d %s", t.Count, cmp.Or(causeOf(t.Kind).Many, "cooling down ("+string(t.Kind)+")"))
 		if t.First > now {
 			when := "back"
 			if t.Probed {

@@ -1,18 +1,17 @@
-package cause_test
+package pool
 
 import (
 	"testing"
 	"time"
 
-	"perigee/internal/account/pool/cause"
 	"perigee/internal/adapt/providererr"
 )
 
 // The error of a pool is about the cause that ends first, and about the easiest one if none ends by itself.
 func TestDecisive(t *testing.T) {
-	var list cause.Tallies
+	var list tallies
 	add := func(kind providererr.Kind, first time.Duration) {
-		list.Add(cause.Tally{Kind: kind, Count: 1, First: first})
+		list.Add(tally{Kind: kind, Count: 1, First: first})
 	}
 	add(providererr.KindBan, 0)
 	add(providererr.KindSignedOut, 0)

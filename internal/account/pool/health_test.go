@@ -1,4 +1,4 @@
-package health
+package pool
 
 import (
 	"testing"
@@ -7,18 +7,18 @@ import (
 
 func TestHealth(t *testing.T) {
 	const now = 100 * time.Hour
-	h := New(now)
-	fresh := h.Score(Unknown, now)
+	h := newHealth(now)
+	fresh := h.Score(quotaUnknown, now)
 	for range 2 {
-		h.Recover(Fault, now)
+		h.Recover(pointsFault, now)
 	}
-	if h.Fit(now) || h.Score(Unknown, now) >= fresh-unfit/2 {
-		t.Errorf("after two faults: fit %t, score %.0f", h.Fit(now), h.Score(Unknown, now))
+	if h.Fit(now) || h.Score(quotaUnknown, now) >= fresh-unfit/2 {
+		t.Errorf("after two faults: fit %t, score %.0f", h.Fit(now), h.Score(quotaUnknown, now))
 	}
 	if later := now + 24*time.Hour; !h.Fit(later) {
 		t.Error("it does not recover within a day")
 	}
-	busy := New(now)
+	busy := newHealth(now)
 	for range 50 {
 		busy.Charge(now)
 	}
