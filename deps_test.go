@@ -61,11 +61,11 @@ var exceptions = []struct{ from, to, reason string }{
 // adapters import no package of their own room but those listed, so that each can be read, replaced
 // and removed alone.
 var adapters = map[string][]string{
-	"internal/dialect/anthropic":        {"internal/dialect/media", "internal/dialect/search", "internal/dialect/turns"},
-	"internal/dialect/gemini":           {"internal/dialect/media", "internal/dialect/search", "internal/dialect/turns"},
-	"internal/dialect/openai":           {"internal/dialect/media", "internal/dialect/search", "internal/dialect/turns"},
-	"internal/dialect/openai/chat":      {"internal/dialect/media", "internal/dialect/search", "internal/dialect/turns", "internal/dialect/openai"},
-	"internal/dialect/openai/responses": {"internal/dialect/media", "internal/dialect/search", "internal/dialect/turns", "internal/dialect/openai"},
+	"internal/dialect/anthropic":        {"internal/dialect"},
+	"internal/dialect/gemini":           {"internal/dialect"},
+	"internal/dialect/openai":           {"internal/dialect"},
+	"internal/dialect/openai/chat":      {"internal/dialect", "internal/dialect/openai"},
+	"internal/dialect/openai/responses": {"internal/dialect", "internal/dialect/openai"},
 	"internal/upstream/antigravity":     {"internal/upstream/cloudcode"},
 	"internal/upstream/conversation":    {},
 	"internal/upstream/gemini":          {},

@@ -5,8 +5,7 @@ import (
 	"strconv"
 
 	"perigee"
-	"perigee/internal/dialect/media"
-	"perigee/internal/dialect/search"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -37,7 +36,7 @@ type encoder struct {
 	servers  int    // tools of the provider's that were used
 	server   string // the id of the last of them
 	searches int
-	trail    search.Trail
+	trail    dialect.Searches
 	cited    int // so many of its supports stand on texts already
 
 	spoken  bool // there is more than thinking and searches
@@ -185,7 +184,7 @@ func (e *encoder) blob(ev *perigee.Event) {
 		url = e.answer.SaveImage(ev.Blob.MIME, ev.Blob.Data)
 	}
 	if url == "" {
-		url = media.URL(ev.Blob)
+		url = dialect.DataURL(ev.Blob)
 	}
 	e.close()
 	e.say("![" + ev.Blob.MIME + "](" + url + ")") // in a block of its own, so that clients find it

@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"perigee"
-	"perigee/internal/dialect/media"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -165,7 +165,7 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 		}
 		return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: s.mime, Data: s.data}})
 	case "url":
-		blob, ok, err := media.Data(s.url, mime)
+		blob, ok, err := dialect.DecodeDataURL(s.url, mime)
 		switch {
 		case err != nil:
 			d.fail(invalid(d.at.field(field) + ".url: " + err.Error()))
@@ -173,7 +173,7 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 		case ok:
 			return append(parts, perigee.Part{Kind: perigee.PartBlob, Blob: blob})
 		}
-		return append(parts, media.File(s.url, mime))
+		return append(parts, dialect.FilePart(s.url, mime))
 	case "file":
 		d.fail(invalid(d.at.field(field) + ": files that were uploaded to Anthropic cannot be reached from here").
 			WithHint("send the data itself, as a source of type base64"))

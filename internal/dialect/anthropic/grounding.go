@@ -26,7 +26,7 @@ func (e *encoder) cite() {
 // searched writes the searches behind the answer that the client was not told of, and what they found, as the blocks that this
 // API has for them.
 func (e *encoder) searched() {
-	for _, g := range e.trail.Tell() {
+	for _, g := range e.trail.New() {
 		e.searches += max(1, len(g.Queries))
 		e.close()
 		e.serverUse("web_search", "query", strings.Join(g.Queries, "; "))

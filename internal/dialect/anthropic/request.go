@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect/turns"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -57,7 +57,7 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
 		return nil, nil, invalid("the body is " + got.String() + ", not an object")
 	}
-	d := decoder{count: count, turns: turns.Builder{JoinAfterCalls: true}}
+	d := decoder{count: count, turns: dialect.Builder{JoinAfterCalls: true}}
 	d.request(c)
 	if err := d.failure(c); err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ type decoder struct {
 
 	system []perigee.Part // of the request
 	later  []later        // of system messages inside the conversation
-	turns  turns.Builder
+	turns  dialect.Builder
 	parts  []perigee.Part // of the message being read; reused for the next
 	at     place
 

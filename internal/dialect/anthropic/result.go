@@ -2,13 +2,13 @@ package anthropic
 
 import (
 	"perigee"
-	"perigee/internal/dialect/turns"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
 // A result is what a tool answered, and the call that it answers.
 type result struct {
-	match    turns.Match
+	match    dialect.Match
 	response *perigee.FunctionResponse
 }
 

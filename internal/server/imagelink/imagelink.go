@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect/media"
+	"perigee/internal/dialect"
 	"perigee/internal/server/mount"
 )
 
@@ -105,7 +105,7 @@ func (k *Keeper) Link(blob *perigee.Blob) string {
 	id, err := k.save(blob.MIME, blob.Data)
 	if err != nil {
 		k.notKept(err)
-		return media.URL(blob)
+		return dialect.DataURL(blob)
 	}
 	return k.Base + path + id
 }

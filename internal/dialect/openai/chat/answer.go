@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/dialect/media"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -82,7 +82,7 @@ func writeSignatures(w *rawjson.Writer, s signatures) {
 
 // writeImage writes one of images, a member that several vendors have added to this API.
 func writeImage(w *rawjson.Writer, blob *perigee.Blob, index int) {
-	w.Object().Members(`"type":"image_url"`).Key("image_url").Object().Key("url").String(media.URL(blob)).EndObject()
+	w.Object().Members(`"type":"image_url"`).Key("image_url").Object().Key("url").String(dialect.DataURL(blob)).EndObject()
 	w.Key("index").Int(int64(index)).EndObject()
 }
 

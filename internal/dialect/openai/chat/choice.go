@@ -2,8 +2,8 @@ package chat
 
 import (
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/dialect/search"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -18,7 +18,7 @@ type choice struct {
 	callCount  int
 	images     int
 	signatures signatures
-	trail      search.Trail
+	trail      dialect.Searches
 	text       rawjson.Text // what the sources refer to
 	finish     perigee.Finish
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"perigee"
-	"perigee/internal/dialect/media"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -120,11 +120,11 @@ func (d *decoder) mediaField(name string, p *part) {
 func (d *decoder) medium(p *part) (perigee.Part, error) {
 	switch {
 	case p.kind == "image_url":
-		return media.Part(p.url, "image/jpeg")
+		return dialect.MediaPart(p.url, "image/jpeg")
 	case p.kind == "video_url":
-		return media.Part(p.url, "video/mp4")
+		return dialect.MediaPart(p.url, "video/mp4")
 	case p.kind == "input_audio" && p.data != "" && p.format != "":
-		return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.AudioType(p.format), Data: p.data}}, nil
+		return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: dialect.AudioType(p.format), Data: p.data}}, nil
 	case p.kind == "input_audio":
 		return perigee.Part{}, openai.Invalid("want data and format")
 	case p.fileID != "" && p.data == "":
@@ -132,8 +132,8 @@ func (d *decoder) medium(p *part) (perigee.Part, error) {
 	case p.data == "":
 		return perigee.Part{}, openai.Invalid("want file_data")
 	}
-	mime := media.Type(p.filename, "application/pdf")
-	if part, err := media.Part(p.data, mime); err == nil || len(p.data) > 5 && p.data[:5] == "data:" {
+	mime := dialect.MIMEType(p.filename, "application/pdf")
+	if part, err := dialect.MediaPart(p.data, mime); err == nil || len(p.data) > 5 && p.data[:5] == "data:" {
 		return part, err
 	}
 	return perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.data}}, nil

@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect/turns"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
 // A talk turns messages, in order, into contents. The two forms differ most around tools: here each result is a
 // message of its own, there the results of a turn are one content, right after the calls and in their order.
 type talk struct {
-	turns.Builder
+	dialect.Builder
 	notes  *perigee.Notes
 	prompt *perigee.Prompt
 	seen   int // messages so far
@@ -38,7 +38,7 @@ func (m *message) said(more int) []perigee.Part {
 
 // instruct adds a system message to the one system instruction there is, wherever it stood.
 func (t *talk) instruct(m *message) {
-	if t.Begun() {
+	if t.Started() {
 		t.notes.Mapped("messages[].role " + m.role + " inside the conversation")
 	}
 	for _, part := range m.said(0) {

@@ -259,7 +259,7 @@ func (d *decoder) mayTalk(i int, role string) bool {
 	switch role {
 	case "user", "assistant":
 	case "system", "developer":
-		if d.turns.Begun() {
+		if d.turns.Started() {
 			d.notes.Mapped("input[].role " + role)
 		}
 	default:

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect/media"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -128,18 +128,18 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
 		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
 	case p.kind == "input_image":
-		part, err = media.Part(p.image, "image/jpeg")
+		part, err = dialect.MediaPart(p.image, "image/jpeg")
 	case p.kind == "input_file" && p.fileURL != "":
-		part, err = media.Part(p.fileURL, media.Type(p.filename, "application/pdf"))
+		part, err = dialect.MediaPart(p.fileURL, dialect.MIMEType(p.filename, "application/pdf"))
 	case p.kind == "input_file" && strings.HasPrefix(p.fileData, "data:"):
-		part, err = media.Part(p.fileData, media.Type(p.filename, "application/pdf"))
+		part, err = dialect.MediaPart(p.fileData, dialect.MIMEType(p.filename, "application/pdf"))
 	case p.kind == "input_file" && p.fileData != "":
-		mime := media.Type(p.filename, "application/pdf")
+		mime := dialect.MIMEType(p.filename, "application/pdf")
 		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.fileData}}
 	case p.kind == "input_file":
 		err = fmt.Errorf("want file_data or file_url")
 	case p.kind == "input_audio":
-		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: media.AudioType(p.audioFormat), Data: p.audioData}}
+		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: dialect.AudioType(p.audioFormat), Data: p.audioData}}
 	default:
 		d.notes.Unknown("input[].content", []byte("["+openai.Brief(p.kind)+"]"))
 		return part, false

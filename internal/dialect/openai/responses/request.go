@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/dialect/turns"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -99,7 +99,7 @@ type decoder struct {
 
 	keeping bool // what is read now is the request's own input, and to be stored
 
-	turns      turns.Builder
+	turns      dialect.Builder
 	signatures map[string]string // call id to signature, from the reasoning items
 	known      itemIndex         // stored items that were looked at
 }
@@ -160,7 +160,7 @@ func (d *decoder) conversation() error {
 	}
 	// A client that has nothing stored can go on only with what it is given.
 	d.out.showSignatures = d.out.showSignatures || !d.out.Store
-	d.turns = turns.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
+	d.turns = dialect.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
 	d.generation()
 	d.instruct(d.instructions)
 	if d.rawTools != nil {

@@ -41,7 +41,7 @@ func (s *Stream) searchesFirst() {
 
 // addSearches gives the searches of the provider's that the client was not told of, each as an item of its own.
 func (s *Stream) addSearches() {
-	for _, found := range s.trail.Tell() {
+	for _, found := range s.trail.New() {
 		if len(found.Queries) > 0 {
 			s.closeItem()
 			s.addSearch(&found)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
-	"perigee/internal/dialect/search"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -49,7 +49,7 @@ type Stream struct {
 
 	worded bool // there was text
 	probed bool // there were probabilities
-	trail  search.Trail
+	trail  dialect.Searches
 	calls  int
 	finish *perigee.Finish
 

@@ -1,4 +1,4 @@
-package turns_test
+package dialect_test
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/dialect/turns"
+	"perigee/internal/dialect"
 )
 
 // play builds a conversation out of words: "m" and "u" are messages, "M" and "U" parts, "c1" calls with the id 1 in one message, "r1" is
 // the result of 1. It returns the contents, one word each.
-func play(b *turns.Builder, words string) string {
+func play(b *dialect.Builder, words string) string {
 	for word := range strings.FieldsSeq(words) {
 		part := perigee.Part{Text: word}
 		switch word[0] {
@@ -85,7 +85,7 @@ func TestLayouts(t *testing.T) {
 		{"an id may come again", true, false, "c1 r1 c1 r1", "model:c1 user:r1=f1 model:c1 user:r1=f1"},
 		{"parts in a row are a turn", false, false, "U1 U2 M1 C12 r2 U3 r1 M2 M3", "user:U1U2 model:M1c1c2 user:r1=f1r2=f2U3 model:M2M3"},
 	} {
-		b := &turns.Builder{JoinAfterCalls: test.join}
+		b := &dialect.Builder{JoinAfterCalls: test.join}
 		count := 0
 		if test.missing {
 			b.Missing = func() { count++ }
@@ -102,7 +102,7 @@ func TestLayouts(t *testing.T) {
 
 // TestStrictMatches has results that name their calls badly.
 func TestStrictMatches(t *testing.T) {
-	b := &turns.Builder{Missing: func() {}}
+	b := &dialect.Builder{Missing: func() {}}
 	var parts []perigee.Part
 	for i := range 4 {
 		parts = append(parts, perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: fmt.Sprint(i), Name: "f" + fmt.Sprint(i%2)}})

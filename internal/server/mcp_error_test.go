@@ -1,4 +1,4 @@
-package mcp
+package server
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-func TestErrorBelongsToNoRequest(t *testing.T) {
-	got := string(EncodeError(perigee.Errorf(perigee.ClassForbidden, `no "key"`).WithHint("add one")))
+func TestMCPErrorBelongsToNoRequest(t *testing.T) {
+	got := string(encodeMCPError(perigee.Errorf(perigee.ClassForbidden, `no "key"`).WithHint("add one")))
 	if want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no \"key\"; add one","data":{"class":"forbidden"}}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

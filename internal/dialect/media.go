@@ -1,7 +1,4 @@
-// Package media knows what stands behind the URLs and the names of files in a client's message: data that a data: URL carries,
-// and the MIME types that names and formats stand for. The OpenAI and Anthropic dialects call it, so that both read them alike.
-// It is pure, and fetches nothing.
-package media
+package dialect
 
 import (
 	"encoding/base64"
@@ -12,27 +9,27 @@ import (
 	"perigee"
 )
 
-// Part turns the URL of a medium into a part: the data itself where the URL carries it, a pointer where it stands on the web.
+// MediaPart turns the URL of a medium into a part: the data itself where the URL carries it, a pointer where it stands on the web.
 // fallback is the MIME type of what does not say its own. The error says what was expected.
-func Part(address, fallback string) (perigee.Part, error) {
-	if blob, ok, err := Data(address, fallback); ok {
+func MediaPart(address, fallback string) (perigee.Part, error) {
+	if blob, ok, err := DecodeDataURL(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
 	}
 	for _, scheme := range []string{"https://", "http://", "gs://"} {
 		if _, ok := cutScheme(address, scheme); ok {
-			return File(address, fallback), nil
+			return FilePart(address, fallback), nil
 		}
 	}
 	return perigee.Part{}, errors.New("want a data: or https: URL")
 }
 
-// File is a part that points at a URL.
-func File(address, fallback string) perigee.Part {
-	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: Type(address, fallback), URI: address}}
+// FilePart is a part that points at a URL.
+func FilePart(address, fallback string) perigee.Part {
+	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: address}}
 }
 
-// Data reads a data: URL; ok says whether it is one. Data that is not base64 there becomes it.
-func Data(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
+// DecodeDataURL reads a data: URL; ok says whether it is one. Data that is not base64 there becomes it.
+func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	rest, ok := cutScheme(address, "data:")
 	if !ok {
 		return nil, false, nil
@@ -58,8 +55,8 @@ func Data(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	return &perigee.Blob{MIME: strings.ToLower(mime), Data: data}, true, nil
 }
 
-// URL is the data: URL of a blob.
-func URL(b *perigee.Blob) string { return "data:" + b.MIME + ";base64," + b.Data }
+// DataURL is the data: URL of a blob.
+func DataURL(b *perigee.Blob) string { return "data:" + b.MIME + ";base64," + b.Data }
 
 // cutScheme cuts the beginning of a URL, whose case does not matter.
 func cutScheme(address, scheme string) (rest string, ok bool) {
@@ -69,8 +66,8 @@ func cutScheme(address, scheme string) (rest string, ok bool) {
 	return address[len(scheme):], true
 }
 
-// Type guesses a MIME type from the extension of a file's name or URL.
-func Type(name, fallback string) string {
+// MIMEType guesses a MIME type from the extension of a file's name or URL.
+func MIMEType(name, fallback string) string {
 	if i := strings.IndexAny(name, "?#"); i >= 0 {
 		name = name[:i]
 	}
@@ -100,5 +97,5 @@ func AudioType(format string) string {
 	if format == "pcm16" {
 		return "audio/pcm"
 	}
-	return Type("."+format, "audio/"+strings.ToLower(format))
+	return MIMEType("."+format, "audio/"+strings.ToLower(format))
 }

@@ -1,4 +1,4 @@
-package media
+package dialect
 
 import "testing"
 
@@ -18,7 +18,7 @@ func TestPart(t *testing.T) {
 		{"elsewhere", "file:///etc/passwd", "", "", "want a data: or https: URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := Part(c.address, "image/jpeg")
+			p, err := MediaPart(c.address, "image/jpeg")
 			switch {
 			case err != nil:
 				if err.Error() != c.problem {

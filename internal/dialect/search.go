@@ -1,7 +1,4 @@
-// Package search follows the searches behind an answer while the provider tells of them, for the dialects that tell their
-// clients: which of them are new, and what the whole answer rests on. It writes nothing itself, and knows no dialect. The
-// encoders of the OpenAI and Anthropic dialects use it.
-package search
+package dialect
 
 import (
 	"slices"
@@ -9,8 +6,8 @@ import (
 	"perigee"
 )
 
-// A Trail is what is known so far. Its zero value is ready.
-type Trail struct {
+// A Searches is what is known so far. Its zero value is ready.
+type Searches struct {
 	list    []*perigee.Grounding // each says something that no later one repeats
 	queries map[string]bool      // that the client was told of
 	urls    map[string]bool
@@ -18,7 +15,7 @@ type Trail struct {
 
 // Add takes what the provider says. Some say the same again with every piece of an answer, and each time more of it: then the
 // later word stands for the earlier one. Some models report each search once.
-func (t *Trail) Add(g *perigee.Grounding) {
+func (t *Searches) Add(g *perigee.Grounding) {
 	if g == nil {
 		return
 	}
@@ -44,8 +41,8 @@ func covers(g, before *perigee.Grounding) bool {
 	return true
 }
 
-// Tell returns the searches that the client was not told of, and counts them as told.
-func (t *Trail) Tell() []perigee.Grounding {
+// New returns the searches that the client was not told of, and counts them as told.
+func (t *Searches) New() []perigee.Grounding {
 	if t.queries == nil {
 		t.queries, t.urls = map[string]bool{}, map[string]bool{}
 	}
@@ -72,7 +69,7 @@ func (t *Trail) Tell() []perigee.Grounding {
 }
 
 // All is what the whole answer rests on, as one; nil: nothing that is known.
-func (t *Trail) All() *perigee.Grounding {
+func (t *Searches) All() *perigee.Grounding {
 	if len(t.list) < 2 {
 		for _, g := range t.list {
 			return g

@@ -1,4 +1,4 @@
-package search
+package dialect
 
 import (
 	"reflect"
@@ -16,10 +16,10 @@ func found(query string, urls ...string) *perigee.Grounding {
 }
 
 func TestLaterWordStandsForTheEarlierOne(t *testing.T) {
-	var trail Trail
+	var trail Searches
 	trail.Add(found("a", "https://1"))
 	trail.Add(found("a", "https://1", "https://2"))
-	if got := trail.Tell(); len(got) != 1 || len(got[0].Sources) != 2 {
+	if got := trail.New(); len(got) != 1 || len(got[0].Sources) != 2 {
 		t.Errorf("told %v, want one search with two sources", got)
 	}
 	if got := trail.All(); len(got.Sources) != 2 {
@@ -28,28 +28,28 @@ func TestLaterWordStandsForTheEarlierOne(t *testing.T) {
 }
 
 func TestTellsOnlyWhatIsNew(t *testing.T) {
-	var trail Trail
+	var trail Searches
 	trail.Add(found("a", "https://1"))
-	trail.Tell()
-	if got := trail.Tell(); got != nil {
+	trail.New()
+	if got := trail.New(); got != nil {
 		t.Errorf("told %v twice", got)
 	}
 	more := found("a", "https://1", "https://2")
 	more.Queries = append(more.Queries, "b")
 	trail.Add(more)
 	want := []perigee.Grounding{{Queries: []string{"b"}, Sources: []perigee.Source{{URL: "https://2"}}}}
-	if got := trail.Tell(); !reflect.DeepEqual(got, want) {
+	if got := trail.New(); !reflect.DeepEqual(got, want) {
 		t.Errorf("told %v, want %v", got, want)
 	}
 }
 
 func TestSeveralSearchesAreKept(t *testing.T) {
-	var trail Trail
+	var trail Searches
 	first, second := found("a", "https://1"), found("b", "https://2")
 	second.Supports = []perigee.Support{{Text: "x", Sources: []int64{0, 7}}}
 	trail.Add(first)
 	trail.Add(second)
-	if got := trail.Tell(); len(got) != 2 {
+	if got := trail.New(); len(got) != 2 {
 		t.Errorf("told %v, want two searches", got)
 	}
 	all := trail.All()

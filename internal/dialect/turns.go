@@ -1,8 +1,4 @@
-// Package turns lays the messages of a conversation out as the contents of a prompt: it joins messages of one role where the
-// dialect does, pairs the results of tools with their calls, and puts the results of a turn right behind its calls and in their
-// order, which is where the provider wants them. The decoders of the OpenAI and Anthropic dialects use it. It is pure, and knows
-// no dialect.
-package turns
+package dialect
 
 import (
 	"encoding/json"
@@ -62,8 +58,8 @@ func (b *Builder) Reserve(c *rawjson.Cursor) {
 	b.spoken, b.results, b.said = rawjson.Reserve(c, b.spoken), rawjson.Reserve(c, b.results), rawjson.Reserve(c, b.said)
 }
 
-// Begun says whether anything was said yet.
-func (b *Builder) Begun() bool { return len(b.Contents) > 0 || len(b.spoken) > 0 || b.user > 0 }
+// Started says whether anything was said yet.
+func (b *Builder) Started() bool { return len(b.Contents) > 0 || len(b.spoken) > 0 || b.user > 0 }
 
 // Model adds a message of the model's, and keeps its parts.
 func (b *Builder) Model(parts []perigee.Part) {
