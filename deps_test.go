@@ -52,7 +52,7 @@ var rooms = []room{
 // exceptions are single imports that the rooms do not allow, each with its reason.
 var exceptions = []struct{ from, to, reason string }{
 	{"internal/observe/dashboard", "internal/cli/connect", "the page of clients has the table of perigee connect"},
-	{"internal/observe/trace/replay", "internal/upstream/cloudcode", "reads the request of a client in its envelope"},
+	{"internal/observe/trace/replay", "internal/upstream/antigravity", "reads the request of a client in its envelope"},
 	{"internal/langserver/signin", "internal/account/roster", "signs the process in with one of the accounts"},
 	{"internal/mcp/bridge", "internal/cli", "has the command that lists editors"},
 	{"internal/mcp/mcpserver", "internal/testing/mcpfixtures", "has a mode with fixed answers for clients' tests"},
@@ -66,7 +66,7 @@ var adapters = map[string][]string{
 	"internal/dialect/openai":           {"internal/dialect"},
 	"internal/dialect/openai/chat":      {"internal/dialect", "internal/dialect/openai"},
 	"internal/dialect/openai/responses": {"internal/dialect", "internal/dialect/openai"},
-	"internal/upstream/antigravity":     {"internal/upstream/cloudcode"},
+	"internal/upstream/antigravity":     {},
 	"internal/upstream/conversation":    {},
 	"internal/upstream/gemini":          {},
 }

@@ -16,7 +16,6 @@ import (
 	"perigee"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/schema"
-	"perigee/internal/adapt/toolname"
 )
 
 // AntigravityOptions are the owner's settings, and what was learned from the provider.
@@ -44,7 +43,7 @@ type Adapted struct {
 // models that it serves. p stays as it is; the result shares with it whatever did not change.
 func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions) Adapted {
 	a := &adapter{gateway: true, spec: spec, prompt: *p, opts: opts}
-	a.names = toolname.Map{NoPunctuation: a.claude(), FoldCase: true}
+	a.names = nameMap{NoPunctuation: a.claude(), FoldCase: true}
 	if a.claude() && spec.Output == 0 {
 		a.spec.Output = claudeOutput
 	}
@@ -81,7 +80,7 @@ type adapter struct {
 	spec    models.Spec
 	opts    AntigravityOptions
 	prompt  perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
-	names   toolname.Map
+	names   nameMap
 	notes   perigee.Notes
 	undo    Undo
 	search  *Search

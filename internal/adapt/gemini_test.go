@@ -9,7 +9,6 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
-	"perigee/internal/adapt/toolname"
 	wire "perigee/internal/dialect/gemini"
 )
 
@@ -224,7 +223,7 @@ func TestNames(t *testing.T) {
 	var got []string
 	for _, tool := range out.Tools {
 		name := tool.Function.Name
-		if !toolname.Legal(name) || slices.Contains(got, name) {
+		if !legalToolName(name) || slices.Contains(got, name) {
 			t.Errorf("%q is illegal or there twice", name)
 		}
 		got = append(got, name)

@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
-	"perigee/internal/adapt/toolname"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -107,7 +106,7 @@ func (a *adapter) searchConfig(t perigee.Tool) json.RawMessage {
 // freeName returns a name that neither a function nor the history uses.
 func (a *adapter) freeName(want string) string {
 	taken := map[string]bool{}
-	toolname.Each(&a.prompt, func(name string) { taken[strings.ToLower(a.names.Wire(name))] = true })
+	eachToolName(&a.prompt, func(name string) { taken[strings.ToLower(a.names.Wire(name))] = true })
 	name := want
 	for i := 2; taken[name]; i++ {
 		name = want + "_" + strconv.Itoa(i)

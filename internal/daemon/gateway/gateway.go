@@ -17,7 +17,7 @@ import (
 	"perigee/internal/account/oauth"
 	"perigee/internal/account/roster"
 	"perigee/internal/route"
-	"perigee/internal/route/stopseq"
+	"perigee/internal/route/hold"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
@@ -175,7 +175,7 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 		if _, ok := e.Upstream.(requestEncoder); ok {
 			keep = g.signatures.AroundAll
 		}
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: stopseq.Around(keep(e.Upstream))})
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: hold.AtStopSequences(keep(e.Upstream))})
 	}
 	for _, rule := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})

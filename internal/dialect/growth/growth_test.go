@@ -20,7 +20,7 @@ import (
 	"perigee/internal/adapt"
 	"perigee/internal/adapt/models"
 	"perigee/internal/dialect/gemini"
-	"perigee/internal/route/stopseq"
+	"perigee/internal/route/hold"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/server"
 	"perigee/internal/server/fetch"
@@ -67,7 +67,7 @@ func encode(req *perigee.Request) error {
 // newServer returns the server that requests are sent to. It may fetch media, but finds no host.
 func newServer() http.Handler {
 	nothing := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") }}
-	upstream := stopseq.Around(thoughtsig.NewMemory(thoughtsig.Options{}).AroundAll(adapter{}))
+	upstream := hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).AroundAll(adapter{}))
 	return server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 64 << 20, Fetch: fetch.New(fetch.Options{Allow: true, Resolver: nothing})})
 }
 

@@ -1,5 +1,6 @@
-// Package hold keeps events of an answer back until it is certain that the caller gets them: another attempt may answer instead,
-// or a text may turn out to be the beginning of a stop sequence.
+// Package hold keeps events of an answer back until it is certain that the client gets them: another
+// attempt may answer instead (Events), or a text may be the beginning of a stop sequence
+// (StopSequences).
 package hold
 
 import (

@@ -9,8 +9,6 @@ import (
 	"perigee"
 )
 
-func text(s string) perigee.Event { return perigee.Event{Kind: perigee.EventText, Text: s} }
-
 // show writes events as one line.
 func show(list []perigee.Event) string {
 	var b strings.Builder

@@ -14,7 +14,6 @@ import (
 	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
 	"perigee/internal/route/hold"
-	"perigee/internal/upstream/cloudcode"
 )
 
 // An answer is one stream of the provider on its way to the caller. It is held back while it has no content, so that another
@@ -56,7 +55,7 @@ func (a *answer) reset() {
 }
 
 // newDecoder reads chunks in the gateway's envelope.
-func newDecoder() dialect.Decoder { return dialect.Decoder{Envelope: cloudcode.ResponseMember} }
+func newDecoder() dialect.Decoder { return dialect.Decoder{Envelope: ResponseMember} }
 
 func (a *answer) stream(r *sse.Reader, watchdog *wire.Watchdog) error {
 	err := a.relay.Stream(r, watchdog, a.call.upstream.opts.Idle, a)

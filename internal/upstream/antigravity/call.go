@@ -15,7 +15,6 @@ import (
 	"perigee/internal/adapt/providererr"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
-	"perigee/internal/upstream/cloudcode"
 )
 
 // A call is one request with its attempts at accounts, endpoints and repairs, until it is answered or none is left.
@@ -65,7 +64,7 @@ func (c *call) run(ctx context.Context) error {
 		return err
 	}
 	if c.spec.Family != models.Image {
-		c.session = cloudcode.SessionID(c.req.Client, prompt)
+		c.session = SessionID(c.req.Client, prompt)
 	}
 	r := recovery{call: c, prompt: prompt, options: adapt.AntigravityOptions{
 		KeepThinking: c.upstream.opts.KeepThinking,
@@ -148,14 +147,14 @@ func (c *call) message(p *perigee.Prompt, options adapt.AntigravityOptions) mess
 // requestType is the type of a request to a model.
 func requestType(spec models.Spec) string {
 	if spec.Family == models.Image {
-		return cloudcode.TypeImage
+		return TypeImage
 	}
-	return cloudcode.TypeAgent
+	return typeAgent
 }
 
 // encode writes an adapted prompt into a buffer of package wire. Requests for pictures and searches have no session.
 func encode(p *perigee.Prompt, session string) []byte {
-	p = cloudcode.WithSession(p, session)
+	p = WithSession(p, session)
 	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
 }
 
@@ -365,9 +364,9 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 		if c.attempts++; c.attempts > maxAttempts {
 			return tooOften(first)
 		}
-		e := cloudcode.Envelope{Project: leased.Project, Model: c.req.Model, Type: m.kind, CLI: leased.CLI}
-		if m.kind != cloudcode.TypeSearch {
-			e.RequestID = cloudcode.RequestID(c.req.ID, c.attempts)
+		e := Envelope{Project: leased.Project, Model: c.req.Model, Type: m.kind, CLI: leased.CLI}
+		if m.kind != TypeSearch {
+			e.RequestID = RequestID(c.req.ID, c.attempts)
 		}
 		before, after := e.Wrap()
 		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log).Carried(c.upstream.opts.Carried)

@@ -9,7 +9,6 @@ import (
 	"perigee/internal/adapt/models"
 	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/upstream/cloudcode"
 )
 
 // CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models
@@ -32,7 +31,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		return nil, err
 	}
 	var count *perigee.TokenCount
-	inner := cloudcode.Unwrap(raw)
+	inner := Unwrap(raw)
 	if err = rawjson.Check(inner); err == nil {
 		count, err = dialect.DecodeTokenCount(inner)
 	}

@@ -10,7 +10,6 @@ import (
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/upstream/cloudcode"
 )
 
 // The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a
@@ -159,7 +158,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
 	prompt := adapt.SearchPrompt(query, urls, search)
-	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: cloudcode.TypeSearch}
+	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: TypeSearch}
 	m.body = encode(m.Prompt, "")
 	out := newAnswer(sub, &m)
 	v := sub.ask(ctx, &m, out)

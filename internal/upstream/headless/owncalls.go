@@ -17,7 +17,7 @@ import (
 	"perigee/internal/intercept/cloud"
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
-	"perigee/internal/upstream/cloudcode"
+	"perigee/internal/upstream/antigravity"
 )
 
 // A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All
@@ -167,7 +167,7 @@ func (c *ownCall) complete(body []byte, failure *perigee.Error, left bool) {
 // decode shows the usage and the end of an answer of a model to the record, and reports whether there was an end. A stream may begin in
 // the middle of an event.
 func (c *ownCall) decode(body []byte) (finished bool) {
-	decoder := gemini.Decoder{Envelope: cloudcode.ResponseMember}
+	decoder := gemini.Decoder{Envelope: antigravity.ResponseMember}
 	show := func(chunk []byte) {
 		events, err := decoder.Decode(nil, chunk)
 		if err != nil {

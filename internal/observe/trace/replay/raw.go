@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/sse"
 	"perigee/internal/route/record"
 	"perigee/internal/server/mount"
-	"perigee/internal/upstream/cloudcode"
+	"perigee/internal/upstream/antigravity"
 )
 
 // maxWhole is how much of an answer in one piece is read for its usage.
@@ -61,7 +61,7 @@ func (s *Service) sendRaw(w http.ResponseWriter, r *http.Request, of *recording,
 // pass copies an answer and shows its usage and its end to the record.
 func pass(answer perigee.RawAnswer, out io.Writer, observed *record.Observation) error {
 	body := io.TeeReader(answer.Body, out)
-	decoder := gemini.Decoder{Envelope: cloudcode.ResponseMember}
+	decoder := gemini.Decoder{Envelope: antigravity.ResponseMember}
 	show := func(chunk []byte) {
 		events, err := decoder.Decode(nil, chunk)
 		if err != nil {

@@ -1,6 +1,4 @@
-// Package toolname gives functions names that the provider accepts, and translates between them and the names that the client
-// uses.
-package toolname
+package adapt
 
 import (
 	"crypto/sha256"
@@ -13,9 +11,9 @@ import (
 
 const maxName = 64
 
-// A Map translates the names of one prompt. A legal name stays; an illegal one is replaced by a legal one that no other function
+// A nameMap translates the names of one prompt. A legal name stays; an illegal one is replaced by a legal one that no other function
 // has. The zero value changes no name.
-type Map struct {
+type nameMap struct {
 	NoPunctuation bool // dots and colons are not legal
 	FoldCase      bool // declared names must differ by more than their case
 
@@ -24,9 +22,9 @@ type Map struct {
 	more  bool // there are illegal names that are in neither map
 }
 
-// Legal reports whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
+// legalToolName reports whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
 // dashes, at most 64 altogether.
-func Legal(name string) bool {
+func legalToolName(name string) bool {
 	for i := range len(name) {
 		if !legalAt(name[i], i == 0) {
 			return false
@@ -46,12 +44,12 @@ func legalAt(c byte, first bool) bool {
 }
 
 // legal says whether a name can stay as it is.
-func (n *Map) legal(name string) bool {
-	return Legal(name) && (!n.NoPunctuation || !strings.ContainsAny(name, ".:"))
+func (n *nameMap) legal(name string) bool {
+	return legalToolName(name) && (!n.NoPunctuation || !strings.ContainsAny(name, ".:"))
 }
 
 // key is the part of a name in which two of them must differ.
-func (n *Map) key(name string) string {
+func (n *nameMap) key(name string) string {
 	if n.FoldCase {
 		return strings.ToLower(name)
 	}
@@ -59,7 +57,7 @@ func (n *Map) key(name string) string {
 }
 
 // Wire returns the name that the provider knows.
-func (n *Map) Wire(name string) string {
+func (n *nameMap) Wire(name string) string {
 	if other, ok := n.there[name]; ok {
 		return other
 	}
@@ -70,7 +68,7 @@ func (n *Map) Wire(name string) string {
 }
 
 // Client returns the client's name of a function that the provider knows as wire.
-func (n *Map) Client(wire string) string {
+func (n *nameMap) Client(wire string) string {
 	if name, ok := n.back[wire]; ok {
 		return name
 	}
@@ -78,7 +76,7 @@ func (n *Map) Client(wire string) string {
 }
 
 // Renamed returns the client's names by those that replaced them; nil: every name stayed.
-func (n *Map) Renamed() map[string]string { return n.back }
+func (n *nameMap) Renamed() map[string]string { return n.back }
 
 // maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in conversations of very many
 // tools, get a replacement each time they are met.
@@ -86,7 +84,7 @@ const maxRenamed = 4096
 
 // Collect finds replacements for all illegal names in the prompt, and returns the replaced names in order. Declared functions come first, so that their names do not
 // depend on the conversation; a declared name that differs from an earlier one only in case counts as illegal.
-func (n *Map) Collect(p *perigee.Prompt) (illegal []string) {
+func (n *nameMap) Collect(p *perigee.Prompt) (illegal []string) {
 	seen := map[string]bool{}
 	add := func(name string) {
 		if !seen[name] {
@@ -109,7 +107,7 @@ func (n *Map) Collect(p *perigee.Prompt) (illegal []string) {
 			}
 		}
 	}
-	Each(p, func(name string) {
+	eachToolName(p, func(name string) {
 		switch {
 		case n.legal(name):
 		case len(illegal) < maxRenamed:
@@ -122,7 +120,7 @@ func (n *Map) Collect(p *perigee.Prompt) (illegal []string) {
 		return nil
 	}
 	taken := map[string]bool{}
-	Each(p, func(name string) {
+	eachToolName(p, func(name string) {
 		if n.legal(name) {
 			taken[n.key(name)] = true
 		}
@@ -136,8 +134,8 @@ func (n *Map) Collect(p *perigee.Prompt) (illegal []string) {
 	return illegal
 }
 
-// Each calls visit with the name of each function that the prompt declares, allows, calls or has a result of.
-func Each(p *perigee.Prompt, visit func(string)) {
+// eachToolName calls visit with the name of each function that the prompt declares, allows, calls or has a result of.
+func eachToolName(p *perigee.Prompt, visit func(string)) {
 	for i := range p.Tools {
 		if f := p.Tools[i].Function; f != nil && f.Name != "" {
 			visit(f.Name)
@@ -162,7 +160,7 @@ func Each(p *perigee.Prompt, visit func(string)) {
 
 // replacement makes a legal name that resembles the illegal one. Where that is taken, a digest of the illegal name is added, so
 // that the same name always gets the same replacement.
-func (n *Map) replacement(name string, taken map[string]bool) string {
+func (n *nameMap) replacement(name string, taken map[string]bool) string {
 	b := make([]byte, 0, maxName)
 	if name == "" || !legalAt(name[0], true) && legalAt(name[0], false) {
 		b = append(b, '_')

@@ -1,4 +1,4 @@
-package stopseq
+package hold
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func answerLine(t *testing.T, up *scripted, req *perigee.Request) string {
 	t.Helper()
 	var b strings.Builder
 	noted := 0
-	for ev, err := range Around(up).Stream(t.Context(), req) {
+	for ev, err := range AtStopSequences(up).Stream(t.Context(), req) {
 		for _, note := range req.Log.Notes()[noted:] {
 			b.WriteString("[" + note.String() + "]")
 			noted++
@@ -131,7 +131,7 @@ func TestSignaturesOnTextAreNotLost(t *testing.T) {
 		{[]perigee.Event{signed("a END b"), finished}, "a "},
 	} {
 		got := ""
-		for ev := range Around(&scripted{events: test.events}).Stream(t.Context(), request("END")) {
+		for ev := range AtStopSequences(&scripted{events: test.events}).Stream(t.Context(), request("END")) {
 			if got += ev.Text; ev.Signature != "" {
 				got += "(" + ev.Signature + ")"
 			}
@@ -177,7 +177,7 @@ func TestCutsLikeASearchInTheWholeText(t *testing.T) {
 			events = append(events, text(p))
 		}
 		var gotText, gotStop string
-		for ev := range Around(&scripted{events: events}).Stream(context.Background(), request(stops...)) {
+		for ev := range AtStopSequences(&scripted{events: events}).Stream(context.Background(), request(stops...)) {
 			gotText += ev.Text
 			if ev.Finish != nil {
 				gotStop = ev.Finish.Stop

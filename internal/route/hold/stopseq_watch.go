@@ -1,4 +1,4 @@
-package stopseq
+package hold
 
 // A watch searches a text that comes in pieces for several sequences, in time linear in the text for each of them
 // (Knuth, Morris and Pratt).

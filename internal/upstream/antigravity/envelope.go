@@ -1,8 +1,4 @@
-// Package cloudcode is the framing of Google's private Cloud Code API (v1internal), which serves Antigravity: the envelope
-// around a request, the ids that it carries, and the envelope around an answer. Inside the envelopes is the Gemini dialect.
-//
-// The package is pure. It knows neither endpoints nor accounts.
-package cloudcode
+package antigravity
 
 import (
 	"crypto/sha256"
@@ -16,7 +12,7 @@ import (
 
 // The types of requests that the API distinguishes.
 const (
-	TypeAgent  = "agent"
+	typeAgent  = "agent"
 	TypeImage  = "image_gen"
 	TypeSearch = "web_search"
 )

@@ -1,27 +1,26 @@
-// Package stopseq ends an answer at a stop sequence and reports which one it was.
-//
-// Providers obey stop sequences without reporting them: an answer that met one looks like an answer that was complete. For
-// clients that ask for a report (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; this package
-// searches the text for them as it arrives, and names the one that was met in the finish. The daemon wraps each upstream in it.
-package stopseq
+package hold
 
 import (
 	"context"
 	"iter"
 
 	"perigee"
-	"perigee/internal/route/hold"
 )
 
-// An Upstream ends answers at the stop sequences of their requests. It has the abilities of the wrapped upstream.
-type Upstream struct{ perigee.Passthrough }
+// StopSequences is an Upstream that ends answers at the stop sequences of their requests. It has the abilities of the wrapped upstream.
+type StopSequences struct{ perigee.Passthrough }
 
-// Around wraps an upstream.
-func Around(next perigee.Upstream) *Upstream { return &Upstream{perigee.Passthrough{Upstream: next}} }
+// AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without reporting
+// them: an answer that met one looks complete. For clients that ask for a report
+// (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; they are searched
+// in the text as it arrives, and the finish names the one that was met.
+func AtStopSequences(next perigee.Upstream) *StopSequences {
+	return &StopSequences{perigee.Passthrough{Upstream: next}}
+}
 
 // Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the first complete stop sequence, and
 // the rest of it is not waited for.
-func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	if !req.ReportStopSequence {
 		return u.Passthrough.Stream(ctx, req)
 	}
@@ -49,8 +48,8 @@ func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request
 type answer struct {
 	asked int64 // estimated tokens of the prompt, which is released during the answer
 	watch watch
-	held  hold.Events // at most one text, which may be the beginning of a sequence
-	met   string      // the sequence that was met; empty: none yet
+	held  Events // at most one text, which may be the beginning of a sequence
+	met   string // the sequence that was met; empty: none yet
 	log   *perigee.CallLog
 	yield func(perigee.Event, error) bool
 

@@ -1,4 +1,4 @@
-package cloudcode
+package antigravity
 
 import (
 	"regexp"
@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-func saying(texts ...string) *perigee.Prompt {
+func promptOf(texts ...string) *perigee.Prompt {
 	p := &perigee.Prompt{}
 	for i, text := range texts {
 		role := []string{perigee.RoleUser, perigee.RoleModel}[i%2]
@@ -17,7 +17,7 @@ func saying(texts ...string) *perigee.Prompt {
 }
 
 func TestSessionStaysTheSameFromTurnToTurn(t *testing.T) {
-	first, later, other := saying("fix it"), saying("fix it", "done", "thanks"), saying("break it")
+	first, later, other := promptOf("fix it"), promptOf("fix it", "done", "thanks"), promptOf("break it")
 	unnamed := perigee.Client{}
 	if SessionID(unnamed, first) != SessionID(unnamed, later) {
 		t.Error("the session changes when the conversation goes on")
@@ -34,12 +34,12 @@ func TestSessionStaysTheSameFromTurnToTurn(t *testing.T) {
 }
 
 func TestSessionOfTheClientIsKept(t *testing.T) {
-	p := saying("hi")
+	p := promptOf("hi")
 	if with := WithSession(p, "-1"); string(with.Extra.Get("sessionId")) != `"-1"` || p.Extra != nil {
 		t.Errorf("got %v, and the original has %v", with.Extra, p.Extra)
 	}
 	p.Extra = perigee.Fields{{Name: "sessionId", Value: []byte(`"own"`)}}
-	if WithSession(p, "-1") != p || WithSession(saying("hi"), "").Extra != nil {
+	if WithSession(p, "-1") != p || WithSession(promptOf("hi"), "").Extra != nil {
 		t.Error("a session was added")
 	}
 }
@@ -49,9 +49,9 @@ func TestWrap(t *testing.T) {
 		envelope Envelope
 		want     string
 	}{
-		{Envelope{Project: "p", Model: `a"b`, Type: TypeAgent, RequestID: "agent-1"}, `{"project":"p","model":"a\"b","userAgent":"antigravity","requestType":"agent","requestId":"agent-1","request":{}}`},
+		{Envelope{Project: "p", Model: `a"b`, Type: typeAgent, RequestID: "agent-1"}, `{"project":"p","model":"a\"b","userAgent":"antigravity","requestType":"agent","requestId":"agent-1","request":{}}`},
 		{Envelope{Project: "p", Model: "m", Type: TypeSearch}, `{"project":"p","model":"m","userAgent":"antigravity","requestType":"web_search","request":{}}`},
-		{Envelope{Project: "p", Model: "m", Type: TypeAgent, RequestID: "agent-1", CLI: true}, `{"project":"p","model":"m","request":{}}`},
+		{Envelope{Project: "p", Model: "m", Type: typeAgent, RequestID: "agent-1", CLI: true}, `{"project":"p","model":"m","request":{}}`},
 	} {
 		before, after := c.envelope.Wrap()
 		if got := string(before) + "{}" + string(after); got != c.want {

@@ -1,4 +1,4 @@
-package toolname
+package adapt
 
 import (
 	"slices"
@@ -20,14 +20,14 @@ func declare(names ...string) *perigee.Prompt {
 func TestCollect(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	for name, c := range map[string]struct {
-		names    Map
+		names    nameMap
 		declared []string
 		replaced []string
 	}{
-		"legal":             {Map{}, []string{"a", "A", "a.b:c-d", "_"}, nil},
-		"illegal":           {Map{}, []string{"ok", "a b", "a_b", "9", long, long + "y", "é", ".dot"}, []string{"a b", "9", long, long + "y", "é", ".dot"}},
-		"without dots":      {Map{NoPunctuation: true}, []string{"a.b", "a_b", "a:b"}, []string{"a.b", "a:b"}},
-		"different in case": {Map{FoldCase: true}, []string{"read", "Read", "READ"}, []string{"Read", "READ"}},
+		"legal":             {nameMap{}, []string{"a", "A", "a.b:c-d", "_"}, nil},
+		"illegal":           {nameMap{}, []string{"ok", "a b", "a_b", "9", long, long + "y", "é", ".dot"}, []string{"a b", "9", long, long + "y", "é", ".dot"}},
+		"without dots":      {nameMap{NoPunctuation: true}, []string{"a.b", "a_b", "a:b"}, []string{"a.b", "a:b"}},
+		"different in case": {nameMap{FoldCase: true}, []string{"read", "Read", "READ"}, []string{"Read", "READ"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := c.names
@@ -57,12 +57,12 @@ func TestVeryManyNames(t *testing.T) {
 	if len(declared) <= maxRenamed {
 		t.Fatalf("only %d names", len(declared))
 	}
-	var n Map
+	var n nameMap
 	if got := n.Collect(declare(declared...)); len(got) != maxRenamed {
 		t.Errorf("%d are remembered", len(got))
 	}
 	last := declared[len(declared)-1]
-	if wire := n.Wire(last); !Legal(wire) || wire != n.Wire(last) {
+	if wire := n.Wire(last); !legalToolName(wire) || wire != n.Wire(last) {
 		t.Errorf("%q became %q", last, wire)
 	}
 }
