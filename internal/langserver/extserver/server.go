@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/filetool"
 )
@@ -65,7 +64,7 @@ type Options struct {
 // A Server is an Extension Server. It outlives language servers, which find it at the same port with the same token.
 type Server struct {
 	opts   Options
-	topics *topics.Store
+	topics *topicStore
 	calls  counter
 	http   *http.Server
 
@@ -84,7 +83,7 @@ type Server struct {
 	token Token
 }
 
-// New returns a server that Start starts.
+// newTopics returns a server that Start starts.
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -101,7 +100,7 @@ func New(opts Options) *Server {
 	if opts.KeepAlive <= 0 {
 		opts.KeepAlive = keepAlive
 	}
-	s := &Server{opts: opts, topics: topics.New(topics.DefaultLimits), served: make(chan struct{})}
+	s := &Server{opts: opts, topics: newTopics(defaultTopicLimits), served: make(chan struct{})}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	for row, value := range policy(opts.Policies) {
 		s.topics.Set(row.topic, row.key, value)

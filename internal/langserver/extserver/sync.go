@@ -10,7 +10,6 @@ import (
 
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
-	"perigee/internal/langserver/extserver/topics"
 )
 
 // maxName bounds the names of topics.
@@ -36,7 +35,7 @@ func (s *service) SubscribeToUnifiedStateSyncTopic(ctx context.Context, req *con
 	for {
 		u, ok, err := updates.Next()
 		switch {
-		case errors.Is(err, topics.ErrSlow):
+		case errors.Is(err, ErrSlow):
 			return connect.NewError(connect.CodeUnavailable, err)
 		case err != nil:
 			return nil // the server is closed
@@ -50,7 +49,7 @@ func (s *service) SubscribeToUnifiedStateSyncTopic(ctx context.Context, req *con
 		select {
 		case <-updates.Ready():
 		case <-alive.C:
-			if err := stream.Send(appliedUpdate(topics.Update{})); err != nil {
+			if err := stream.Send(appliedUpdate(Update{})); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -81,7 +80,7 @@ const (
 type snapshots struct{ bytes atomic.Int64 }
 
 // begin counts a snapshot until the returned function is called.
-func (s *snapshots) begin(rows map[string]topics.Row) (sent func(), err error) {
+func (s *snapshots) begin(rows map[string]Row) (sent func(), err error) {
 	size := int64(0)
 	for key, row := range rows {
 		size += int64(len(key) + len(row.Value))
@@ -121,7 +120,7 @@ func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Req
 	case deleted:
 		s.topics.Delete(topic, key)
 	default:
-		if err := s.topics.Push(topic, key, row.GetValue()); errors.Is(err, topics.ErrFull) {
+		if err := s.topics.Push(topic, key, row.GetValue()); errors.Is(err, errTopicsFull) {
 			return nil, connect.NewError(connect.CodeResourceExhausted, err)
 		} else if err != nil {
 			return nil, connect.NewError(connect.CodeUnavailable, err)
@@ -130,7 +129,7 @@ func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Req
 	return empty[pb.PushUnifiedStateSyncUpdateResponse]()
 }
 
-func initialState(rows map[string]topics.Row) *pb.UnifiedStateSyncUpdate {
+func initialState(rows map[string]Row) *pb.UnifiedStateSyncUpdate {
 	data := make(map[string]*uss.Row, len(rows))
 	for key, row := range rows {
 		data[key] = encodeRow(row)
@@ -138,7 +137,7 @@ func initialState(rows map[string]topics.Row) *pb.UnifiedStateSyncUpdate {
 	return &pb.UnifiedStateSyncUpdate{UpdateType: &pb.UnifiedStateSyncUpdate_InitialState{InitialState: &uss.Topic{Data: data}}}
 }
 
-func appliedUpdate(u topics.Update) *pb.UnifiedStateSyncUpdate {
+func appliedUpdate(u Update) *pb.UnifiedStateSyncUpdate {
 	applied := &uss.AppliedUpdate{Key: u.Key, Deleted: u.Deleted}
 	if u.Key != "" && !u.Deleted {
 		applied.NewRow = encodeRow(u.Row)
@@ -146,4 +145,4 @@ func appliedUpdate(u topics.Update) *pb.UnifiedStateSyncUpdate {
 	return &pb.UnifiedStateSyncUpdate{UpdateType: &pb.UnifiedStateSyncUpdate_AppliedUpdate{AppliedUpdate: applied}}
 }
 
-func encodeRow(row topics.Row) *uss.Row { return &uss.Row{Value: row.Value, ETag: row.ETag} }
+func encodeRow(row Row) *uss.Row { return &uss.Row{Value: row.Value, ETag: row.ETag} }

@@ -23,7 +23,6 @@ import (
 	lspb "perigee/gen/exa/language_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
-	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -223,7 +222,7 @@ func TestSummariesOfTransientConversationsAreNotKept(t *testing.T) {
 			t.Fatalf("push of %s: %v", key, code)
 		}
 	}
-	pushes := topics.DefaultLimits.Keys + 1
+	pushes := extserver.DefaultTopicLimits.Keys + 1
 	if testing.Short() {
 		pushes = 100
 	}

@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/store/sqlstore/engine"
-	"perigee/internal/store/sqlstore/segment"
 )
 
 var _ perigee.ResponseStore = (*Store)(nil)
@@ -49,7 +48,7 @@ func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) err
 		return perigee.Errorf(perigee.ClassInternal, "save response: it has no id")
 	}
 	key := s.db.Text(r.Key)
-	t := segment.Cut(key, r)
+	t := cutSegments(key, r)
 	if limit := s.responses.limit.Load(); limit > 0 && bytesOf(&t) > limit {
 		return perigee.Errorf(perigee.ClassCapacity, "save response %s: its conversation of %d bytes is larger than store.responses",
 			r.ID, bytesOf(&t)).WithHint("raise store.responses, which is %d bytes", limit)
@@ -69,7 +68,7 @@ func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) err
 }
 
 // saveTree writes a response and the segments of its tree that are new.
-func (s *Store) saveTree(ctx context.Context, tx engine.Tx, key string, r *perigee.StoredResponse, t *segment.Tree) error {
+func (s *Store) saveTree(ctx context.Context, tx engine.Tx, key string, r *perigee.StoredResponse, t *segmentTree) error {
 	if err := s.db.Lock(ctx, tx, responsesOf(key)); err != nil {
 		return err
 	}
@@ -114,9 +113,9 @@ func (s *Store) replaceRow(ctx context.Context, tx engine.Tx, id string, row []a
 }
 
 // bytesOf is the size of a tree that shares nothing.
-func bytesOf(t *segment.Tree) int64 {
+func bytesOf(t *segmentTree) int64 {
 	n := int64(len(t.Response)+len(t.Plain)) + responseOverhead
-	for _, list := range [][]segment.Segment{t.Items, t.Members} {
+	for _, list := range [][]segment{t.Items, t.Members} {
 		for i := range list {
 			n += int64(list[i].Size()) + itemOverhead
 		}
@@ -125,7 +124,7 @@ func bytesOf(t *segment.Tree) int64 {
 }
 
 // last is the id of the last segment; empty when there is none.
-func last(list []segment.Segment) []byte {
+func last(list []segment) []byte {
 	if len(list) == 0 {
 		return []byte{}
 	}
@@ -142,7 +141,7 @@ func (d *total) write(ctx context.Context, tx engine.Tx, key string) error {
 
 // saveList writes those segments of a list that are not there yet, and refers to the last one. It returns the names that the
 // response needs: none if the names that are stored are right.
-func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment.Segment) (string, error) {
+func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}
@@ -152,11 +151,11 @@ func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment.Segme
 	}
 	names := ""
 	if known > 0 && named != list[known-1].Named {
-		names = segment.Names(list)
+		names = segmentNames(list)
 	}
 	added := list[known:]
 	if known > 0 {
-		segment.NameAll(added, named)
+		nameSegments(added, named)
 		if _, err := tx.Exec(ctx, referItem, list[known-1].ID[:]); err != nil {
 			return "", err
 		}
@@ -179,7 +178,7 @@ const knownFirst = 8
 
 // findLast returns how many of the segments are stored already: with a segment all before it are. named is the digest of names
 // that is stored with the last of them. Most of a conversation is stored, so it searches from the end.
-func findLast(ctx context.Context, tx engine.Tx, list []segment.Segment) (known int, named segment.Digest, err error) {
+func findLast(ctx context.Context, tx engine.Tx, list []segment) (known int, named segmentID, err error) {
 	for end, some := len(list), knownFirst; end > 0 && known == 0; some = min(some*8, 512) {
 		from := max(0, end-some)
 		args := make([]any, some)
@@ -239,20 +238,20 @@ func (s *Store) readResponse(ctx context.Context, key, id string) (*perigee.Stor
 		return nil, err
 	}
 	var ok bool
-	if r.Input, r.Output, ok = segment.Join(parts, plain, inputBytes); !ok {
+	if r.Input, r.Output, ok = joinSegments(parts, plain, inputBytes); !ok {
 		return nil, errTorn
 	}
 	cut, err := s.readList(ctx, members, "")
 	if err != nil {
 		return nil, err
 	}
-	r.Response, err = segment.Fill(response, cut)
+	r.Response, err = fillMembers(response, cut)
 	return r, err
 }
 
 // readList reads the segments of a list by the id of the last one, with the names that the response has for them. Rows of
 // segments do not change, so a list that is whole is right.
-func (s *Store) readList(ctx context.Context, end []byte, names string) ([]segment.Part, error) {
+func (s *Store) readList(ctx context.Context, end []byte, names string) ([]segmentPart, error) {
 	if len(end) == 0 {
 		return nil, nil
 	}
@@ -272,11 +271,11 @@ func (s *Store) readList(ctx context.Context, end []byte, names string) ([]segme
 	if len(rows) == 0 || len(rows[0].parent) > 0 {
 		return nil, errTorn
 	}
-	parts := make([]segment.Part, len(rows))
+	parts := make([]segmentPart, len(rows))
 	for i, f := range rows {
-		parts[i] = segment.Part{Body: f.body, Name: f.name}
+		parts[i] = segmentPart{Body: f.body, Name: f.name}
 	}
-	return parts, segment.Rename(parts, names)
+	return parts, renameSegments(parts, names)
 }
 
 func errNoResponse(id string) *perigee.Error {

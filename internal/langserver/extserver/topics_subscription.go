@@ -1,8 +1,8 @@
-package topics
+package extserver
 
 // A Subscription has the updates of one topic that were not read yet.
 type Subscription struct {
-	store *Store
+	store *topicStore
 	topic string
 	ended func()
 	ready chan struct{} // has a value when there is something to read
@@ -46,7 +46,7 @@ func (s *Subscription) Close() {
 }
 
 // add queues an update; false: it was one too many, and the subscription has ended.
-func (s *Subscription) add(u Update, limits Limits) bool {
+func (s *Subscription) add(u Update, limits topicLimits) bool {
 	if len(s.waiting) > 0 && (len(s.waiting) >= limits.Updates || s.bytes+u.size() > limits.Waiting) {
 		s.end(ErrSlow)
 		return false

@@ -1,13 +1,4 @@
-// Package segment cuts stored responses into segments that conversations share. Input and output of a response are one list of
-// items, cut into segments; the id of a segment is the digest of the key, the segment before it and its text. The list is the
-// path from its last segment to the first, so responses that begin alike have the same segments there.
-//
-// The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A client that sends the whole
-// conversation with each call has all of its items named anew each time. Therefore a segment has a NUL in place of the call, and
-// the response says which calls its segments are named after if they are not those that they were named after first.
-//
-// None of this has to understand the items: wherever a list is cut, what comes back is byte for byte what was saved.
-package segment
+package sqlstore
 
 import (
 	"bytes"
@@ -32,23 +23,33 @@ const memberBytes = 512
 // digestBytes is the length of the id of a segment.
 const digestBytes = 20
 
-// A Digest identifies a segment, or the names of calls in a list.
-type Digest [digestBytes]byte
+// A segmentID identifies a segment, or the names of calls in a list.
+type segmentID [digestBytes]byte
 
 // A hole is where the text of a segment has the name of a call.
 type hole struct{ from, to int }
 
-// A Segment is a part of a list.
-type Segment struct {
+// A segment is a part of the list of items of a stored response, input before output, which
+// conversations share: the id of a segment is the digest of the key, the segment before it and its
+// text. The list is the path from its last segment to the first, so responses that begin alike have
+// the same segments there.
+//
+// The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A
+// client that sends the whole conversation with each call has all of its items named anew each time.
+// Therefore a segment has a NUL in place of the call, and the response says which calls its segments
+// are named after if they are not those that they were named after first.
+//
+// The items are not decoded: wherever a list is cut, joinSegments returns the bytes that were saved.
+type segment struct {
 	text  []byte
 	Name  string // of a call; empty: there are no holes
 	holes []hole
-	ID    Digest
-	Named Digest // of all names of calls so far
+	ID    segmentID
+	Named segmentID // of all names of calls so far
 }
 
 // Body is what is stored of the text.
-func (s *Segment) Body() []byte {
+func (s *segment) Body() []byte {
 	if len(s.holes) == 0 {
 		return s.text
 	}
@@ -62,12 +63,12 @@ func (s *Segment) Body() []byte {
 }
 
 // Size is the length of the body.
-func (s *Segment) Size() int { return len(s.text) - len(s.holes)*(len(s.Name)-1) }
+func (s *segment) Size() int { return len(s.text) - len(s.holes)*(len(s.Name)-1) }
 
 // chain gives each of the segments of a key its id.
-func chain(key string, list []Segment) {
+func chain(key string, list []segment) {
 	hash := sha256.New()
-	var parent Digest
+	var parent segmentID
 	var sum [sha256.Size]byte
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(key)))
@@ -81,11 +82,11 @@ func chain(key string, list []Segment) {
 		copy(s.ID[:], hash.Sum(sum[:0]))
 		parent = s.ID
 	}
-	NameAll(list, Digest{})
+	nameSegments(list, segmentID{})
 }
 
-// NameAll gives each segment the digest of its name and all before it, of which before is the digest.
-func NameAll(list []Segment, before Digest) {
+// nameSegments gives each segment the digest of its name and all before it, of which before is the digest.
+func nameSegments(list []segment, before segmentID) {
 	for i := range list {
 		if name := list[i].Name; name != "" {
 			sum := sha256.Sum256(append(before[:], name...))
@@ -97,8 +98,8 @@ func NameAll(list []Segment, before Digest) {
 
 // A splitter cuts lists of items into segments.
 type splitter struct {
-	list   []Segment
-	open   Segment // not yet long enough
+	list   []segment
+	open   segment // not yet long enough
 	name   string  // of the last call that an item was named after
 	inside bool    // the open segment is a part of the array that is being cut, else a copy
 	from   int     // where it begins there
@@ -138,7 +139,7 @@ func (s *splitter) item(array []byte, from, to int) {
 	length := len(s.open.text)
 	switch {
 	case length == 0:
-		s.open, s.inside, s.from = Segment{text: array[from:to:to]}, true, from
+		s.open, s.inside, s.from = segment{text: array[from:to:to]}, true, from
 	case s.inside:
 		s.open.text = array[s.from:to:to]
 	default: // the output goes on where the input ended
@@ -157,7 +158,7 @@ func (s *splitter) item(array []byte, from, to int) {
 func (s *splitter) close() {
 	if len(s.open.text) > 0 {
 		s.list = append(s.list, s.open)
-		s.open = Segment{}
+		s.open = segment{}
 	}
 }
 
@@ -192,18 +193,18 @@ func callOf(item []byte) (call []byte, at int) {
 	return id[begin:end], len(opening) + begin
 }
 
-// A Tree is how a response is stored.
-type Tree struct {
-	Items      []Segment // of input and output
+// A segmentTree is how a response is stored.
+type segmentTree struct {
+	Items      []segment // of input and output
 	InputBytes int64     // -1: they are in plain instead
 	Plain      []byte
-	Members    []Segment // large members of the response
+	Members    []segment // large members of the response
 	Response   []byte    // the rest of it
 }
 
-// Cut cuts a response of a key.
-func Cut(key string, r *perigee.StoredResponse) Tree {
-	t := Tree{Plain: []byte{}, Response: r.Response}
+// cutSegments cuts a response of a key.
+func cutSegments(key string, r *perigee.StoredResponse) segmentTree {
+	t := segmentTree{Plain: []byte{}, Response: r.Response}
 	var s splitter
 	if s.add(r.Input) && s.add(r.Output) {
 		s.close()
@@ -222,7 +223,7 @@ func Cut(key string, r *perigee.StoredResponse) Tree {
 }
 
 // cutMembers takes the large members out of the response. Its output is in no other response, so that stays.
-func (t *Tree) cutMembers(response []byte) {
+func (t *segmentTree) cutMembers(response []byte) {
 	c := rawjson.NewCursor(response)
 	if c.Kind() != rawjson.Object {
 		return
@@ -235,7 +236,7 @@ func (t *Tree) cutMembers(response []byte) {
 			continue
 		}
 		rest = append(append(rest, response[done:from]...), 0)
-		t.Members = append(t.Members, Segment{text: response[from:to:to]})
+		t.Members = append(t.Members, segment{text: response[from:to:to]})
 		done = to
 	}
 	if done > 0 {
@@ -252,8 +253,8 @@ func splitPlain(plain []byte) (input, output []byte, ok bool) {
 	return plain[n : n+int(length)], plain[n+int(length):], true
 }
 
-// Join puts input and output together again. It says whether the parts are all there.
-func Join(parts []Part, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
+// joinSegments puts input and output together again. It says whether the parts are all there.
+func joinSegments(parts []segmentPart, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
 	if inputBytes < 0 {
 		return splitPlain(plain)
 	}
@@ -261,7 +262,7 @@ func Join(parts []Part, plain []byte, inputBytes int64) (input, output []byte, o
 }
 
 // arrays makes input and output of the list that they are kept as, in one piece of memory.
-func arrays(list []Part, inputBytes int64) (input, output []byte, ok bool) {
+func arrays(list []segmentPart, inputBytes int64) (input, output []byte, ok bool) {
 	size := len("[") + len("][")
 	for i := range list {
 		size += list[i].size() + len(",")
@@ -288,20 +289,20 @@ func arrays(list []Part, inputBytes int64) (input, output []byte, ok bool) {
 	return all[: between+1 : between+1], append(all[between+1:], ']'), true
 }
 
-// A Part is the body of a segment, and the name of the call that stands in its holes.
-type Part struct {
+// A segmentPart is the body of a segment, and the name of the call that stands in its holes.
+type segmentPart struct {
 	Body []byte
 	Name string // empty: there are no holes
 }
 
-func (n *Part) size() int {
+func (n *segmentPart) size() int {
 	if n.Name == "" {
 		return len(n.Body)
 	}
 	return len(n.Body) + bytes.Count(n.Body, []byte{0})*(len(n.Name)-1)
 }
 
-func (n *Part) appendTo(dst []byte) []byte {
+func (n *segmentPart) appendTo(dst []byte) []byte {
 	rest := n.Body
 	for n.Name != "" {
 		before, after, found := bytes.Cut(rest, []byte{0})
@@ -323,7 +324,7 @@ type nameRun struct {
 }
 
 // runsOf says which calls segments are named after.
-func runsOf(list []Segment) (runs nameRuns) {
+func runsOf(list []segment) (runs nameRuns) {
 	for i := range list {
 		if call := list[i].Name; call != "" && (len(runs) == 0 || runs[len(runs)-1].call != call) {
 			runs = append(runs, nameRun{i, call})
@@ -352,11 +353,11 @@ func (n nameRuns) String() string {
 	return b.String()
 }
 
-// Names says which calls segments are named after, for Rename.
-func Names(list []Segment) string { return runsOf(list).String() }
+// segmentNames says which calls segments are named after, for Rename.
+func segmentNames(list []segment) string { return runsOf(list).String() }
 
-// Rename gives parts that have a name the one that Names has for them; without names they stay.
-func Rename(parts []Part, names string) error {
+// renameSegments gives parts that have a name the one that Names has for them; without names they stay.
+func renameSegments(parts []segmentPart, names string) error {
 	runs, err := parseRuns(names)
 	for i := range parts {
 		if parts[i].Name != "" && runs != nil {
@@ -381,8 +382,8 @@ func parseRuns(text string) (runs nameRuns, err error) {
 	return runs, nil
 }
 
-// Fill puts the members back that were cut out of a response.
-func Fill(response []byte, members []Part) ([]byte, error) {
+// fillMembers puts the members back that were cut out of a response.
+func fillMembers(response []byte, members []segmentPart) ([]byte, error) {
 	if len(members) == 0 {
 		return response, nil
 	}

@@ -1,4 +1,4 @@
-package segment
+package sqlstore
 
 import (
 	"bytes"
@@ -18,19 +18,19 @@ func FuzzResponseTree(f *testing.F) {
 		f.Add([]byte(input), []byte(`[{"id":"msg_a_0"}]`), []byte(`{"id":"resp_a","tools":"`+long+`","output":[]}`))
 	}
 	f.Fuzz(func(t *testing.T, input, output, response []byte) {
-		made := Cut("key", &perigee.StoredResponse{Input: input, Output: output, Response: response})
-		gotInput, gotOutput, ok := Join(bodies(made.Items), made.Plain, made.InputBytes)
+		made := cutSegments("key", &perigee.StoredResponse{Input: input, Output: output, Response: response})
+		gotInput, gotOutput, ok := joinSegments(bodies(made.Items), made.Plain, made.InputBytes)
 		if !ok || !bytes.Equal(gotInput, input) || !bytes.Equal(gotOutput, output) {
 			t.Fatalf("%q and %q came back as %q and %q", input, output, gotInput, gotOutput)
 		}
-		if got, err := Fill(made.Response, bodies(made.Members)); err != nil || !bytes.Equal(got, response) {
+		if got, err := fillMembers(made.Response, bodies(made.Members)); err != nil || !bytes.Equal(got, response) {
 			t.Fatalf("%q came back as %q (%v)", response, got, err)
 		}
 		if made.InputBytes <= 0 || len(output) != 2 {
 			return
 		}
 		more := append(bytes.Clone(input[:len(input)-1]), `,{"id":"msg_next_i0"}]`...)
-		next := Cut("key", &perigee.StoredResponse{Input: more, Output: output, Response: response})
+		next := cutSegments("key", &perigee.StoredResponse{Input: more, Output: output, Response: response})
 		for i := range made.Items[:len(made.Items)-1] {
 			if made.Items[i].ID != next.Items[i].ID {
 				t.Fatalf("segment %d of %q is another when the conversation goes on", i, input)
@@ -40,9 +40,9 @@ func FuzzResponseTree(f *testing.F) {
 }
 
 // bodies are what is stored of segments, and the names that belong into them.
-func bodies(list []Segment) (all []Part) {
+func bodies(list []segment) (all []segmentPart) {
 	for i := range list {
-		all = append(all, Part{list[i].Body(), list[i].Name})
+		all = append(all, segmentPart{list[i].Body(), list[i].Name})
 	}
 	return all
 }

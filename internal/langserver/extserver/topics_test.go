@@ -1,4 +1,4 @@
-package topics_test
+package extserver
 
 import (
 	"errors"
@@ -10,23 +10,19 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"perigee/internal/langserver/extserver/topics"
 	"perigee/internal/testing/perigeetest/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // A replica is what a reader makes of a snapshot and the updates after it.
 type replica struct {
-	rows map[string]topics.Row
+	rows map[string]Row
 	last map[string]int64 // the versions of rows that were deleted
 	err  error            // an update that does not follow what was known
 }
 
-func (r *replica) apply(u topics.Update) {
+func (r *replica) apply(u Update) {
 	before, had := r.rows[u.Key]
 	switch {
 	case u.Deleted:
@@ -41,14 +37,14 @@ func (r *replica) apply(u topics.Update) {
 
 // follow reads a topic until the row "end" arrives. A reader that was too slow, or has read patience updates, begins again with a
 // new snapshot. It runs in a bubble.
-func follow(s *topics.Store, patience int, again *int) *replica {
+func follow(s *topicStore, patience int, again *int) *replica {
 	for {
 		rows, sub := s.Subscribe("t", nil)
 		r := &replica{rows: rows, last: map[string]int64{}}
 		for read := 0; read < patience; {
 			u, ok, err := sub.Next()
 			switch {
-			case errors.Is(err, topics.ErrSlow):
+			case errors.Is(err, ErrSlow):
 				*again++
 				read = patience
 			case err != nil:
@@ -76,10 +72,10 @@ func follow(s *topics.Store, patience int, again *int) *replica {
 func TestSnapshotAndUpdatesAreTheFinalState(t *testing.T) {
 	slow := 0
 	rapid.Check(t, func(drawn *rapid.T) {
-		limits := topics.DefaultLimits
+		limits := defaultTopicLimits
 		limits.Updates = rapid.IntRange(1, 64).Draw(drawn, "updates")
 		limits.Waiting = rapid.IntRange(1, 400).Draw(drawn, "waiting")
-		store := topics.New(limits)
+		store := newTopics(limits)
 		type write struct {
 			key, value string
 			remove     bool
@@ -142,7 +138,7 @@ func TestSlowSubscriptionEndsAndNeverDelaysAPush(t *testing.T) {
 		{"one large update", strings.Repeat("v", 5<<20), 1, 256},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := topics.New(topics.DefaultLimits)
+			s := newTopics(defaultTopicLimits)
 			ended := make(chan struct{})
 			_, sub := s.Subscribe("t", func() { close(ended) })
 			_, quick := s.Subscribe("t", nil)
@@ -163,7 +159,7 @@ func TestSlowSubscriptionEndsAndNeverDelaysAPush(t *testing.T) {
 				t.Fatal(err)
 			}
 			await.Receive(t, ended, "the end of the slow subscription")
-			if _, ok, err := sub.Next(); ok || !errors.Is(err, topics.ErrSlow) {
+			if _, ok, err := sub.Next(); ok || !errors.Is(err, ErrSlow) {
 				t.Errorf("got %v, %v", ok, err)
 			}
 			if _, ok, err := quick.Next(); !ok || err != nil {
@@ -176,7 +172,7 @@ func TestSlowSubscriptionEndsAndNeverDelaysAPush(t *testing.T) {
 }
 
 func TestVersionsCountChangesOfARow(t *testing.T) {
-	s := topics.New(topics.DefaultLimits)
+	s := newTopics(defaultTopicLimits)
 	for want := range int64(3) {
 		s.Set("t", "a", "same")
 		if got := s.Rows("t")["a"].ETag; got != want+1 {
@@ -190,8 +186,8 @@ func TestVersionsCountChangesOfARow(t *testing.T) {
 }
 
 func TestPushesAreLimited(t *testing.T) {
-	limits := topics.Limits{Bytes: 1000, Topics: 3, Keys: 2, Updates: 10, Waiting: 1000}
-	s := topics.New(limits)
+	limits := topicLimits{Bytes: 1000, Topics: 3, Keys: 2, Updates: 10, Waiting: 1000}
+	s := newTopics(limits)
 	push := func(topic, key string, size int, want error) {
 		t.Helper()
 		if err := s.Push(topic, key, strings.Repeat("v", size)); !errors.Is(err, want) {
@@ -200,13 +196,13 @@ func TestPushesAreLimited(t *testing.T) {
 	}
 	push("a", "1", 1, nil)
 	push("a", "2", 1, nil)
-	push("a", "3", 1, topics.ErrFull) // keys
+	push("a", "3", 1, errTopicsFull) // keys
 	push("a", "2", 500, nil)
-	push("b", "1", 500, topics.ErrFull) // bytes, over all topics
-	push("a", "2", 1, nil)              // shorter again
+	push("b", "1", 500, errTopicsFull) // bytes, over all topics
+	push("a", "2", 1, nil)             // shorter again
 	push("b", "1", 500, nil)
 	push("c", "1", 1, nil)
-	push("d", "1", 1, topics.ErrFull) // topics
+	push("d", "1", 1, errTopicsFull) // topics
 	s.Delete("c", "1")
 	push("d", "1", 1, nil)
 	s.Set("own", "1", strings.Repeat("v", 2000)) // what the server writes is always there
@@ -214,11 +210,11 @@ func TestPushesAreLimited(t *testing.T) {
 		t.Error("the row of the server is missing")
 	}
 	push("a", "2", 1, nil) // no larger than before
-	push("a", "2", 2, topics.ErrFull)
+	push("a", "2", 2, errTopicsFull)
 }
 
 func TestDeletedRowsFreeTheirBytes(t *testing.T) {
-	s := topics.New(topics.Limits{Bytes: 200, Topics: 10, Keys: 10, Updates: 10, Waiting: 1000})
+	s := newTopics(topicLimits{Bytes: 200, Topics: 10, Keys: 10, Updates: 10, Waiting: 1000})
 	for i := range 100 {
 		if err := s.Push("t", "key", strings.Repeat("v", 100)); err != nil {
 			t.Fatalf("round %d: %v", i, err)
@@ -228,27 +224,27 @@ func TestDeletedRowsFreeTheirBytes(t *testing.T) {
 }
 
 func TestCloseEndsSubscriptions(t *testing.T) {
-	s := topics.New(topics.DefaultLimits)
+	s := newTopics(defaultTopicLimits)
 	ended := make(chan struct{})
 	_, sub := s.Subscribe("t", func() { close(ended) })
 	s.Close()
 	await.Receive(t, ended, "the end of the subscription")
 	await.Receive(t, sub.Ready(), "the end for the reader")
-	if _, ok, err := sub.Next(); ok || !errors.Is(err, topics.ErrClosed) {
+	if _, ok, err := sub.Next(); ok || !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, %v", ok, err)
 	}
 	_, late := s.Subscribe("t", nil)
-	if _, _, err := late.Next(); !errors.Is(err, topics.ErrClosed) {
+	if _, _, err := late.Next(); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.Push("t", "a", ""); !errors.Is(err, topics.ErrClosed) {
+	if err := s.Push("t", "a", ""); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAnEndedSubscriptionIsNotToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := topics.New(topics.Limits{Bytes: 1000, Topics: 1, Keys: 10, Updates: 1, Waiting: 1000})
+		s := newTopics(topicLimits{Bytes: 1000, Topics: 1, Keys: 10, Updates: 1, Waiting: 1000})
 		var calls atomic.Int64
 		_, sub := s.Subscribe("t", func() { calls.Add(1) })
 		for range 5 {
@@ -266,9 +262,9 @@ func TestAnEndedSubscriptionIsNotToldAgain(t *testing.T) {
 
 // TestVersionsNeverRepeat deletes rows and writes them again, also more of them than are remembered, and without a subscription.
 func TestVersionsNeverRepeat(t *testing.T) {
-	limits := topics.DefaultLimits
+	limits := defaultTopicLimits
 	limits.Keys = 3
-	s := topics.New(limits)
+	s := newTopics(limits)
 	s.Set("t", "a", "1")
 	s.Set("t", "a", "2")
 	s.Delete("t", "a")

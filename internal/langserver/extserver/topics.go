@@ -1,6 +1,4 @@
-// Package topics keeps the rows that the language server reads and writes as topics: a snapshot of a topic, followed by every
-// later change of it, for any number of subscriptions. It knows neither HTTP nor the messages of the protocol.
-package topics
+package extserver
 
 import (
 	"errors"
@@ -26,8 +24,8 @@ func (u Update) size() int { return len(u.Key) + len(u.Row.Value) }
 // rowOverhead is about what a row takes beside its key and its value.
 const rowOverhead = 64
 
-// Limits bound a store.
-type Limits struct {
+// topicLimits bound a store.
+type topicLimits struct {
 	Bytes   int // rows of all topics together
 	Topics  int // with rows or subscriptions
 	Keys    int // of one topic
@@ -35,49 +33,49 @@ type Limits struct {
 	Waiting int // bytes of these updates; a single update may be larger
 }
 
-// DefaultLimits are what the Extension Server uses.
-var DefaultLimits = Limits{Bytes: 64 << 20, Topics: 1_000, Keys: 10_000, Updates: 256, Waiting: 4 << 20}
+// defaultTopicLimits are what the Extension Server uses.
+var defaultTopicLimits = topicLimits{Bytes: 64 << 20, Topics: 1_000, Keys: 10_000, Updates: 256, Waiting: 4 << 20}
 
 // Errors of a store and of its subscriptions.
 var (
-	ErrFull   = errors.New("the store is full: delete rows first")
-	ErrSlow   = errors.New("updates were read too slowly: subscribe again for a new snapshot")
-	ErrClosed = errors.New("the store is closed")
+	errTopicsFull = errors.New("the store is full: delete rows first")
+	ErrSlow       = errors.New("updates were read too slowly: subscribe again for a new snapshot")
+	ErrClosed     = errors.New("the store is closed")
 )
 
-// A Store has topics of rows. A topic without rows is the same as one that was never written.
-type Store struct {
-	limits Limits
+// A topicStore has topics of rows. A topic without rows is the same as one that was never written.
+type topicStore struct {
+	limits topicLimits
 
 	mu     sync.Mutex
 	topics map[string]*topic // those with rows or subscriptions
 	bytes  int
 	closed bool
 
-	deleted map[rowName]int64 // the last versions of deleted rows, at most limits.Keys
-	floor   int64             // at least the last version of every deleted row that is not in deleted
+	deleted map[topicRow]int64 // the last versions of deleted rows, at most limits.Keys
+	floor   int64              // at least the last version of every deleted row that is not in deleted
 }
 
-type rowName struct{ topic, key string }
+type topicRow struct{ topic, key string }
 
 type topic struct {
 	rows          map[string]Row
 	subscriptions map[*Subscription]struct{}
 }
 
-// New returns an empty store.
-func New(limits Limits) *Store {
-	return &Store{limits: limits, topics: map[string]*topic{}, deleted: map[rowName]int64{}}
+// newTopics returns an empty store.
+func newTopics(limits topicLimits) *topicStore {
+	return &topicStore{limits: limits, topics: map[string]*topic{}, deleted: map[topicRow]int64{}}
 }
 
 // Set writes a row of the server itself, which the limits do not keep out. Like Push, it never waits for subscriptions.
-func (s *Store) Set(name, key, value string) { _ = s.put(name, key, value, false) }
+func (s *topicStore) Set(name, key, value string) { _ = s.put(name, key, value, false) }
 
 // Push writes a row for the language server, within the limits.
-func (s *Store) Push(name, key, value string) error { return s.put(name, key, value, true) }
+func (s *topicStore) Push(name, key, value string) error { return s.put(name, key, value, true) }
 
 // put writes a row and announces it to the subscriptions of the topic.
-func (s *Store) put(name, key, value string, limited bool) error {
+func (s *topicStore) put(name, key, value string, limited bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topics[name]
@@ -96,13 +94,13 @@ func (s *Store) put(name, key, value string, limited bool) error {
 	case limited && (more > 0 && s.bytes+more > s.limits.Bytes ||
 		t == nil && len(s.topics) >= s.limits.Topics ||
 		t != nil && !had && len(t.rows) >= s.limits.Keys):
-		return ErrFull
+		return errTopicsFull
 	}
 	if t == nil {
 		t = s.add(name)
 	}
 	if !had {
-		of := rowName{name, key}
+		of := topicRow{name, key}
 		before.ETag = max(s.deleted[of], s.floor)
 		delete(s.deleted, of)
 	}
@@ -114,7 +112,7 @@ func (s *Store) put(name, key, value string, limited bool) error {
 }
 
 // Delete removes a row and announces that. A row that is not there is announced as well: the language server may have it.
-func (s *Store) Delete(name, key string) {
+func (s *topicStore) Delete(name, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topics[name]
@@ -124,14 +122,14 @@ func (s *Store) Delete(name, key string) {
 	if row, ok := t.rows[key]; ok {
 		s.bytes -= len(key) + len(row.Value) + rowOverhead
 		delete(t.rows, key)
-		s.noteDeleted(rowName{name, key}, row.ETag)
+		s.noteDeleted(topicRow{name, key}, row.ETag)
 	}
 	t.announce(Update{Key: key, Deleted: true}, s.limits)
 	s.prune(name)
 }
 
 // noteDeleted notes the last version of a row. If there are too many, later new rows of all names start above all of them.
-func (s *Store) noteDeleted(of rowName, version int64) {
+func (s *topicStore) noteDeleted(of topicRow, version int64) {
 	if len(s.deleted) >= s.limits.Keys {
 		for _, other := range s.deleted {
 			s.floor = max(s.floor, other)
@@ -143,7 +141,7 @@ func (s *Store) noteDeleted(of rowName, version int64) {
 
 // Subscribe returns the rows of a topic, and a subscription to every change after them. ended is called once, in a goroutine of
 // its own, if the store ends the subscription: it may be waited for while the reader of updates is blocked elsewhere.
-func (s *Store) Subscribe(name string, ended func()) (map[string]Row, *Subscription) {
+func (s *topicStore) Subscribe(name string, ended func()) (map[string]Row, *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := &Subscription{store: s, topic: name, ended: ended, ready: make(chan struct{}, 1)}
@@ -164,14 +162,14 @@ func (s *Store) Subscribe(name string, ended func()) (map[string]Row, *Subscript
 }
 
 // Rows returns the rows of a topic.
-func (s *Store) Rows(name string) map[string]Row {
+func (s *topicStore) Rows(name string) map[string]Row {
 	rows, sub := s.Subscribe(name, nil)
 	sub.Close()
 	return rows
 }
 
 // Close ends every subscription with ErrClosed. The store accepts no more rows.
-func (s *Store) Close() {
+func (s *topicStore) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -183,21 +181,21 @@ func (s *Store) Close() {
 	}
 }
 
-func (s *Store) add(name string) *topic {
+func (s *topicStore) add(name string) *topic {
 	t := &topic{rows: map[string]Row{}, subscriptions: map[*Subscription]struct{}{}}
 	s.topics[name] = t
 	return t
 }
 
 // prune forgets a topic that has neither rows nor subscriptions.
-func (s *Store) prune(name string) {
+func (s *topicStore) prune(name string) {
 	if t := s.topics[name]; t != nil && len(t.rows) == 0 && len(t.subscriptions) == 0 {
 		delete(s.topics, name)
 	}
 }
 
 // announce queues an update for every subscription, and ends those that have no room for it.
-func (t *topic) announce(u Update, limits Limits) {
+func (t *topic) announce(u Update, limits topicLimits) {
 	for sub := range t.subscriptions {
 		if !sub.add(u, limits) {
 			delete(t.subscriptions, sub)
