@@ -10,24 +10,22 @@ import (
 
 // What a reader can keep in mind at once.
 const (
-	maxPackage   = 3000 // lines of a package, without tests
-	maxFunction  = 100  // lines of a function
-	maxInterface = 5    // methods
+	maxPackages  = 128 // of the product, below internal/
+	maxFunction  = 100 // lines of a function
+	maxInterface = 5   // methods
 	maxParams    = 5
 )
 
-// largePackages may have more lines than maxPackage: dialects are as large as the APIs that they speak, and the simulator and
-// the programs that measure are no part of the product.
-var largePackages = []string{"internal/dialect/", "internal/simulator", "bench", "e2e"}
-
 // TestSizes holds the sizes in CONTRIBUTING.md.
 func TestSizes(t *testing.T) {
-	lines := map[string]int{}
+	packages := map[string]bool{}
 	parseGo(t, func(path string, files *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(path, "_test.go") {
 			return
 		}
-		lines[filepath.ToSlash(filepath.Dir(path))] += files.File(file.Pos()).LineCount() - 1
+		if dir := filepath.ToSlash(filepath.Dir(path)); isProduct(dir) && filepath.Base(path) != "doc.go" {
+			packages[dir] = true
+		}
 		at := func(n ast.Node) token.Position { return files.Position(n.Pos()) }
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -47,18 +45,16 @@ func TestSizes(t *testing.T) {
 			return true
 		})
 	})
-	for dir, count := range lines {
-		if count > maxPackage && !hasAnyPrefix(dir, largePackages) {
-			t.Errorf("%s has %d lines, at most %d", dir, count, maxPackage)
-		}
+	if len(packages) > maxPackages {
+		t.Errorf("%d packages, at most %d: merge one that has a single importer", len(packages), maxPackages)
+	}
+	if len(packages) < 50 {
+		t.Errorf("found %d packages", len(packages))
 	}
 }
 
-func hasAnyPrefix(s string, prefixes []string) bool {
-	for _, prefix := range prefixes {
-		if strings.HasPrefix(s, prefix) {
-			return true
-		}
-	}
-	return false
+// isProduct reports whether a directory has a package of the product: not one that is only for tests.
+func isProduct(dir string) bool {
+	room := roomOf(dir)
+	return within(dir, "internal") && room != "simulator" && room != "testing"
 }

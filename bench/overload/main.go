@@ -26,7 +26,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"perigee/internal/store/config/value"
+	"perigee/internal/store/config"
 )
 
 // most is how far beyond the budget a peak may be, as a factor: the budget is a soft limit.
@@ -51,7 +51,7 @@ func main() {
 }
 
 func run(ctx context.Context, memory, binary, only string, share float64) (ok bool, err error) {
-	budget, err := value.ParseSize(memory)
+	budget, err := config.ParseSize(memory)
 	if err != nil {
 		return false, fmt.Errorf("-memory: %w", err)
 	}

@@ -3,14 +3,11 @@ package config
 import (
 	"reflect"
 	"testing"
-
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
 )
 
 func TestParseAutoSize(t *testing.T) {
-	memory := field.Find(field.Of(reflect.TypeFor[Limits]()), "memory")
-	for text, want := range map[string]value.AutoSize{"auto": 0, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "100000000": 1e8} {
+	memory := findField(fieldsOf(reflect.TypeFor[Limits]()), "memory")
+	for text, want := range map[string]AutoSize{"auto": 0, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "100000000": 1e8} {
 		got, err := memory.Parse(text)
 		if err != nil || got.Interface() != want {
 			t.Errorf("%q is %v, %v, want %d", text, got, err, want)

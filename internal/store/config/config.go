@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
 )
 
 // Config is everything that can be set, in the order of the file.
@@ -120,7 +118,7 @@ type Telemetry struct {
 func (t Telemetry) Header() http.Header {
 	all := http.Header{}
 	for _, text := range t.Headers {
-		headers, _ := value.Headers(text.Reveal()) // they were checked
+		headers, _ := parseHeaders(text.Reveal()) // they were checked
 		maps.Copy(all, headers)
 	}
 	return all
@@ -222,7 +220,7 @@ type Price struct {
 // Limits bound the cost of calls.
 type Limits struct {
 	// The maximum size of a request body. Larger ones get 413.
-	Body value.Size `yaml:"body" default:"64MiB" min:"1" example:"64MiB"`
+	Body Size `yaml:"body" default:"64MiB" min:"1" example:"64MiB"`
 
 	// The memory that perigee may use. auto is half of the memory of the machine or its control group, and at least 256 MiB.
 	// This is the soft limit of the Go runtime (unless GOMEMLIMIT is set), and three quarters of it are the budget for open
@@ -231,7 +229,7 @@ type Limits struct {
 	// before its body is read if Content-Length is known. A quarter of the budget is reserved for bodies of up to 1 MiB, and
 	// half of that quarter for bodies of up to 100 KB. Uploads of large bodies by one key, or by one address without a key, may
 	// take up half of the budget. The maximum size of a body is a quarter of this value, if that is less than limits.body.
-	Memory value.AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
+	Memory AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
 
 	// The maximum number of open client connections. A further connection replaces an idle one; if none is idle, it gets 503
 	// and is closed, or with tls fails in the handshake. 0: no limit.
@@ -239,7 +237,7 @@ type Limits struct {
 
 	// The maximum size of the request line and headers. Larger ones get 431 (as plain text if they exceed the limit by 64 KiB
 	// or more). A change requires a restart.
-	Head value.Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
+	Head Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
 
 	// The maximum number of simultaneous calls from all clients, background responses included; further ones get 429. A call
 	// counts once its body has arrived. 0: no limit.
@@ -382,7 +380,7 @@ type Upstream struct {
 
 	// The memory of the language server and its child processes beyond which it is restarted, as soon as no call is running. 0:
 	// no limit.
-	Memory value.Size `yaml:"memory" kinds:"langserver" default:"0" min:"0" example:"2GiB"`
+	Memory Size `yaml:"memory" kinds:"langserver" default:"0" min:"0" example:"2GiB"`
 
 	// The directory that the language server works in. Empty: an empty directory in data_dir that is private to it. With attach, the
 	// directory that is open in the IDE. For ide, a directory that is open in the IDE; empty: the only open window. A relative
@@ -491,7 +489,7 @@ type Media struct {
 	Fetch bool `yaml:"fetch" default:"false"`
 
 	// The maximum total size of the downloads for one request. Beyond it, the request fails with 400.
-	Max value.Size `yaml:"max" default:"20MiB" min:"1" example:"20MiB"`
+	Max Size `yaml:"max" default:"20MiB" min:"1" example:"20MiB"`
 
 	// The maximum duration of one download. After that, the request fails with 400.
 	Timeout time.Duration `yaml:"timeout" default:"20s" min:"1s" example:"20s"`
@@ -511,7 +509,7 @@ type Store struct {
 	// The maximum total size of stored responses (POST /v1/responses with store, the default there). When it is reached, the
 	// oldest are deleted; each is deleted after 30 days in any case. What responses of one key have in common is stored and
 	// counted once. A response whose conversation exceeds the limit is not stored. At least 1MiB; 0: no limit.
-	Responses value.Size `yaml:"responses" default:"1GiB" min:"0" example:"1GiB"`
+	Responses Size `yaml:"responses" default:"1GiB" min:"0" example:"1GiB"`
 }
 
 // Retention is how long recorded data is kept.
@@ -525,7 +523,7 @@ type Retention struct {
 type Traces struct {
 	// The maximum total size of the files in data_dir/traces; the oldest calls are deleted first. Calls that are still open may
 	// exceed it. 0: no files are written, and existing ones are deleted.
-	Keep value.Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
+	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
 	// If true, traces contain request and response bodies, without the secrets that perigee knows; if false, only times, tries,
 	// notes and error classes. Calls without bodies cannot be replayed.
@@ -564,6 +562,6 @@ type MCP struct {
 }
 
 // upstreamField returns a field of upstreams by its name in the file.
-func upstreamField(name string) *field.Field {
-	return field.Find(field.Of(reflect.TypeFor[Upstream]()), name)
+func upstreamField(name string) *field {
+	return findField(fieldsOf(reflect.TypeFor[Upstream]()), name)
 }

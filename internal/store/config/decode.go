@@ -9,8 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"perigee"
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/yamltree"
 )
 
 const (
@@ -21,19 +19,19 @@ const (
 )
 
 // decode reads a node into s. The recursion follows the types, so it ends even if aliases form a cycle.
-func (l *loader) decode(node *yaml.Node, s field.Setting) {
+func (l *loader) decode(node *yaml.Node, s setting) {
 	node = l.follow(node)
-	if node == nil || yamltree.IsNull(node) {
+	if node == nil || isNull(node) {
 		return // a key without a value is not set
 	}
 	l.Origins[s.Key] = Origin{l.Path, node.Line, node.Column}
 	t := s.Value.Type()
-	if node.Kind != field.NodeKind(t) {
-		l.refuse(s.Key, fmt.Sprintf("expected %s, got %s", field.Expected(t), yamltree.Describe(node)), field.HintForKind(t, node))
+	if node.Kind != nodeKind(t) {
+		l.refuse(s.Key, fmt.Sprintf("expected %s, got %s", expectedKind(t), describeNode(node)), hintForKind(t, node))
 		return
 	}
 	switch {
-	case field.IsMapping(t):
+	case isMapping(t):
 		l.decodeMapping(node, s.Value, s.Key)
 	case t.Kind() == reflect.Slice:
 		l.decodeList(node, s)
@@ -77,7 +75,7 @@ func (l *loader) pairs(node *yaml.Node, merges int) []pair {
 		line, seen := lines[k.Value]
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			l.problemAt(k, "a key must be a word, not "+yamltree.Describe(k), "")
+			l.problemAt(k, "a key must be a word, not "+describeNode(k), "")
 		case k.ShortTag() == "!!merge":
 			merged = append(merged, l.mergedPairs(value, merges)...)
 		case seen:
@@ -116,21 +114,21 @@ func (l *loader) mergedPairs(value *yaml.Node, merges int) (list []pair) {
 }
 
 func (l *loader) decodeMapping(node *yaml.Node, v reflect.Value, key string) {
-	pairs, fields, kind := l.pairs(node, 0), field.Of(v.Type()), ""
+	pairs, fields, kind := l.pairs(node, 0), fieldsOf(v.Type()), ""
 	if v.Type() == reflect.TypeFor[Upstream]() {
 		kind = kindOf(pairs)
 	}
 	for _, p := range pairs {
-		f := field.Find(fields, p.name)
+		f := findField(fields, p.name)
 		switch {
 		case f == nil:
 			l.unknownKey(p, key, fields, kind)
 		case kind != "" && !f.Belongs(kind):
-			l.bad[field.Join(key, f.Name)] = true
+			l.bad[joinKey(key, f.Name)] = true
 			l.problemAt(p.key, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.Name, kind),
 				"it is for kind "+strings.Join(f.Kinds, ", "))
 		default:
-			l.decode(p.value, field.Setting{Key: field.Join(key, f.Name), Field: f, Value: v.Field(f.Index)})
+			l.decode(p.value, setting{Key: joinKey(key, f.Name), Field: f, Value: v.Field(f.Index)})
 		}
 	}
 }
@@ -149,7 +147,7 @@ func kindOf(pairs []pair) string {
 	return ""
 }
 
-func (l *loader) unknownKey(p pair, key string, fields []*field.Field, kind string) {
+func (l *loader) unknownKey(p pair, key string, fields []*field, kind string) {
 	message := fmt.Sprintf("unknown key %q", p.name)
 	if key != "" {
 		message += " in " + key
@@ -165,8 +163,8 @@ func (l *loader) unknownKey(p pair, key string, fields []*field.Field, kind stri
 			return fmt.Sprintf("did you mean %q?", near)
 		}
 		var sections []string // that have a key of this name
-		for _, top := range field.Of(reflect.TypeFor[Config]()) {
-			if field.Find(field.Of(field.ElemOf(top.Type)), p.name) != nil {
+		for _, top := range fieldsOf(reflect.TypeFor[Config]()) {
+			if findField(fieldsOf(elemOf(top.Type)), p.name) != nil {
 				sections = append(sections, top.Name)
 			}
 		}
@@ -177,10 +175,10 @@ func (l *loader) unknownKey(p pair, key string, fields []*field.Field, kind stri
 	}))
 }
 
-func (l *loader) decodeList(node *yaml.Node, s field.Setting) {
+func (l *loader) decodeList(node *yaml.Node, s setting) {
 	list := reflect.MakeSlice(s.Value.Type(), len(node.Content), len(node.Content))
 	for i, child := range node.Content {
-		item := field.Setting{Key: field.ItemKey(s.Key, i), Field: s.Field, Value: list.Index(i), Item: true}
+		item := setting{Key: itemKey(s.Key, i), Field: s.Field, Value: list.Index(i), Item: true}
 		l.decode(child, item)
 		if !l.isSet(item.Key) && l.visited < maxVisited {
 			l.Origins[item.Key] = Origin{l.Path, child.Line, child.Column}
@@ -188,16 +186,16 @@ func (l *loader) decodeList(node *yaml.Node, s field.Setting) {
 			if child.Value == "null" {
 				hint = "put null in quotes if it is meant as text"
 			}
-			l.refuse(item.Key, "expected "+field.Expected(item.Value.Type())+", got nothing", hint)
+			l.refuse(item.Key, "expected "+expectedKind(item.Value.Type())+", got nothing", hint)
 		}
 	}
 	s.Value.Set(list)
 }
 
-func (l *loader) decodeMap(node *yaml.Node, s field.Setting) {
+func (l *loader) decodeMap(node *yaml.Node, s setting) {
 	m := reflect.MakeMap(s.Value.Type())
 	for _, p := range l.pairs(node, 0) {
-		item := field.Setting{Key: field.Join(s.Key, p.name), Field: s.Field, Value: reflect.New(s.Value.Type().Elem()).Elem(), Item: true}
+		item := setting{Key: joinKey(s.Key, p.name), Field: s.Field, Value: reflect.New(s.Value.Type().Elem()).Elem(), Item: true}
 		l.decode(p.value, item)
 		if l.isSet(item.Key) {
 			m.SetMapIndex(reflect.ValueOf(p.name), item.Value)
@@ -206,7 +204,7 @@ func (l *loader) decodeMap(node *yaml.Node, s field.Setting) {
 	s.Value.Set(m)
 }
 
-func (l *loader) decodeScalar(node *yaml.Node, s field.Setting) {
+func (l *loader) decodeScalar(node *yaml.Node, s setting) {
 	accepted := s.Field.Scalar
 	if slices.Contains(strings.Fields(accepted.Tags), node.ShortTag()) {
 		l.set(s, node.Value, l.Origins[s.Key])
@@ -214,16 +212,16 @@ func (l *loader) decodeScalar(node *yaml.Node, s field.Setting) {
 	}
 	hint := ""
 	switch {
-	case accepted.Tags == field.TextTags:
+	case accepted.Tags == textTags:
 		hint = "put it in quotes if it is meant as text"
 	case node.ShortTag() == "!!str" && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
 		hint = "remove the quotes"
 	}
-	l.refuse(s.Key, "expected "+accepted.Expected+", got "+yamltree.Describe(node), hint)
+	l.refuse(s.Key, "expected "+accepted.Expected+", got "+describeNode(node), hint)
 }
 
 // set reads a text from any source into s.
-func (l *loader) set(s field.Setting, text string, origin Origin) {
+func (l *loader) set(s setting, text string, origin Origin) {
 	delete(l.bad, s.Key)
 	l.Origins[s.Key] = origin
 	got := ", got " + quote(text, s.Field)
@@ -259,7 +257,7 @@ func (l *loader) set(s field.Setting, text string, origin Origin) {
 func isPath(format string) bool { return format == "path" || format == "program" || format == "dir" }
 
 // hintFor guesses what was meant by a text that Field.Parse refused.
-func hintFor(text string, f *field.Field) string {
+func hintFor(text string, f *field) string {
 	if near := nearest(text, f.Enum); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
@@ -273,7 +271,7 @@ func hintFor(text string, f *field.Field) string {
 }
 
 // quote repeats a text in a message: shortened, and not if it may contain a password or a key.
-func quote(text string, f *field.Field) string {
+func quote(text string, f *field) string {
 	if f.Format == "url" && strings.ContainsAny(text, "@?") {
 		return "one that is not shown here"
 	}

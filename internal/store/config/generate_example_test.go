@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"perigee/internal/store/config/field"
 )
 
 // example.yaml is what Example makes a file of.
@@ -22,7 +20,7 @@ func TestReferenceExample(t *testing.T) {
 		"the first line of the file:")
 	w.line("# # yaml-language-server: $schema=perigee.schema.json")
 	w.prose("", "Secrets are written as env:NAME (an environment variable), file:PATH (the content of a file) or literally.")
-	for _, f := range field.Of(reflect.TypeFor[Config]()) {
+	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
 		w.line("")
 		w.prose("", explain(f))
 		if f.Name == "listen" {
@@ -66,12 +64,12 @@ func wrap(text string, width int) (lines []string) {
 }
 
 // setting writes a field with a value, and everything in it with explanations.
-func (w *exampleWriter) setting(indent string, f *field.Field, kind string) {
+func (w *exampleWriter) setting(indent string, f *field, kind string) {
 	switch {
-	case field.IsMapping(f.Type):
+	case isMapping(f.Type):
 		w.line(indent + f.Name + ":")
 		w.fields(indent+"  ", f.Type, "")
-	case field.IsMapping(field.ElemOf(f.Type)):
+	case isMapping(elemOf(f.Type)):
 		mark := f.Name == "upstreams"
 		if mark {
 			w.text.WriteString(exampleMark)
@@ -84,7 +82,7 @@ func (w *exampleWriter) setting(indent string, f *field.Field, kind string) {
 }
 
 // items writes one item of a list of mappings, of upstreams one for each kind but simulator, with a mark after gemini.
-func (w *exampleWriter) items(indent string, f *field.Field, upstreams bool) {
+func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
 	if !upstreams {
 		w.fields(indent+"  - ", f.Type.Elem(), "")
 		return
@@ -101,7 +99,7 @@ func (w *exampleWriter) items(indent string, f *field.Field, upstreams bool) {
 
 // fields writes the fields of a mapping, those of upstreams for a kind. An indent that ends in - is for the first field only.
 func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
-	for _, f := range field.Of(t) {
+	for _, f := range fieldsOf(t) {
 		if kind != "" && !f.Belongs(kind) {
 			continue
 		}
@@ -113,7 +111,7 @@ func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 }
 
 // exampleValue is the default of a field in YAML, or else its example. Kind is that of the upstream.
-func exampleValue(f *field.Field, kind string) string {
+func exampleValue(f *field, kind string) string {
 	isList, preset := f.Type.Kind() == reflect.Slice, f.PresetFor(kind)
 	switch {
 	case kind == KindGemini && f.Path == "Upstream.Name":

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/store/config/field"
 )
 
 // schema.json is what Schema returns.
@@ -66,9 +65,9 @@ func (o object) MarshalJSON() ([]byte, error) {
 func mappingSchema(t reflect.Type) object {
 	var properties object
 	var required []string
-	for _, f := range field.Of(t) {
+	for _, f := range fieldsOf(t) {
 		description := explain(f)
-		if field.ElemOf(f.Type) == reflect.TypeFor[perigee.Secret]() {
+		if elemOf(f.Type) == reflect.TypeFor[perigee.Secret]() {
 			description += " Written as env:NAME, file:PATH or literally."
 		}
 		property := append(object{{"description", description}}, schemaOf(f.Type, f)...)
@@ -85,14 +84,14 @@ func mappingSchema(t reflect.Type) object {
 		o = append(o, member{"required", required})
 	}
 	if t == reflect.TypeFor[Upstream]() {
-		o = append(o, member{"allOf", kindRules(field.Of(t))})
+		o = append(o, member{"allOf", kindRules(fieldsOf(t))})
 	}
 	return o
 }
 
-func schemaOf(t reflect.Type, f *field.Field) object {
+func schemaOf(t reflect.Type, f *field) object {
 	switch {
-	case field.IsMapping(t):
+	case isMapping(t):
 		return mappingSchema(t)
 	case t.Kind() == reflect.Slice:
 		return object{{"type", "array"}, {"items", schemaOf(t.Elem(), f)}}
@@ -123,7 +122,7 @@ func schemaOf(t reflect.Type, f *field.Field) object {
 }
 
 // kindRules are the keys that each kind of upstream requires and does not allow.
-func kindRules(fields []*field.Field) (rules []object) {
+func kindRules(fields []*field) (rules []object) {
 	for _, kind := range upstreamField("kind").Enum {
 		var properties object
 		required := []string{"kind"}
@@ -148,7 +147,7 @@ func kindRules(fields []*field.Field) (rules []object) {
 }
 
 // presetJSON is the default in JSON.
-func presetJSON(f *field.Field) any {
+func presetJSON(f *field) any {
 	switch {
 	case f.Type.Kind() == reflect.Slice:
 		return strings.Split(*f.Preset, ",")

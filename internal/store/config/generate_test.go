@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"perigee/internal/store/config/field"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of tests")
@@ -71,16 +69,16 @@ func TestEveryFieldHasANameAndAComment(t *testing.T) {
 }
 
 // explain is the text of the field in the manual.
-func explain(f *field.Field) string { return fieldComments()[f.Path] }
+func explain(f *field) string { return fieldComments()[f.Path] }
 
 // allFields are the fields of the configuration and of all structs in it, by type.
-func allFields() map[reflect.Type][]*field.Field {
-	all := make(map[reflect.Type][]*field.Field)
+func allFields() map[reflect.Type][]*field {
+	all := make(map[reflect.Type][]*field)
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
-		all[t] = field.Of(t)
+		all[t] = fieldsOf(t)
 		for _, f := range all[t] {
-			if elem := field.ElemOf(f.Type); field.IsMapping(elem) {
+			if elem := elemOf(f.Type); isMapping(elem) {
 				add(elem)
 			}
 		}

@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
 )
 
 // HasAccounts reports whether the upstream has accounts of its own, which a sign-in or an import adds.
@@ -27,7 +24,7 @@ func (u Upstream) ForAccounts() Upstream {
 	}
 	settings := Upstream{Name: u.Name, Kind: KindAntigravity, Proxy: u.Proxy, AcceptTermsRisk: u.AcceptTermsRisk, OAuth: u.OAuth}
 	defaults := Config{Upstreams: []Upstream{{Kind: KindAntigravity}}}
-	field.Walk(&defaults, func(s field.Setting) bool {
+	walkSettings(&defaults, func(s setting) bool {
 		if s.Kind == KindAntigravity && !s.Item {
 			setPreset(s)
 		}
@@ -55,8 +52,8 @@ func (l *loader) checkLangserver(u Upstream, key string) {
 				"remove one of them")
 		}
 		for _, name := range unusedWithAttach {
-			if l.isSet(field.Join(key, name)) {
-				l.warn(field.Join(key, name), "%s.%s has no effect, since attach is true", key, name)
+			if l.isSet(joinKey(key, name)) {
+				l.warn(joinKey(key, name), "%s.%s has no effect, since attach is true", key, name)
 			}
 		}
 		return
@@ -65,8 +62,8 @@ func (l *loader) checkLangserver(u Upstream, key string) {
 	l.checkIntercept(u, key)
 	l.checkDuplicates(key+".allow", u.Allow)
 	for _, name := range slices.Sorted(maps.Keys(u.Env)) {
-		switch at := field.Join(key+".env", name); {
-		case !value.IsVariable(name):
+		switch at := joinKey(key+".env", name); {
+		case !isVariable(name):
 			l.problem(at, fmt.Sprintf("%s.env: %q is not the name of an environment variable", key, name),
 				"use letters, digits and _, and begin with a letter or _")
 		case name == "HOME":
@@ -83,7 +80,7 @@ func (l *loader) checkIntercept(u Upstream, key string) {
 		return
 	}
 	for i, other := range l.Config.Upstreams {
-		if at := field.ItemKey("upstreams", i); at != key && other.Kind == KindLangserver && other.Intercept != "endpoint" && at < key {
+		if at := itemKey("upstreams", i); at != key && other.Kind == KindLangserver && other.Intercept != "endpoint" && at < key {
 			l.problem(key+".intercept", fmt.Sprintf("%s.intercept: %s uses the intercepting proxy already", key, other.Name), "use endpoint")
 		}
 	}
@@ -101,7 +98,7 @@ func (l *loader) checkAccountsFrom(u Upstream, key string) {
 	}
 	var known []string
 	for i, other := range l.Config.Upstreams {
-		if !l.good(field.ItemKey("upstreams", i)+".name") || !l.good(field.ItemKey("upstreams", i)+".kind") {
+		if !l.good(itemKey("upstreams", i)+".name") || !l.good(itemKey("upstreams", i)+".kind") {
 			return // it may be the one
 		}
 		if other.Kind == KindAntigravity {

@@ -18,9 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"perigee"
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
-	"perigee/internal/store/config/yamltree"
 	"perigee/internal/store/datadir"
 )
 
@@ -198,8 +195,8 @@ func (l *loader) readFile() bool {
 		return false
 	}
 	l.inputs[len(l.inputs)-1].unfinished = len(text) > 0 && text[len(text)-1] != '\n'
-	root, err := yamltree.Parse(text)
-	bad, _ := errors.AsType[*yamltree.Error](err)
+	root, err := parseTree(text)
+	bad, _ := errors.AsType[*yamlError](err)
 	switch {
 	case bad != nil:
 		l.report(Origin{path, max(1, bad.Line), max(1, bad.Column)}, bad.Message, bad.Hint)
@@ -207,7 +204,7 @@ func (l *loader) readFile() bool {
 	case root == nil || root.Tag == "!!null":
 		l.blank = true
 	case root.Kind != yaml.MappingNode:
-		l.problemAt(root, "the file: expected a mapping of keys to values, got "+yamltree.Describe(root), "")
+		l.problemAt(root, "the file: expected a mapping of keys to values, got "+describeNode(root), "")
 	default:
 		l.decodeMapping(root, reflect.ValueOf(l.Config).Elem(), "")
 	}
@@ -225,7 +222,7 @@ func (l *loader) read(path string, limit int64) ([]byte, error) {
 		l.inputs = append(l.inputs, input{path: path, limit: limit, missing: err != nil, sum: sha256.Sum256(text)})
 	}
 	if err == nil && int64(len(text)) > limit {
-		return nil, fmt.Errorf("the file is larger than %v", value.Size(limit))
+		return nil, fmt.Errorf("the file is larger than %v", Size(limit))
 	}
 	return text, err
 }
@@ -289,12 +286,12 @@ func (l *loader) useEnvironmentKey() {
 		l.Origins[key] = origin
 	}
 	key := reflect.ValueOf(&l.Config.Upstreams[0].Keys[0]).Elem()
-	l.set(field.Setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
+	l.set(setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
 }
 
 // applyEnvironment sets every single value outside lists whose PERIGEE_ variable is set.
 func (l *loader) applyEnvironment() {
-	for _, s := range field.Leaves(l.Config) {
+	for _, s := range leaves(l.Config) {
 		if value := l.src.lookup(s.Env()); value != "" {
 			l.set(s, value, Origin{Source: "environment " + s.Env()})
 		}
@@ -302,10 +299,10 @@ func (l *loader) applyEnvironment() {
 }
 
 func (l *loader) applyFlags() {
-	known := field.Leaves(l.Config)
+	known := leaves(l.Config)
 	for key, value := range l.src.Flags {
 		origin := Origin{Source: "flag --" + strings.ReplaceAll(key, "_", "-")}
-		if i := slices.IndexFunc(known, func(s field.Setting) bool { return s.Key == key }); i >= 0 {
+		if i := slices.IndexFunc(known, func(s setting) bool { return s.Key == key }); i >= 0 {
 			l.set(known[i], value, origin)
 		} else {
 			l.report(origin, fmt.Sprintf("unknown key %q", key), "")
@@ -315,7 +312,7 @@ func (l *loader) applyFlags() {
 
 // fillDefaults sets every value that no source has set to the default of its field.
 func (l *loader) fillDefaults() {
-	field.Walk(l.Config, func(s field.Setting) bool {
+	walkSettings(l.Config, func(s setting) bool {
 		switch {
 		case s.Item || l.isSet(s.Key):
 		case s.Key == "data_dir":
@@ -328,7 +325,7 @@ func (l *loader) fillDefaults() {
 }
 
 // setPreset sets a value to the default of its field, if that has one.
-func setPreset(s field.Setting) {
+func setPreset(s setting) {
 	preset := s.Field.PresetFor(s.Kind)
 	switch {
 	case preset == nil:
@@ -349,7 +346,7 @@ func (l *loader) inheritProxy() {
 		return
 	}
 	for i := range l.Config.Upstreams {
-		u, key := &l.Config.Upstreams[i], field.ItemKey("upstreams", i)+".proxy"
+		u, key := &l.Config.Upstreams[i], itemKey("upstreams", i)+".proxy"
 		if !l.isSet(key) && upstreamField("proxy").Belongs(u.Kind) {
 			u.Proxy, l.Origins[key], l.shown[key] = l.Config.Proxy, l.Origins["proxy"], l.shown["proxy"]
 		}
@@ -403,7 +400,7 @@ func (l *loader) hint(search func() string) string {
 
 // origin is where key, or the mapping or list around it, was set.
 func (l *loader) origin(key string) Origin {
-	for ; key != ""; key = field.Parent(key) {
+	for ; key != ""; key = parentKey(key) {
 		if o, ok := l.Origins[key]; ok {
 			return o
 		}
@@ -413,7 +410,7 @@ func (l *loader) origin(key string) Origin {
 
 // good reports whether neither the value of a key nor the mapping or list around it was refused.
 func (l *loader) good(key string) bool {
-	for ; key != ""; key = field.Parent(key) {
+	for ; key != ""; key = parentKey(key) {
 		if l.bad[key] {
 			return false
 		}
@@ -441,7 +438,7 @@ func (v Value) Default() bool { return v.Origin == fromDefault }
 
 // Values lists every setting in the order of the file. An empty list is one value, "[]".
 func (l *Loaded) Values() (list []Value) {
-	field.Walk(l.Config, func(s field.Setting) bool {
+	walkSettings(l.Config, func(s setting) bool {
 		v := Value{Key: s.Key, Origin: fromDefault}
 		if origin, ok := l.Origins[s.Key]; ok {
 			v.Origin = origin.String()
@@ -450,12 +447,12 @@ func (l *Loaded) Values() (list []Value) {
 		switch {
 		case l.bad[s.Key]:
 			v.Value = "[refused]"
-		case field.IsMapping(s.Value.Type()), field.Scalars[s.Value.Type()] == nil && s.Value.Len() > 0:
+		case isMapping(s.Value.Type()), scalars[s.Value.Type()] == nil && s.Value.Len() > 0:
 			return true
 		case isSecret:
 			v.Value = shown
 		default:
-			v.Value = field.Text(s.Value.Interface())
+			v.Value = textOf(s.Value.Interface())
 		}
 		v.Typed = v.Value
 		if !isSecret && !l.bad[s.Key] {

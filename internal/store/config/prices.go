@@ -7,7 +7,6 @@ import (
 
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/price"
-	"perigee/internal/store/config/field"
 )
 
 // PriceBook returns the prices in force. Calls that a simulator answers cost nothing.
@@ -49,7 +48,7 @@ func cached(amount float64) float64 {
 func (l *loader) checkPrices() {
 	seen := make(map[string]bool)
 	for i, p := range l.Config.Prices {
-		if key := field.ItemKey("prices", i) + ".model"; seen[p.Model] && p.Model != "" {
+		if key := itemKey("prices", i) + ".model"; seen[p.Model] && p.Model != "" {
 			l.problem(key, fmt.Sprintf("%s: %s has a price already", key, p.Model), "keep one of them")
 		}
 		seen[p.Model] = true
@@ -64,7 +63,7 @@ func (l *loader) checkBudgets() {
 	prices := l.Config.priceTable()
 	for i, k := range l.Config.Keys {
 		unpriced := prices.Unpriced(append(slices.Clone(k.Models), known...), k.Models, l.src.Now())
-		if key := field.ItemKey("keys", i) + ".cost_per_day"; k.CostPerDay > 0 && len(unpriced) > 0 {
+		if key := itemKey("keys", i) + ".cost_per_day"; k.CostPerDay > 0 && len(unpriced) > 0 {
 			l.warn(key, "%s: calls of %s do not count, because their price is unknown; add it under prices", key, strings.Join(unpriced, ", "))
 		}
 	}

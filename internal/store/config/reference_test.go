@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"perigee/internal/store/config/field"
 )
 
 const referencePath = "../../../docs/configuration.md"
@@ -85,7 +83,7 @@ Refer to it in the first line of the file:
 func reference() string {
 	var contents, body strings.Builder
 	contents.WriteString("Contents: [the file](#the-file), [editors](#completion-in-your-editor)")
-	for _, f := range field.Of(reflect.TypeFor[Config]()) {
+	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
 		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.Name)
 		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.Name, paragraph(explain(f)))
 		entry(&body, f, f.Name, true)
@@ -99,9 +97,9 @@ func paragraph(text string) string {
 }
 
 // entry writes the facts about a key, and what is inside it.
-func entry(b *strings.Builder, f *field.Field, key string, top bool) {
+func entry(b *strings.Builder, f *field, key string, top bool) {
 	inner, items := f.Type, ""
-	if field.IsMapping(field.ElemOf(f.Type)) && f.Type.Kind() == reflect.Slice {
+	if isMapping(elemOf(f.Type)) && f.Type.Kind() == reflect.Slice {
 		inner, items = f.Type.Elem(), "[]"
 	}
 	if !top {
@@ -128,22 +126,22 @@ func entry(b *strings.Builder, f *field.Field, key string, top bool) {
 	if f.Max != "" {
 		facts = append(facts, "maximum: `"+f.Max+"`")
 	}
-	if s := (field.Setting{Key: key}); f.Scalar != nil && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Map && !strings.Contains(key, "[") {
+	if s := (setting{Key: key}); f.Scalar != nil && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Map && !strings.Contains(key, "[") {
 		facts = append(facts, "variable: `"+s.Env()+"`")
 	}
-	if !field.IsMapping(inner) {
+	if !isMapping(inner) {
 		facts = append(facts, "example: `"+f.Name+": "+exampleValue(f, "")+"`")
 	}
 	fmt.Fprintf(b, "\n%s\n", paragraph(strings.Join(facts, "; ")+"."))
-	if field.IsMapping(inner) {
-		for _, in := range field.Of(inner) {
+	if isMapping(inner) {
+		for _, in := range fieldsOf(inner) {
 			entry(b, in, key+items+"."+in.Name, false)
 		}
 	}
 }
 
 // typeText is the type of a field for users.
-func typeText(f *field.Field) string {
+func typeText(f *field) string {
 	isList := f.Type.Kind() == reflect.Slice
 	switch {
 	case isList && f.Scalar == nil:

@@ -12,8 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
-
-	"perigee/internal/store/config/field"
 )
 
 // Editors must not complain about what Load takes, and should complain about what it does not, as far as
@@ -187,7 +185,7 @@ func mappingViolation(rules map[string]any, value any, at string) string {
 		if !known {
 			rule = rules["additionalProperties"]
 		}
-		if v := violation(rule, item, field.Join(at, name)); v != "" {
+		if v := violation(rule, item, joinKey(at, name)); v != "" {
 			return v
 		}
 	}

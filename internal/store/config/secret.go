@@ -14,8 +14,6 @@ import (
 	"unicode"
 
 	"perigee"
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
 )
 
 const maxSecretFile = 64 << 10
@@ -28,7 +26,7 @@ var spareSecrets = map[string]func() string{
 }
 
 // resolveSecret returns the secret that a text is or refers to: env:NAME, file:PATH.
-func (l *loader) resolveSecret(s field.Setting, text string) (value string, ok bool) {
+func (l *loader) resolveSecret(s setting, text string) (value string, ok bool) {
 	l.shown[s.Key] = shownSecret(text, s.Field)
 	value, problem := l.findSecret(s, text)
 	spare := spareSecrets[s.Field.Format]
@@ -54,7 +52,7 @@ func (l *loader) resolveSecret(s field.Setting, text string) (value string, ok b
 func (l *loader) spared(key string) bool { return l.src.Spare != nil && l.src.Spare(key) }
 
 // shownSecret is what listings show of a secret: the reference, or the address of a proxy without user and password.
-func shownSecret(text string, f *field.Field) string {
+func shownSecret(text string, f *field) string {
 	switch {
 	case text == "":
 		return ""
@@ -77,7 +75,7 @@ func isReference(text string) bool {
 }
 
 // findSecret returns the secret, or a problem without its origin.
-func (l *loader) findSecret(s field.Setting, text string) (secret string, problem Problem) {
+func (l *loader) findSecret(s setting, text string) (secret string, problem Problem) {
 	fail := func(message, hint string) (string, Problem) { return "", Problem{Message: message, Hint: hint} }
 	kind, name, hasColon := strings.Cut(text, ":")
 	if !hasColon {
@@ -87,7 +85,7 @@ func (l *loader) findSecret(s field.Setting, text string) (secret string, proble
 	switch kind {
 	case "env":
 		l.variables[name] = true
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return value.NotVisible(r) || r == '=' }) {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return notVisible(r) || r == '=' }) {
 			return fail("env: needs the name of an environment variable", "")
 		}
 		what, hint = "the environment variable "+name, "run export "+name+"=… in the shell that starts perigee, or use file:PATH"
@@ -190,7 +188,7 @@ const minCredential = 8
 func (c *Config) NamedSecrets() iter.Seq2[string, perigee.Secret] {
 	return func(yield func(string, perigee.Secret) bool) {
 		more := true
-		field.Walk(c, func(s field.Setting) bool {
+		walkSettings(c, func(s setting) bool {
 			if s.Value.Type() != reflect.TypeFor[perigee.Secret]() {
 				return true
 			}

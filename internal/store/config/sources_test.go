@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
 
-	"perigee/internal/store/config/field"
 	"perigee/internal/store/datadir"
 )
 
@@ -366,7 +365,7 @@ func TestAliasesDoNotMultiply(t *testing.T) {
 
 func TestEveryVariableHasItsOwnName(t *testing.T) {
 	seen := map[string]string{EnvFile: "the file"}
-	for _, leaf := range field.Leaves(new(Config)) {
+	for _, leaf := range leaves(new(Config)) {
 		if other := seen[leaf.Env()]; other != "" {
 			t.Errorf("%s is for %s and for %s", leaf.Env(), other, leaf.Key)
 		}

@@ -12,8 +12,6 @@ import (
 
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/netguard"
-	"perigee/internal/store/config/field"
-	"perigee/internal/store/config/value"
 	"perigee/internal/store/datadir"
 )
 
@@ -44,9 +42,9 @@ const upstreamHint = "kind gemini, with an API key, is the recommended source"
 
 // checkFields reports required values that are missing.
 func (l *loader) checkFields() {
-	field.Walk(l.Config, func(s field.Setting) bool {
+	walkSettings(l.Config, func(s setting) bool {
 		if !s.Item && s.Field.Required && !l.isSet(s.Key) {
-			l.problem(s.Key, fmt.Sprintf("%s needs %s", field.Parent(s.Key), s.Field.Name), "add "+s.Field.Name+": "+field.ExampleOf(s.Field))
+			l.problem(s.Key, fmt.Sprintf("%s needs %s", parentKey(s.Key), s.Field.Name), "add "+s.Field.Name+": "+exampleOf(s.Field))
 		}
 		return true
 	})
@@ -76,7 +74,7 @@ const goodSecret = 16 // characters; shorter ones can be guessed
 func (l *loader) checkKeys() {
 	names, secrets := make(map[string]bool), make(map[string]string)
 	for i, k := range l.Config.Keys {
-		key := field.ItemKey("keys", i)
+		key := itemKey("keys", i)
 		if k.Name != "" && names[k.Name] {
 			l.problem(key+".name", fmt.Sprintf("%s.name: another key has the name %q as well", key, k.Name), "use a different name")
 		}
@@ -139,7 +137,7 @@ func (l *loader) checkOrigins() {
 	l.checkDuplicates("origins", l.Config.Origins)
 	l.checkDuplicates("hosts", l.Config.Hosts)
 	if i := slices.Index(l.Config.Origins, "null"); i >= 0 && len(l.Config.Keys) == 0 && l.good("keys") {
-		l.problem(field.ItemKey("origins", i), "origins: any web page can have the origin null, but no key is configured",
+		l.problem(itemKey("origins", i), "origins: any web page can have the origin null, but no key is configured",
 			"add one under keys, or remove null")
 	}
 }
@@ -153,7 +151,7 @@ const (
 func (l *loader) checkUpstreams() {
 	names := make(map[string]bool)
 	for i, u := range l.Config.Upstreams {
-		key := field.ItemKey("upstreams", i)
+		key := itemKey("upstreams", i)
 		l.checkUpstreamName(u, key, names)
 		if !l.good(key+".kind") || !l.isSet(key+".kind") {
 			continue
@@ -162,7 +160,7 @@ func (l *loader) checkUpstreams() {
 			l.problem(key+".keys", key+": kind gemini needs an API key", "add keys: [env:GEMINI_API_KEY]")
 		}
 		for j, secret := range u.Keys {
-			if item := field.ItemKey(key+".keys", j); secret.IsZero() {
+			if item := itemKey(key+".keys", j); secret.IsZero() {
 				l.problem(item, item+": the key is empty", "")
 			}
 		}
@@ -213,7 +211,7 @@ func (l *loader) checkDuplicates(key string, list []string) {
 	seen := make(map[string]bool)
 	for i, item := range list {
 		if seen[item] {
-			l.problem(field.ItemKey(key, i), fmt.Sprintf("%s: %s is listed twice", key, item), "")
+			l.problem(itemKey(key, i), fmt.Sprintf("%s: %s is listed twice", key, item), "")
 		}
 		seen[item] = true
 	}
@@ -226,8 +224,8 @@ const maxAliasSteps = 16
 func (l *loader) checkAliases() {
 	aliases := l.Config.Models.Aliases
 	for name, target := range aliases {
-		key := field.Join("models.aliases", name)
-		if name == "" || strings.ContainsFunc(name, value.NotVisible) {
+		key := joinKey("models.aliases", name)
+		if name == "" || strings.ContainsFunc(name, notVisible) {
 			l.problem(key, fmt.Sprintf("models.aliases: %q is neither a model name nor a pattern", name), "use a name without spaces")
 			continue
 		}
@@ -242,7 +240,7 @@ func (l *loader) checkAliases() {
 				break
 			}
 			if slices.Contains(seen, next) {
-				// Of all names in a cycle, only the first in order is reported.
+				// fieldsOf all names in a cycle, only the first in order is reported.
 				if next == name && name == slices.Min(seen) {
 					l.problem(key, fmt.Sprintf("models.aliases: %s is a cycle", strings.Join(append(seen, name), " → ")), "")
 				}
@@ -257,7 +255,7 @@ func (l *loader) checkRoutes() {
 	var names []string
 	known := make(map[string]bool)
 	for i, u := range l.Config.Upstreams {
-		if !l.good(field.ItemKey("upstreams", i) + ".name") {
+		if !l.good(itemKey("upstreams", i) + ".name") {
 			return // a route may refer to the upstream whose name was refused
 		}
 		if u.Name != "" && !known[u.Name] {
@@ -268,12 +266,12 @@ func (l *loader) checkRoutes() {
 		return
 	}
 	for i, r := range l.Config.Models.Routes {
-		key := field.ItemKey("models.routes", i) + ".to"
+		key := itemKey("models.routes", i) + ".to"
 		if len(r.To) == 0 && l.isSet(key) {
 			l.problem(key, key+": expected at least one upstream", "")
 		}
 		for j, name := range r.To {
-			if item := field.ItemKey(key, j); !known[name] && l.good(item) {
+			if item := itemKey(key, j); !known[name] && l.good(item) {
 				l.problem(item, fmt.Sprintf("%s: there is no upstream named %q", key, name), l.hint(func() string { return hintForUpstream(name, names) }))
 			}
 		}
@@ -304,7 +302,7 @@ func (l *loader) checkModelNames() {
 	models := l.Config.Models
 	keys, names := []string{"models.default", "models.fallback"}, []string{models.Default, models.Fallback}
 	for _, alias := range slices.Sorted(maps.Keys(models.Aliases)) {
-		keys, names = append(keys, field.Join("models.aliases", alias)), append(names, models.Aliases[alias])
+		keys, names = append(keys, joinKey("models.aliases", alias)), append(names, models.Aliases[alias])
 	}
 	for i, name := range names {
 		key, base := keys[i], thinkingSuffix.ReplaceAllString(name, "")
@@ -351,12 +349,12 @@ func (l *loader) checkVariables() {
 		return
 	}
 	known, unusable := []string{EnvFile}, make(map[string]string)
-	field.Walk(new(Config), func(s field.Setting) bool {
+	walkSettings(new(Config), func(s setting) bool {
 		switch {
-		case field.Scalars[s.Value.Type()] != nil:
+		case scalars[s.Value.Type()] != nil:
 			known = append(known, s.Env())
-		case field.IsMapping(s.Value.Type()):
-			first := field.Setting{Key: field.Join(s.Key, field.Of(s.Value.Type())[0].Name)}
+		case isMapping(s.Value.Type()):
+			first := setting{Key: joinKey(s.Key, fieldsOf(s.Value.Type())[0].Name)}
 			unusable[s.Env()] = fmt.Sprintf("%s is a mapping; its keys have their own variables, such as %s", s.Key, first.Env())
 		default:
 			unusable[s.Env()] = fmt.Sprintf("lists and mappings can only be set in the file; set %s there", s.Key)
@@ -378,5 +376,5 @@ func (l *loader) checkVariables() {
 	}
 }
 
-// Changed lists the keys whose values differ between two configurations, as field.Changed does.
-func Changed(before, after *Config) []string { return field.Changed(before, after) }
+// changedKeys lists the keys whose values differ between two configurations.
+func Changed(before, after *Config) []string { return changedKeys(before, after) }

@@ -1,5 +1,4 @@
-// Package yamltree parses YAML, and says where and why a text is none.
-package yamltree
+package config
 
 import (
 	"bytes"
@@ -18,21 +17,21 @@ const (
 	maxBytesToSearch = 64 << 10
 )
 
-// An Error is why a text is not one YAML document, and what to do about it. Line and Column count from 1.
-type Error struct {
+// An yamlError is why a text is not one YAML document, and what to do about it. Line and Column count from 1.
+type yamlError struct {
 	Line, Column int
 	Message      string
 	Hint         string // may be empty
 }
 
-func (e *Error) Error() string { return e.Message }
+func (e *yamlError) Error() string { return e.Message }
 
-// Parse returns the root of the only document in a text, nil if the text is empty. The error is an *Error.
-func Parse(text []byte) (*yaml.Node, error) {
+// parseTree returns the root of the only document in a text, nil if the text is empty. The error is an *Error.
+func parseTree(text []byte) (*yaml.Node, error) {
 	if offset := firstInvalid(text); offset >= 0 {
 		before := text[:offset]
 		line := before[bytes.LastIndexByte(before, '\n')+1:]
-		return nil, &Error{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(line) + 1, "the file is not UTF-8 text", "save it as UTF-8"}
+		return nil, &yamlError{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(line) + 1, "the file is not UTF-8 text", "save it as UTF-8"}
 	}
 	documents, err := parseAll(text)
 	switch {
@@ -40,7 +39,7 @@ func Parse(text []byte) (*yaml.Node, error) {
 		return nil, syntaxError(text, err)
 	case len(documents) > 1:
 		second := documents[1]
-		return nil, &Error{second.Line, second.Column, "the file contains a second YAML document", "remove the --- between them"}
+		return nil, &yamlError{second.Line, second.Column, "the file contains a second YAML document", "remove the --- between them"}
 	case len(documents) == 0:
 		return nil, nil
 	}
@@ -61,7 +60,7 @@ func parseAll(text []byte) (documents []*yaml.Node, err error) {
 }
 
 // syntaxError says where the text stops being YAML. The parser names at best the line where the enclosing block began.
-func syntaxError(text []byte, err error) *Error {
+func syntaxError(text []byte, err error) *yamlError {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		number, after, _ := strings.Cut(rest, ": ")
@@ -77,7 +76,7 @@ func syntaxError(text []byte, err error) *Error {
 	content := string(lines[line-1])
 	indent := content[:len(content)-len(strings.TrimLeft(content, " \t"))]
 	if tab := strings.IndexByte(indent, '\t'); tab >= 0 {
-		return &Error{line, tab + 1, "a tab in the indentation", "use spaces"}
+		return &yamlError{line, tab + 1, "a tab in the indentation", "use spaces"}
 	}
 	hint := ""
 	switch {
@@ -89,7 +88,7 @@ func syntaxError(text []byte, err error) *Error {
 	case strings.Contains(message, "cannot start any token"):
 		hint = "put a value that begins with @, ` or % in quotes"
 	}
-	return &Error{line, len(indent) + 1, "not valid YAML: " + message, hint}
+	return &yamlError{line, len(indent) + 1, "not valid YAML: " + message, hint}
 }
 
 // firstBadLine counts from 1. It is the line after the longest beginning of the text that is YAML, so an unclosed list is

@@ -1,4 +1,4 @@
-package field
+package config
 
 import (
 	"reflect"
@@ -7,10 +7,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// NodeKind is the kind of node that values of a type are written as.
-func NodeKind(t reflect.Type) yaml.Kind {
+// nodeKind is the kind of node that values of a type are written as.
+func nodeKind(t reflect.Type) yaml.Kind {
 	switch {
-	case IsMapping(t), t.Kind() == reflect.Map:
+	case isMapping(t), t.Kind() == reflect.Map:
 		return yaml.MappingNode
 	case t.Kind() == reflect.Slice:
 		return yaml.SequenceNode
@@ -18,17 +18,17 @@ func NodeKind(t reflect.Type) yaml.Kind {
 	return yaml.ScalarNode
 }
 
-// HintForKind says how a value is written that was given as a node of another kind.
-func HintForKind(t reflect.Type, node *yaml.Node) string {
+// hintForKind says how a value is written that was given as a node of another kind.
+func hintForKind(t reflect.Type, node *yaml.Node) string {
 	list := t.Kind() == reflect.Slice
-	switch example := exampleItem(ElemOf(t)); {
+	switch example := exampleItem(elemOf(t)); {
 	case list && node.Kind == yaml.MappingNode:
 		return "begin each item with -"
 	case list && node.Kind == yaml.ScalarNode && example != "":
 		return "write each item as - " + example
 	case list && node.Kind == yaml.ScalarNode:
 		return "put it in [ ]"
-	case IsMapping(t) && node.Kind == yaml.ScalarNode && example != "":
+	case isMapping(t) && node.Kind == yaml.ScalarNode && example != "":
 		return "write it as " + example
 	}
 	return ""
@@ -37,9 +37,9 @@ func HintForKind(t reflect.Type, node *yaml.Node) string {
 // exampleItem is a mapping with its required keys, "" if it has none.
 func exampleItem(t reflect.Type) string {
 	var parts []string
-	for _, f := range Of(t) {
+	for _, f := range fieldsOf(t) {
 		if f.Required {
-			parts = append(parts, f.Name+": "+ExampleOf(f))
+			parts = append(parts, f.Name+": "+exampleOf(f))
 		}
 	}
 	if parts == nil {
@@ -48,8 +48,8 @@ func exampleItem(t reflect.Type) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// ExampleOf is a value for a required
-func ExampleOf(f *Field) string {
+// exampleOf is a value for a required
+func exampleOf(f *field) string {
 	switch {
 	case f.Type.Kind() == reflect.Slice:
 		return "[" + f.Example + "]"

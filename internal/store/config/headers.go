@@ -1,4 +1,4 @@
-package value
+package config
 
 import (
 	"net/http"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Headers reads HTTP headers in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, separated by commas, with percent signs for
+// parseHeaders reads HTTP headers in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, separated by commas, with percent signs for
 // characters that cannot be in it.
-func Headers(text string) (http.Header, bool) {
+func parseHeaders(text string) (http.Header, bool) {
 	h := http.Header{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -30,7 +30,7 @@ func Headers(text string) (http.Header, bool) {
 }
 
 func checkHeaders(text string) string {
-	if _, ok := Headers(text); !ok {
+	if _, ok := parseHeaders(text); !ok {
 		return "expected headers as name=value, separated by commas"
 	}
 	return ""

@@ -1,4 +1,4 @@
-package field
+package config
 
 import (
 	"errors"
@@ -11,25 +11,24 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/store/config/value"
 )
 
-// A Scalar is a type of single values.
-type Scalar struct {
+// A scalarType is a type of single values.
+type scalarType struct {
 	Name     string // in the manual
 	Expected string // in problems
 	Tags     string // YAML tags of values that it accepts
 	Parse    func(text string) (value any, ok bool)
 }
 
-// TextTags are the YAML tags of text, which accepts numbers as they are written: a model may be called 4.
-const TextTags = "!!str !!int !!float !!timestamp"
+// textTags are the YAML tags of text, which accepts numbers as they are written: a model may be called 4.
+const textTags = "!!str !!int !!float !!timestamp"
 
-// Scalars are all types of single values.
-var Scalars = map[reflect.Type]*Scalar{
-	reflect.TypeFor[string](): {"string", "text", TextTags,
+// scalars are all types of single values.
+var scalars = map[reflect.Type]*scalarType{
+	reflect.TypeFor[string](): {"string", "text", textTags,
 		func(text string) (any, bool) { return text, true }},
-	reflect.TypeFor[perigee.Secret](): {"secret", "text", TextTags,
+	reflect.TypeFor[perigee.Secret](): {"secret", "text", textTags,
 		func(text string) (any, bool) { return perigee.NewSecret(text), true }},
 	reflect.TypeFor[bool](): {"boolean", "true or false", "!!bool",
 		func(text string) (any, bool) {
@@ -51,22 +50,22 @@ var Scalars = map[reflect.Type]*Scalar{
 	reflect.TypeFor[time.Time](): {"timestamp", "a time such as 2027-01-31T00:00:00Z (RFC 3339)", "!!str !!timestamp",
 		func(text string) (any, bool) { t, err := time.Parse(time.RFC3339, text); return t, err == nil }},
 	reflect.TypeFor[time.Duration](): {"duration", "a duration such as 30s, 5m, 1h30m or 90d", "!!str !!int",
-		func(text string) (any, bool) { d, ok := value.ParseDuration(text); return d, ok && d >= 0 }},
-	reflect.TypeFor[value.Size](): {"size", "a size such as 64MiB, 10MB or a number of bytes", "!!str !!int",
-		func(text string) (any, bool) { size, err := value.ParseSize(text); return size, err == nil }},
-	reflect.TypeFor[value.AutoSize](): {"size or `auto`", "auto, or a size such as 512MiB, 4GB or a number of bytes", "!!str !!int",
+		func(text string) (any, bool) { d, ok := parseDuration(text); return d, ok && d >= 0 }},
+	reflect.TypeFor[Size](): {"size", "a size such as 64MiB, 10MB or a number of bytes", "!!str !!int",
+		func(text string) (any, bool) { size, err := ParseSize(text); return size, err == nil }},
+	reflect.TypeFor[AutoSize](): {"size or `auto`", "auto, or a size such as 512MiB, 4GB or a number of bytes", "!!str !!int",
 		func(text string) (any, bool) {
-			size, err := value.ParseSize(text)
-			auto := strings.TrimSpace(text) == value.AutoSize(0).String()
-			return value.AutoSize(size), auto || err == nil && size > 0
+			size, err := ParseSize(text)
+			auto := strings.TrimSpace(text) == AutoSize(0).String()
+			return AutoSize(size), auto || err == nil && size > 0
 		}},
 }
 
-// Expected describes values of type t to users.
-func Expected(t reflect.Type) string {
+// expectedKind describes values of type t to users.
+func expectedKind(t reflect.Type) string {
 	switch {
-	case Scalars[t] != nil:
-		return Scalars[t].Expected
+	case scalars[t] != nil:
+		return scalars[t].Expected
 	case t.Kind() == reflect.Slice:
 		return "a list"
 	}
@@ -74,7 +73,7 @@ func Expected(t reflect.Type) string {
 }
 
 // Parse reads a text as a value of the field. The error does not contain the text, which may be a secret.
-func (f *Field) Parse(text string) (reflect.Value, error) {
+func (f *field) Parse(text string) (reflect.Value, error) {
 	parsed, ok := f.Scalar.Parse(text)
 	v := reflect.ValueOf(parsed)
 	switch {
@@ -87,21 +86,21 @@ func (f *Field) Parse(text string) (reflect.Value, error) {
 	case len(f.Enum) > 0 && !slices.Contains(f.Enum, text):
 		return v, errors.New("expected one of " + strings.Join(f.Enum, ", "))
 	}
-	if message := value.Check(f.Format, text); message != "" && (text != "" || !f.Optional) {
+	if message := checkValue(f.Format, text); message != "" && (text != "" || !f.Optional) {
 		return v, errors.New(message)
 	}
 	return v, nil
 }
 
 // inBounds compares a value with min and max, which are written as the value would be.
-func (f *Field) inBounds(v reflect.Value) bool {
-	if v.Interface() == value.AutoSize(0) {
+func (f *field) inBounds(v reflect.Value) bool {
+	if v.Interface() == AutoSize(0) {
 		return true
 	}
 	return (f.Min == "" || number(v) >= f.bound(f.Min)) && (f.Max == "" || number(v) <= f.bound(f.Max))
 }
 
-func (f *Field) bound(text string) float64 {
+func (f *field) bound(text string) float64 {
 	parsed, ok := f.Scalar.Parse(text)
 	if !ok {
 		panic("config: bound " + text + " of " + f.Path)
@@ -116,11 +115,11 @@ func number(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// Text writes a value as in the file.
-func Text(v any) string {
+// textOf writes a value as in the file.
+func textOf(v any) string {
 	switch x := v.(type) {
 	case time.Duration:
-		return value.FormatDuration(x)
+		return formatDuration(x)
 	case time.Time:
 		if x.IsZero() {
 			return ""

@@ -1,6 +1,4 @@
-// Package value reads single values of the configuration, and checks them: sizes, durations, and formats of texts such as URLs,
-// addresses and patterns.
-package value
+package config
 
 import (
 	"errors"
@@ -21,8 +19,8 @@ import (
 // maxName is the longest name of a key or an upstream in bytes: names are in headers and tables.
 const maxName = 100
 
-// Check says what is expected of a text of a format ("url", "listen"), or "" for a valid one and for formats without a check.
-func Check(format, text string) string {
+// checkValue says what is expected of a text of a format ("url", "listen"), or "" for a valid one and for formats without a check.
+func checkValue(format, text string) string {
 	if check := formats[format]; check != nil {
 		return check(text)
 	}
@@ -65,11 +63,11 @@ var formats = map[string]func(text string) string{
 	},
 }
 
-// NotVisible reports whether a character is white space or a control character.
-func NotVisible(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+// notVisible reports whether a character is white space or a control character.
+func notVisible(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 func checkToken(text string) string {
-	if strings.ContainsFunc(text, NotVisible) {
+	if strings.ContainsFunc(text, notVisible) {
 		return "expected a name without spaces"
 	}
 	return ""
@@ -97,14 +95,14 @@ func checkPath(text string) string {
 
 func checkEmail(text string) string {
 	user, host, _ := strings.Cut(text, "@")
-	if user == "" || host == "" || strings.Contains(host, "@") || strings.ContainsFunc(text, NotVisible) {
+	if user == "" || host == "" || strings.Contains(host, "@") || strings.ContainsFunc(text, notVisible) {
 		return "expected an address such as ada@example.com"
 	}
 	return ""
 }
 
-// IsVariable reports whether a text can be the name of an environment variable.
-func IsVariable(text string) bool {
+// isVariable reports whether a text can be the name of an environment variable.
+func isVariable(text string) bool {
 	isOther := func(r rune) bool {
 		return r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}
@@ -115,7 +113,7 @@ func checkGlob(text string) string {
 	switch {
 	case text == "":
 		return "expected a pattern such as gemini-*"
-	case strings.ContainsFunc(text, NotVisible):
+	case strings.ContainsFunc(text, notVisible):
 		return "expected a pattern without spaces"
 	case strings.ContainsAny(text, `[]{}\`):
 		return `expected a pattern in which only * and ? are special, without [ ] { } \`
@@ -131,7 +129,7 @@ func checkListen(text string) string {
 	case err == nil && notPort != nil:
 		return "expected a port from 0 to 65535 after the last colon"
 	case err != nil, strings.Contains(host, ":") && notAddress != nil,
-		strings.ContainsAny(host, "/@?#"), strings.ContainsFunc(host, NotVisible):
+		strings.ContainsAny(host, "/@?#"), strings.ContainsFunc(host, notVisible):
 		return "expected an address such as 127.0.0.1:8741"
 	}
 	return ""
@@ -140,7 +138,7 @@ func checkListen(text string) string {
 func checkURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || strings.ContainsFunc(text, NotVisible):
+	case err != nil || u.Host == "" || strings.ContainsFunc(text, notVisible):
 		return "expected a URL such as https://example.com"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "expected a URL that begins with https://"
@@ -189,7 +187,7 @@ func checkProxy(text string) string {
 	switch {
 	case text == "" || text == "none": // none: connections without a proxy
 		return ""
-	case err != nil || u.Host == "" || strings.ContainsFunc(text, NotVisible) || !isHost(u.Hostname()):
+	case err != nil || u.Host == "" || strings.ContainsFunc(text, notVisible) || !isHost(u.Hostname()):
 		return "expected a URL such as http://proxy.example.com:3128 or socks5://127.0.0.1:1080, or none"
 	case !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme):
 		return "expected a URL that begins with http://, https:// or socks5://, or none"
@@ -207,7 +205,7 @@ func checkOrigin(text string) string {
 		return ""
 	case strings.Contains(text, "*"):
 		return "expected one origin, without *"
-	case err != nil || u.Scheme == "" || u.Host == "" || strings.ContainsFunc(text, NotVisible):
+	case err != nil || u.Scheme == "" || u.Host == "" || strings.ContainsFunc(text, notVisible):
 		return "expected an origin such as http://localhost:3000 or app://obsidian.md"
 	case u.User != nil || u.Path != "" || hasQuery(u, text):
 		return "expected an origin, which ends after the host or port, without a /"

@@ -1,14 +1,14 @@
-package yamltree
+package config
 
 import "go.yaml.in/yaml/v3"
 
-// IsNull reports whether a node has no value.
-func IsNull(node *yaml.Node) bool {
+// isNull reports whether a node has no value.
+func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-// Describe names the type of a node without its content, which may be a secret.
-func Describe(node *yaml.Node) string {
+// describeNode names the type of a node without its content, which may be a secret.
+func describeNode(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

@@ -1,4 +1,4 @@
-package value
+package config
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// ParseDuration reads the texts of time.ParseDuration, and whole days of 24 hours in front of them: 90d, 1d12h.
-func ParseDuration(text string) (d time.Duration, ok bool) {
+// parseDuration reads the texts of time.ParseDuration, and whole days of 24 hours in front of them: 90d, 1d12h.
+func parseDuration(text string) (d time.Duration, ok bool) {
 	number, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
 		d, err := time.ParseDuration(text)
@@ -28,8 +28,8 @@ func ParseDuration(text string) (d time.Duration, ok bool) {
 	return d + more, err == nil && more >= 0 && rest[0] != '+' && d+more >= d
 }
 
-// FormatDuration writes d without the zero units that time.Duration writes: 2m, not 2m0s; 2d, not 48h0m0s.
-func FormatDuration(d time.Duration) string {
+// formatDuration writes d without the zero units that time.Duration writes: 2m, not 2m0s; 2d, not 48h0m0s.
+func formatDuration(d time.Duration) string {
 	if d >= day && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}

@@ -1,4 +1,4 @@
-package yamltree
+package config
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestParseSaysWhereTheTextIsNoDocument(t *testing.T) {
-	for text, want := range map[string]Error{
+	for text, want := range map[string]yamlError{
 		"a: 1\nb: \xff":             {Line: 2, Column: 4, Message: "the file is not UTF-8 text"},
 		"a: 1\n---\nb: 2\n":         {Line: 2, Column: 1, Message: "the file contains a second YAML document"},
 		"a:\n\tb: 1\n":              {Line: 2, Column: 1, Message: "a tab in the indentation"},
@@ -15,18 +15,18 @@ func TestParseSaysWhereTheTextIsNoDocument(t *testing.T) {
 		"a: *secret\n":              {Line: 1, Column: 1, Message: "not valid YAML: * refers to an anchor that does not exist"},
 		"a: 1\nb:\n  c: d: e\nf: 1": {Line: 3, Column: 3, Message: "not valid YAML: a second colon"},
 	} {
-		_, err := Parse([]byte(text))
-		got, ok := errors.AsType[*Error](err)
+		_, err := parseTree([]byte(text))
+		got, ok := errors.AsType[*yamlError](err)
 		if !ok || got.Line != want.Line || got.Column != want.Column || !strings.HasPrefix(got.Message, want.Message) {
 			t.Errorf("%q: got %+v, want %+v", text, got, want)
 		}
 	}
 	for _, text := range []string{"", "# nothing\n"} {
-		if root, err := Parse([]byte(text)); root != nil || err != nil {
+		if root, err := parseTree([]byte(text)); root != nil || err != nil {
 			t.Errorf("%q: got %v, %v", text, root, err)
 		}
 	}
-	if root, err := Parse([]byte("a: 1\n")); err != nil || len(root.Content) != 2 {
+	if root, err := parseTree([]byte("a: 1\n")); err != nil || len(root.Content) != 2 {
 		t.Errorf("got %v, %v", root, err)
 	}
 }

@@ -1,22 +1,22 @@
-package field
+package config
 
 import "reflect"
 
-// Changed lists the keys whose values differ between two configurations, which are pointers to the same struct: "limits.body",
+// changedKeys lists the keys whose values differ between two configurations, which are pointers to the same struct: "limits.body",
 // "strict", and for lists of mappings with names "keys.laptop added", "keys.laptop changed", "keys.laptop removed" or "keys
 // reordered". It contains no values, which may be secrets.
-func Changed(before, after any) []string {
+func changedKeys(before, after any) []string {
 	return changed(nil, "", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 }
 
 func changed(list []string, key string, before, after reflect.Value) []string {
 	switch t := before.Type(); {
 	case reflect.DeepEqual(before.Interface(), after.Interface()):
-	case IsMapping(t):
-		for _, f := range Of(t) {
-			list = changed(list, Join(key, f.Name), before.Field(f.Index), after.Field(f.Index))
+	case isMapping(t):
+		for _, f := range fieldsOf(t) {
+			list = changed(list, joinKey(key, f.Name), before.Field(f.Index), after.Field(f.Index))
 		}
-	case IsMapping(ElemOf(t)) && Find(Of(t.Elem()), "name") != nil:
+	case isMapping(elemOf(t)) && findField(fieldsOf(t.Elem()), "name") != nil:
 		return append(list, changedItems(key, before, after)...)
 	default:
 		list = append(list, key)

@@ -1,6 +1,4 @@
-// Package field describes the keys of a configuration by the tags of its structs: names, types, defaults, bounds, allowed values.
-// It reads single values and visits all values of a configuration. It does not know which keys there are.
-package field
+package config
 
 import (
 	"fmt"
@@ -11,14 +9,14 @@ import (
 	"sync"
 )
 
-// A Field is a key of a mapping, as its struct field and the tags describe it. Decoding, defaults and validation use these
+// A field is a key of a mapping, as its struct field and the tags describe it. Decoding, defaults and validation use these
 // descriptions; the schema, the example file and the manual are generated from them and from the comments of the fields.
-type Field struct {
+type field struct {
 	Index    int
 	Name     string // in the file
 	Path     string // "Limits.FirstByte"
 	Type     reflect.Type
-	Scalar   *Scalar           // type of the value, or of the items of a list or map; nil: mappings
+	Scalar   *scalarType       // type of the value, or of the items of a list or map; nil: mappings
 	Preset   *string           // the default as text; nil: none
 	presets  map[string]string // defaults of kinds for which it differs
 	Enum     []string
@@ -30,31 +28,31 @@ type Field struct {
 	Example  string
 }
 
-// Of lists the fields of a struct in order, and is nil for other types. The result must not be changed.
-func Of(t reflect.Type) []*Field {
-	if !IsMapping(t) {
+// fieldsOf lists the fields of a struct in order, and is nil for other types. The result must not be changed.
+func fieldsOf(t reflect.Type) []*field {
+	if !isMapping(t) {
 		return nil
 	}
 	if list, ok := known.Load(t); ok {
-		return list.([]*Field)
+		return list.([]*field)
 	}
-	var list []*Field
+	var list []*field
 	for i := range t.NumField() {
 		list = append(list, readTags(t, i))
 	}
 	kept, _ := known.LoadOrStore(t, list)
-	return kept.([]*Field)
+	return kept.([]*field)
 }
 
 // known are the fields of structs by type. Tags are read once: a file may have thousands of the same structs.
 var known sync.Map
 
-func readTags(t reflect.Type, index int) *Field {
+func readTags(t reflect.Type, index int) *field {
 	sf := t.Field(index)
 	list := func(tag string) []string {
 		return strings.FieldsFunc(sf.Tag.Get(tag), func(r rune) bool { return r == ',' })
 	}
-	f := &Field{
+	f := &field{
 		Index: index, Name: sf.Tag.Get("yaml"), Path: t.Name() + "." + sf.Name, Type: sf.Type,
 		Enum: list("enum"), Kinds: list("kinds"), Format: sf.Tag.Get("format"), Min: sf.Tag.Get("min"), Max: sf.Tag.Get("max"),
 		Required: sf.Tag.Get("required") == "true", Example: sf.Tag.Get("example"),
@@ -70,117 +68,117 @@ func readTags(t reflect.Type, index int) *Field {
 		f.presets[kind] = text
 	}
 	f.Format, f.Optional = strings.CutSuffix(f.Format, "?")
-	f.Scalar = Scalars[ElemOf(f.Type)]
+	f.Scalar = scalars[elemOf(f.Type)]
 	return f
 }
 
 // Belongs reports whether upstreams of a kind have the field.
-func (f *Field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
+func (f *field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
 
 // PresetFor is the default for upstreams of a kind; nil: none.
-func (f *Field) PresetFor(kind string) *string {
+func (f *field) PresetFor(kind string) *string {
 	if preset, ok := f.presets[kind]; ok {
 		return &preset
 	}
 	return f.Preset
 }
 
-// Find returns the field with a name, or nil.
-func Find(fields []*Field, name string) *Field {
-	if i := slices.IndexFunc(fields, func(f *Field) bool { return f.Name == name }); i >= 0 {
+// findField returns the field with a name, or nil.
+func findField(fields []*field, name string) *field {
+	if i := slices.IndexFunc(fields, func(f *field) bool { return f.Name == name }); i >= 0 {
 		return fields[i]
 	}
 	return nil
 }
 
-// IsMapping reports whether values of type t are mappings with known keys.
-func IsMapping(t reflect.Type) bool { return t.Kind() == reflect.Struct && Scalars[t] == nil }
+// isMapping reports whether values of type t are mappings with known keys.
+func isMapping(t reflect.Type) bool { return t.Kind() == reflect.Struct && scalars[t] == nil }
 
-// ElemOf is the type of the items of a list or map, and t itself for other types.
-func ElemOf(t reflect.Type) reflect.Type {
+// elemOf is the type of the items of a list or map, and t itself for other types.
+func elemOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		return t.Elem()
 	}
 	return t
 }
 
-// A Setting is a value in a configuration.
-type Setting struct {
+// A setting is a value in a configuration.
+type setting struct {
 	Key   string // "upstreams[0].keys[1]"
-	Field *Field // for an item of a list or map: the field of the list or map
+	Field *field // for an item of a list or map: the field of the list or map
 	Value reflect.Value
 	Item  bool   // of a list or map
 	Kind  string // of the upstream whose field it is
 }
 
-// Walk visits everything in the struct that c points to in the order of the file, mappings and lists before their contents. Where
+// walkSettings visits everything in the struct that c points to in the order of the file, mappings and lists before their contents. Where
 // visit returns false, the contents are skipped. Of a mapping with a kind, Walk visits the fields of that kind.
-func Walk(c any, visit func(Setting) bool) {
+func walkSettings(c any, visit func(setting) bool) {
 	walkFields(reflect.ValueOf(c).Elem(), "", visit)
 }
 
-func walkFields(v reflect.Value, key string, visit func(Setting) bool) {
+func walkFields(v reflect.Value, key string, visit func(setting) bool) {
 	kind := ""
-	if f := Find(Of(v.Type()), "kind"); f != nil {
+	if f := findField(fieldsOf(v.Type()), "kind"); f != nil {
 		kind = v.Field(f.Index).String()
 	}
-	for _, f := range Of(v.Type()) {
+	for _, f := range fieldsOf(v.Type()) {
 		if f.Belongs(kind) {
-			walkValue(Setting{Key: Join(key, f.Name), Field: f, Value: v.Field(f.Index), Kind: kind}, visit)
+			walkValue(setting{Key: joinKey(key, f.Name), Field: f, Value: v.Field(f.Index), Kind: kind}, visit)
 		}
 	}
 }
 
-func walkValue(s Setting, visit func(Setting) bool) {
+func walkValue(s setting, visit func(setting) bool) {
 	if !visit(s) {
 		return
 	}
 	item := s
 	item.Item = true
 	switch {
-	case IsMapping(s.Value.Type()):
+	case isMapping(s.Value.Type()):
 		walkFields(s.Value, s.Key, visit)
 	case s.Value.Kind() == reflect.Slice:
 		for i := range s.Value.Len() {
-			item.Key, item.Value = ItemKey(s.Key, i), s.Value.Index(i)
+			item.Key, item.Value = itemKey(s.Key, i), s.Value.Index(i)
 			walkValue(item, visit)
 		}
 	case s.Value.Kind() == reflect.Map:
 		entries := s.Value.Interface().(map[string]string)
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			item.Key, item.Value = Join(s.Key, name), reflect.ValueOf(entries[name])
+			item.Key, item.Value = joinKey(s.Key, name), reflect.ValueOf(entries[name])
 			walkValue(item, visit)
 		}
 	}
 }
 
-// Leaves lists the single values outside lists and maps, which the environment and flags can set.
-func Leaves(c any) []Setting {
-	var list []Setting
-	Walk(c, func(s Setting) bool {
-		if Scalars[s.Value.Type()] != nil {
+// leaves lists the single values outside lists and maps, which the environment and flags can set.
+func leaves(c any) []setting {
+	var list []setting
+	walkSettings(c, func(s setting) bool {
+		if scalars[s.Value.Type()] != nil {
 			list = append(list, s)
 		}
-		return IsMapping(s.Value.Type())
+		return isMapping(s.Value.Type())
 	})
 	return list
 }
 
 // Env is the environment variable of a setting.
-func (s Setting) Env() string {
+func (s setting) Env() string {
 	return "PERIGEE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
-// Join adds a name to a key.
-func Join(key, name string) string {
+// joinKey adds a name to a key.
+func joinKey(key, name string) string {
 	if key == "" {
 		return name
 	}
 	return key + "." + name
 }
 
-// ItemKey is the key of an item of a list.
-func ItemKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
+// itemKey is the key of an item of a list.
+func itemKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
-// Parent takes the last part off a key: "a.b[0]", "a.b", "a".
-func Parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
+// parentKey takes the last part off a key: "a.b[0]", "a.b", "a".
+func parentKey(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
