@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/server/pages"
+	"perigee/internal/server"
 )
 
 const (
@@ -17,26 +17,26 @@ const (
 )
 
 // unready lists why calls cannot be answered now. It makes no call to a provider, and takes about a second at most.
-func (d *Daemon) unready() []pages.Unready {
-	var reasons []pages.Unready
+func (d *Daemon) unready() []server.Unready {
+	var reasons []server.Unready
 	if !d.started.Load() {
-		return []pages.Unready{{Reason: "perigee is starting"}}
+		return []server.Unready{{Reason: "perigee is starting"}}
 	}
 	if d.draining.Load() {
-		reasons = append(reasons, pages.Unready{Reason: "perigee is stopping"})
+		reasons = append(reasons, server.Unready{Reason: "perigee is stopping"})
 	}
 	if err := d.storeProbe.result(d.checkStore); err != nil {
-		reasons = append(reasons, pages.Unready{Reason: "the database cannot be used", Detail: err.Error()})
+		reasons = append(reasons, server.Unready{Reason: "the database cannot be used", Detail: err.Error()})
 	}
 	if why := d.gateway.Unusable(); why != "" {
-		reasons = append(reasons, pages.Unready{Reason: "no upstream can be used", Detail: why})
+		reasons = append(reasons, server.Unready{Reason: "no upstream can be used", Detail: why})
 	}
 	d.logReadiness(reasons)
 	return reasons
 }
 
 // logReadiness logs when GET /ready begins to answer otherwise than the last time.
-func (d *Daemon) logReadiness(reasons []pages.Unready) {
+func (d *Daemon) logReadiness(reasons []server.Unready) {
 	var text string
 	for _, r := range reasons {
 		text = strings.TrimPrefix(text+"; "+strings.TrimSuffix(r.Reason+": "+r.Detail, ": "), "; ")

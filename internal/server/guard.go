@@ -2,16 +2,14 @@ package server
 
 import (
 	"net/http"
-
-	"perigee/internal/server/browserguard"
 )
 
 // maxHead is how large the head of a request may be where the settings do not say it.
 const maxHead = 64 << 10
 
 // pages says which web pages may call.
-func (s *state) pages() browserguard.Policy {
-	return browserguard.Policy{Loopback: s.Loopback, Origins: s.Origins, Hosts: s.Hosts}
+func (s *state) pages() browserPolicy {
+	return browserPolicy{Loopback: s.Loopback, Origins: s.Origins, Hosts: s.Hosts}
 }
 
 // preflight answers a browser that asks what a page may send. A path that does not exist is allowed, too, so that the page can
@@ -21,7 +19,7 @@ func (c *call) preflight() error {
 	if route, _ := c.findRoute(c.path); route != nil {
 		allowed = route.allow()
 	}
-	browserguard.Preflight(c.w.Header(), c.r, allowed)
+	preflight(c.w.Header(), c.r, allowed)
 	c.writeHead(http.StatusNoContent)
 	return nil
 }

@@ -21,7 +21,6 @@ import (
 	"perigee/internal/server/imagelink"
 	"perigee/internal/server/membudget"
 	"perigee/internal/server/mount"
-	"perigee/internal/server/pages"
 	"perigee/internal/server/reqbody"
 	"perigee/internal/server/responsesocket"
 	"perigee/internal/server/storedresponse"
@@ -52,7 +51,7 @@ type Options struct {
 	Status      func() perigee.DaemonStatus    // nil: there is no daemon
 	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil: none are
 	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
-	Ready func() []pages.Unready
+	Ready func() []Unready
 	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
 	Admin     func(offer string) (bool, error)
 	Redact    func(text string) string // replaces secrets in what is logged of a request; nil: nothing does
@@ -69,8 +68,8 @@ type Options struct {
 	Unrecorded func(dialect perigee.Dialect, class perigee.Class)
 	// OnIdle is called when no call has begun for a while, with the number of calls that are open; nil: it is not.
 	OnIdle func(open int)
-	Mounts []Mount    // answer further paths
-	Home   pages.Home // answers GET / of browsers; nil: they get what programs get
+	Mounts []Mount // answer further paths
+	Home   Home    // answers GET / of browsers; nil: they get what programs get
 	// Sessions checks the cookies for mounts that ask for a session. Nil: none is valid.
 	Sessions SessionChecker
 }
@@ -140,7 +139,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger}}
 	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
-	open := pages.Pages{Upstream: opts.Upstream, Model: opts.Model, Control: opts.Control, Ready: opts.Ready,
+	open := systemPages{Upstream: opts.Upstream, Model: opts.Model, Control: opts.Control, Ready: opts.Ready,
 		Langservers: opts.Langservers, Home: opts.Home, Status: opts.Status}
 	kept := storedresponse.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
@@ -242,7 +241,7 @@ type call struct {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
-	if !pages.IsProbe(r.URL.Path) { // or else OnIdle would never be called
+	if !isProbe(r.URL.Path) { // or else OnIdle would never be called
 		s.beginCall()
 		defer s.endCall()
 	}

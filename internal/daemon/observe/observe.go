@@ -21,8 +21,8 @@ import (
 	"perigee/internal/observe/telemetry"
 	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
+	"perigee/internal/server"
 	"perigee/internal/server/mount"
-	"perigee/internal/server/pages"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 )
@@ -39,9 +39,9 @@ type Options struct {
 	Status      func() perigee.DaemonStatus
 	Langservers func() []perigee.LangserverRow
 	Audit       func() *audit.Log
-	Secrets     func() []secrets.Named // of accounts and processes, which are in memory
-	Owner       func() http.Handler    // the server as the owner sees it, for replays
-	Unready     func() []pages.Unready // why calls cannot be answered now
+	Secrets     func() []secrets.Named  // of accounts and processes, which are in memory
+	Owner       func() http.Handler     // the server as the owner sees it, for replays
+	Unready     func() []server.Unready // why calls cannot be answered now
 	Store       func(ctx context.Context) (perigee.StoreReport, error)
 
 	Accounts  func() []metrics.Accounts

@@ -1,6 +1,4 @@
-// Package pages serves what needs no call of a model: the start page, health, readiness and the lists of models. Its paths are
-// mounted into the HTTP server.
-package pages
+package server
 
 import (
 	"encoding/json"
@@ -10,8 +8,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Pages is what the paths show.
-type Pages struct {
+// systemPages is what the paths show.
+type systemPages struct {
 	Upstream perigee.Upstream
 	Model    func(name string) string // the model that Upstream would ask for a client's name
 	Control  perigee.Control          // nil: there are no accounts
@@ -24,7 +22,7 @@ type Pages struct {
 }
 
 // Points returns the paths.
-func (p *Pages) Points() []mount.Point {
+func (p *systemPages) Points() []mount.Point {
 	return []mount.Point{
 		mount.Methods{"GET": p.root}.At("/", mount.Public),
 		mount.Methods{"GET": p.health}.At("/health", mount.Public),
@@ -43,7 +41,7 @@ func noMetadata(_ http.ResponseWriter, r *http.Request) error {
 }
 
 // health answers as long as the process can, with the states of language servers, which may be failed: the gateway works without.
-func (p *Pages) health(w http.ResponseWriter, _ *http.Request) error {
+func (p *systemPages) health(w http.ResponseWriter, _ *http.Request) error {
 	type state struct {
 		Upstream string `json:"upstream"`
 		State    string `json:"state"`
@@ -72,7 +70,7 @@ type Unready struct {
 }
 
 // ready answers GET /ready: 200 while calls can be answered, else 503 with the reasons.
-func (p *Pages) ready(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) ready(w http.ResponseWriter, r *http.Request) error {
 	answer := struct {
 		Status  string   `json:"status"`
 		Reasons []string `json:"reasons,omitempty"`
@@ -101,5 +99,5 @@ func (p *Pages) ready(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// IsProbe reports whether a path is one that load balancers and monitoring ask again and again.
-func IsProbe(path string) bool { return path == "/health" || path == "/ready" || path == "/metrics" }
+// isProbe reports whether a path is one that load balancers and monitoring ask again and again.
+func isProbe(path string) bool { return path == "/health" || path == "/ready" || path == "/metrics" }

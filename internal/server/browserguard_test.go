@@ -1,4 +1,4 @@
-package browserguard
+package server
 
 import (
 	"net/http"
@@ -10,9 +10,9 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	loopback := Policy{Loopback: true, Hosts: []string{"dev.example."}, Origins: []string{"https://app.example.com"}}
+	loopback := browserPolicy{Loopback: true, Hosts: []string{"dev.example."}, Origins: []string{"https://app.example.com"}}
 	for _, test := range []struct {
-		policy       Policy
+		policy       browserPolicy
 		host         string
 		origin, site string
 		want         bool
@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		{loopback, "evil.example", "", "", false},
 		{loopback, "127.0.0.1.evil.example", "", "", false},
 		{loopback, "", "", "", false},
-		{Policy{}, "evil.example", "", "", true},
+		{browserPolicy{}, "evil.example", "", "", true},
 		{loopback, "localhost:1", "http://localhost:1", "same-origin", true},
 		{loopback, "localhost:1", "http://localhost:2", "same-site", false},
 		{loopback, "localhost:1", "https://APP.example.com", "cross-site", true},
@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestOnlyAllowedOriginsHavePreflights(t *testing.T) {
-	policy := Policy{Origins: []string{"https://app.example.com"}}
+	policy := browserPolicy{Origins: []string{"https://app.example.com"}}
 	for _, test := range []struct {
 		method, origin, asks string
 		want                 bool
@@ -79,7 +79,7 @@ func TestPreflightOfAPrivateNetwork(t *testing.T) {
 		header := http.Header{"Access-Control-Expose-Headers": {"x"}}
 		r := httptest.NewRequest("OPTIONS", "/", nil)
 		r.Header.Set("Access-Control-Request-Private-Network", asked)
-		Preflight(header, r, "GET")
+		preflight(header, r, "GET")
 		if got := header.Get("Access-Control-Allow-Private-Network"); (got == "true") != (asked == "true") {
 			t.Errorf("%q: %q", asked, got)
 		}
@@ -138,7 +138,7 @@ func TestLinksToTheStartPage(t *testing.T) {
 		if test.origin != "" {
 			r.Header.Set("Origin", test.origin)
 		}
-		if err := (Policy{Loopback: true}).Check(r); (err == nil) != test.want {
+		if err := (browserPolicy{Loopback: true}).Check(r); (err == nil) != test.want {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package pages
+package server
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 
 // A pagesRig is pages over an upstream that has some models.
 type pagesRig struct {
-	Pages
+	systemPages
 	call   mount.Call
 	models []perigee.Model
 }
@@ -28,7 +28,7 @@ func newPagesRig(models ...string) *pagesRig {
 	for _, id := range models {
 		rig.models = append(rig.models, perigee.Model{ID: id, Upstream: "studio"})
 	}
-	rig.Pages = Pages{Upstream: rig, Model: func(name string) string { return strings.TrimSuffix(name, "-alias") }}
+	rig.systemPages = systemPages{Upstream: rig, Model: func(name string) string { return strings.TrimSuffix(name, "-alias") }}
 	return rig
 }
 

@@ -1,10 +1,4 @@
-// Package browserguard decides which web pages may call the server.
-//
-// A loopback address is not trust: any page may ask the browser to connect there, under a host name of the page's own choosing.
-// Pages of the origins in the configuration may call. Browsers ask for permission first (a preflight, an OPTIONS request
-// without a key) and let the page read an answer only if it names the page's origin; see the Fetch standard, section 3.2. Keys
-// are sent in headers, so credentials that a browser adds by itself are never allowed.
-package browserguard
+package server
 
 import (
 	"net"
@@ -18,15 +12,21 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// A Policy says which pages and host names are accepted.
-type Policy struct {
+// A browserPolicy decides which web pages and host names may call the server.
+//
+// A loopback address is not trust: any page may ask the browser to connect there, under a host name of
+// the page's own choosing. Pages of the origins in the configuration may call. Browsers ask for
+// permission first (a preflight, an OPTIONS request without a key) and let the page read an answer
+// only if it names the page's origin; see the Fetch standard, section 3.2. Keys are sent in headers,
+// so credentials that a browser adds by itself are never allowed.
+type browserPolicy struct {
 	Loopback bool     // listening on a loopback address: only loopback names, and Hosts, are accepted as Host
 	Origins  []string // whose pages may call, as browsers write them
 	Hosts    []string // further names in Host for a loopback listener
 }
 
 // Check refuses what a web page could send without its user's knowledge.
-func (p Policy) Check(r *http.Request) error {
+func (p browserPolicy) Check(r *http.Request) error {
 	host := hostname(r.Host)
 	if p.Loopback && !netguard.IsLoopback(host) && !p.allowsHost(host) {
 		return perigee.Errorf(perigee.ClassForbidden, "requests for host %q are not answered here", mount.Shorten(host)).
@@ -59,11 +59,11 @@ func isLink(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-func (p Policy) allowsOrigin(origin string) bool {
+func (p browserPolicy) allowsOrigin(origin string) bool {
 	return slices.ContainsFunc(p.Origins, func(allowed string) bool { return strings.EqualFold(allowed, origin) })
 }
 
-func (p Policy) allowsHost(host string) bool {
+func (p browserPolicy) allowsHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	return slices.ContainsFunc(p.Hosts, func(allowed string) bool {
 		return strings.EqualFold(strings.TrimSuffix(allowed, "."), host)
@@ -84,7 +84,7 @@ const exposedHeaders = "x-perigee-call, x-perigee-upstream, x-perigee-model, x-p
 
 // Describe tells the browser in the header of the answer that the page may read it, whatever it will be, if its origin is
 // allowed.
-func (p Policy) Describe(header http.Header, r *http.Request) {
+func (p browserPolicy) Describe(header http.Header, r *http.Request) {
 	if len(p.Origins) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (p Policy) Describe(header http.Header, r *http.Request) {
 }
 
 // IsPreflight says whether a browser asks what a page of an allowed origin may send.
-func (p Policy) IsPreflight(r *http.Request) bool {
+func (p browserPolicy) IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
 		p.allowsOrigin(r.Header.Get("Origin"))
 }
@@ -104,8 +104,8 @@ func (p Policy) IsPreflight(r *http.Request) bool {
 // preflightAge is how many seconds a browser may remember what a preflight said: a reload that takes an origin away counts soon.
 const preflightAge = "600"
 
-// Preflight writes the answer to a preflight into the header of a response. Methods are those of the path.
-func Preflight(header http.Header, r *http.Request, methods string) {
+// preflight writes the answer to a preflight into the header of a response. Methods are those of the path.
+func preflight(header http.Header, r *http.Request, methods string) {
 	header.Del("Access-Control-Expose-Headers")
 	header.Add("Vary", "Access-Control-Request-Headers")
 	header.Set("Access-Control-Allow-Methods", methods)

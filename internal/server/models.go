@@ -1,4 +1,4 @@
-package pages
+package server
 
 import (
 	"encoding/base64"
@@ -18,7 +18,7 @@ import (
 
 // vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else in OpenAI's. The owner,
 // through the socket, gets the list of a Control with ?problems=true.
-func (p *Pages) vendorModels(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) vendorModels(w http.ResponseWriter, r *http.Request) error {
 	if query := r.URL.Query(); mount.CallOf(r).Trusted && query.Get("problems") == "true" {
 		if p.Control.RoutingControl == nil {
 			return perigee.Errorf(perigee.ClassUnimplemented, "there are no accounts here")
@@ -41,7 +41,7 @@ func (p *Pages) vendorModels(w http.ResponseWriter, r *http.Request) error {
 }
 
 // vendorModel answers GET /v1/models/{model}.
-func (p *Pages) vendorModel(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) vendorModel(w http.ResponseWriter, r *http.Request) error {
 	model, err := p.modelNamed(r, mount.Wildcard(r), "/v1/models")
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Pages) vendorModel(w http.ResponseWriter, r *http.Request) error {
 
 // modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the
 // name stands for, as an alias or with a suffix about thinking. The path is that of the list.
-func (p *Pages) modelNamed(r *http.Request, name, path string) (*perigee.Model, error) {
+func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.Model, error) {
 	if err := clientkey.CheckModel(name); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ const (
 )
 
 // geminiModels answers GET /v1beta/models, a page at a time.
-func (p *Pages) geminiModels(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) geminiModels(w http.ResponseWriter, r *http.Request) error {
 	models, err := p.models(r)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (p *Pages) geminiModels(w http.ResponseWriter, r *http.Request) error {
 }
 
 // geminiModel answers GET /v1beta/models/{model}.
-func (p *Pages) geminiModel(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) geminiModel(w http.ResponseWriter, r *http.Request) error {
 	model, err := p.modelNamed(r, gemini.ModelID(mount.Wildcard(r)), "/v1beta/models")
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func noMethod(_ http.ResponseWriter, r *http.Request) error {
 }
 
 // models lists what the presented key may ask.
-func (p *Pages) models(r *http.Request) ([]perigee.Model, error) {
+func (p *systemPages) models(r *http.Request) ([]perigee.Model, error) {
 	lister, ok := p.Upstream.(perigee.ModelLister)
 	if !ok {
 		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no list of models here")

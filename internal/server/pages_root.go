@@ -1,4 +1,4 @@
-package pages
+package server
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ type Home interface {
 
 // root answers GET /: browsers get the dashboard. Programs that look whether the base URL is right get the name and the version,
 // because the dashboard without a session is a 401, which they take for one about their key.
-func (p *Pages) root(w http.ResponseWriter, r *http.Request) error {
+func (p *systemPages) root(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	if p.Home != nil && p.Home.IsHome(r) {
 		return p.Home.ServeHome(w, r)
