@@ -18,13 +18,13 @@ import (
 	"perigee/bench/internal/measure"
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // playPerigee is perigee's proxy without anything that looks at requests. The arguments are the directory of its authority, and an
 // address for profiles or nothing.
 func playPerigee(args []string) error {
-	hosts, err := hostglob.Parse([]string{serverName})
+	hosts, err := netguard.ParseHosts([]string{serverName})
 	if err != nil {
 		return err
 	}

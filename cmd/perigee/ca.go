@@ -10,7 +10,7 @@ import (
 	"perigee/internal/cli/trustinstall"
 	"perigee/internal/daemon"
 	"perigee/internal/intercept/truststore"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // machine is where commands look for trust stores. Tests replace it.
@@ -22,7 +22,7 @@ func caCommand(ctx context.Context, env *cli.Env, args []string) error {
 		if err != nil {
 			return nil, err
 		}
-		hosts, err := hostglob.Parse(loaded.Config.Interception.Hosts)
+		hosts, err := netguard.ParseHosts(loaded.Config.Interception.Hosts)
 		if err != nil {
 			return nil, cli.Usagef("interception.hosts: %v", err)
 		}

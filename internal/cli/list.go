@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 
-	"perigee/internal/lib/csvtable"
 	"perigee/internal/lib/terminal"
 )
 
@@ -17,7 +16,7 @@ func List[T any](env *Env, rows []T, heads []string, cells func(T) []any) error 
 		return WriteJSON(env, rows)
 	}
 	if env.CSV {
-		return csvtable.Write(env.Stdout, rows)
+		return terminal.WriteCSV(env.Stdout, rows)
 	}
 	t := terminal.NewTable(heads...)
 	for _, row := range rows {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/datadir"
 )
@@ -19,9 +19,9 @@ const (
 
 // DiskSpace checks the free space for the data directory against what traces may still take. free reads the disk; nil: that of
 // this machine.
-func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (diskspace.Disk, bool)) Result {
+func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (atomicfile.Disk, bool)) Result {
 	if free == nil {
-		free = diskspace.Of
+		free = atomicfile.DiskOf
 	}
 	existing := dir
 	for {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 )
@@ -123,21 +123,21 @@ func TestDiskSpaceIsComparedWithTraces(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "traces/2026-01-01/a/client_request.json"), strings.Repeat("x", 1<<20), 0o600)
 	for _, c := range []struct {
-		disk   diskspace.Disk
+		disk   atomicfile.Disk
 		keep   int64
 		status Status
 		words  string
 	}{
-		{diskspace.Disk{Free: 10 << 30}, 200 << 20, OK, "10 GiB free"},
-		{diskspace.Disk{Free: 1 << 20}, 0, Fail, "1 MiB free"},
-		{diskspace.Disk{Free: 100 << 20}, 200 << 20, Warn, "may need 263 MiB more"},
-		{diskspace.Disk{Free: 100 << 20}, 1 << 20, OK, "100 MiB free"},
-		{diskspace.Disk{Free: 10 << 30, HasLimits: true, Files: 12}, 0, Fail, "only 12 more files"},
+		{atomicfile.Disk{Free: 10 << 30}, 200 << 20, OK, "10 GiB free"},
+		{atomicfile.Disk{Free: 1 << 20}, 0, Fail, "1 MiB free"},
+		{atomicfile.Disk{Free: 100 << 20}, 200 << 20, Warn, "may need 263 MiB more"},
+		{atomicfile.Disk{Free: 100 << 20}, 1 << 20, OK, "100 MiB free"},
+		{atomicfile.Disk{Free: 10 << 30, HasLimits: true, Files: 12}, 0, Fail, "only 12 more files"},
 	} {
-		want(t, DiskSpace(t.Context(), dir, c.keep, func(string) (diskspace.Disk, bool) { return c.disk, true }), c.status, c.words)
+		want(t, DiskSpace(t.Context(), dir, c.keep, func(string) (atomicfile.Disk, bool) { return c.disk, true }), c.status, c.words)
 	}
-	want(t, DiskSpace(t.Context(), filepath.Join(dir, "not/there"), 0, func(asked string) (diskspace.Disk, bool) {
-		return diskspace.Disk{}, asked != dir
+	want(t, DiskSpace(t.Context(), filepath.Join(dir, "not/there"), 0, func(asked string) (atomicfile.Disk, bool) {
+		return atomicfile.Disk{}, asked != dir
 	}), OK, "is not known")
 }
 

@@ -22,7 +22,7 @@ import (
 	"perigee/internal/daemon/running"
 	"perigee/internal/intercept/redirect"
 	"perigee/internal/intercept/truststore"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
 	"perigee/internal/mcp/bridge"
@@ -253,7 +253,7 @@ func (e *examination) langservers(ctx context.Context) doctor.Result {
 
 func (e *examination) ca(ctx context.Context) doctor.Result {
 	cfg := e.loaded.Config
-	hosts, _ := hostglob.Parse(cfg.Interception.Hosts) // a problem of the configuration
+	hosts, _ := netguard.ParseHosts(cfg.Interception.Hosts) // a problem of the configuration
 	dir, err := filepath.Abs(filepath.Join(cfg.DataDir, "ca"))
 	if err != nil {
 		dir = filepath.Join(cfg.DataDir, "ca")

@@ -14,7 +14,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/netguard"
 )
 
@@ -115,7 +114,7 @@ func checkLoopback(flag, address string) error {
 
 // check reads the patterns, and what leads to servers.
 func (s *session) check() (err error) {
-	if s.hosts, err = hostglob.Parse(s.Hosts); err != nil {
+	if s.hosts, err = netguard.ParseHosts(s.Hosts); err != nil {
 		return cli.Usagef("mitm: --host %v", err)
 	}
 	s.transport = mitm.TransportOptions{CAFile: s.UpstreamCA}

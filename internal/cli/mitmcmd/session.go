@@ -15,7 +15,7 @@ import (
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/flows"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/datadir"
 )
@@ -29,7 +29,7 @@ type session struct {
 	env                  *cli.Env
 	transparent, harFile string
 	ownHosts             bool // of --host
-	hosts                hostglob.List
+	hosts                netguard.HostList
 	transport            mitm.TransportOptions
 	dial                 func(ctx context.Context, network, address string) (net.Conn, error)
 

@@ -16,13 +16,13 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/truststore"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // A CA is a directory with the files of a certificate authority, on a machine with trust stores.
 type CA struct {
 	Dir     string // absolute
-	Hosts   hostglob.List
+	Hosts   netguard.HostList
 	Machine truststore.Machine
 	Say     func(format string, args ...any) // gets remarks, one sentence each
 	Running bool                             // a daemon is running that may use the CA
@@ -71,7 +71,7 @@ func (c *CA) Status(ctx context.Context) (*Status, error) {
 }
 
 // usable reports whether package authority keeps a CA for these hosts.
-func usable(info *authority.Info, hosts hostglob.List) bool {
+func usable(info *authority.Info, hosts netguard.HostList) bool {
 	const renewBefore = 7 * 24 * time.Hour
 	made, wanted := slices.Sorted(slices.Values(info.Hosts)), slices.Sorted(slices.Values(hosts.Patterns()))
 	return slices.Equal(slices.Compact(made), slices.Compact(wanted)) && time.Until(info.NotAfter) >= renewBefore

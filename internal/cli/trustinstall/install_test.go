@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/intercept/truststore"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func newCA(dir string, say func(string, ...any)) *CA {
-	hosts, err := hostglob.Parse([]string{"*.example.org"})
+	hosts, err := netguard.ParseHosts([]string{"*.example.org"})
 	if err != nil {
 		panic(err)
 	}

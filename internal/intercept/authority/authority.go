@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/lru"
+	"perigee/internal/lib/netguard"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 // An Authority signs leaf certificates for the hosts of its list. It is safe for concurrent use.
 type Authority struct {
 	dir   string
-	hosts hostglob.List
+	hosts netguard.HostList
 	now   func() time.Time
 	info  *Info
 	key   *ecdsa.PrivateKey
@@ -58,7 +58,7 @@ type Info struct {
 // ends within a week, and if its files are damaged or not perigee's. Then made is true, and clients must trust the new
 // certificate. The directory gets mode 0700, its files 0600. Processes that open a directory at the same time get the same
 // authority, if they have the same patterns.
-func Open(dir string, hosts hostglob.List, now func() time.Time) (a *Authority, made bool, err error) {
+func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authority, made bool, err error) {
 	if len(hosts.Constraints()) == 0 {
 		return nil, false, errors.New("a certificate authority needs at least one host: without name constraints it could sign for every host")
 	}

@@ -24,7 +24,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -35,9 +35,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func parse(t testing.TB, patterns ...string) hostglob.List {
+func parse(t testing.TB, patterns ...string) netguard.HostList {
 	t.Helper()
-	hosts, err := hostglob.Parse(patterns)
+	hosts, err := netguard.ParseHosts(patterns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestTheAuthorityIsLimited(t *testing.T) {
 	if d := now.Sub(c.NotBefore); d < time.Hour || d > time.Hour+time.Minute {
 		t.Errorf("reaches back %v", d)
 	}
-	if _, _, err := Open(t.TempDir(), hostglob.List{}, nil); err == nil {
+	if _, _, err := Open(t.TempDir(), netguard.HostList{}, nil); err == nil {
 		t.Error("an authority for every host")
 	}
 }

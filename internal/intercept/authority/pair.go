@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"perigee/internal/lib/atomicfile"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // A pair is a certificate, its key, and the patterns that it was made for.
@@ -139,7 +139,7 @@ func sameNet(a, b *net.IPNet) bool { return a.String() == b.String() }
 
 // fits reports whether the authority can be used for hosts. One that is not valid yet is kept: the clock may be wrong, and
 // clients trust it.
-func (p *pair) fits(hosts hostglob.List, now time.Time) bool {
+func (p *pair) fits(hosts netguard.HostList, now time.Time) bool {
 	if p.cert.NotAfter.Sub(now) < renewBefore || !slices.Equal(sorted(p.cert.PermittedDNSDomains), hosts.Constraints()) {
 		return false
 	}
@@ -155,7 +155,7 @@ func (p *pair) info(dir string) *Info {
 }
 
 // renew makes an authority in place of the one that was there, unless another process has just done so.
-func renew(dir string, hosts hostglob.List, now time.Time) (p *pair, made bool, err error) {
+func renew(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bool, err error) {
 	lock, err := atomicfile.Lock(context.Background(), filepath.Join(dir, "ca.lock"), lockTime)
 	if err != nil {
 		return nil, false, err
@@ -174,7 +174,7 @@ func renew(dir string, hosts hostglob.List, now time.Time) (p *pair, made bool, 
 }
 
 // newPair makes a certificate and its key.
-func newPair(hosts hostglob.List, now time.Time) (*pair, error) {
+func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

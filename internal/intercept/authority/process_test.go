@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -28,7 +28,7 @@ func openAsChild(dir string) int {
 			return 3
 		}
 	}
-	hosts, err := hostglob.Parse([]string{"example.org"})
+	hosts, err := netguard.ParseHosts([]string{"example.org"})
 	if err != nil {
 		return 3
 	}

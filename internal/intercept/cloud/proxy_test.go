@@ -19,7 +19,7 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -43,7 +43,7 @@ func (r *rig) throughProxy(http2 bool) {
 	cloud.StartTLS()
 	roots := filepath.Join(r.TempDir(), "roots.pem")
 	must(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cloud.Certificate().Raw}), 0o600))
-	hosts, err := hostglob.Parse([]string{"cloud.example.org"})
+	hosts, err := netguard.ParseHosts([]string{"cloud.example.org"})
 	must(err)
 	ca, _, err := authority.Open(r.TempDir(), hosts, nil)
 	must(err)

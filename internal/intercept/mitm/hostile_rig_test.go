@@ -30,7 +30,7 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -69,7 +69,7 @@ func overPipes(o *hostileOptions) { o.pipes = mitm.NewPipes() }
 
 func newHostileRig(t *testing.T, changes ...func(*hostileOptions)) *hostileRig {
 	t.Helper()
-	hosts, err := hostglob.Parse([]string{"localhost", "nowhere.invalid"})
+	hosts, err := netguard.ParseHosts([]string{"localhost", "nowhere.invalid"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"perigee/internal/intercept/authority"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // Options are what New needs. Handler, and Authority if there are hosts, must be set.
 type Options struct {
 	Authority *authority.Authority
-	Hosts     hostglob.List // the intercepted hosts; connections to other hosts are tunnelled unseen
+	Hosts     netguard.HostList // the intercepted hosts; connections to other hosts are tunnelled unseen
 	// Handler answers the requests of intercepted hosts. The URL of a request is absolute: its scheme, host and port are those of
 	// the tunnel, never those of the Host header. For redirected connections, Destination has the address.
 	Handler http.Handler

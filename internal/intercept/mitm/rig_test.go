@@ -25,7 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/intercept/authority"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -124,7 +124,7 @@ func newPipeRig(t testing.TB, change func(*Options)) *rig {
 
 func newRigOver(t testing.TB, pipes *Pipes, change func(*Options)) *rig {
 	t.Helper()
-	hosts, err := hostglob.Parse([]string{"*.example.org"})
+	hosts, err := netguard.ParseHosts([]string{"*.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}

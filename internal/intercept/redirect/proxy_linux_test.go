@@ -19,9 +19,9 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/peeruser"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -62,7 +62,7 @@ func TestProxyOfRedirectedConnections(t *testing.T) {
 	program := program(t)
 	trusted := filepath.Join(filepath.Dir(program), "roots.pem") // by client and proxy
 	roots := startCloud(t)
-	hosts, err := hostglob.Parse([]string{"cloud.example.com"})
+	hosts, err := netguard.ParseHosts([]string{"cloud.example.com"})
 	must(t, err)
 	ca, _, err := authority.Open(t.TempDir(), hosts, nil)
 	must(t, err)
@@ -96,7 +96,7 @@ func TestProxyOfRedirectedConnections(t *testing.T) {
 
 	_, err = New().Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: backend})
 	must(t, err)
-	u, err := runas.Lookup("perigee-test")
+	u, err := procgroup.Lookup("perigee-test")
 	must(t, err)
 	const other = 61234
 	var want []string
@@ -153,14 +153,14 @@ func TestOnlyTheRedirectedUserIsServed(t *testing.T) {
 	}
 	program := program(t)
 	trusted := filepath.Join(filepath.Dir(program), "roots.pem")
-	hosts, err := hostglob.Parse([]string{"cloud.example.com"})
+	hosts, err := netguard.ParseHosts([]string{"cloud.example.com"})
 	must(t, err)
 	ca, _, err := authority.Open(t.TempDir(), hosts, nil)
 	must(t, err)
 	must(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Info().Certificate.Raw}), 0o644))
 	_, err = New().Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: backend})
 	must(t, err)
-	u, err := runas.Lookup("perigee-test")
+	u, err := procgroup.Lookup("perigee-test")
 	must(t, err)
 
 	proxy := mitm.New(mitm.Options{

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -44,7 +44,7 @@ func TestConnectionsOfOneUserAreRedirected(t *testing.T) {
 	serve(t)
 	got, err := r.Install(t.Context(), Request{User: "perigee-test", Port: DefaultPort, Backend: backend})
 	must(t, err)
-	u, err := runas.Lookup("perigee-test")
+	u, err := procgroup.Lookup("perigee-test")
 	must(t, err)
 	want := Status{Installed: true, User: "perigee-test", UID: u.UID, Backend: backend, Port: DefaultPort}
 	if got != want || u.UID == 0 {
@@ -400,7 +400,7 @@ func TestRemoveKeepsWhatIsInUse(t *testing.T) {
 	_, err = r.Install(t.Context(), Request{User: "perigee-test", Port: 9000, Backend: IPTables})
 	must(t, err)
 	tool(t, "iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "25", "-j", "ACCEPT")
-	u, err := runas.Lookup("perigee-test")
+	u, err := procgroup.Lookup("perigee-test")
 	must(t, err)
 	busy := exec.CommandContext(t.Context(), "sleep", "1000")
 	u.Command(busy)

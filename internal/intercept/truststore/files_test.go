@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"perigee/internal/intercept/authority"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/testing/perigeetest/await"
 )
 
 // newAuthority makes the files of a CA, as perigee serve and perigee mitm do.
 func newAuthority(t *testing.T, dir string) *x509.Certificate {
 	t.Helper()
-	hosts, err := hostglob.Parse([]string{"*.example.org"})
+	hosts, err := netguard.ParseHosts([]string{"*.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,13 @@ package supervisor
 import (
 	"errors"
 
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 )
 
 // A parentPipe is a named pipe here, which is not supported yet.
 type parentPipe struct{}
 
-func listenParentPipe(*runas.User) (*parentPipe, error) {
+func listenParentPipe(*procgroup.User) (*parentPipe, error) {
 	return nil, errors.New("not supported on this system")
 }
 

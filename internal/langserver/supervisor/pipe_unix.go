@@ -14,7 +14,7 @@ import (
 	"sync"
 	"syscall"
 
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 )
 
 // maxSocketPath is the longest path of a Unix socket that every system accepts.
@@ -23,8 +23,8 @@ const maxSocketPath = 103
 // A parentPipe is a socket that a language server connects to, and whose end is its own end: the kernel closes it with perigee.
 type parentPipe struct {
 	listener *net.UnixListener
-	name     string      // of the socket
-	user     *runas.User // the only one that may connect, beside root; nil: the user of perigee
+	name     string          // of the socket
+	user     *procgroup.User // the only one that may connect, beside root; nil: the user of perigee
 
 	mu     sync.Mutex
 	open   []net.Conn
@@ -32,7 +32,7 @@ type parentPipe struct {
 	served sync.WaitGroup
 }
 
-func listenParentPipe(user *runas.User) (*parentPipe, error) {
+func listenParentPipe(user *procgroup.User) (*parentPipe, error) {
 	dir, err := socketDir(user)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (p *parentPipe) close() {
 
 // socketDir returns a directory with a short path that only this user can enter. One for a process of another user can be entered by all,
 // and not listed.
-func socketDir(user *runas.User) (string, error) {
+func socketDir(user *procgroup.User) (string, error) {
 	if user != nil {
 		return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid())+"-"+strconv.Itoa(user.UID), 0o711)
 	}

@@ -28,7 +28,7 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/probe"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/simulator/standin"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -310,7 +310,7 @@ func fakeOptions(behaviour, notes, dir string) Options {
 func fakeSupervisor(behaviour, notes, dir string) {
 	o := fakeOptions(behaviour, notes, dir)
 	if name := os.Getenv(userVariable); name != "" {
-		u, err := runas.Lookup(name)
+		u, err := procgroup.Lookup(name)
 		if err == nil {
 			err = u.Check(context.Background())
 		}

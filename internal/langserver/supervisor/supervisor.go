@@ -15,8 +15,8 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/probe"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/redact"
-	"perigee/internal/lib/runas"
 )
 
 // A State is what a supervised process is doing.
@@ -46,7 +46,7 @@ type Options struct {
 	Home      string                                      // HOME of the process, created when needed
 	TempDir   string                                      // each process gets a directory below it; default: Home/tmp
 	Workspace string                                      // working directory; default: Home
-	User      *runas.User                                 // runs the process, and has the directories, after Check; nil: the user of perigee
+	User      *procgroup.User                             // runs the process, and has the directories, after Check; nil: the user of perigee
 	LockDir   string                                      // with User: a directory of perigee, which is created when needed
 
 	Extension     Extension

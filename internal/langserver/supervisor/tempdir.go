@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee/internal/lib/atomicfile"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 )
 
 // A tempDir is the temporary directory of one process. Its path in the environment marks everything that the process starts. A
@@ -16,7 +16,7 @@ import (
 type tempDir struct {
 	path string
 	lock *os.File
-	user *runas.User // has the directory and the process; nil: the user of perigee
+	user *procgroup.User // has the directory and the process; nil: the user of perigee
 }
 
 const lockSuffix = ".lock"

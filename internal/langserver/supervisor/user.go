@@ -12,7 +12,6 @@ import (
 
 	"perigee/internal/lib/atomicfile"
 	"perigee/internal/lib/procgroup"
-	"perigee/internal/lib/runas"
 )
 
 // A process of another user has its directories in the home of that user. Perigee, which may be root, makes and removes them only by
@@ -70,7 +69,7 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 }
 
 // removeAbandonedOfUser is removeAbandoned for directories of another user.
-func removeAbandonedOfUser(ctx context.Context, locks, parent string, user *runas.User) {
+func removeAbandonedOfUser(ctx context.Context, locks, parent string, user *procgroup.User) {
 	paths, _ := filepath.Glob(filepath.Join(locks, "run-*"+lockSuffix))
 	for _, path := range paths {
 		lock, err := atomicfile.Lock(ctx, path, 0)
@@ -148,11 +147,11 @@ func (l launch) writeScript(ctx context.Context) error {
 	b.WriteString("rm -f -- \"$0\"\numask 077\nunset $(env | sed -n 's/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*/\\1/p' | grep -vx PATH)\n")
 	for _, assignment := range l.env {
 		name, value, _ := strings.Cut(assignment, "=")
-		fmt.Fprintf(&b, "export %s=%s\n", name, runas.Quote(value))
+		fmt.Fprintf(&b, "export %s=%s\n", name, procgroup.Quote(value))
 	}
-	fmt.Fprintf(&b, "cd %s || exit 1\nexec", runas.Quote(l.dir))
+	fmt.Fprintf(&b, "cd %s || exit 1\nexec", procgroup.Quote(l.dir))
 	for _, word := range l.argv {
-		b.WriteString(" " + runas.Quote(word))
+		b.WriteString(" " + procgroup.Quote(word))
 	}
 	b.WriteByte('\n')
 	_, err := l.temp.user.Run(ctx, []byte(b.String()), `cat >"$1"`, l.script())

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/testing/perigeetest/await"
 )
 
 // otherUsers returns a user whose processes are started directly, and one whose processes are started with sudo.
-func otherUsers(t *testing.T) map[string]*runas.User {
+func otherUsers(t *testing.T) map[string]*procgroup.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	all := map[string]*runas.User{"direct": {Name: "unnamed", UID: 61234, GID: 61234}}
-	if nobody, err := runas.Lookup("nobody"); err != nil {
+	all := map[string]*procgroup.User{"direct": {Name: "unnamed", UID: 61234, GID: 61234}}
+	if nobody, err := procgroup.Lookup("nobody"); err != nil {
 		t.Logf("without sudo: %v", err)
 	} else if _, err := exec.LookPath("sudo"); err != nil {
 		t.Logf("without sudo: %v", err)
@@ -41,7 +41,7 @@ func otherUsers(t *testing.T) map[string]*runas.User {
 }
 
 // publicDir is a directory that every user can enter, with a program, and a home.
-func publicDir(t *testing.T, u *runas.User) (dir, program string) {
+func publicDir(t *testing.T, u *procgroup.User) (dir, program string) {
 	t.Helper()
 	dir = shortDir(t)
 	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perigee-%d-%d", os.Getuid(), u.UID)) }) // of sockets; not if a test beside this one has some
@@ -67,7 +67,7 @@ func publicDir(t *testing.T, u *runas.User) (dir, program string) {
 }
 
 // asUser are the options of a process of a user.
-func asUser(u *runas.User, dir, program string) func(*Options) {
+func asUser(u *procgroup.User, dir, program string) func(*Options) {
 	return func(o *Options) {
 		o.User, o.LockDir = u, filepath.Join(dir, "locks")
 		o.Home = filepath.Join(u.Home, "perigee", "headless")

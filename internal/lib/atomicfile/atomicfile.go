@@ -1,5 +1,6 @@
-// Package atomicfile writes and locks the small files that perigee keeps for one user: keys, tokens, exported accounts. A
-// file is written whole or not at all, with mode 0600, and is on disk when the call returns.
+// Package atomicfile writes and locks the small files that perigee keeps for one user: keys, tokens,
+// exported accounts. A file is written whole or not at all, with mode 0600, and is on disk when the
+// call returns. DiskOf tells how much may still be written.
 package atomicfile
 
 import (

@@ -6,16 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"perigee/internal/lib/filetool/ignore"
 )
 
 const maxIgnoreFile = 1 << 20 // bytes of an ignore file that are read
 
 // ignoresIn adds the ignore files of a directory to the rules of the one above. path is that of the directory from the root, has
 // reports whether there may be a file of a name in it.
-func ignoresIn(above *ignore.Rules, dir *os.Root, path string, has func(string) bool) (*ignore.Rules, error) {
-	d := ignore.Dir{Path: path}
+func ignoresIn(above *ignoreRules, dir *os.Root, path string, has func(string) bool) (*ignoreRules, error) {
+	d := Dir{Path: path}
 	var errs []error
 	load := func(file string) string {
 		text, err := loadIgnore(dir, file)

@@ -16,7 +16,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"perigee"
-	"perigee/internal/lib/filetool/ignore"
 )
 
 const (
@@ -121,7 +120,7 @@ type listedDir struct {
 	path    string // from the directory that is listed; empty or with a slash at the end
 	real    string // from the root, without links; empty or with a slash at the end
 	after   string // entries up to this one are on pages before; relative to path
-	ignores *ignore.Rules
+	ignores *ignoreRules
 }
 
 func (l *lister) parseGlob() error {
@@ -178,7 +177,7 @@ func (l *lister) endPage() error {
 }
 
 // ignoresAbove loads the ignore files from the root down to the last directory of the walk, without that one.
-func (l *lister) ignoresAbove() (rules *ignore.Rules) {
+func (l *lister) ignoresAbove() (rules *ignoreRules) {
 	w := l.walk
 	for i, dir := range w.dirs[:len(w.dirs)-1] {
 		var err error

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/atomicfile"
 )
 
 // Reserve is the free space that traces leave to the database, which is on the same disk: calls have to be recorded when there is
@@ -56,7 +56,7 @@ func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 // MakeRoom removes the oldest traces if the disk has less free space than Reserve, and they are the reason or the disk is full. It is for the start of a daemon, before the
 // database is opened, which needs room for its log. No Store may have the directory.
 func MakeRoom(ctx context.Context, dir string, logger *slog.Logger) {
-	s, d := space{dir: dir, free: diskspace.Free}, disk{dir: dir}
+	s, d := space{dir: dir, free: atomicfile.Free}, disk{dir: dir}
 	defer d.close()
 	if s.lacks() == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/lib/redact"
 )
 
@@ -92,7 +92,7 @@ func New(opts Options) *Store {
 	s := &Store{opts: opts, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), done: make(chan struct{})}
 	s.disk.dir = opts.Dir
 	if s.space = (space{dir: opts.Dir, free: opts.Free}); opts.Free == nil {
-		s.space.free = diskspace.Free
+		s.space.free = atomicfile.Free
 	}
 	s.low.Store(s.space.lacks() > 0)
 	s.budget.share = opts.Share

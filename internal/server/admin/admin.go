@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/lib/csvtable"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/server/mount"
 )
 
@@ -91,7 +91,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 		return mount.WriteList(w, rows)
 	case "csv":
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-		return csvtable.Write(w, rows)
+		return terminal.WriteCSV(w, rows)
 	default:
 		return perigee.Errorf(perigee.ClassInvalid, "there is no format %q", mount.Shorten(format)).WithHint("use json or csv")
 	}

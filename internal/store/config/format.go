@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode"
 
-	"perigee/internal/lib/hostglob"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/store/vault"
 )
@@ -32,7 +31,7 @@ var formats = map[string]func(text string) string{
 	"name": checkName, "token": checkToken, "glob": checkGlob, "path": checkPath, "program": checkPath, "email": checkEmail,
 	"headers": checkHeaders,
 	"hosts": func(text string) string {
-		if _, err := hostglob.Parse([]string{text}); err != nil {
+		if _, err := netguard.ParseHosts([]string{text}); err != nil {
 			return "expected a host such as api.example.org or *.example.org (" + errors.Unwrap(err).Error() + ")"
 		}
 		return ""

@@ -19,7 +19,7 @@ import (
 
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/mitm"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 )
 
 // Host is the name that clients must use, and for which the server needs a certificate.
@@ -61,7 +61,7 @@ func (f *Front) open(addr string, roots []byte) error {
 	if err := os.WriteFile(rootsFile, roots, 0o600); err != nil {
 		return err
 	}
-	hosts, err := hostglob.Parse([]string{Host})
+	hosts, err := netguard.ParseHosts([]string{Host})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 	"perigee/internal/langserver/signin"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/lib/lru"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/store/config"
 )
 
@@ -74,7 +74,7 @@ type Server struct {
 	carried   *cloud.Calls    // that the language server carries to the cloud
 	cloud     *cloud.Endpoint // the address of the cloud that the language server knows; nil: it knows the cloud's own
 	handler   *cloud.Handler  // of the intercepting proxy; nil: it is not used
-	user      *runas.User     // that the process runs as; nil: as perigee
+	user      *procgroup.User // that the process runs as; nil: as perigee
 	signIn    *signin.SignIn
 	client    *lsclient.Client
 	calls     atomic.Int64 // that are running

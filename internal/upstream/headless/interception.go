@@ -25,9 +25,9 @@ import (
 	"perigee/internal/intercept/cloud"
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/intercept/redirect"
-	"perigee/internal/lib/hostglob"
+	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/peeruser"
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/wire"
 	"perigee/internal/store/config"
 )
@@ -87,9 +87,9 @@ type Interception struct {
 	users   []*cloud.Handler // of the language servers that have not been closed
 	proxy   *mitm.Proxy      // nil: not open
 	mode    string
-	user    *runas.User // of the language server in transparent mode
-	address string      // of the listener
-	bundle  string      // file with the certificates that clients of the proxy need
+	user    *procgroup.User // of the language server in transparent mode
+	address string          // of the listener
+	bundle  string          // file with the certificates that clients of the proxy need
 }
 
 // NewInterception returns a proxy that is not open yet.
@@ -99,7 +99,7 @@ func NewInterception(opts InterceptionOptions) *Interception {
 
 // use has a handler get what is intercepted from now on, and returns the user that a language server in transparent mode runs as. It opens
 // the proxy if it is not open yet.
-func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Handler) (*runas.User, error) {
+func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Handler) (*procgroup.User, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.proxy != nil && i.mode != mode {
@@ -154,7 +154,7 @@ func CheckInterception(ctx context.Context, settings config.Interception, mode s
 
 // addressesOf returns the addresses that the proxy of a mode listens on, the first of which it needs, and in transparent mode the user of
 // the language server.
-func addressesOf(ctx context.Context, settings config.Interception, mode string) ([]string, *runas.User, error) {
+func addressesOf(ctx context.Context, settings config.Interception, mode string) ([]string, *procgroup.User, error) {
 	if mode == modeTransparent {
 		return redirected(ctx)
 	}
@@ -213,7 +213,7 @@ type SetupError struct{ message string }
 func (e *SetupError) Error() string { return e.message }
 
 // redirected returns the addresses that connections are redirected to, one for each version of IP, and the user they belong to.
-func redirected(ctx context.Context) ([]string, *runas.User, error) {
+func redirected(ctx context.Context) ([]string, *procgroup.User, error) {
 	installed, err := redirect.Installed(ctx)
 	switch {
 	case err == nil && installed.Problem != "":
@@ -224,7 +224,7 @@ func redirected(ctx context.Context) ([]string, *runas.User, error) {
 	if err != nil {
 		return nil, nil, &SetupError{"intercept: transparent: " + err.Error()}
 	}
-	user, err := runas.Lookup(installed.User)
+	user, err := procgroup.Lookup(installed.User)
 	if err == nil {
 		err = user.Check(ctx)
 	}
@@ -258,7 +258,7 @@ func (i *Interception) admit(ctx context.Context) func(net.Conn, netip.AddrPort)
 
 // newProxy opens the certificate authority and makes the proxy.
 func (i *Interception) newProxy(ctx context.Context) (*mitm.Proxy, error) {
-	hosts, err := hostglob.Parse(i.opts.Hosts)
+	hosts, err := netguard.ParseHosts(i.opts.Hosts)
 	if err != nil {
 		return nil, fmt.Errorf("interception.hosts: %w", err)
 	}

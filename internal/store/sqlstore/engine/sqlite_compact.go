@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"perigee"
-	"perigee/internal/lib/diskspace"
+	"perigee/internal/lib/atomicfile"
 )
 
 // selectSizes adds the pages of indexes to those of their table.
@@ -114,7 +114,7 @@ func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 
 // wantSpace returns an error when the disk of the database has less than so many bytes left. Where that is not known it is tried.
 func (f *sqliteFile) wantSpace(bytes int64) error {
-	free, known := diskspace.Free(filepath.Dir(f.path))
+	free, known := atomicfile.Free(filepath.Dir(f.path))
 	if !known || free >= bytes {
 		return nil
 	}

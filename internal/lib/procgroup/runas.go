@@ -1,6 +1,4 @@
-// Package runas runs programs as another user of the system: directly, where perigee is root or has the capabilities to change
-// users, and through sudo otherwise.
-package runas
+package procgroup
 
 import (
 	"bytes"
@@ -13,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"perigee/internal/lib/procgroup"
 )
 
 const patience = 10 * time.Second // for a script
@@ -93,7 +89,7 @@ func (u *User) Run(ctx context.Context, input []byte, script string, args ...str
 	cmd.WaitDelay = time.Second
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
-	procgroup.Detach(cmd) // a process of another user could write to the terminal as if that were typed there
+	Detach(cmd) // a process of another user could write to the terminal as if that were typed there
 	u.Command(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil {

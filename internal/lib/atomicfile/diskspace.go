@@ -1,5 +1,4 @@
-// Package diskspace tells how much may still be written to a disk.
-package diskspace
+package atomicfile
 
 // A Disk is what is known of the disk that a directory is on.
 type Disk struct {
@@ -11,6 +10,6 @@ type Disk struct {
 // Free is how many bytes this user may still write to the disk that a directory is on. They are known on Linux and macOS, for
 // directories that exist.
 func Free(dir string) (bytes int64, known bool) {
-	disk, known := Of(dir)
+	disk, known := DiskOf(dir)
 	return disk.Free, known
 }

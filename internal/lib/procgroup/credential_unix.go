@@ -1,6 +1,6 @@
 //go:build unix
 
-package runas
+package procgroup
 
 import (
 	"os/exec"

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package diskspace
+package atomicfile
 
 import "syscall"
 
-// Of reads the disk that a directory is on.
-func Of(dir string) (disk Disk, known bool) {
+// DiskOf reads the disk that a directory is on.
+func DiskOf(dir string) (disk Disk, known bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil || s.Blocks == 0 { // some file systems in user space do not say
 		return Disk{}, false

@@ -1,5 +1,4 @@
-// Package hostglob matches the names of hosts with patterns, and derives from them what a certificate authority may sign.
-package hostglob
+package netguard
 
 import (
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// A List matches hosts. The zero value matches none.
-type List struct {
+// A HostList matches hosts. The zero value matches none.
+type HostList struct {
 	patterns []string // as given
 	labels   [][]string
 }
@@ -19,14 +18,14 @@ type List struct {
 // maxName is the longest name that DNS has.
 const maxName = 253
 
-// Parse reads patterns. In a pattern, * stands for characters other than the dot; case does not count. The part after the last *
+// ParseHosts reads patterns. In a pattern, * stands for characters other than the dot; case does not count. The part after the last *
 // must have two labels, because a certificate authority can only be limited to whole labels: *.example.org becomes example.org.
-func Parse(patterns []string) (List, error) {
-	list := List{patterns: slices.Clone(patterns)}
+func ParseHosts(patterns []string) (HostList, error) {
+	list := HostList{patterns: slices.Clone(patterns)}
 	for _, p := range patterns {
 		labels, err := parse(p)
 		if err != nil {
-			return List{}, fmt.Errorf("%q: %w", p, err)
+			return HostList{}, fmt.Errorf("%q: %w", p, err)
 		}
 		list.labels = append(list.labels, labels)
 	}
@@ -67,7 +66,7 @@ func tail(labels []string) []string {
 }
 
 // Match reports whether a host matches. The host has no port; a final dot is ignored.
-func (l List) Match(host string) bool {
+func (l HostList) Match(host string) bool {
 	name := strings.Split(strings.TrimSuffix(strings.ToLower(host), "."), ".")
 	return slices.ContainsFunc(l.labels, func(labels []string) bool {
 		return slices.EqualFunc(labels, name, func(pattern, label string) bool { return label != "" && match.Pattern(pattern, label) })
@@ -75,7 +74,7 @@ func (l List) Match(host string) bool {
 }
 
 // Constraints are the names whose subtrees have all hosts that match, sorted.
-func (l List) Constraints() []string {
+func (l HostList) Constraints() []string {
 	var names []string
 	for _, labels := range l.labels {
 		names = append(names, strings.Join(tail(labels), "."))
@@ -85,4 +84,4 @@ func (l List) Constraints() []string {
 }
 
 // Patterns returns the patterns as they were given.
-func (l List) Patterns() []string { return slices.Clone(l.patterns) }
+func (l HostList) Patterns() []string { return slices.Clone(l.patterns) }

@@ -1,6 +1,4 @@
-// Package csvtable writes listings as CSV (RFC 4180) for spreadsheets: a line with the names that the members have in JSON, and a
-// line for each row.
-package csvtable
+package terminal
 
 import (
 	"encoding/csv"
@@ -11,9 +9,9 @@ import (
 	"strings"
 )
 
-// Write writes rows, which are structs. Values that JSON leaves out or writes as null are empty, and lists and structs are cells
+// WriteCSV writes rows, which are structs. Values that JSON leaves out or writes as null are empty, and lists and structs are cells
 // with JSON. A text that a spreadsheet would take for a formula gets a ' in front.
-func Write[T any](w io.Writer, rows []T) error {
+func WriteCSV[T any](w io.Writer, rows []T) error {
 	columns := columnsOf(nil, reflect.TypeFor[T]())
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -40,15 +38,15 @@ func Write[T any](w io.Writer, rows []T) error {
 	return out.Error()
 }
 
-// A column is a member of a row.
-type column struct {
+// A csvColumn is a member of a row.
+type csvColumn struct {
 	name  string
 	index []int // of the field
 	omit  bool  // the zero value is left out in JSON
 }
 
 // columnsOf lists the members of a struct as JSON has them. Members of embedded structs are its own.
-func columnsOf(index []int, t reflect.Type) (columns []column) {
+func columnsOf(index []int, t reflect.Type) (columns []csvColumn) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -61,14 +59,14 @@ func columnsOf(index []int, t reflect.Type) (columns []column) {
 			if name == "" {
 				name = f.Name
 			}
-			columns = append(columns, column{name, at, strings.Contains(options, "omit")})
+			columns = append(columns, csvColumn{name, at, strings.Contains(options, "omit")})
 		}
 	}
 	return columns
 }
 
 // cell is the value of a column.
-func (c column) cell(row reflect.Value) (string, error) {
+func (c csvColumn) cell(row reflect.Value) (string, error) {
 	v := row.FieldByIndex(c.index)
 	if c.omit && v.IsZero() {
 		return "", nil

@@ -1,4 +1,4 @@
-package csvtable_test
+package terminal_test
 
 import (
 	"encoding/csv"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/lib/csvtable"
+	"perigee/internal/lib/terminal"
 )
 
 type base struct {
@@ -32,7 +32,7 @@ type row struct {
 
 func TestRowsAreLinesOfValues(t *testing.T) {
 	var b strings.Builder
-	err := csvtable.Write(&b, []row{
+	err := terminal.WriteCSV(&b, []row{
 		{base: base{"a, \"b\"\nc", perigee.ClassInvalid}, Count: 1 << 40, Part: 0.0000001, Good: true, Cost: perigee.USD(0),
 			Null: perigee.USD(1.5), Time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), List: []string{"x", "y"}},
 		{base: base{Name: "ü"}, Count: -1},
@@ -44,7 +44,7 @@ func TestRowsAreLinesOfValues(t *testing.T) {
 		t.Errorf("got %v\n%q\nwant\n%q", err, b.String(), want)
 	}
 	b.Reset()
-	if err := csvtable.Write(&b, []row(nil)); err != nil || strings.Count(b.String(), "\n") != 1 {
+	if err := terminal.WriteCSV(&b, []row(nil)); err != nil || strings.Count(b.String(), "\n") != 1 {
 		t.Errorf("no rows: %v, %q", err, b.String())
 	}
 }
@@ -57,7 +57,7 @@ func TestFormulasAreTexts(t *testing.T) {
 		rows = append(rows, row{base: base{Name: text, Class: perigee.Class(text)}})
 	}
 	var b strings.Builder
-	if err := csvtable.Write(&b, rows); err != nil {
+	if err := terminal.WriteCSV(&b, rows); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
@@ -81,7 +81,7 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestErrorsOfTheWriterAreReturned(t *testing.T) {
-	if err := csvtable.Write(brokenWriter{}, []row{{}}); err == nil || err.Error() != "no space" {
+	if err := terminal.WriteCSV(brokenWriter{}, []row{{}}); err == nil || err.Error() != "no space" {
 		t.Errorf("got %v", err)
 	}
 }

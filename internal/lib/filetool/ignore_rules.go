@@ -1,16 +1,14 @@
-// Package ignore decides which files ignore files leave out of a listing. It follows git (gitignore(5)) and, like ripgrep, has
-// .ignore decide first. It does not read files itself.
-package ignore
+package filetool
 
 import (
 	"path"
 	"strings"
 )
 
-// Rules are those of a directory and of the directories above it, up to the root. Nil Rules ignore nothing. As in git, the rules of
+// ignoreRules are those of a directory and of the directories above it, up to the root. Nil Rules ignore nothing. As in git, the rules of
 // a repository inside another one replace those of the outer one.
-type Rules struct {
-	above      *Rules
+type ignoreRules struct {
+	above      *ignoreRules
 	offset     int    // the length of the directory's path and its slash
 	own        []rule // of .ignore
 	git        []rule
@@ -28,11 +26,11 @@ type Dir struct {
 }
 
 // Below returns the rules for a directory inside the one that r is for.
-func (r *Rules) Below(d Dir) *Rules {
+func (r *ignoreRules) Below(d Dir) *ignoreRules {
 	if r != nil && d.Own == "" && d.Git == "" && !d.Repository {
 		return r
 	}
-	next := &Rules{above: r, own: parse(d.Own), git: parse(d.Git), repository: d.Repository, exclude: parse(d.Exclude)}
+	next := &ignoreRules{above: r, own: parse(d.Own), git: parse(d.Git), repository: d.Repository, exclude: parse(d.Exclude)}
 	if d.Path != "" {
 		next.offset = len(d.Path) + 1
 	}
@@ -41,7 +39,7 @@ func (r *Rules) Below(d Dir) *Rules {
 
 // Ignored reports whether a file is left out. name is its path from the root, in the directory that r is for. The directories above
 // it are not considered: a listing does not enter what is ignored.
-func (r *Rules) Ignored(name string, isDir bool) bool {
+func (r *ignoreRules) Ignored(name string, isDir bool) bool {
 	for level := r; level != nil; level = level.above {
 		if ignored, known := match(level.own, name[level.offset:], isDir); known {
 			return ignored

@@ -1,4 +1,4 @@
-package hostglob
+package netguard
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestMatch(t *testing.T) {
-	list, err := Parse([]string{"cloudcode-pa.googleapis.com", "*-cloudcode-pa.sandbox.googleapis.com", "*.Example.org", "localhost"})
+	list, err := ParseHosts([]string{"cloudcode-pa.googleapis.com", "*-cloudcode-pa.sandbox.googleapis.com", "*.Example.org", "localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%q: %v", host, got)
 		}
 	}
-	if (List{}).Match("example.org") {
+	if (HostList{}).Match("example.org") {
 		t.Error("the empty list matches")
 	}
 	want := []string{"cloudcode-pa.googleapis.com", "example.org", "localhost", "sandbox.googleapis.com"}
@@ -37,7 +37,7 @@ func TestPatternsThatAreRefused(t *testing.T) {
 		"https://example.org": "leave out the scheme, the port", "example.org/path": "not a host name", "a..b": "not a host name", "": "1 to 253", ".": "1 to 253", "a b.example.org": "not a host name",
 		strings.Repeat("a", 64) + ".example.org": "not a host name", strings.Repeat("a.", 130) + "org": "1 to 253",
 	} {
-		if _, err := Parse([]string{pattern}); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, err := ParseHosts([]string{pattern}); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package diskspace
+package atomicfile
 
 import (
 	"path/filepath"
@@ -9,7 +9,7 @@ import (
 func TestDiskOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	supported := runtime.GOOS == "linux" || runtime.GOOS == "darwin"
-	if disk, known := Of(dir); known != supported || known && disk.Free <= 0 {
+	if disk, known := DiskOf(dir); known != supported || known && disk.Free <= 0 {
 		t.Errorf("known %t, on %s: %+v", known, runtime.GOOS, disk)
 	}
 	if free, known := Free(dir); known != supported || known != (free > 0) {

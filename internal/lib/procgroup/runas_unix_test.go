@@ -1,6 +1,6 @@
 //go:build unix
 
-package runas_test
+package procgroup_test
 
 import (
 	"fmt"
@@ -14,20 +14,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/lib/runas"
+	"perigee/internal/lib/procgroup"
 	"perigee/internal/testing/perigeetest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // users returns a user whose programs are started directly, and one whose programs are started with sudo.
-func users(t *testing.T) map[string]*runas.User {
+func users(t *testing.T) map[string]*procgroup.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start programs of any user")
 	}
-	all := map[string]*runas.User{"direct": {Name: "unnamed", UID: 61234, GID: 61235, Home: "/"}}
-	if nobody, err := runas.Lookup("nobody"); err != nil {
+	all := map[string]*procgroup.User{"direct": {Name: "unnamed", UID: 61234, GID: 61235, Home: "/"}}
+	if nobody, err := procgroup.Lookup("nobody"); err != nil {
 		t.Logf("without sudo: %v", err)
 	} else if _, err := exec.LookPath("sudo"); err != nil {
 		t.Logf("without sudo: %v", err)
@@ -116,14 +116,14 @@ func marked(mark string) (count int) {
 }
 
 func TestCheck(t *testing.T) {
-	self := &runas.User{Name: "me", UID: os.Geteuid()}
+	self := &procgroup.User{Name: "me", UID: os.Geteuid()}
 	if err := self.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "install the redirect for another user") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := runas.Lookup("no-such-user-here"); err == nil || err.Error() != "there is no user no-such-user-here on this system" {
+	if _, err := procgroup.Lookup("no-such-user-here"); err == nil || err.Error() != "there is no user no-such-user-here on this system" {
 		t.Errorf("got %v", err)
 	}
-	other := &runas.User{Name: "no-such-user-here", UID: 61234, GID: 61235, Home: "/"}
+	other := &procgroup.User{Name: "no-such-user-here", UID: 61234, GID: 61235, Home: "/"}
 	err := other.Check(t.Context())
 	if os.Geteuid() == 0 {
 		if err != nil || other.Sudo {
@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 
 func TestQuote(t *testing.T) {
 	const text = "it's $HOME `x` \"y\"\n\\"
-	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+runas.Quote(text)).Output()
+	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+procgroup.Quote(text)).Output()
 	if string(out) != text || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
