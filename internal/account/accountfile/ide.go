@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"perigee"
 	"perigee/internal/account/oauth"
@@ -60,12 +61,8 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 	// The older message goes first: of two for one person the later counts.
 	if value, ok := values[legacyKey]; ok {
 		message, err := decodeBase64(value)
-		refresh := ""
-		if token, has := field(message, 6); err == nil && has {
-			refresh = textField(token, 3)
-			add("the sign-in of an older version", refresh, textField(message, 2), nil)
-		} else if err != nil {
-			add("the sign-in of an older version", "", "", err)
+		if token, has := field(message, 6); has || err != nil {
+			add("the sign-in of an older version", textField(token, 3), textField(message, 2), err)
 		}
 	}
 	if value, ok := values[tokenKey]; ok {
@@ -90,7 +87,7 @@ func ideEmail(values map[string][]byte) string {
 	return status.Email
 }
 
-var errMessage = errors.New("not a message")
+var errNoRow = errors.New("no such row")
 
 // row takes a row out of a topic: a map of names to rows, whose first field is the base64 of another message.
 func row(value []byte, name string) ([]byte, error) {
@@ -99,13 +96,16 @@ func row(value []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	var found []byte
-	err = fields(topic, func(number int, entry []byte) {
+	err = fields(topic, func(number protowire.Number, entry []byte) {
 		if number == 1 && textField(entry, 1) == name {
 			found, _ = field(entry, 2)
 		}
 	})
-	if err != nil || found == nil {
-		return nil, errMessage
+	if err == nil && found == nil {
+		err = errNoRow
+	}
+	if err != nil {
+		return nil, err
 	}
 	return decodeBase64([]byte(textField(found, 1)))
 }
@@ -116,14 +116,15 @@ func decodeBase64(value []byte) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(text))
 }
 
-func textField(message []byte, number int) string {
+// textField returns the last field of a number that has bytes, as a text; empty: there is none.
+func textField(message []byte, number protowire.Number) string {
 	value, _ := field(message, number)
 	return string(value)
 }
 
-// field is the last field of a number that has bytes.
-func field(message []byte, number int) (value []byte, found bool) {
-	err := fields(message, func(n int, v []byte) {
+// field returns the last field of a number that has bytes. A damaged message has none.
+func field(message []byte, number protowire.Number) (value []byte, found bool) {
+	err := fields(message, func(n protowire.Number, v []byte) {
 		if n == number {
 			value, found = v, true
 		}
@@ -134,40 +135,17 @@ func field(message []byte, number int) (value []byte, found bool) {
 	return value, found
 }
 
-// fields goes through a protobuf message and visits the fields that have bytes: texts and messages.
-func fields(message []byte, visit func(number int, value []byte)) error {
+// fields calls visit for each field of a protobuf message that has bytes: texts and messages.
+func fields(message []byte, visit func(number protowire.Number, value []byte)) error {
 	for len(message) > 0 {
-		tag, n := binary.Uvarint(message)
-		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
-			return errMessage
+		number, kind, size := protowire.ConsumeField(message)
+		if size < 0 {
+			return protowire.ParseError(size)
 		}
-		message = message[n:]
-		size := uint64(0)
-		switch tag & 7 {
-		case 0:
-			_, n := binary.Uvarint(message)
-			size = uint64(max(n, 0))
-			if n <= 0 {
-				return errMessage
-			}
-		case 1:
-			size = 8
-		case 5:
-			size = 4
-		case 2:
-			length, n := binary.Uvarint(message)
-			if n <= 0 {
-				return errMessage
-			}
-			message, size = message[n:], length
-		default:
-			return errMessage
-		}
-		if size > uint64(len(message)) {
-			return errMessage
-		}
-		if tag&7 == 2 {
-			visit(int(tag>>3), message[:size])
+		if kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(message)
+			value, _ := protowire.ConsumeBytes(message[tag:])
+			visit(number, value)
 		}
 		message = message[size:]
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"perigee"
 	"perigee/internal/testing/perigeetest/dbtest"
 )
@@ -116,7 +118,7 @@ func FuzzFields(f *testing.F) {
 	f.Add([]byte("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		size := 0
-		_ = fields(message, func(_ int, value []byte) { size += len(value) })
+		_ = fields(message, func(_ protowire.Number, value []byte) { size += len(value) })
 		if size > len(message) {
 			t.Errorf("%d bytes out of %d", size, len(message))
 		}
