@@ -16,10 +16,7 @@ const (
 	responseColumns = `id, client_key, created_us, expires_us, items, input_bytes, names, members, response, plain, bytes`
 	saveItem        = `INSERT INTO response_items (id, parent, refs, name, named, body) VALUES ($1, $2, 1, $3, $4, $5)`
 	referItem       = `UPDATE response_items SET refs = refs + 1 WHERE id = $1`
-	addTotals       = `INSERT INTO response_totals AS t (client_key, responses, items, bytes) VALUES ($1, $2, $3, $4)
-	ON CONFLICT (client_key) DO UPDATE SET
-		responses = t.Responses + excluded.responses, items = t.Items + excluded.items, bytes = t.bytes + excluded.bytes`
-	selectResponse = `SELECT created_us, expires_us, items, input_bytes, names, members, response, plain FROM stored_responses
+	selectResponse  = `SELECT created_us, expires_us, items, input_bytes, names, members, response, plain FROM stored_responses
 	WHERE id = $1 AND client_key = $2 AND expires_us > $3`
 	// selectPath reads a list from its last segment to its first.
 	selectPath = `WITH RECURSIVE path (place, id) AS (
@@ -32,6 +29,7 @@ var (
 	// addResponse changes nothing if there is a row with that id.
 	addResponse     = engine.Insert("stored_responses", responseColumns) + ` ON CONFLICT (id) DO NOTHING`
 	replaceResponse = engine.Upsert("stored_responses", "id", responseColumns)
+	addTotals       = engine.AddUp("response_totals", "client_key", "client_key, responses, items, bytes")
 )
 
 // The bytes that a row counts for beside its content: ids, digests and index entries.

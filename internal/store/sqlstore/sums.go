@@ -22,11 +22,9 @@ func compareSumKeys(a, b sumKey) int {
 		cmp.Compare(a.model, b.model), cmp.Compare(a.upstream, b.upstream), cmp.Compare(a.account, b.account))
 }
 
-// A sum adds up the calls of a sumKey, or is the difference that a transaction makes to it.
-type sum struct {
-	calls, errors, input, cached, output, thinking int64
-	longInput, longCached, longOutput              int64 // of calls with more than perigee.LongPrompt input tokens
-}
+// A sum has the values of sumColumns for the calls of a sumKey, or the differences that a transaction
+// makes to them.
+type sum [9]int64
 
 // A counted is what one call adds to the sums.
 type counted struct {
@@ -42,15 +40,23 @@ func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
 	text := s.db.Text // the key has to be what the row has
 	n.sumKey = sumKey{c.Time.UnixMicro() / microsPerDay, text(c.Client.Key), text(c.Client.Name),
 		text(cmp.Or(c.Model, c.ModelAsked)), text(c.Upstream), text(c.Account)}
-	n.sum = sum{calls: 1, input: c.Usage.Input, cached: c.Usage.Cached, output: c.Usage.Output, thinking: c.Usage.Thinking}
+	errors, long := int64(0), perigee.Usage{}
 	if (c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff) && c.ReplayOf == "" {
-		n.errors = 1
+		errors = 1
 	}
-	if n.input > perigee.LongPrompt {
-		n.longInput, n.longCached, n.longOutput = n.input, n.cached, n.output
+	if c.Usage.Input > perigee.LongPrompt {
+		long = c.Usage
 	}
+	n.sum = sum{1, errors, c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, long.Input, long.Cached, long.Output}
 	return n, true
 }
+
+// The columns of daily_usage: of a sumKey, and of a sum.
+const (
+	sumKeyColumns = "day, client_key, client_name, model, upstream, account"
+	sumColumns    = "calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens, " +
+		"long_input_tokens, long_cached_tokens, long_output_tokens"
+)
 
 // callSums are the columns of daily_usage, for one call.
 const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_name,
@@ -61,14 +67,16 @@ const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_
 	CASE WHEN input_tokens > ` + longPrompt + ` THEN cached_tokens ELSE 0 END AS long_cached_tokens,
 	CASE WHEN input_tokens > ` + longPrompt + ` THEN output_tokens ELSE 0 END AS long_output_tokens`
 
-// longPrompt is perigee.LongPrompt in SQL.
+// longPrompt is perigee.LongPrompt in SQL: calls with more input tokens have sums of their own.
 const longPrompt = "200000"
 
 // into returns where a row with callSums is scanned to.
 func (n *counted) into() []any {
-	return []any{&n.day, &n.key, &n.client, &n.model, &n.upstream, &n.account,
-		&n.calls, &n.errors, &n.input, &n.cached, &n.output, &n.thinking,
-		&n.longInput, &n.longCached, &n.longOutput}
+	into := []any{&n.day, &n.key, &n.client, &n.model, &n.upstream, &n.account}
+	for i := range n.sum {
+		into = append(into, &n.sum[i])
+	}
+	return into
 }
 
 // sums are the differences that a transaction makes to daily_usage.
@@ -77,29 +85,13 @@ type sums map[sumKey]sum
 // add adds a call, or with times -1 takes it out again.
 func (m sums) add(n counted, times int64) {
 	s := m[n.sumKey]
-	s.calls += times * n.calls
-	s.errors += times * n.errors
-	s.input += times * n.input
-	s.cached += times * n.cached
-	s.output += times * n.output
-	s.thinking += times * n.thinking
-	s.longInput += times * n.longInput
-	s.longCached += times * n.longCached
-	s.longOutput += times * n.longOutput
+	for i := range s {
+		s[i] += times * n.sum[i]
+	}
 	m[n.sumKey] = s
 }
 
-const addSums = `INSERT INTO daily_usage AS d (day, client_key, client_name, model, upstream, account,
-		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens,
-		long_input_tokens, long_cached_tokens, long_output_tokens)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-	ON CONFLICT (day, client_key, client_name, model, upstream, account) DO UPDATE SET
-		calls = d.calls + excluded.calls, errors = d.errors + excluded.errors,
-		input_tokens = d.input_tokens + excluded.input_tokens, cached_tokens = d.cached_tokens + excluded.cached_tokens,
-		output_tokens = d.output_tokens + excluded.output_tokens, thinking_tokens = d.thinking_tokens + excluded.thinking_tokens,
-		long_input_tokens = d.long_input_tokens + excluded.long_input_tokens,
-		long_cached_tokens = d.long_cached_tokens + excluded.long_cached_tokens,
-		long_output_tokens = d.long_output_tokens + excluded.long_output_tokens`
+var addSums = engine.AddUp("daily_usage", sumKeyColumns, sumKeyColumns+", "+sumColumns)
 
 // writeSums adds the differences to the table. It is the last thing that a transaction does, because other replicas wait for
 // these rows until it ends; and it takes them in one order, so that no two transactions wait for each other.
@@ -111,9 +103,12 @@ func (s *Store) writeSums(ctx context.Context, tx engine.Tx, m sums) error {
 	}
 	keys := slices.SortedFunc(maps.Keys(m), compareSumKeys)
 	return tx.Each(ctx, engine.Bulk{Statement: addSums, Rows: len(keys), Args: func(i int, into []any) ([]any, error) {
-		k, s := keys[i], m[keys[i]]
-		return append(into, k.day, k.key, k.client, k.model, k.upstream, k.account,
-			s.calls, s.errors, s.input, s.cached, s.output, s.thinking, s.longInput, s.longCached, s.longOutput), nil
+		k := keys[i]
+		into = append(into, k.day, k.key, k.client, k.model, k.upstream, k.account)
+		for _, value := range m[k] {
+			into = append(into, value)
+		}
+		return into, nil
 	}})
 }
 

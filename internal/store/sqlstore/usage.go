@@ -88,9 +88,7 @@ func usageColumn(group string) (string, error) {
 
 // Where the parts of a range come from: daily sums, rows, or rows that are taken out of the sum of their day.
 const (
-	fromSums = `SELECT day, client_key, client_name, model, upstream, account,
-		calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens,
-		long_input_tokens, long_cached_tokens, long_output_tokens FROM daily_usage`
+	fromSums     = `SELECT ` + sumKeyColumns + `, ` + sumColumns + ` FROM daily_usage`
 	fromCalls    = `SELECT ` + callSums + ` FROM calls`
 	fromSessions = `SELECT ` + callSums + `, client_session FROM calls`
 	lessByCall   = `SELECT late.day, late.client_key,
@@ -155,9 +153,8 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 	for i := range columns {
 		groups += ", " + strconv.Itoa(i+1)
 	}
-	return `SELECT ` + strings.Join(columns, ", ") + `, sum(calls), sum(errors), sum(input_tokens), sum(cached_tokens),
-		sum(output_tokens), sum(thinking_tokens), sum(long_input_tokens), sum(long_cached_tokens), sum(long_output_tokens)
-		FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
+	totals := "sum(" + strings.ReplaceAll(sumColumns, ", ", "), sum(") + ")"
+	return `SELECT ` + strings.Join(columns, ", ") + `, ` + totals + ` FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
 }
 
 // micros is a time in microseconds; nil: there is none.

@@ -204,11 +204,21 @@ func Insert(table, columns string) string {
 
 // Upsert is Insert that replaces all columns of the row with the same key, where there is one.
 func Upsert(table, key, columns string) string {
+	return insertOr(table, key, columns, func(column string) string { return "excluded." + column })
+}
+
+// AddUp is Insert that adds to all columns of the row with the same key, where there is one.
+func AddUp(table, key, columns string) string {
+	return insertOr(table, key, columns, func(column string) string { return table + "." + column + " + excluded." + column })
+}
+
+// insertOr is Insert that sets the columns beside the key to a value where there is a row with the same key.
+func insertOr(table, key, columns string, value func(column string) string) string {
 	var sets []string
 	keys := "," + strings.ReplaceAll(key, " ", "") + ","
 	for column := range strings.SplitSeq(columns, ",") {
 		if column = strings.TrimSpace(column); !strings.Contains(keys, ","+column+",") {
-			sets = append(sets, column+" = excluded."+column)
+			sets = append(sets, column+" = "+value(column))
 		}
 	}
 	return Insert(table, columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", ")
