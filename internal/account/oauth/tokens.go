@@ -30,13 +30,19 @@ const (
 // network that is down changes nothing. One that was brought from elsewhere is untested until its first refresh has shown that
 // it works and whose it is.
 //
-// All methods may be called concurrently.
+// All methods may be called concurrently. The exported fields are set before the first call.
 type Tokens struct {
+	// Guard is shared with other accounts; nil: refreshing is never paused.
+	Guard *Guard
+	// Changed is called whenever refreshing has changed the account: its state, its project or whether
+	// it is enabled. It is called before the callers that wait for the refresh get their answer. nil:
+	// nothing is called.
+	Changed func()
+	// Refreshed is called after each refresh that brought a new access token; nil: nothing is called.
+	Refreshed func()
+
 	client  *Client
 	store   perigee.AccountStore
-	guard   *Guard // nil: none
-	notify  func() // nil: none
-	renewed func() // called after each new access token; nil: nothing is
 	clock   *steadyclock.Clock
 	jitter  func() time.Duration
 	ctx     context.Context // ends with Close
@@ -81,25 +87,6 @@ func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn
 	t := &Tokens{client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
 		jitter: func() time.Duration { return rand.N(aheadJitter) }}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	return t
-}
-
-// Under puts t under a guard that it shares with other accounts. It is called before anything else.
-func (t *Tokens) Under(g *Guard) *Tokens {
-	t.guard = g
-	return t
-}
-
-// Watch has f called whenever what refreshing finds out has changed the account: its state, its project or whether it is
-// enabled. It is called before the callers that wait for the refresh get their answer. Watch is called before anything else.
-func (t *Tokens) Watch(f func()) *Tokens {
-	t.notify = f
-	return t
-}
-
-// OnRefresh has f called after each refresh that brought a new access token. It is called before anything else.
-func (t *Tokens) OnRefresh(f func()) *Tokens {
-	t.renewed = f
 	return t
 }
 
@@ -169,7 +156,7 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	}
 	left := t.held.lifetime - t.age(&t.held)
 	if left > t.held.margin {
-		if left <= t.held.ahead && t.current == nil && t.clock.Now() >= t.restful && !t.closed && t.guard.check(t.signIn.Email) == nil {
+		if left <= t.held.ahead && t.current == nil && t.clock.Now() >= t.restful && !t.closed && t.Guard.check(t.signIn.Email) == nil {
 			t.startRefresh()
 		}
 		defer t.mu.Unlock()
@@ -181,7 +168,7 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	}
 	if t.current == nil {
 		// To be left alone costs no turn with the store.
-		if err := t.guard.check(t.signIn.Email); err != nil {
+		if err := t.Guard.check(t.signIn.Email); err != nil {
 			defer t.mu.Unlock()
 			return perigee.Secret{}, err
 		}
@@ -234,8 +221,8 @@ func (t *Tokens) startRefresh() {
 		ctx, cancel := context.WithTimeout(t.ctx, refreshTime)
 		defer cancel()
 		h, err := t.renew(ctx)
-		if t.renewed != nil && err == nil {
-			defer t.renewed() // after the lock is released
+		if t.Refreshed != nil && err == nil {
+			defer t.Refreshed() // after the lock is released
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -334,7 +321,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 	if !ok {
 		return errReplaced
 	}
-	if err := t.guard.enter(t.SignIn().Email); err != nil {
+	if err := t.Guard.enter(t.SignIn().Email); err != nil {
 		return err
 	}
 	grant, err := t.client.Refresh(ctx, used)
@@ -346,7 +333,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.guard.accepted()
+	t.Guard.accepted()
 	h.access, h.lifetime = grant.Access, grant.Lifetime
 	h.ahead = min(refreshAhead+t.jitter(), grant.Lifetime/4)
 	h.margin = min(goodForAWhile, grant.Lifetime/8)
@@ -360,7 +347,7 @@ func (t *Tokens) given(ctx context.Context, refusal *Refusal, used perigee.Secre
 	if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 		return err
 	}
-	if err := t.guard.believe(t.SignIn().Email, refusal); err != nil {
+	if err := t.Guard.believe(t.SignIn().Email, refusal); err != nil {
 		return err
 	}
 	if refusal.Kind == providererr.KindSignedOut {

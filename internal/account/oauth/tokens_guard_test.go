@@ -38,7 +38,8 @@ func inCrowd(t *testing.T, size int, test func(t *testing.T, c *crowd)) {
 		}
 		c := &crowd{rig: newRig(t, simulator.Script{Accounts: accounts}), t: t, store: newMemory(signIns...), guard: NewGuard(nil)}
 		for _, s := range c.store.list {
-			tokens := NewTokens(c.client, c.store, s).Under(c.guard)
+			tokens := NewTokens(c.client, c.store, s)
+			tokens.Guard = c.guard
 			tokens.jitter = func() time.Duration { return 0 }
 			t.Cleanup(tokens.Close)
 			c.tokens = append(c.tokens, tokens)

@@ -110,14 +110,14 @@ func (t *Tokens) look(ctx context.Context) error {
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithHint("run `perigee login` to add it again")}}
 }
 
-// know takes over the sign-in as it is stored, and calls notify if that changes what the account can be used for.
+// know takes over the sign-in as it is stored, and calls Changed if that changes what the account can be used for.
 func (t *Tokens) know(s perigee.SignIn) {
 	t.mu.Lock()
 	was := t.signIn
 	t.signIn = s
 	t.mu.Unlock()
-	if t.notify != nil && (was.State != s.State || was.Reason != s.Reason || was.Enabled != s.Enabled || was.ProjectID != s.ProjectID) {
-		t.notify()
+	if t.Changed != nil && (was.State != s.State || was.Reason != s.Reason || was.Enabled != s.Enabled || was.ProjectID != s.ProjectID) {
+		t.Changed()
 	}
 }
 

@@ -125,7 +125,7 @@ func TestRevokedTokenSignsOut(t *testing.T) {
 func TestStateThatChangesIsTold(t *testing.T) {
 	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
 		var told []string
-		s.Watch(func() { told = append(told, s.SignIn().State) })
+		s.Changed = func() { told = append(told, s.SignIn().State) }
 		s.must(t)
 		if len(told) > 0 {
 			t.Errorf("told %q although nothing has changed", told)

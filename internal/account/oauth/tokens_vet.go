@@ -24,7 +24,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	if s.State != perigee.AccountUntested {
 		return nil
 	}
-	names := t.guard.ofNames()
+	names := t.Guard.ofNames()
 	email, err := "", names.enter(s.Email)
 	if err == nil {
 		asking, cancel := context.WithTimeout(ctx, vetTime)

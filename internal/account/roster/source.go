@@ -46,8 +46,10 @@ type refusal struct {
 
 func newSource(r *Roster, signIn perigee.SignIn) *Source {
 	s := &Source{roster: r, turn: make(chan struct{}, 1), stored: signIn}
-	s.tokens = oauth.NewTokens(r.client, r.store, signIn).Under(r.guard).
-		Watch(func() { r.learned(s) }).OnRefresh(func() { r.publish(signIn.Email, Refreshed) })
+	s.tokens = oauth.NewTokens(r.client, r.store, signIn)
+	s.tokens.Guard = r.guard
+	s.tokens.Changed = func() { r.learned(s) }
+	s.tokens.Refreshed = func() { r.publish(signIn.Email, Refreshed) }
 	return s
 }
 
