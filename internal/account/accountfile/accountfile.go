@@ -1,8 +1,8 @@
 // Package accountfile reads and writes the files in which accounts travel: the five formats that are imported, told apart by what
 // is in them, and the one that is exported.
 //
-// It does not verify what it reads, and stores nothing; whose a refresh token is of which a file does not say it is
-// asked by oauth. The daemon calls it, for the commands and for the admin routes.
+// It does not verify what it reads, and stores nothing. If a file has no email for a refresh token,
+// package oauth finds it. The daemon calls this package, for the commands and for the admin routes.
 package accountfile
 
 import (
@@ -31,7 +31,7 @@ const (
 type Import struct {
 	Format string
 	// Accounts are those that can be used, in the order of the file, each person once. They have no upstream. An account without
-	// an email is one of which the file does not say whose it is, see oauth.Client.Identify; its state is
+	// an email is one that the file has no email for, see oauth.Client.Identify; its state is
 	// perigee.AccountUntested, or what the file knows for or against it.
 	Accounts []perigee.SignIn
 	Active   string // the email of the account that was in use; may be empty
@@ -44,7 +44,7 @@ type Line struct {
 	Email   string // may be empty
 	Problem string // why it cannot be used; empty: it can
 	Note    string // what is worth knowing about it all the same
-	// Nameless says that it can be used, and that only the provider knows whose it is.
+	// Nameless reports that the entry can be used, and that the file has no email for it.
 	Nameless bool
 }
 

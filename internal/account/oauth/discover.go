@@ -97,7 +97,7 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	if err != nil {
 		return Project{}, err
 	}
-	// Only now it says which terms are in force; a project that the onboarding kept to itself may be told here.
+	// Only this answer has the tier, and it may have the project that the onboarding did not return.
 	if after, err := d.load(ctx, access); err == nil {
 		assist = after
 	} else if id == "" {

@@ -177,7 +177,7 @@ var (
 	errOver   = perigee.Errorf(perigee.ClassUnavailable, "the sign-in is over").WithHint("run `perigee login` again")
 )
 
-// pasteAgain says whether another code may do. One that was given for another callback looks like a wrong OAuth client.
+// pasteAgain reports whether another code may do. One that was given for another callback looks like a wrong OAuth client.
 func pasteAgain(err error) bool {
 	class := perigee.AsError(err).Class
 	return class == perigee.ClassUnauthenticated || class == perigee.ClassIdentity

@@ -91,7 +91,7 @@ func (r *rig) access(refresh string) perigee.Secret {
 	return grant.Access
 }
 
-// works says whether the provider takes an access token.
+// works reports whether the provider takes an access token.
 func (r *rig) works(access perigee.Secret) bool {
 	_, err := r.client.Email(context.Background(), access)
 	return err == nil

@@ -12,8 +12,8 @@ import (
 
 // How a Guard judges.
 const (
-	fewRefused   = 2                // accounts that may be refused alike before it is taken for something else
-	sameCause    = time.Minute      // within which refusals are taken for one
+	fewRefused   = 2                // refused accounts from which on the cause is not taken to be theirs
+	sameCause    = time.Minute      // within which refusals are taken to have one cause
 	firstPause   = 10 * time.Second // before another account is tried; it doubles with each that is refused as well
 	longestPause = 5 * time.Minute
 )
@@ -26,7 +26,7 @@ const (
 // All methods may be called concurrently. A nil Guard pauses nothing.
 type Guard struct {
 	clock *steadyclock.Clock
-	names *Guard // of what is said about whose accounts they are
+	names *Guard // of the checks of owners, see ofNames
 
 	mu      sync.Mutex
 	cause   providererr.Kind
@@ -52,8 +52,8 @@ func newGuard(now func() time.Time) *Guard {
 	return &Guard{clock: steadyclock.New(now), refused: map[string]bool{}}
 }
 
-// ofNames is the guard for the userinfo endpoint: one that names the wrong owner for one account after the
-// other is more likely to be wrong itself.
+// ofNames returns the guard of the userinfo endpoint. If that names another owner for one account after
+// the other, it is more likely to be wrong than the accounts are.
 func (g *Guard) ofNames() *Guard {
 	if g == nil {
 		return nil
@@ -78,14 +78,14 @@ func (g *Guard) reset() {
 	g.pause, g.trying = 0, ""
 }
 
-// forget resets what is so long ago that it has nothing to do with what happens now.
+// forget resets the guard if the last refusal is older than sameCause and two pauses. The lock is held.
 func (g *Guard) forget() {
 	if len(g.refused) > 0 && g.age(g.last) > sameCause+2*g.pause {
 		g.reset()
 	}
 }
 
-// check says whether an account may be refreshed now, without doing anything about it.
+// check returns an error if the refresh of an account is paused.
 func (g *Guard) check(email string) error {
 	if g == nil {
 		return nil
@@ -95,7 +95,7 @@ func (g *Guard) check(email string) error {
 	return g.keeps(email)
 }
 
-// enter says whether an account may be refreshed now, and counts it as the one that is tried after a pause.
+// enter is check for an account that is refreshed now. It becomes the one that is tried after a pause.
 func (g *Guard) enter(email string) error {
 	if g == nil {
 		return nil
@@ -111,7 +111,8 @@ func (g *Guard) enter(email string) error {
 	return nil
 }
 
-// keeps is the error for an account whose refresh is paused. Accounts that were refused already have nothing to lose.
+// keeps returns the error for an account whose refresh is paused. Accounts that were refused already are
+// not paused. The lock is held.
 func (g *Guard) keeps(email string) error {
 	g.forget()
 	left := g.pause - g.age(g.began)
@@ -130,11 +131,11 @@ func (g *Guard) leftAlone(left time.Duration) error {
 		"`perigee account list` shows which were refused, and `perigee login` signs them in again")
 }
 
-// accepted says that the sign-in server takes what it is sent.
+// accepted notes that the sign-in server has accepted an account.
 func (g *Guard) accepted() { g.Reset() }
 
-// believe says whether a refusal counts against the account. It does not, and the error says why, when other accounts were refused
-// alike while this one was asked for.
+// believe notes a refusal. It returns nil if the refusal counts against the account, and otherwise the
+// error for it: other accounts were refused alike while this refresh was under way.
 func (g *Guard) believe(email string, refusal *Refusal) error {
 	if g == nil {
 		return nil

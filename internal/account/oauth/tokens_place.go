@@ -33,7 +33,7 @@ func (t *Tokens) willStore(refresh perigee.Secret) {
 	t.stored = refresh
 }
 
-// Covers says whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
+// Covers reports whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
 // in use here, or the one that is just being stored, or it was read before that.
 func (t *Tokens) Covers(s perigee.SignIn) bool {
 	t.mu.Lock()
@@ -79,7 +79,7 @@ func (t *Tokens) Retire() bool {
 	return true
 }
 
-// toSpend is the refresh token, unless it is another's to spend by now.
+// toSpend returns the refresh token. It is not ok if a successor has taken its place.
 func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

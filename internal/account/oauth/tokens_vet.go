@@ -10,15 +10,16 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// vetAgain is after how long it is asked again whose an untested account is, when that could not be found out.
+// vetAgain is how long after a failed check the owner of an untested account is checked again.
 const vetAgain = 5 * time.Minute
 
-// vetTime is how long a call waits for that: it is not what the call wants to know.
+// vetTime is how long a call waits for the check, whose result it does not need.
 const vetTime = 5 * time.Second
 
-// vet finds out whose an account is that was brought from elsewhere, now that it has an access token, and stores that it
-// works. If it is another's than its name says, it is stopped: under two names one account would be used twice as hard.
-// When the server cannot be asked, that is no fault of the account's, and it stays untested.
+// vet checks the owner of an imported account with its first access token. If the email is the one
+// that the account was imported under, the account is stored as ready. If it is another one, the account
+// is stored as misnamed and no longer used: under two names, one account would get twice the load. If
+// the server does not answer, the account stays untested.
 func (t *Tokens) vet(ctx context.Context, h *held) error {
 	s := t.SignIn()
 	if s.State != perigee.AccountUntested {
@@ -41,7 +42,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 		t.client.opts.Logger.Debug("owner of an account not found", "account", s.Email, "error", err)
 		h.ahead = h.lifetime // startRefresh waits for vetAgain
 		return nil
-	case err != nil: // it may not be asked, as with a sign-in for less: what the provider takes will have to do
+	case err != nil: // the sign-in does not permit the question; the refresh token works, which has to suffice
 		t.client.opts.Logger.Debug("owner of an account not available", "account", s.Email, "error", err)
 	case refusal != nil:
 		return t.misnamed(ctx, refusal)
@@ -51,7 +52,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	return t.turn(ctx, perigee.AccountReady, "")
 }
 
-// settled says whether asking again would bring the same answer.
+// settled reports whether another check would have the same result.
 func settled(err error) bool {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok {
@@ -64,14 +65,14 @@ func settled(err error) bool {
 	return false
 }
 
-// otherOwner is what is said about an account whose token is another's.
+// otherOwner returns the error about an account whose refresh token belongs to another email.
 func otherOwner(name, owner string) *Refusal {
 	return &Refusal{providererr.Diagnosis{Kind: providererr.KindMisnamed, Scope: providererr.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
 			WithHint("remove it or import it under its own name")}}
 }
 
-// misnamed stops an account whose token is another's.
+// misnamed stores that the refresh token of the account belongs to another email. It returns the refusal.
 func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	if err := t.turn(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
 		return err
@@ -80,8 +81,9 @@ func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	return refusal
 }
 
-// turn stores what has become of an untested account, unless the user has changed it meanwhile. If it cannot be stored
-// the next refresh will find out again. It returns errReplaced when there is another sign-in by now.
+// turn stores the state of an account that was untested, unless the user has changed it meanwhile. If
+// that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if the
+// stored sign-in is no longer this one.
 func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()

@@ -231,7 +231,7 @@ func (s *Store) newID(extension string) (string, error) {
 	return encoding.EncodeToString(random[:]) + extension, nil
 }
 
-// isID says whether a name could be one that newID made. Nothing else is ever looked for on disk.
+// isID reports whether a name could be one that newID made. Nothing else is ever looked for on disk.
 func isID(name string) bool {
 	if len(name) <= idLength || strings.Trim(name[:idLength], alphabet) != "" {
 		return false

@@ -171,7 +171,7 @@ func (w *Writer[K, V]) run() {
 	}
 }
 
-// wait waits for d, until Flush is called, until Close is called for the first time, or until it gives up. It says whether Close
+// wait waits for d, until Flush is called, until Close is called for the first time, or until it gives up. It reports whether Close
 // was called.
 func (w *Writer[K, V]) wait(d time.Duration, wasClosing bool) (closing bool) {
 	timer := time.NewTimer(d)
@@ -232,7 +232,7 @@ func (w *Writer[K, V]) write() error {
 	return err
 }
 
-// end says whether there is nothing to do for the goroutine, and then ends calls of Flush and Close that wait for it.
+// end reports whether there is nothing to do for the goroutine, and then ends calls of Flush and Close that wait for it.
 func (w *Writer[K, V]) end() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,7 +35,7 @@ var (
 // valid until the Store is closed.
 func (s *Store) Accounts(sealer Sealer) *Accounts { return &Accounts{store: s, sealer: sealer} }
 
-// Shared says whether other processes may be using the same accounts.
+// Shared reports whether other processes may be using the same accounts.
 func (a *Accounts) Shared() bool { return a.store.Shared() }
 
 // Sessions returns the sessions of an upstream.
@@ -83,7 +83,7 @@ func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.Sign
 	return a.find(ctx, upstream, "")
 }
 
-// SignIn returns one account, as SignIns would, and says whether there is one.
+// SignIn returns one account, as SignIns would, and reports whether there is one.
 func (a *Accounts) SignIn(ctx context.Context, upstream, email string) (s perigee.SignIn, found bool, err error) {
 	list, err := a.find(ctx, upstream, fold(email))
 	if err != nil || len(list) == 0 {
@@ -210,7 +210,7 @@ func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generati
 	return s.Generation, nil
 }
 
-// RemoveSignIn forgets an account with its cooldowns and says whether there was one.
+// RemoveSignIn forgets an account with its cooldowns and reports whether there was one.
 func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (removed bool, err error) {
 	email = fold(email)
 	err = a.change(ctx, "remove account "+email+" from", func(ctx context.Context, tx engine.Tx) error {

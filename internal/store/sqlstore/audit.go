@@ -75,7 +75,7 @@ var auditBounds = []auditBound{
 	{`1 = 1`, perigee.AuditMaxStored},
 }
 
-// boundAudit removes some of the entries that are too old or too many, and says whether there may be more.
+// boundAudit removes some of the entries that are too old or too many, and reports whether there may be more.
 func (s *Store) boundAudit(ctx context.Context) (more bool, err error) {
 	if !s.auditDue() {
 		return false, nil
@@ -84,7 +84,7 @@ func (s *Store) boundAudit(ctx context.Context) (more bool, err error) {
 	return removed == upkeepRows, err
 }
 
-// auditDue says whether the bounds have not been checked for auditTrimEvery.
+// auditDue reports whether the bounds have not been checked for auditTrimEvery.
 func (s *Store) auditDue() bool {
 	now, last := s.now().UnixMicro(), s.auditTrimmed.Load()
 	return last == 0 || now-last >= auditTrimEvery.Microseconds() || now < last

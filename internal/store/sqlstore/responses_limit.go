@@ -35,7 +35,7 @@ func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 }
 
 // trimResponses removes responses that have expired, and the oldest ones as long as there are more bytes than the limit. It does
-// a small part of that, and says whether there is more to do.
+// a small part of that, and reports whether there is more to do.
 func (s *Store) trimResponses(ctx context.Context) (more bool, err error) {
 	var kept keptState
 	if _, err := engine.One(ctx, s.db, selectKept, nil, &kept.bytes, &kept.first); err != nil {

@@ -253,7 +253,7 @@ func splitPlain(plain []byte) (input, output []byte, ok bool) {
 	return plain[n : n+int(length)], plain[n+int(length):], true
 }
 
-// joinSegments puts input and output together again. It says whether the parts are all there.
+// joinSegments puts input and output together again. It reports whether the parts are all there.
 func joinSegments(parts []segmentPart, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
 	if inputBytes < 0 {
 		return splitPlain(plain)

@@ -87,8 +87,9 @@ var hot = []string{
 }
 
 // Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are
-// created if they are missing; a PostgreSQL database has to be there. A database that was made by a newer perigee, or by
-// another program, is refused unchanged.
+// created if they are missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless
+// its schema needs that perigee. Such a database, one of another program and one of a schema that was never released are
+// refused unchanged.
 //
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
@@ -118,7 +119,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Shared says whether other processes may be using the database as this one does: whether it is PostgreSQL.
+// Shared reports whether other processes may be using the database as this one does: whether it is PostgreSQL.
 func (s *Store) Shared() bool { return s.db.Shared }
 
 // Close closes the database. Calls that are under way end with an error or finish first.

@@ -158,7 +158,7 @@ func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error
 	return folded, nil
 }
 
-// roomFor says whether a sum has a row, or may get one. looked has the days that this transaction has looked at.
+// roomFor reports whether a sum has a row, or may get one. looked has the days that this transaction has looked at.
 func (s *Store) roomFor(ctx context.Context, tx engine.Tx, k sumKey, looked map[dailyKey]bool) (bool, error) {
 	day := dailyKey{k.day, k.key}
 	rows := s.known.rows[day]

@@ -106,7 +106,7 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 	return o.inFile(raw, account)
 }
 
-// IsKey says whether a text is a key that Options.Given takes.
+// IsKey reports whether a text is a key that Options.Given takes.
 func IsKey(text string) bool {
 	_, err := decodeGiven(text)
 	return err == nil

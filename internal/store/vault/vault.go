@@ -83,7 +83,7 @@ func (k *Key) Seal(plain perigee.Secret, owner ...string) (string, error) {
 	return version + ":" + k.id + ":" + encoding.EncodeToString(box), nil
 }
 
-// Open opens what was sealed for the same owner. The error says whether the key is gone, so that only a new sign-in
+// Open opens what was sealed for the same owner. The error reports whether the key is gone, so that only a new sign-in
 // helps, or cannot be had at the moment, or what is stored is not what was sealed.
 func (k *Key) Open(sealed string, owner ...string) (perigee.Secret, error) {
 	v, rest, _ := strings.Cut(sealed, ":")

@@ -79,8 +79,8 @@ type Driver interface {
 }
 
 // Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are created if they are
-// missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless its schema says that this
-// perigee may not; such a one, or one of another program, is refused unchanged.
+// missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless its schema needs that
+// perigee. Such a database, one of another program and one of a schema before the first migration are refused unchanged.
 // Where nothing may be created and there is no database, the error is of perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	migrations, err := readMigrations(opts.Migrations)

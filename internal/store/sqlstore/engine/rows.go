@@ -88,7 +88,7 @@ func eachRow(rows *sql.Rows, err error, read func(row Row) error) error {
 	return rows.Err()
 }
 
-// One reads the row of a query that has at most one, and says whether there was one.
+// One reads the row of a query that has at most one, and reports whether there was one.
 func One(ctx context.Context, q Queryer, query string, args []any, into ...any) (found bool, err error) {
 	err = q.Query(ctx, query, args, func(row Row) error {
 		found = true
@@ -157,7 +157,7 @@ func (db *DB) Lock(ctx context.Context, tx Tx, name string) error {
 	return err
 }
 
-// TryLock is Lock without waiting. It says whether the transaction has the lock.
+// TryLock is Lock without waiting. It reports whether the transaction has the lock.
 func (db *DB) TryLock(ctx context.Context, tx Tx, name string) (locked bool, err error) {
 	if db.tryLock == "" {
 		return true, nil
