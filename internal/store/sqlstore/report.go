@@ -46,14 +46,8 @@ func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err err
 	report.Database = s.db.Name
 	for _, p := range parts {
 		row := perigee.StoreRow{What: p.what}
-		there := false
 		for _, table := range p.tables {
-			size, ok := sizes[table]
-			there = there || ok
-			row.Bytes += size
-		}
-		if !there {
-			continue
+			row.Bytes += sizes[table]
 		}
 		if _, err := engine.One(ctx, s.db, `SELECT count(*) FROM `+p.tables[0], nil, &row.Count); err != nil {
 			return report, err
