@@ -55,12 +55,7 @@ func (p *systemPages) health(w http.ResponseWriter, _ *http.Request) error {
 			answer.Langserver = append(answer.Langserver, state{row.Upstream, row.State})
 		}
 	}
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	mount.WriteJSON(w, http.StatusOK, raw)
-	return nil
+	return mount.WriteValue(w, answer)
 }
 
 // An Unready is one reason why calls cannot be answered.

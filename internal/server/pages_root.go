@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"perigee/internal/server/mount"
@@ -28,11 +27,6 @@ func (p *systemPages) root(w http.ResponseWriter, r *http.Request) error {
 	if p.Status != nil {
 		answer.Version = p.Status().Version
 	}
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
 	w.Header().Set("Cache-Control", "no-store")
-	mount.WriteJSON(w, http.StatusOK, raw)
-	return nil
+	return mount.WriteValue(w, answer)
 }

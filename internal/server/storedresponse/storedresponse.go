@@ -134,14 +134,11 @@ const (
 
 func (q *request) inputItems(r *perigee.StoredResponse) error {
 	query := q.r.URL.Query()
-	items := responses.ItemsQuery{Limit: defaultItems, After: query.Get("after")}
-	if v := query.Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > maxItems {
-			return perigee.Errorf(perigee.ClassInvalid, "limit %q is not a number from 1 to %d", mount.Shorten(v), maxItems)
-		}
-		items.Limit = n
+	limit, err := mount.Limit(query, defaultItems, maxItems, "")
+	if err != nil {
+		return err
 	}
+	items := responses.ItemsQuery{Limit: limit, After: query.Get("after")}
 	switch order := query.Get("order"); order {
 	case "", "desc":
 	case "asc":
