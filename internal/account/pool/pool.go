@@ -26,9 +26,10 @@ import (
 // A Source is a sign-in that can be leased. All methods may be called concurrently. SignIn may not call the pool.
 type Source interface {
 	SignIn() perigee.SignIn
-	// Token returns an access token that is still valid for a while. A Verdict inside its error is applied to the account. Any
-	// other error stops the account if it is of perigee.ClassUnauthenticated (only a new sign-in helps) or of
-	// perigee.ClassVerification, and otherwise starts a short cooldown. providererr.ErrRefreshPaused does neither.
+	// Token returns an access token that is still valid for a while. A Diagnosis inside its error is
+	// applied to the account. Any other error stops the account if it is of
+	// perigee.ClassUnauthenticated (only a new sign-in helps) or of perigee.ClassVerification, and
+	// otherwise starts a short cooldown. providererr.ErrRefreshPaused does neither.
 	Token(ctx context.Context) (perigee.Secret, error)
 	Refused(token perigee.Secret)
 }
