@@ -46,21 +46,17 @@ type Reader struct {
 	pos                int
 	lf, cr             lineEnd
 
-	event    Event
-	hasData  bool
-	afterCR  bool // an LF that comes now belongs to the line before
-	started  bool // the first line, which may have a byte order mark, is behind
-	comments int
-	names    map[string]string
+	event   Event
+	hasData bool
+	afterCR bool // an LF that comes now belongs to the line before
+	started bool // the first line, which may have a byte order mark, is behind
+	names   map[string]string
 }
 
 // NewReader returns a Reader of src. It reads no more from src than it needs to complete the next event.
 func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, lf: lineEnd{char: '\n', at: -1}, cr: lineEnd{char: '\r', at: -1}}
 }
-
-// Comments returns how many comment lines the Reader has skipped. Providers send them to keep connections open.
-func (r *Reader) Comments() int { return r.comments }
 
 // Next returns the next event as soon as its blank line has arrived. At the end of the stream it returns io.EOF, after
 // an event that had no blank line. Any other error is that of the underlying reader, or ErrTooLong; an event it cut
@@ -204,8 +200,7 @@ func (r *Reader) field(start, end int) {
 			value++
 		}
 		if colon == 0 {
-			r.comments++
-			return
+			return // a comment, which providers send to keep connections open
 		}
 	}
 	switch string(name) {

@@ -15,12 +15,12 @@ import (
 type event struct{ Name, ID, Data string }
 
 // readAll returns all events and the error at the end.
-func readAll(src io.Reader) (events []event, comments int, err error) {
+func readAll(src io.Reader) (events []event, err error) {
 	r := sse.NewReader(src)
 	for {
 		e, err := r.Next()
 		if err != nil {
-			return events, r.Comments(), err
+			return events, err
 		}
 		events = append(events, event{e.Name, e.ID, string(e.Data)})
 	}
@@ -34,9 +34,8 @@ func TestReader(t *testing.T) {
 		return events
 	}
 	for name, test := range map[string]struct {
-		stream   string
-		want     []event
-		comments int
+		stream string
+		want   []event
 	}{
 		"nothing":                     {stream: ""},
 		"only blank lines":            {stream: "\n\r\n\r\r\n\n"},
@@ -57,8 +56,7 @@ func TestReader(t *testing.T) {
 		"name after data":   {stream: "data: x\nevent: a\n\n", want: []event{{"a", "", "x"}}},
 		"id with NUL":       {stream: "id: a\x00b\ndata: x\n\n", want: data("x")},
 		"name without data": {stream: "event: a\n\ndata: x\n\n", want: data("x")},
-		"comments": {stream: ": hello\n\n:\ndata: a\n: in between\ndata: b\n\n: bye", want: data("a\nb"),
-			comments: 4},
+		"comments":          {stream: ": hello\n\n:\ndata: a\n: in between\ndata: b\n\n: bye", want: data("a\nb")},
 		"unknown fields": {stream: "retry: 10\nfoo: bar\nfoo\nDATA: x\n data: y\ndata : z\ndata: a\n\n",
 			want: data("a")},
 		"byte order mark":              {stream: "\ufeffdata: a\n\n", want: data("a")},
@@ -76,9 +74,8 @@ func TestReader(t *testing.T) {
 			want: data(strings.Repeat("x", 10_000), "y")},
 		"event longer than the buffer": {stream: strings.Repeat("data: 0123456789\n", 1000) + "\n",
 			want: data(strings.TrimSuffix(strings.Repeat("0123456789\n", 1000), "\n"))},
-		"short lines longer together": {stream: strings.Repeat("data\n", 5000) + "\n", want: data(strings.Repeat("\n", 4999))},
-		"many comments inside an event": {stream: "data: a\n" + strings.Repeat(":\n", 5000) + "data: b\n\n", want: data("a\nb"),
-			comments: 5000},
+		"short lines longer together":   {stream: strings.Repeat("data\n", 5000) + "\n", want: data(strings.Repeat("\n", 4999))},
+		"many comments inside an event": {stream: "data: a\n" + strings.Repeat(":\n", 5000) + "data: b\n\n", want: data("a\nb")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for how, src := range map[string]io.Reader{
@@ -87,9 +84,9 @@ func TestReader(t *testing.T) {
 				"by halves":     iotest.HalfReader(strings.NewReader(test.stream)),
 				"EOF with data": iotest.DataErrReader(strings.NewReader(test.stream)),
 			} {
-				got, comments, err := readAll(src)
-				if !reflect.DeepEqual(got, test.want) || err != io.EOF || comments != test.comments {
-					t.Errorf("%s: got %.200q, %d comments, %v\nwant %.200q, %d comments, EOF", how, got, comments, err, test.want, test.comments)
+				got, err := readAll(src)
+				if !reflect.DeepEqual(got, test.want) || err != io.EOF {
+					t.Errorf("%s: got %.200q, %v\nwant %.200q, EOF", how, got, err, test.want)
 				}
 			}
 		})
@@ -98,7 +95,7 @@ func TestReader(t *testing.T) {
 
 func TestReaderDropsEventCutOffByAnError(t *testing.T) {
 	broken := errors.New("connection reset")
-	got, _, err := readAll(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n\ndata: c\n"), iotest.ErrReader(broken)))
+	got, err := readAll(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n\ndata: c\n"), iotest.ErrReader(broken)))
 	if want := []event{{Data: "a"}, {Data: "b"}}; !reflect.DeepEqual(got, want) || err != broken {
 		t.Errorf("got %q, %v; want %q, %v", got, err, want, broken)
 	}
@@ -117,7 +114,7 @@ func TestReaderRepeatsItsError(t *testing.T) {
 }
 
 func TestReaderGivesUpOnAReaderWithoutProgress(t *testing.T) {
-	if _, _, err := readAll(readerFunc(func([]byte) (int, error) { return 0, nil })); err != io.ErrNoProgress {
+	if _, err := readAll(readerFunc(func([]byte) (int, error) { return 0, nil })); err != io.ErrNoProgress {
 		t.Errorf("got %v", err)
 	}
 }
@@ -173,7 +170,7 @@ func TestReaderLimitsLines(t *testing.T) {
 func TestReaderLimitsEvents(t *testing.T) {
 	line := []byte("data: " + strings.Repeat("x", 1<<20) + "\n")
 	n := 0
-	_, _, err := readAll(readerFunc(func(p []byte) (int, error) {
+	_, err := readAll(readerFunc(func(p []byte) (int, error) {
 		read := 0
 		for read < len(p) {
 			m := copy(p[read:], line[n%len(line):])
