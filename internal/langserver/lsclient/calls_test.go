@@ -31,7 +31,6 @@ func TestCallsSendTheirRequest(t *testing.T) {
 			_, err := c.Send(ctx, "c", Message{Text: "hi", Model: "MODEL_PLACEHOLDER_M18"})
 			return err
 		}},
-		{"RevertToCascadeStep", `{"cascadeId":"c","overrideConfig":` + turn + `,"stepIndex":3}`, func() error { return c.Revert(ctx, "c", 3, "MODEL_PLACEHOLDER_M18") }},
 		{"HandleCascadeUserInteraction", `{"cascadeId":"c","interaction":{"trajectoryId":"t","stepIndex":4,"runCommand":{"confirm":true}}}`, func() error {
 			return c.Interact(ctx, "c", &cortexpb.CascadeUserInteraction{TrajectoryId: "t", StepIndex: 4,
 				Interaction: &cortexpb.CascadeUserInteraction_RunCommand{RunCommand: &cortexpb.CascadeRunCommandInteraction{Confirm: true}}})
@@ -41,7 +40,6 @@ func TestCallsSendTheirRequest(t *testing.T) {
 			return err
 		}},
 		{"GetAllCascadeTrajectories", `{}`, func() error { _, err := c.Conversations(ctx); return err }},
-		{"GetCascadeTrajectoryGeneratorMetadata", `{"cascadeId":"c","generatorMetadataOffset":2}`, func() error { _, err := c.GeneratorMetadata(ctx, "c", 2); return err }},
 	} {
 		var got string
 		server.handle(call.method, func(w http.ResponseWriter, r *http.Request) {
@@ -67,17 +65,6 @@ func TestCallsSendTheirRequest(t *testing.T) {
 func TestCallsThatOnlyLaterVersionsHave(t *testing.T) {
 	server := newServer()
 	c := connected(serve(t, server))
-	if _, err := c.WaitIdle(t.Context(), "c"); perigee.AsError(err).Class != perigee.ClassUnimplemented {
-		t.Error(err)
-	}
-	server.answer("WaitForConversationFullyIdle", 200, `{}`)
-	if idle, err := c.WaitIdle(t.Context(), "c"); err != nil || !idle {
-		t.Error(idle, err)
-	}
-	server.answer("WaitForConversationFullyIdle", 200, `{"timedOut":true,"why":{}}`)
-	if idle, err := c.WaitIdle(t.Context(), "c"); err != nil || idle {
-		t.Error(idle, err)
-	}
 	var got string
 	server.handle("StartCascade", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -113,21 +100,12 @@ func TestReady(t *testing.T) {
 	wantClass(t, c.Ready(t.Context(), false), perigee.ClassUnavailable)
 }
 
-func TestConversationsAndMetadata(t *testing.T) {
+func TestConversations(t *testing.T) {
 	server := newServer()
 	c := connected(serve(t, server))
 	server.answer("GetAllCascadeTrajectories", 200, `{"trajectorySummaries":{"a":{"summary":"Hello","stepCount":3,"status":"CASCADE_RUN_STATUS_RUNNING","waitingSteps":[{"stepIndex":2}]},"b":{}}}`)
 	all, err := c.Conversations(t.Context())
 	if err != nil || len(all) != 2 || all["a"].StepCount != 3 || all["a"].Status != 2 || all["a"].WaitingSteps[0].StepIndex != 2 {
 		t.Error(all, err)
-	}
-	pages := []string{`{"generatorMetadata":[{"chatModel":{"usage":{"inputTokens":"7"}}},{"error":"x"}]}`, `{"generatorMetadata":[{}]}`, `{}`}
-	server.handle("GetCascadeTrajectoryGeneratorMetadata", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, pages[0])
-		pages = pages[1:]
-	})
-	metadata, err := c.GeneratorMetadata(t.Context(), "a", 0)
-	if err != nil || len(metadata) != 3 || metadata[0].GetChatModel().Usage.InputTokens != 7 || metadata[1].Error != "x" {
-		t.Error(metadata, err)
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 	Logger *slog.Logger // nil: no log
 }
 
-// limits bound calls. Streams and WaitIdle take as long as the caller allows.
+// limits bound calls. Streams take as long as the caller allows.
 type limits struct {
 	control, read, send time.Duration   // of one attempt
 	idle                time.Duration   // how long a stream may be silent before it counts as dead

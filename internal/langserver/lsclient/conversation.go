@@ -292,18 +292,6 @@ func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *En
 	return steps, err
 }
 
-// GeneratorMetadata returns what is known of each call of a model, from an offset on: model, usage, error.
-func (c *Client) GeneratorMetadata(ctx context.Context, cascade string, offset int) ([]*cortexpb.CortexStepGeneratorMetadata, error) {
-	var all []*cortexpb.CortexStepGeneratorMetadata
-	err := c.pages(offset, func(offset int) (int, int, error) {
-		var page languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse
-		err := c.do(ctx, "GetCascadeTrajectoryGeneratorMetadata", c.limits.read, object{"cascadeId": cascade, "generatorMetadataOffset": offset}, &page)
-		all = append(all, page.GeneratorMetadata...)
-		return len(page.GeneratorMetadata), proto.Size(&page), err
-	})
-	return all, err
-}
-
 // maxPages is how many pages are read of one list.
 const maxPages = 10_000
 
@@ -353,31 +341,6 @@ func (c *Client) Delete(ctx context.Context, cascade string) error {
 // Load has the language server read a conversation of an earlier process from its files. Later generations do so by themselves.
 func (c *Client) Load(ctx context.Context, cascade string) error {
 	return c.do(ctx, "LoadTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
-}
-
-// Revert removes the steps after an index. The model is needed, as for a message.
-func (c *Client) Revert(ctx context.Context, cascade string, step int, model string) error {
-	request := c.withMetadata(object{"cascadeId": cascade, "stepIndex": step, "overrideConfig": config(model, false)})
-	return c.do(ctx, "RevertToCascadeStep", c.limits.read, request, nil)
-}
-
-// WaitIdle waits until the agent has ended its work in a conversation, and reports whether it has. Older versions lack the
-// method: the error has the class unimplemented. It can also wait for too long, while a step waits for the user: ctx bounds it.
-func (c *Client) WaitIdle(ctx context.Context, cascade string) (idle bool, err error) {
-	body, err := json.Marshal(object{
-		"conversationId": cascade, "inactivityTimeoutSeconds": 240, "stabilizationDurationSeconds": 3, "returnOnExecutorError": true,
-	})
-	if err != nil {
-		return false, err
-	}
-	data, err := c.call(ctx, "WaitForConversationFullyIdle", 0, body)
-	if err != nil {
-		return false, err
-	}
-	var answer struct {
-		TimedOut bool `json:"timedOut"`
-	}
-	return lenient(data, &answer) == nil && !answer.TimedOut, nil
 }
 
 // AddTrackedWorkspace tells the language server of a directory, in which the agent then works.

@@ -122,10 +122,6 @@ func TestAConversationWithTheStandIn(t *testing.T) {
 		if err != nil || trajectory.Trajectory.GetTrajectoryId() == "" || trajectory.NumTotalSteps == 0 {
 			t.Error(trajectory, err)
 		}
-		metadata, err := c.GeneratorMetadata(t.Context(), cascade, 0)
-		if err != nil || len(metadata) == 0 {
-			t.Error(metadata, err)
-		}
 		all, err := c.Conversations(t.Context())
 		if err != nil || all[cascade] == nil {
 			t.Error(all, err)
