@@ -2,6 +2,8 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
+	"iter"
 	"strconv"
 	"sync"
 	"time"
@@ -98,5 +100,32 @@ func appendRaw(dst []byte, name string, raw []byte) []byte {
 		}
 		line[i] = ' '
 		line = line[i+1:]
+	}
+}
+
+// A Line is a line of events.jsonl, as far as it is about the answer.
+type Line struct {
+	MS        float64 // since the call began
+	Kind      string  // of the event: text, thinking, call, blob, finish and more
+	Candidate int
+	Text      string // of text and thinking
+	Name      string // of the function that is called
+	Args      json.RawMessage
+	MIME      string // of a blob
+	Bytes     int64  `json:"base64_bytes"`
+	// Reason, Message and Trouble are those of finish, each of which may be empty.
+	Reason, Message, Trouble string
+}
+
+// Lines returns the lines of events.jsonl. It leaves out those that cannot be read, such as the last one of a call that was cut
+// off.
+func Lines(events []byte) iter.Seq[Line] {
+	return func(yield func(Line) bool) {
+		for text := range bytes.Lines(events) {
+			var l Line
+			if json.Unmarshal(text, &l) == nil && !yield(l) {
+				return
+			}
+		}
 	}
 }

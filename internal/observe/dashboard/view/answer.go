@@ -1,12 +1,11 @@
 package view
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"time"
 
 	"perigee"
+	"perigee/internal/observe/trace"
 )
 
 // An Answer is what a call has said, over time.
@@ -17,81 +16,26 @@ type Answer struct {
 	Line           string   // points of the text's growth, in a square of 1000 by 100
 }
 
-// An eventLine is what is known of a line of events.jsonl. Lines of other forms are counted only.
-type eventLine struct {
-	MS        float64
-	Kind      string
-	Candidate int
-	Text      string
-	Name      string
-	Args      json.RawMessage
-	Frame     struct { // a chunk in the provider's own dialect
-		Candidates []struct {
-			Index   int
-			Content struct {
-				Parts []struct {
-					Text         string
-					Thought      bool
-					FunctionCall *struct {
-						Name string
-						Args json.RawMessage
-					}
-				}
-			}
-		}
-	}
-}
-
-// pieces calls f with each piece of the first candidate's answer.
-func (e *eventLine) pieces(f func(kind, text string)) {
-	if e.Candidate == 0 {
-		switch e.Kind {
-		case "text", "thinking":
-			f(e.Kind, e.Text)
-		case "call":
-			f("call", e.Name+" "+string(e.Args))
-		}
-	}
-	for _, c := range e.Frame.Candidates {
-		for _, p := range c.Content.Parts {
-			switch {
-			case c.Index != 0:
-			case p.FunctionCall != nil:
-				f("call", p.FunctionCall.Name+" "+string(p.FunctionCall.Args))
-			case p.Thought:
-				f("thinking", p.Text)
-			default:
-				f("text", p.Text)
-			}
-		}
-	}
-}
-
 // ReadAnswer reads the events of a call that took so long in all. Redact replaces secrets.
 func ReadAnswer(lines []byte, total time.Duration, redact func(string) string) (a Answer) {
 	var text, thinking strings.Builder
 	type point struct{ ms, bytes float64 }
 	var points []point
 	written := 0.0
-	for line := range bytes.Lines(lines) {
-		var e eventLine
-		if json.Unmarshal(line, &e) != nil {
-			continue
+	for line := range trace.Lines(lines) {
+		switch {
+		case line.Candidate != 0: // the page shows the first one
+		case line.Kind == "thinking":
+			thinking.WriteString(line.Text)
+			written += float64(len(line.Text))
+		case line.Kind == "text":
+			text.WriteString(line.Text)
+			written += float64(len(line.Text))
+		case line.Kind == "call":
+			a.Tools = append(a.Tools, redact(perigee.Clip(line.Name+" "+string(line.Args), 400)))
 		}
-		e.pieces(func(kind, piece string) {
-			switch kind {
-			case "thinking":
-				thinking.WriteString(piece)
-			case "text":
-				text.WriteString(piece)
-			default:
-				a.Tools = append(a.Tools, redact(perigee.Clip(piece, 400)))
-				return
-			}
-			written += float64(len(piece))
-		})
-		if len(points) == 0 || e.MS > points[len(points)-1].ms {
-			points = append(points, point{e.MS, written})
+		if len(points) == 0 || line.MS > points[len(points)-1].ms {
+			points = append(points, point{line.MS, written})
 		} else {
 			points[len(points)-1].bytes = written
 		}

@@ -242,14 +242,21 @@ func TestRequestsOfAllDialects(t *testing.T) {
 	}
 }
 
-// The answers that pass in the provider's own dialect are told as well.
-func TestPhasesOfFrames(t *testing.T) {
-	list := phases([]byte(`{"ms":1,"kind":"frame","frame":{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}]}}
-{"ms":2,"kind":"frame","frame":{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}}
-{"ms":4,"kind":"frame","frame":{"candidates":[{"content":{"parts":[{"text":"b"},{"functionCall":{"name":"f","args":{}}},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}]}}
+// Pieces of the same kind that follow each other are one part. Empty ones and the line that was cut off are none.
+func TestPhases(t *testing.T) {
+	list := phases([]byte(`{"ms":0,"kind":"start","model":"m"}
+{"ms":1,"kind":"thinking","text":"hm"}
+{"ms":2,"kind":"text","text":"a"}
+{"ms":3,"kind":"text"}
+{"ms":4,"kind":"text","text":"b"}
+{"ms":4,"kind":"call","name":"f","args":{}}
+{"ms":4,"kind":"blob","mime":"image/png","base64_bytes":4}
 {"ms":5,"kind":"blob","mime":"image/png","base64_bytes":4096,"candidate":1}
-`))
-	if got := fmt.Sprint(list); got != "[{thinking 0 1 1 2 hm} {text 0 2 4 2 ab} {calls 0 4 4 4 f {}} {sends 0 4 4 14 image/png, 3 B} {sends 1 5 5 16 image/png, 3 KiB}]" {
+{"ms":6,"kind":"finish","reason":"STOP","trouble":"short"}
+{"ms":7,"kind":"te`))
+	const want = "[{thinking 0 1 1 2 hm} {text 0 2 4 2 ab} {calls 0 4 4 4 f {}} {sends 0 4 4 14 image/png, 3 B} " +
+		"{sends 1 5 5 16 image/png, 3 KiB} {finishes 0 6 6 11 STOP, short}]"
+	if got := fmt.Sprint(list); got != want {
 		t.Error(got)
 	}
 }
