@@ -34,7 +34,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	buf     bytes.Buffer
-	texts   map[string]*redacted // by ID of the call and kind
+	texts   map[string]*live.Growing // by ID of the call and kind
 }
 
 // events sends what happens to the calls.
@@ -65,7 +65,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(d.base, cancel)()
-	s := &stream{Dashboard: d, w: w, control: http.NewResponseController(w), texts: map[string]*redacted{}}
+	s := &stream{Dashboard: d, w: w, control: http.NewResponseController(w), texts: map[string]*live.Growing{}}
 	s.buf.WriteString("retry: 2000\nevent: hello\ndata: {}\n\n")
 	s.run(ctx, func() bool { return d.opts.Sessions.Valid(v.session) })
 }
@@ -135,19 +135,22 @@ func (s *stream) add(u *live.Update) {
 	case live.Text, live.Thinking:
 		key := u.Kind.String() + " " + id
 		if s.texts[key] == nil {
-			s.texts[key] = &redacted{redact: s.opts.Redact}
+			s.texts[key] = &live.Growing{}
 		}
-		if text := s.texts[key].add(u.Text); text != "" {
-			s.event(u.Kind.String(), message{ID: id, Text: text})
+		if text := s.texts[key].Add(u.Text); text != "" {
+			s.event(u.Kind.String(), message{ID: id, Text: s.opts.Redact(text)})
 		}
 	case live.Tool:
 		s.event("tool", message{ID: id, Text: s.opts.Redact(u.Text)})
 	case live.Ended:
 		for _, kind := range []live.Kind{live.Thinking, live.Text} {
-			if text := s.texts[kind.String()+" "+id]; text != nil && text.held != "" {
-				s.event(kind.String(), message{ID: id, Text: s.opts.Redact(text.held)})
+			key := kind.String() + " " + id
+			if text := s.texts[key]; text != nil {
+				if rest := text.End(); rest != "" {
+					s.event(kind.String(), message{ID: id, Text: s.opts.Redact(rest)})
+				}
 			}
-			delete(s.texts, kind.String()+" "+id)
+			delete(s.texts, key)
 		}
 		s.event("ended", message{ID: id, HTML: pages.CallRow(s.times(), s.clean(*u.Call)).String()})
 	}
@@ -181,27 +184,4 @@ func (s *stream) flush() bool {
 	_, err := s.w.Write(s.buf.Bytes())
 	s.buf.Reset()
 	return err == nil && s.control.Flush() == nil
-}
-
-// A redacted is a text that grows and whose secrets are replaced also where they come in several pieces. It holds back the end of
-// the text that could be the beginning of a secret: what comes after the last space, or the last character that is not ASCII.
-type redacted struct {
-	redact func(string) string
-	held   string
-}
-
-// maxHeld is how much is held back at most. Secrets are shorter.
-const maxHeld = 4 << 10
-
-func (r *redacted) add(piece string) string {
-	text := r.held + piece
-	cut := len(text)
-	for cut > 0 && text[cut-1] > ' ' && text[cut-1] < 0x80 {
-		cut--
-	}
-	if len(text)-cut > maxHeld {
-		cut = len(text)
-	}
-	r.held = text[cut:]
-	return r.redact(text[:cut])
 }

@@ -102,3 +102,31 @@ func (s *subscriber) next(ctx context.Context) (updates []Update, ok bool) {
 		}
 	}
 }
+
+// A Growing is a text that comes in pieces. It holds back the end that could be a part of a secret, so that secrets can be
+// replaced in what it returns: the characters after the last space, or after the last one that is not ASCII. The zero value is
+// empty.
+type Growing struct{ held string }
+
+// maxHeld is how many bytes are held back at most. Secrets are shorter.
+const maxHeld = 4 << 10
+
+// Add returns what is complete with a further piece.
+func (g *Growing) Add(piece string) string {
+	text := g.held + piece
+	cut := len(text)
+	for cut > 0 && text[cut-1] > ' ' && text[cut-1] < 0x80 {
+		cut--
+	}
+	if len(text)-cut > maxHeld {
+		cut = len(text)
+	}
+	g.held = text[cut:]
+	return text[:cut]
+}
+
+// End returns the rest. The Growing is empty afterwards.
+func (g *Growing) End() (rest string) {
+	rest, g.held = g.held, ""
+	return rest
+}

@@ -156,31 +156,8 @@ type stream struct {
 
 // A followed is an open call that is shown.
 type followed struct {
-	words           // of the thinking or the text that grows
-	last  live.Kind // of the last piece
-}
-
-// words hold back the last word of a text that grows, since it may be a part of a secret.
-type words struct{ held string }
-
-// maxHeld is how long a word may become before it is shown in parts. Secrets are shorter.
-const maxHeld = 4 << 10
-
-// add returns what of the text can be shown.
-func (w *words) add(text string) string {
-	w.held += text
-	end := strings.LastIndexAny(w.held, " \t\r\n") + 1
-	if end == 0 && len(w.held) > maxHeld {
-		end = len(w.held)
-	}
-	text, w.held = w.held[:end], w.held[end:]
-	return text
-}
-
-// end returns the rest.
-func (w *words) end() (text string) {
-	text, w.held = w.held, ""
-	return text
+	live.Growing           // the thinking or the text
+	last         live.Kind // of the last piece
 }
 
 func (s *stream) lines(u live.Update) []Line {
@@ -235,7 +212,7 @@ func (s *stream) pieces(u live.Update) (list []Line) {
 		list = s.rest(u.Call.ID)
 	}
 	if call.last = u.Kind; u.Kind != live.Tool {
-		text = call.add(text)
+		text = call.Add(text)
 	}
 	return append(list, s.piece(u.Kind, u.Call.ID, text)...)
 }
@@ -246,5 +223,5 @@ func (s *stream) rest(id string) []Line {
 	if !s.filter.text || call == nil {
 		return nil
 	}
-	return s.piece(call.last, id, call.end())
+	return s.piece(call.last, id, call.End())
 }
