@@ -11,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/observe/trace"
 	"perigee/internal/server/admin"
 	"perigee/internal/server/mount"
 )
@@ -18,14 +19,8 @@ import (
 // Bounds of what the page about a call shows of its trace. Files have their whole content.
 const maxRead = 16 << 20 // bytes of a file that are looked at
 
-// The files of a trace that the page shows something of. Of all further files it shows the size only.
-const (
-	metaName    = "meta.json"
-	requestName = "client_request.json"
-	eventsName  = "events.jsonl"
-)
-
-var shown = []string{metaName, requestName, eventsName}
+// shown are the files of a trace that the page shows something of. Of all further files it shows the size only.
+var shown = []string{trace.MetaName, trace.ClientRequestName, trace.EventsName}
 
 // call shows the story of a call, a file of its trace, or the search for its smallest request.
 func (v *visit) call() error {
@@ -82,18 +77,15 @@ func (v *visit) readTrace(page *pages.Call) {
 		}
 		page.Files = append(page.Files, pages.TraceFile{Name: name, Bytes: size})
 		switch name {
-		case metaName:
-			var m struct {
-				ReplayOf string      `json:"replay_of"`
-				Tries    []pages.Try `json:"tries"`
-			}
+		case trace.MetaName:
+			var m trace.Meta
 			if json.Unmarshal(text, &m) == nil {
 				page.ReplayOf, page.Tries = m.ReplayOf, m.Tries
 			}
-		case requestName:
+		case trace.ClientRequestName:
 			malformed = text != nil && !json.Valid(text)
 			page.Request = view.ReadConversation(text, v.opts.Redact)
-		case eventsName:
+		case trace.EventsName:
 			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
 		}
 	}

@@ -9,13 +9,14 @@ import (
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
 	"perigee/internal/observe/dashboard/view"
+	"perigee/internal/observe/trace"
 )
 
 // Call tells the story of a call.
 type Call struct {
 	Call      perigee.Call
-	Token     string // of the form
-	Tries     []Try
+	Token     string      // of the form
+	Tries     []trace.Try // of its trace
 	Request   view.Conversation
 	Answer    view.Answer
 	Files     []TraceFile
@@ -24,12 +25,6 @@ type Call struct {
 	CanShrink bool
 	Search    *Search // for its smallest request; nil: there was none
 	Gone      bool    // there is no trace directory
-}
-
-// A Try is what meta.json of a trace has about an attempt, in milliseconds since the call began.
-type Try struct {
-	StartedMS   float64 `json:"started_ms"`
-	FirstByteMS float64 `json:"first_byte_ms"` // 0: unknown
 }
 
 // A TraceFile is a file of the trace directory.
