@@ -26,9 +26,6 @@ type Ticket struct {
 
 // newTicket answers POST /v1/dashboard/ticket.
 func (d *Dashboard) newTicket(r *http.Request) (t Ticket, err error) {
-	if d.opts.Status == nil {
-		return t, perigee.Errorf(perigee.ClassUnimplemented, "there is no address for a browser here")
-	}
 	base, err := browserURL(d.opts.Status().Listen)
 	if err != nil {
 		return t, err
@@ -83,9 +80,6 @@ func (d *Dashboard) IsHome(r *http.Request) bool {
 }
 
 func (d *Dashboard) auditSignIn(r *http.Request, ok bool) {
-	if d.opts.Audit == nil {
-		return
-	}
 	ctx := perigee.WithActor(r.Context(), actorOf(r))
 	if ok {
 		_ = d.opts.Audit.Record(ctx, perigee.AuditEntry{Action: perigee.AuditDashboardSignIn, Result: perigee.AuditResultOK})
@@ -168,17 +162,6 @@ func (v *visit) signOut() error {
 
 // audit records an act of the visit.
 func (v *visit) audit(ctx context.Context, e perigee.AuditEntry, err error) {
-	if v.opts.Audit == nil {
-		return
-	}
 	e.Result = audit.ResultOf(err)
 	_ = v.opts.Audit.Record(ctx, e)
-}
-
-// control is how the owner acts on the daemon; empty: there is nothing to act on.
-func (d *Dashboard) control() perigee.Control {
-	if d.opts.Control == nil {
-		return perigee.Control{}
-	}
-	return d.opts.Control()
 }

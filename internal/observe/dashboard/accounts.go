@@ -21,12 +21,12 @@ func (v *visit) accounts() error {
 		return err
 	}
 	page := pages.Accounts{Token: v.session.FormToken(), Rows: rows}
-	if v.control().QuotaControl == nil || len(rows) == 0 {
+	if len(rows) == 0 {
 		return v.render(200, "Accounts", "accounts", page)
 	}
 	ctx, cancel := context.WithTimeout(v.ctx, quotaTime)
 	defer cancel()
-	if page.Quota, err = v.control().Quota(ctx, false); err != nil {
+	if page.Quota, err = v.opts.Control().Quota(ctx, false); err != nil {
 		page.Problems = append(page.Problems, "The quota is not known: "+v.opts.Redact(perigee.AsError(err).Message))
 	}
 	page.Quota.Problems = slices.Clone(page.Quota.Problems)
@@ -41,10 +41,7 @@ func (v *visit) accounts() error {
 
 // accountRows returns the accounts without secrets.
 func (v *visit) accountRows() ([]perigee.AccountRow, error) {
-	if v.control().AccountControl == nil {
-		return nil, nil
-	}
-	rows, err := v.control().Accounts(v.ctx)
+	rows, err := v.opts.Control().Accounts(v.ctx)
 	rows = slices.Clone(rows)
 	for i := range rows {
 		row := &rows[i]
@@ -62,7 +59,7 @@ func (v *visit) accountRows() ([]perigee.AccountRow, error) {
 func (v *visit) changeAccount() error {
 	path := mount.Wildcard(v.r)
 	i := strings.LastIndexByte(path, '/')
-	if i < 0 || v.control().AccountControl == nil {
+	if i < 0 {
 		return v.missing()
 	}
 	name := perigee.AccountName{Email: path[:i], Upstream: v.r.PostForm.Get("upstream")}
@@ -70,13 +67,13 @@ func (v *visit) changeAccount() error {
 	var done string
 	switch path[i+1:] {
 	case "enable":
-		_, err = v.control().EnableAccount(v.ctx, name, true)
+		_, err = v.opts.Control().EnableAccount(v.ctx, name, true)
 		done = " is enabled."
 	case "disable":
-		_, err = v.control().EnableAccount(v.ctx, name, false)
+		_, err = v.opts.Control().EnableAccount(v.ctx, name, false)
 		done = " is disabled. It is not used until you enable it again."
 	case "use":
-		err = v.control().UseAccount(v.ctx, name)
+		err = v.opts.Control().UseAccount(v.ctx, name)
 		done = " is used first, and its cooldowns have ended."
 	default:
 		return v.missing()

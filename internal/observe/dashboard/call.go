@@ -26,7 +26,7 @@ var shown = []string{trace.MetaName, trace.ClientRequestName, trace.EventsName}
 func (v *visit) call() error {
 	name, file, wantsFile := strings.Cut(mount.Wildcard(v.r), "/files/")
 	name, wantsSearch := strings.CutSuffix(name, "/shrink")
-	found, err := v.find(name)
+	found, err := admin.FindCall(v.ctx, v.opts.Calls, name)
 	switch {
 	case err != nil:
 		return err
@@ -47,20 +47,8 @@ func (v *visit) call() error {
 	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
 }
 
-// find returns a call by its id, a prefix of it, or last. A call that is open may not be stored yet.
-func (v *visit) find(name string) (*perigee.Call, error) {
-	if v.opts.Calls == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
-	}
-	return admin.FindCall(v.ctx, v.opts.Calls, name)
-}
-
 // readTrace adds what the trace directory has.
 func (v *visit) readTrace(page *pages.Call) {
-	if v.opts.Trace == nil {
-		page.Gone = true
-		return
-	}
 	t, err := v.opts.Trace(page.Call.ID)
 	if err != nil {
 		page.Gone = true
@@ -89,10 +77,8 @@ func (v *visit) readTrace(page *pages.Call) {
 			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
 		}
 	}
-	if v.opts.Replayable != nil && v.opts.Replay != nil {
-		page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
-	}
-	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrink != nil && v.opts.Shrinkable != nil && v.opts.Shrinkable(&page.Call)
+	page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
+	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrinkable(&page.Call)
 }
 
 // read returns the size of a file, and what it has if the page shows something of that.
@@ -110,14 +96,10 @@ func read(t Trace, name string) (text []byte, size int64, err error) {
 
 // file sends a file of a trace as text.
 func (v *visit) file(id, name string) error {
-	missing := perigee.Errorf(perigee.ClassNotFound, "this call has no file %q", mount.Shorten(name)).
-		WithHint("traces.keep bounds how long files are kept")
-	if v.opts.Trace == nil {
-		return missing
-	}
 	t, err := v.opts.Trace(id)
 	if err != nil || !slices.Contains(t.Files(), name) {
-		return missing
+		return perigee.Errorf(perigee.ClassNotFound, "this call has no file %q", mount.Shorten(name)).
+			WithHint("traces.keep bounds how long files are kept")
 	}
 	content, _, err := t.OpenFile(name)
 	if err != nil {
@@ -140,7 +122,7 @@ func (v *visit) actOnCall() error {
 	if act != "replay" && act != "shrink" {
 		return v.missing()
 	}
-	found, err := v.find(strings.TrimSuffix(name, "/"))
+	found, err := admin.FindCall(v.ctx, v.opts.Calls, strings.TrimSuffix(name, "/"))
 	switch {
 	case err != nil:
 		return err
@@ -152,9 +134,6 @@ func (v *visit) actOnCall() error {
 
 // replay sends the call again and shows the new one.
 func (v *visit) replay(found *perigee.Call) error {
-	if v.opts.Replay == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be sent again here").WithHint("use perigee trace replay %s", found.ID)
-	}
 	id, err := v.opts.Replay(v.ctx, found.ID)
 	if err != nil {
 		v.session.SetNotice("The call was not sent again: " + v.opts.Redact(err.Error()))

@@ -15,9 +15,6 @@ const pageRows = 50
 
 // calls lists calls as perigee trace list does.
 func (v *visit) calls() error {
-	if v.opts.Calls == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
-	}
 	query := v.r.URL.Query()
 	filter := url.Values{}
 	for _, name := range pages.CallFilter {

@@ -28,11 +28,3 @@ func (d *Dashboard) redactAll(texts []string) []string {
 	}
 	return texts
 }
-
-// unready returns why calls cannot be answered now.
-func (d *Dashboard) unready() []string {
-	if d.opts.Unready == nil {
-		return nil
-	}
-	return d.redactAll(d.opts.Unready())
-}

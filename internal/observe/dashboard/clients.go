@@ -59,13 +59,9 @@ func ClientStates(dataDir func() string) func(base string) map[string]connect.St
 
 // addStates adds the states of the clients.
 func (v *visit) addStates(list []Client, base string) {
-	if v.opts.ClientStates == nil {
-		return
-	}
-	if v.opts.Status != nil { // settings have the address of the daemon, whatever the browser has for it
-		if listens, err := browserURL(v.opts.Status().Listen); err == nil {
-			base = listens
-		}
+	// Settings have the address of the daemon, whatever the browser has for it.
+	if listens, err := browserURL(v.opts.Status().Listen); err == nil {
+		base = listens
 	}
 	states := v.opts.ClientStates(base)
 	for i := range list {

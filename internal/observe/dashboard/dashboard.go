@@ -24,7 +24,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Options are what the pages show and act on. What is nil is left out of the pages, except for Sessions, which is required.
+// Options are what the pages show and act on. All of them are required, except for Zone.
 type Options struct {
 	Version  string
 	Started  time.Time // of the process
@@ -110,24 +110,8 @@ const maxStreams = 32
 
 // New returns a Dashboard.
 func New(opts Options) *Dashboard {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	if opts.Zone == nil {
 		opts.Zone = time.Local
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Redact == nil {
-		opts.Redact = func(text string) string { return text }
-	}
-	if opts.Copy == nil {
-		opts.Copy = func(to io.Writer, from io.Reader) error {
-			text, err := io.ReadAll(from)
-			_, _ = io.WriteString(to, opts.Redact(string(text)))
-			return err
-		}
 	}
 	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
 	d.base, d.drain = context.WithCancel(context.Background())
@@ -226,15 +210,7 @@ type visit struct {
 // render answers with a page.
 func (v *visit) render(status int, title, section string, page pages.Page) error {
 	return v.write(v.w, v.r, status, pages.Frame{Title: title, Section: section, Token: v.session.FormToken(), Notice: v.session.TakeNotice(),
-		Version: v.opts.Version, Open: v.openCount()}, page)
-}
-
-// openCount is how many calls are being answered.
-func (d *Dashboard) openCount() int {
-	if d.opts.Live == nil {
-		return 0
-	}
-	return d.opts.Live.Count()
+		Version: v.opts.Version, Open: v.opts.Live.Count()}, page)
 }
 
 // write answers with a page in a frame.

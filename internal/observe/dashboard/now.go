@@ -20,29 +20,20 @@ const (
 
 // home shows what happens now.
 func (v *visit) home() error {
-	page := pages.Home{Open: v.openCalls()}
-	if v.opts.Calls != nil {
-		calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)})
-		if err != nil {
-			return err
-		}
-		page.Fresh = len(calls) == 0
-		page.Recent = v.ended(calls)
+	page := pages.Home{Open: v.openCalls(), Status: v.opts.Status(), Langservers: v.opts.Langservers(),
+		Unready: v.redactAll(v.opts.Unready())}
+	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)})
+	if err != nil {
+		return err
 	}
-	var err error
+	page.Fresh = len(calls) == 0
+	page.Recent = v.ended(calls)
 	if page.Today, err = v.today(v.now); err != nil {
 		return err
 	}
 	if page.Accounts, err = v.accountRows(); err != nil {
 		page.Problem, page.Accounts = v.opts.Redact(err.Error()), nil
 	}
-	if v.opts.Status != nil {
-		page.Status = v.opts.Status()
-	}
-	if v.opts.Langservers != nil {
-		page.Langservers = v.opts.Langservers()
-	}
-	page.Unready = v.unready()
 	return v.render(200, "Now", "now", page)
 }
 
@@ -58,9 +49,6 @@ func (d *Dashboard) ended(calls []perigee.Call) (list []perigee.Call) {
 
 // openCalls are the calls that are being answered, the newest first.
 func (d *Dashboard) openCalls() (list []pages.OpenCall) {
-	if d.opts.Live == nil {
-		return nil
-	}
 	for _, c := range d.opts.Live.Open() {
 		list = append(list, d.openCall(c))
 	}
@@ -96,9 +84,6 @@ func tailOf(text string) string {
 
 // today sums up what was spent since midnight, and draws the last days.
 func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
-	if d.opts.Usage == nil {
-		return t, nil
-	}
 	local := now.In(d.opts.Zone)
 	t.Zone = zoneOf(local)
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, d.opts.Zone)

@@ -17,7 +17,6 @@ import (
 
 	"perigee"
 	"perigee/internal/cli/connect"
-	"perigee/internal/observe/live"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -708,20 +707,28 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+type withoutModels struct{ *rig }
+
+func (withoutModels) Models(context.Context, string) (perigee.ModelList, error) {
+	return perigee.ModelList{}, nil
+}
+
 func TestEmptyPagesSayWhatToDo(t *testing.T) {
 	rig := newRig(t, func(r *rig, o *Options) {
 		r.calls, r.accounts = nil, nil
-		*o = Options{Sessions: o.Sessions, Status: o.Status, Calls: r, Usage: r, Now: o.Now}
-		o.Live = live.New(live.Options{})
+		o.Control = func() perigee.Control {
+			return perigee.Control{AccountControl: r, RoutingControl: withoutModels{r}, QuotaControl: r}
+		}
+		o.Langservers = func() []perigee.LangserverRow { return nil }
+		o.Windows = func(context.Context) ([]Window, error) { return nil, nil }
+		o.Warnings = func() []Warning { return nil }
+		o.Clients = func(string, bool) []Client { return nil }
 	})
 	b := rig.signIn(t)
 	for path, want := range map[string]string{"/": "perigee run claude-code", "/dashboard/calls": "No call yet", "/dashboard/accounts": "perigee login",
-		"/dashboard/usage": "Nothing was used", "/dashboard/models": "No upstream has said", "/dashboard/setup": "perigee connect", "/dashboard/system": "Language servers"} {
+		"/dashboard/usage": "Nothing was used", "/dashboard/models": "No upstream has said", "/dashboard/setup": "perigee connect", "/dashboard/system": "No warning since the start"} {
 		if page := b.get(path); !strings.Contains(page, want) {
 			t.Errorf("%s: no %q in\n%s", path, want, page)
 		}
-	}
-	if answer := b.do("GET", "/dashboard/config", nil); answer.StatusCode != http.StatusNotImplemented {
-		t.Errorf("%s", answer.Status)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/cli/connect"
 	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
 	"perigee/internal/server"
@@ -90,7 +92,19 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 			}
 			return r.calls[0].ID, nil
 		},
-		Clients: Clients,
+		Clients: Clients, ClientStates: func(string) map[string]connect.Status { return nil },
+		Redact:     func(text string) string { return text },
+		Logger:     slog.New(slog.DiscardHandler),
+		PriceDate:  func() string { return "" },
+		Shrinkable: func(*perigee.Call) bool { return false },
+		Shrink: func(context.Context, string, func(calls, bytes int)) (Shrunk, error) {
+			return Shrunk{}, perigee.Errorf(perigee.ClassUnimplemented, "this rig does not shrink")
+		},
+	}
+	opts.Copy = func(to io.Writer, from io.Reader) error {
+		text, err := io.ReadAll(from)
+		_, _ = io.WriteString(to, opts.Redact(string(text)))
+		return err
 	}
 	r.calls, r.accounts = rigCalls(), rigAccounts()
 	for _, f := range change {

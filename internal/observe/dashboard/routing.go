@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 )
 
@@ -14,24 +13,20 @@ const modelsTime = 5 * time.Second
 // models lists models, aliases and routes.
 func (v *visit) models() error {
 	var page pages.Models
-	if v.control().RoutingControl != nil {
-		ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
-		defer cancel()
-		list, err := v.control().Models(ctx, "")
-		if err != nil {
-			page.Problems = append(page.Problems, v.opts.Redact(err.Error()))
-		}
-		page.Models = list.Rows
-		for _, p := range list.Problems {
-			page.Problems = append(page.Problems, v.opts.Redact(p.Upstream+": "+p.Why))
-		}
+	ctx, cancel := context.WithTimeout(v.ctx, modelsTime)
+	defer cancel()
+	list, err := v.opts.Control().Models(ctx, "")
+	if err != nil {
+		page.Problems = append(page.Problems, v.opts.Redact(err.Error()))
 	}
-	if v.opts.Config != nil {
-		cfg := v.opts.Config().Config
-		page.Routing = cfg.Models
-		for _, u := range cfg.Upstreams {
-			page.Order = append(page.Order, u.Name)
-		}
+	page.Models = list.Rows
+	for _, p := range list.Problems {
+		page.Problems = append(page.Problems, v.opts.Redact(p.Upstream+": "+p.Why))
+	}
+	cfg := v.opts.Config().Config
+	page.Routing = cfg.Models
+	for _, u := range cfg.Upstreams {
+		page.Order = append(page.Order, u.Name)
 	}
 	return v.render(200, "Models", "models", page)
 }
@@ -39,17 +34,11 @@ func (v *visit) models() error {
 // setup says how clients are set up.
 func (v *visit) setup() error {
 	page := pages.Setup{Base: v.base()}
-	if v.opts.Config != nil {
-		cfg := v.opts.Config().Config
-		page.NeedsKey = len(cfg.Keys) > 0
-		for _, k := range cfg.Keys {
-			page.Keys = append(page.Keys, k.Name)
-		}
+	for _, k := range v.opts.Config().Config.Keys {
+		page.Keys = append(page.Keys, k.Name)
 	}
-	if v.opts.Clients != nil {
-		page.Clients = v.opts.Clients(page.Base, page.NeedsKey)
-		v.addStates(page.Clients, page.Base)
-	}
+	page.Clients = v.opts.Clients(page.Base, len(page.Keys) > 0)
+	v.addStates(page.Clients, page.Base)
 	return v.render(200, "Set up a client", "setup", page)
 }
 
@@ -63,9 +52,6 @@ func (v *visit) base() string {
 
 // config shows the effective values with their origin.
 func (v *visit) config() error {
-	if v.opts.Config == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "there is no configuration here")
-	}
 	loaded := v.opts.Config()
 	page := pages.Config{File: loaded.Path, Searched: loaded.Searched, All: v.r.URL.Query().Get("all") != ""}
 	for _, w := range loaded.Warnings {

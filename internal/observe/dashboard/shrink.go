@@ -67,9 +67,6 @@ func (s *searches) change(f func()) {
 // shrink begins to look for the smallest request that fails as the call did, and leads to the page that follows the search. The
 // search goes on when the browser goes to another page.
 func (v *visit) shrink(found *perigee.Call) error {
-	if v.opts.Shrink == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "calls cannot be shrunk here").WithHint("use perigee trace shrink %s", found.ID)
-	}
 	x, err := v.searches.begin(pages.Search{Call: found.ID, Began: v.now})
 	if err != nil {
 		return err

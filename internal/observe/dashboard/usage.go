@@ -15,19 +15,13 @@ const maxGroups = 20
 
 // usage shows what was spent.
 func (v *visit) usage() error {
-	if v.opts.Usage == nil {
-		return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
-	}
 	days := 30
 	for _, n := range pages.UsageDays {
 		if v.r.URL.Query().Get("days") == strconv.Itoa(n) {
 			days = n
 		}
 	}
-	var page pages.Usage
-	if v.opts.PriceDate != nil {
-		page.Prices = v.opts.PriceDate()
-	}
+	page := pages.Usage{Prices: v.opts.PriceDate()}
 	if err := v.lastHours(&page); err != nil {
 		return err
 	}
@@ -59,9 +53,6 @@ const maxSummed = 5000
 
 // lastHours adds what happened in the last hours.
 func (v *visit) lastHours(page *pages.Usage) error {
-	if v.opts.Calls == nil {
-		return nil
-	}
 	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Since: v.now.Add(-view.Hours * time.Hour), Limit: maxSummed})
 	if err != nil {
 		return err

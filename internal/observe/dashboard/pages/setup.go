@@ -6,10 +6,9 @@ import (
 
 // Setup says how clients are set up.
 type Setup struct {
-	Base     string
-	Clients  []Client
-	NeedsKey bool
-	Keys     []string // their names
+	Base    string
+	Clients []Client
+	Keys    []string // their names; none: clients need no key
 }
 
 // A Client is a program that can use perigee, and how.
@@ -30,7 +29,7 @@ func (p Setup) HTML(Times) html.HTML {
 		html.F(`<div class="head"><h1>Set up a client</h1></div>
 <p class="lead">A client needs perigee's address{}. <code>perigee run</code> sets both for one start; <code>perigee connect</code> writes `+
 			`the client's settings, keeps a backup, and can undo it.</p>
-`, html.If(p.NeedsKey, ` and one of your keys`)),
+`, html.If(len(p.Keys) > 0, ` and one of your keys`)),
 		html.F(`<dl class="surface pairs wide" id="address"><div><dt>Base URL</dt><dd>{}</dd></div><div><dt>OpenAI base URL</dt><dd>{}</dd></div>`+
 			`<div><dt>Key</dt><dd>{}</dd></div></dl>
 `, command(p.Base), command(p.Base+"/v1"), p.key()),
@@ -62,7 +61,7 @@ func (p Setup) clients() html.HTML {
 }
 
 func (p Setup) key() html.HTML {
-	if !p.NeedsKey {
+	if len(p.Keys) == 0 {
 		return html.F(`none needed; clients that insist can send <code>perigee</code>`)
 	}
 	first := true

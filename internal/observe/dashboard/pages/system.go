@@ -27,8 +27,6 @@ type System struct {
 	StoreError   string
 	CA           []Fact
 	Warnings     []Warning
-	HasWarnings  bool
-	HasWindows   bool
 }
 
 // A Window is an editor window that perigee can ask.
@@ -131,7 +129,7 @@ func (p System) windows() html.HTML {
 	if len(p.Windows) > 0 {
 		list = html.F(`<ul class="surface states" id="windows">{}</ul>`, html.Each(p.Windows, Window.item))
 	}
-	return html.If(p.HasWindows, `<section aria-labelledby="windows-title"><h2 id="windows-title">Editor windows</h2>
+	return html.F(`<section aria-labelledby="windows-title"><h2 id="windows-title">Editor windows</h2>
 {}{}</section>`, warning(p.WindowsError), list)
 }
 
@@ -170,6 +168,6 @@ func (p System) warnings(t Times) html.HTML {
 			return html.F(`<li class="{}">{}<span>{}</span></li>`, w.Level, t.element(w.Time, t.clock(w.Time)), text)
 		}))
 	}
-	return html.If(p.HasWarnings, `<section aria-labelledby="log-title"><h2 id="log-title">Last warnings</h2>
+	return html.F(`<section aria-labelledby="log-title"><h2 id="log-title">Last warnings</h2>
 {}</section>`, list)
 }
