@@ -58,10 +58,6 @@ func configSection(name string, values []config.Value) html.HTML {
 }
 
 func configRow(v config.Value) html.HTML {
-	value := html.F(`{}`, v.Value)
-	if v.Value == "" {
-		value = html.F(`<span class="none">empty</span>`)
-	}
 	return html.F(`<tr{}><th scope="row"><code>{}</code></th><td><code>{}</code></td><td class="origin">{}</td></tr>`,
-		html.Attr(!v.Default(), ` class="set"`), v.Key, value, v.Origin)
+		html.Attr(!v.Default(), ` class="set"`), v.Key, or(v.Value, "empty"), v.Origin)
 }

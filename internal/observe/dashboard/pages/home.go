@@ -100,8 +100,7 @@ func (p Home) upstream(text string) html.HTML {
 	if state != "" {
 		tone = langserverTone(state)
 	}
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong>{}<small>{}</small></div></li>`,
-		tone, name, html.If(state != "", ` <span class="tone {}">{}</span>`, tone, state), what)
+	return stateItem(tone, name, state, html.F(`<small>{}</small>`, what))
 }
 
 // accounts are the accounts that cannot be used, or not for everything, or says that there is none.
@@ -110,15 +109,16 @@ func (p Home) accounts(t Times) html.HTML {
 		return html.HTML{}
 	}
 	var bad, cooling []html.HTML
+	newline := html.F("\n")
 	for _, a := range p.Accounts {
 		switch tone, _ := accountState(&a); {
 		case !a.Enabled: // by the owner
 		case tone == "bad":
-			bad = append(bad, trouble(a.Email, tone, words(a.State), small(a.Reason)))
+			bad = append(bad, stateItem(tone, a.Email, words(a.State), small(a.Reason)), newline)
 		case tone == "warn":
 			c := slices.MaxFunc(a.Cooldowns, func(a, b perigee.Cooldown) int { return a.Until.Compare(b.Until) })
-			cooling = append(cooling, trouble(a.Email, tone, "cooling down", html.F(`<small>back in {}</small><small>{}: {}</small>`,
-				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)))
+			cooling = append(cooling, stateItem(tone, a.Email, "cooling down", html.F(`<small>back in {}</small><small>{}: {}</small>`,
+				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)), newline)
 		}
 	}
 	ready := html.HTML{}
@@ -136,11 +136,6 @@ func (p Home) accounts(t Times) html.HTML {
 <p class="after"><a class="more" href="/dashboard/accounts">Accounts and quota{}</a></p>
 </section>`, html.With(p.Problem, `<li><span class="dot bad" aria-hidden="true"></span><div>{}</div></li>`),
 		html.Join(append(bad, cooling...)...), ready, icon("next"))
-}
-
-func trouble(email, tone, state string, details html.HTML) html.HTML {
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span>{}</div></li>
-`, tone, email, tone, state, details)
 }
 
 // HTML is the numbers of the day, which are also sent by themselves.

@@ -35,12 +35,26 @@ func unready(reason string) html.HTML {
 // small is an additional text; empty: there is none.
 func small(text string) html.HTML { return html.With(text, `<small>{}</small>`) }
 
-// orDash is a text, or a dash if it is empty.
-func orDash(text string) html.HTML {
+// or is a text, or another one in place of an empty text.
+func or(text, none string) html.HTML {
 	if text == "" {
-		return html.F(`<span class="none">–</span>`)
+		return html.F(`<span class="none">{}</span>`, none)
 	}
 	return html.F(`{}`, text)
+}
+
+// stateItem is an item of a list of things with their states. Without a state there is only its colour.
+func stateItem(tone, name, state string, details html.HTML) html.HTML {
+	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong>{}{}</div></li>`,
+		tone, name, html.If(state != "", ` <span class="tone {}">{}</span>`, tone, state), details)
+}
+
+// errorsClass is the class of a cell with a number of errors.
+func errorsClass(errors int64) string {
+	if errors > 0 {
+		return "c-num bad"
+	}
+	return "c-num"
 }
 
 // words is a name of the program as words.
@@ -97,7 +111,7 @@ func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
 `, c.ID, modelOf(&c, "no model"), note),
 		html.F(`<td class="c-client">{}{}</td>
 <td class="c-upstream">{}{}</td>
-`, orDash(c.Client.Name), small(c.Client.Key), orDash(c.Upstream), small(c.Account)),
+`, or(c.Client.Name, "–"), small(c.Client.Key), or(c.Upstream, "–"), small(c.Account)),
 		html.F(`<td class="c-num c-first">{}</td>
 <td class="c-num c-total">{}</td>
 `, view.Duration(c.FirstByte), view.Duration(c.Duration)),

@@ -116,12 +116,10 @@ func langserverTone(state string) string {
 }
 
 func langserver(r perigee.LangserverRow) html.HTML {
-	tone := langserverTone(r.State)
 	details := html.Join(
 		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, view.Size(r.Memory)),
 		html.If(r.Restarts != 0, `, {} restarts`, r.Restarts), html.With(r.Account, `, {}`))
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span><small>{}</small>{}</div></li>`,
-		tone, r.Upstream, tone, r.State, details, small(r.LastExit))
+	return stateItem(langserverTone(r.State), r.Upstream, r.State, html.F(`<small>{}</small>{}`, details, small(r.LastExit)))
 }
 
 func (p System) windows() html.HTML {
@@ -139,8 +137,7 @@ func (w Window) item() html.HTML {
 		tone = "ok"
 	}
 	folder := func(path string) html.HTML { return html.F(`<small><code>{}</code></small>`, path) }
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong> <span class="tone {}">{}</span><small>{}</small>{}</div></li>`,
-		tone, w.Name, tone, w.State, w.Version, html.Each(w.Workspace, folder))
+	return stateItem(tone, w.Name, w.State, html.F(`<small>{}</small>{}`, w.Version, html.Each(w.Workspace, folder)))
 }
 
 func (p System) store() html.HTML {

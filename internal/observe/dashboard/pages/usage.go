@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
@@ -58,13 +57,9 @@ func (p Usage) recent() html.HTML {
 `, title, legend, chart(c))
 	}
 	row := func(l view.Latency) html.HTML {
-		class := "c-num"
-		if l.Errors > 0 {
-			class = "c-num bad"
-		}
 		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
-			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), class, view.Percent(float64(l.Errors)/float64(l.Calls))),
-			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, first(l.P50), first(l.P95)))
+			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), errorsClass(l.Errors), view.Percent(float64(l.Errors)/float64(l.Calls))),
+			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, view.Duration(l.P50), view.Duration(l.P95)))
 	}
 	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
 <div class="plots">{}{}{}</div>
@@ -76,14 +71,6 @@ func (p Usage) recent() html.HTML {
 		plot(html.F(`Calls by hour`), html.F(`<ul class="legend"><li><i class="s-done"></i>Done</li><li><i class="s-failed"></i>Errors</li></ul>`), r.Calls),
 		plot(html.F(`Time to first byte`), html.F(`<ul class="legend"><li><i class="s-p50"></i>Median</li><li><i class="s-p95"></i>95 %</li></ul>`), r.FirstByte),
 		html.Each(r.Upstreams, row), html.If(r.Cut, `<p class="after muted">Only the newest calls: there were more.</p>`))
-}
-
-// first is a time to the first byte.
-func first(d time.Duration) string {
-	if d == 0 {
-		return "–"
-	}
-	return view.Duration(d)
 }
 
 func (p Usage) total(r *perigee.UsageRow) html.HTML {
@@ -154,14 +141,6 @@ func (g UsageGroup) section() html.HTML {
 
 // usageRow is a row with a bar for its tokens, in percent of the largest row.
 func usageRow(r perigee.UsageRow, largest float64) html.HTML {
-	name := html.F(`{}`, r.Group)
-	if r.Group == "" {
-		name = html.F(`<span class="none">none</span>`)
-	}
-	class := "c-num"
-	if r.Errors > 0 {
-		class = "c-num bad"
-	}
 	x := 0.0
 	part := func(p view.Part) html.HTML {
 		if largest <= 0 || p.Value == 0 {
@@ -176,7 +155,7 @@ func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
-			name, html.Each(view.TokenParts(r), part)),
+			or(r.Group, "none"), html.Each(view.TokenParts(r), part)),
 		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, view.Exact(r.Calls),
-			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), class, view.Exact(r.Errors)))
+			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), errorsClass(r.Errors), view.Exact(r.Errors)))
 }
