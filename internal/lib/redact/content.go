@@ -353,12 +353,10 @@ func (s *scan) tag(at int) int {
 }
 
 // forms are credentials that their own form shows.
-var forms = regexp.MustCompile(`\b(?:ya29\.|1//|1\\/\\/|AIza|GOCSPX-|sk-|gh[opsu]_|github_pat_|xox[abp]-)[A-Za-z0-9._/\\-]{6,}` +
-	`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+var forms = regexp.MustCompile(`\b(?:sk-|1\\/\\/|` + prefixed + `)[A-Za-z0-9._/\\-]{6,}|\b` + jwt)
 
 // binaryForms are forms in binary data, where the byte before one may be a letter: it is a length.
-var binaryForms = regexp.MustCompile(`(?:ya29\.|1//|AIza|GOCSPX-|gh[opsu]_|github_pat_|xox[abp]-|sk-[A-Za-z0-9_-]{10})[A-Za-z0-9._/-]{6,}` +
-	`|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+var binaryForms = regexp.MustCompile(`(?:sk-[A-Za-z0-9_-]{10}|` + prefixed + `)[A-Za-z0-9._/-]{6,}|` + jwt)
 
 // formBeginnings are searched for first, because a search for forms takes longer.
 var formBeginnings = [][]byte{

@@ -24,7 +24,13 @@ var (
 	schemes = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}`)
 	pairs   = regexp.MustCompile(`(?i)\b((?:[a-z_-]*[_-])?` +
 		`(?:(?:access|refresh|id|auth)_?token|client_?secret|password|api[_-]?key|authorization|cookie))` + value)
-	prefixes = regexp.MustCompile(`\b(?:ya29\.|1//|AIza|GOCSPX-|sk-)[A-Za-z0-9._/-]{6,}`)
+	prefixes = regexp.MustCompile(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
+)
+
+// The forms of credentials: the beginnings of those of providers, except for sk-, in which words may end as well, and signed JSON.
+const (
+	prefixed = `ya29\.|1//|AIza|GOCSPX-|gh[opsu]_|github_pat_|xox[abp]-`
+	jwt      = `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`
 )
 
 // Credentials replaces what a word beside it or its prefix shows to be a credential.

@@ -56,6 +56,7 @@ func TestCredentialsAndParametersReplaceTheCanary(t *testing.T) {
 		`Get "https://host.example/v1?key=canary123&x=1": EOF`, "https://host.example/?api_key=canary123", "?access_key=canary123", "code=canary123",
 		`token=canary123,canary123;canary123}canary123`, `secret=a\canary123`, `password: a\canary123`,
 		"ya29.canary123", "1//canary123", "AIzacanary123", "GOCSPX-canary123", "sk-canary123",
+		"gho_canary123", "github_pat_canary123", "xoxb-canary123", "eyJcanary123.canary123.canary123",
 	} {
 		if got := Credentials(Parameters(text)); strings.Contains(got, canary) {
 			t.Errorf("%s becomes %s", text, got)
