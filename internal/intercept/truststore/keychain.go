@@ -28,12 +28,9 @@ func (k *keychain) commands(c *x509.Certificate, file string) [][]string {
 }
 
 func (k *keychain) change(ctx context.Context, c *x509.Certificate, file string) error {
-	for _, command := range k.commands(c, file) {
-		if _, err := k.machine.run(ctx, nil, command...); err != nil {
-			return asRoot(err, k.commands(c, file))
-		}
-	}
-	return nil
+	commands := k.commands(c, file)
+	_, err := k.machine.run(ctx, nil, commands[0]...)
+	return asRoot(err, commands)
 }
 
 func (k *keychain) state(ctx context.Context, c *x509.Certificate) (state State, err error) {
@@ -79,12 +76,11 @@ func (r *rootStore) commands(c *x509.Certificate, file string) [][]string {
 }
 
 func (r *rootStore) change(ctx context.Context, c *x509.Certificate, file string) error {
-	for _, command := range r.commands(c, file) {
-		if _, err := r.machine.run(ctx, nil, command...); err != nil {
-			return fmt.Errorf("%w; this needs the rights of an administrator: run this command again in a terminal of one", err)
-		}
+	_, err := r.machine.run(ctx, nil, r.commands(c, file)[0]...)
+	if err != nil {
+		err = fmt.Errorf("%w; this needs the rights of an administrator: run this command again in a terminal of one", err)
 	}
-	return nil
+	return err
 }
 
 // state has the tool write the certificate with the thumbprint, if there is one, to a file.
