@@ -2,8 +2,9 @@ package cli
 
 import (
 	"regexp"
-	"runtime"
 	"strings"
+
+	"perigee/internal/lib/terminal"
 )
 
 // Hint adds the --config of this command to the commands that a message suggests. Without it they would use another
@@ -22,19 +23,7 @@ func (e *Env) Hint(message string) string {
 		}
 	}
 	pattern := regexp.MustCompile(`\bperigee (` + strings.Join(suggested, "|") + `)\b`)
-	return pattern.ReplaceAllStringFunc(message, func(command string) string { return command + " --config " + ShellWord(e.Config) })
-}
-
-var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_\\-]+$`)
-
-// ShellWord quotes a word for a shell, where that is needed.
-func ShellWord(word string) string {
-	windows := runtime.GOOS == "windows"
-	switch {
-	case plainWord.MatchString(word) && (windows || !strings.Contains(word, `\`)):
-		return word
-	case windows:
-		return `"` + word + `"`
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return pattern.ReplaceAllStringFunc(message, func(command string) string {
+		return command + " --config " + terminal.ShellWord(e.Config)
+	})
 }

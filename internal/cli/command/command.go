@@ -81,7 +81,7 @@ func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) 
 		}
 		env.Say("%s", strings.Replace(err.Error(), "no calls", "no "+r.What, 1))
 		if other := FindElsewhere(ctx, cfg); other != nil {
-			env.Say("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, cli.ShellWord(other.Dir))
+			env.Say("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, terminal.ShellWord(other.Dir))
 		}
 		return found, nil
 	}

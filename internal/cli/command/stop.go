@@ -7,6 +7,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/running"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
 
@@ -57,7 +58,7 @@ func (e *Elsewhere) Stop() string {
 	if e.unit.Name != "" {
 		return e.unit.Systemctl("stop")
 	}
-	return "PERIGEE_DATA_DIR=" + cli.ShellWord(e.Dir) + " perigee stop"
+	return "PERIGEE_DATA_DIR=" + terminal.ShellWord(e.Dir) + " perigee stop"
 }
 
 // Restart is the command that stops it and starts the daemon of the configuration.

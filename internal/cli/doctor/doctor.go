@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/cli"
+	"perigee/internal/lib/terminal"
 )
 
 // A Status is how serious a result is.
@@ -220,7 +220,7 @@ func merge(check string, results []Result) Result {
 func command(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = cli.ShellWord(word)
+		quoted[i] = terminal.ShellWord(word)
 	}
 	return strings.Join(quoted, " ")
 }

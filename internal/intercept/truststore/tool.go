@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"perigee/internal/lib/procgroup"
+	"perigee/internal/lib/terminal"
 )
 
 // toolTime is how long a tool may run. update-ca-certificates takes seconds, and a minute with a Java keystore on a slow disk.
@@ -98,8 +98,6 @@ func isExit(err error) bool {
 	return ok
 }
 
-var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_-]+$`)
-
 // shellLine joins commands so that a shell runs each if the one before it succeeded.
 func shellLine(commands [][]string, root bool) string {
 	var lines []string
@@ -109,10 +107,7 @@ func shellLine(commands [][]string, root bool) string {
 			words = append(words, "sudo")
 		}
 		for _, word := range command {
-			if !plainWord.MatchString(word) {
-				word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-			}
-			words = append(words, word)
+			words = append(words, terminal.ShellWord(word))
 		}
 		lines = append(lines, strings.Join(words, " "))
 	}

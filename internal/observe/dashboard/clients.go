@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli/connect"
+	"perigee/internal/lib/terminal"
 )
 
 // keyPlaceholder stands for a key in settings.
@@ -97,17 +98,7 @@ func environment(c *connect.Client, m connect.Machine, t connect.Target) string 
 	}
 	for _, variable := range l.Env {
 		name, value, _ := strings.Cut(variable, "=")
-		lines = append(lines, "export "+name+"="+quote(value))
+		lines = append(lines, "export "+name+"="+terminal.ShellWord(value))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// quote writes a value for a shell.
-func quote(value string) string {
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/._-@[]", r)
-	}) {
-		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return value
 }

@@ -1,0 +1,22 @@
+package terminal
+
+import (
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_\\-]+$`)
+
+// ShellWord returns a word as it is written on a command line of this system: quoted where that is
+// needed.
+func ShellWord(word string) string {
+	windows := runtime.GOOS == "windows"
+	switch {
+	case plainWord.MatchString(word) && (windows || !strings.Contains(word, `\`)):
+		return word
+	case windows:
+		return `"` + word + `"`
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
