@@ -46,7 +46,7 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 	t.Helper()
 	r := &rig{now: rigNow, files: map[string]string{}}
 	r.hub = live.New(live.Options{Now: r.clock})
-	r.store = session.New(r.clock, nil)
+	r.store = session.New(r.clock, func() {})
 	loaded, err := config.Load(config.Sources{Path: "perigee.yaml", ReadFile: func(string) ([]byte, error) { return []byte(rigConfig), nil },
 		Env:     func(name string) (string, bool) { return "gemini-secret-value", name == "GEMINI_API_KEY" },
 		HomeDir: "/home/ada", ConfigDir: "/home/ada/.config"})

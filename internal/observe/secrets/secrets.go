@@ -60,9 +60,9 @@ type Options struct {
 	// Memory returns secrets that are in memory. It is called each time, so that a token that was just received is known, and
 	// not by two goroutines at once.
 	Memory func() []Named
-	// Files returns secrets that files have. It is called at most once in a second. Nil: there are none.
+	// Files returns secrets that files have. It is called at most once in a second.
 	Files func() []Named
-	Now   func() time.Time // nil: time.Now
+	Now   func() time.Time
 }
 
 const (
@@ -91,9 +91,6 @@ type memory struct {
 
 // New returns a Collector.
 func New(opts Options) *Collector {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	return &Collector{opts: opts, known: map[string]*memory{}}
 }
 
@@ -102,7 +99,7 @@ func (c *Collector) Redactor() *redact.Redactor {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Now()
-	if c.opts.Files != nil && (c.read.IsZero() || now.Sub(c.read) >= filePause || now.Before(c.read)) {
+	if c.read.IsZero() || now.Sub(c.read) >= filePause || now.Before(c.read) {
 		c.files, c.read = c.opts.Files(), now
 	}
 	c.learn(c.opts.Memory(), now)

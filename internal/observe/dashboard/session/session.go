@@ -55,15 +55,9 @@ type Session struct {
 	loaded string
 }
 
-// New returns a Store without any. Now may be nil: time.Now. Changed is called when there is a new value for Secrets, before that
-// value is given to anything; nil: it is not.
+// New returns a Store without any. Changed is called when there is a new value for Secrets, before that value is given to
+// anything.
 func New(now func() time.Time, changed func()) *Store {
-	if now == nil {
-		now = time.Now
-	}
-	if changed == nil {
-		changed = func() {}
-	}
 	return &Store{now: now, changed: changed, tickets: map[sum]ticket{}, sessions: map[sum]*Session{}}
 }
 

@@ -130,7 +130,7 @@ func has(list []perigee.Secret, value string) bool {
 }
 
 func TestATicketIsExchangedOnceByManyAtATime(t *testing.T) {
-	s := New(nil, nil)
+	s := New(time.Now, func() {})
 	ticket := s.NewTicket().Reveal()
 	var wait sync.WaitGroup
 	var mu sync.Mutex

@@ -39,7 +39,7 @@ type Options struct {
 	// Recorder records raw requests, and passes them on to the upstream.
 	Recorder func() *record.Recorder
 	NewID    func() string
-	Audit    func() AuditLog // nil: replays are not recorded
+	Audit    func() AuditLog
 }
 
 // An AuditLog records administrative acts.
@@ -152,9 +152,6 @@ func (s *Service) open(ctx context.Context, name string) (*recording, error) {
 
 // audit records a replay, or that it was refused.
 func (s *Service) audit(ctx context.Context, object, detail string, err error) {
-	if s.opts.Audit == nil {
-		return
-	}
 	entry := perigee.AuditEntry{Action: perigee.AuditTraceReplay, Object: object, Detail: detail}
 	if err != nil {
 		entry.Result = string(perigee.AsError(err).Class)

@@ -83,16 +83,9 @@ func (p *printer) answer() {
 			}
 			what += ": " + p.quote(part.text)
 		default:
-			what += " " + clipped(p.redacted(part.text), 2*maxQuoted)
+			what += " " + clipped(p.story.Redact(part.text), 2*maxQuoted)
 		}
 		p.line(name, "", "%-8s %s", after(part.first), what)
 		name = ""
 	}
-}
-
-func (p *printer) redacted(text string) string {
-	if p.story.Redact == nil {
-		return text
-	}
-	return p.story.Redact(text)
 }

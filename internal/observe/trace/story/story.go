@@ -28,10 +28,10 @@ type Story struct {
 	Call  perigee.Trace
 	Trace *trace.Trace // nil: the call has no directory
 
-	// Redact replaces secrets in texts that were put together from pieces; nil: nothing does.
+	// Redact replaces secrets in texts that were put together from pieces.
 	Redact func(text string) string
 
-	// Hint completes the commands that are suggested, for instance with --config; nil: they are complete.
+	// Hint completes the commands that are suggested, for instance with --config.
 	Hint func(text string) string
 
 	Width   int // of the terminal, at which lines are folded; 0: they are not
@@ -117,10 +117,7 @@ func (p *printer) end() {
 	}
 	p.line("result", colour, "%s", terminal.Joined(string(t.Outcome), t.Finish, string(t.Class), t.Error))
 	if next := p.next(); next != "" {
-		if p.story.Hint != nil {
-			next = p.story.Hint(next)
-		}
-		p.line("next", "", "%s", next)
+		p.line("next", "", "%s", p.story.Hint(next))
 	}
 	p.directory()
 }
@@ -266,7 +263,7 @@ const maxQuoted = 80
 
 // quote is the beginning of a text on one line, in quotation marks.
 func (p *printer) quote(text string) string {
-	return `"` + clipped(p.redacted(text), maxQuoted) + `"`
+	return `"` + clipped(p.story.Redact(text), maxQuoted) + `"`
 }
 
 // clipped is the beginning of a text, with single spaces.
