@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 )
 
 // A node is a JSON value. Scalars keep their bytes, so that encoding a tree never makes it larger than its source.
@@ -81,10 +83,8 @@ func (n *node) member(name string) *node {
 	if n.kind != object {
 		return nil
 	}
-	for i, have := range n.names {
-		if have == name {
-			return n.list[i]
-		}
+	if i := slices.Index(n.names, name); i >= 0 {
+		return n.list[i]
 	}
 	return nil
 }
@@ -102,12 +102,7 @@ func (n *node) name() string {
 	if n.parent == nil || n.parent.kind != object {
 		return ""
 	}
-	for i, child := range n.parent.list {
-		if child == n {
-			return n.parent.names[i]
-		}
-	}
-	return ""
+	return n.parent.names[slices.Index(n.parent.list, n)]
 }
 
 // walk visits a value and everything in it, parents first, until visit returns false for it.
@@ -126,16 +121,7 @@ type version struct {
 	texts   map[*node]string
 }
 
-func (v version) clone() version {
-	c := version{without: make(map[*node]bool, len(v.without)), texts: make(map[*node]string, len(v.texts))}
-	for n := range v.without {
-		c.without[n] = true
-	}
-	for n, s := range v.texts {
-		c.texts[n] = s
-	}
-	return c
-}
+func (v version) clone() version { return version{maps.Clone(v.without), maps.Clone(v.texts)} }
 
 // has reports whether a value is in the version.
 func (v version) has(n *node) bool {
