@@ -245,7 +245,8 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	if len(rows) > 0 {
 		result = rows[0].Result
 	}
-	facts := terminal.Joined("upstream "+upstream.Name, terminal.Labelled("project", user.Project), terminal.Labelled("tier", user.Tier))
+	facts := terminal.Joined("upstream "+upstream.Name,
+		terminal.Labelled("project", user.Project), terminal.Labelled("tier", user.Tier))
 	_, err = fmt.Fprintf(r.env.Stdout, "%s: %s (%s)\n", result, terminal.Printable(user.Email), terminal.Printable(facts))
 	return err
 }

@@ -92,7 +92,8 @@ func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) 
 	return r.Read(store)
 }
 
-// Address returns the base URL of perigee: where the daemon listens, or else where it is configured to.
+// Address returns the base URL of perigee: where the daemon listens, or else where it is
+// configured to.
 func Address(cfg *config.Config, listens string) (string, error) {
 	if listens == "" {
 		scheme := "http://"
@@ -103,7 +104,8 @@ func Address(cfg *config.Config, listens string) (string, error) {
 	}
 	u, err := url.Parse(listens)
 	if err != nil || u.Host == "" {
-		return "", perigee.Errorf(perigee.ClassInvalid, "perigee listens on %s, which clients cannot use", listens).
+		return "", perigee.Errorf(perigee.ClassInvalid,
+			"perigee listens on %s, which clients cannot use", listens).
 			WithHint("set listen in the configuration to an address such as 127.0.0.1:8741")
 	}
 	host, port := u.Hostname(), u.Port()
@@ -122,7 +124,8 @@ func Address(cfg *config.Config, listens string) (string, error) {
 func Usage(
 	ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery, what string,
 ) ([]perigee.UsageRow, error) {
-	query := Parameters(map[string]string{"by": q.By, "each": q.Each, "since": Timestamp(q.Since), "until": Timestamp(q.Until)})
+	query := Parameters(map[string]string{"by": q.By, "each": q.Each,
+		"since": Timestamp(q.Since), "until": Timestamp(q.Until)})
 	return Recorded[[]perigee.UsageRow]{What: what, Path: "/v1/usage?" + query.Encode(),
 		Read: func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
 			return cfg.PriceBook().Usage(store).Usage(ctx, q)

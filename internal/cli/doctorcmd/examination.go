@@ -205,7 +205,8 @@ func (e *examination) spent(ctx context.Context, since time.Time) (map[string]pe
 	if e.remote == nil && (e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero()) {
 		return nil, errors.ErrUnsupported
 	}
-	rows, err := command.Usage(ctx, e.env, cfg, perigee.UsageQuery{By: perigee.ByKey, Since: since}, "")
+	q := perigee.UsageQuery{By: perigee.ByKey, Since: since}
+	rows, err := command.Usage(ctx, e.env, cfg, q, "")
 	keys := map[string]perigee.Spent{}
 	for _, row := range rows {
 		keys[row.Group] = row.Spent()

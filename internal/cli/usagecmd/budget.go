@@ -47,7 +47,8 @@ func noteBudgets(ctx context.Context, env *cli.Env, cfg *config.Config, now time
 }
 
 func spentSince(ctx context.Context, env *cli.Env, cfg *config.Config, since time.Time) (map[string]perigee.Spent, error) {
-	rows, err := command.Usage(ctx, env, cfg, perigee.UsageQuery{By: perigee.ByKey, Since: since}, "calls")
+	q := perigee.UsageQuery{By: perigee.ByKey, Since: since}
+	rows, err := command.Usage(ctx, env, cfg, q, "calls")
 	keys := map[string]perigee.Spent{}
 	for _, row := range rows {
 		keys[row.Group] = row.Spent()

@@ -356,7 +356,8 @@ func (s *scan) tag(at int) int {
 var forms = regexp.MustCompile(`\b(?:sk-|1\\/\\/|` + prefixed + `)[A-Za-z0-9._/\\-]{6,}|\b` + jwt)
 
 // binaryForms are forms in binary data, where the byte before one may be a letter: it is a length.
-var binaryForms = regexp.MustCompile(`(?:sk-[A-Za-z0-9_-]{10}|` + prefixed + `)[A-Za-z0-9._/-]{6,}|` + jwt)
+var binaryForms = regexp.MustCompile(
+	`(?:sk-[A-Za-z0-9_-]{10}|` + prefixed + `)[A-Za-z0-9._/-]{6,}|` + jwt)
 
 // formBeginnings are searched for first, because a search for forms takes longer.
 var formBeginnings = [][]byte{

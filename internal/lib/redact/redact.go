@@ -27,7 +27,8 @@ var (
 	prefixes = regexp.MustCompile(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
 )
 
-// The forms of credentials: the beginnings of those of providers, except for sk-, in which words may end as well, and signed JSON.
+// The forms of credentials: the beginnings of those of providers, except for sk-, in which words may
+// end as well, and signed JSON.
 const (
 	prefixed = `ya29\.|1//|AIza|GOCSPX-|gh[opsu]_|github_pat_|xox[abp]-`
 	jwt      = `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`

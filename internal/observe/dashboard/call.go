@@ -19,7 +19,8 @@ import (
 // Bounds of what the page about a call shows of its trace. Files have their whole content.
 const maxRead = 16 << 20 // bytes of a file that are looked at
 
-// shown are the files of a trace that the page shows something of. Of all further files it shows the size only.
+// shown are the files of a trace that the page shows something of. Of all further files it shows
+// the size only.
 var shown = []string{trace.MetaName, trace.ClientRequestName, trace.EventsName}
 
 // call shows the story of a call, a file of its trace, or the search for its smallest request.

@@ -32,10 +32,11 @@ func (v *visit) calls() error {
 		return err
 	}
 	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{
-		Model: filter.Get("model"), Client: filter.Get("client"), Account: filter.Get("account"), Key: filter.Get("key"), Since: since,
-		Errors: filter.Has("errors"), Sent: !filter.Has("replays"), Before: query.Get("before"), Limit: pageRows + 1})
-	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceList, Object: admin.TraceFilter(filter, nil),
-		Detail: admin.TracesRead(min(len(calls), pageRows))}, err)
+		Model: filter.Get("model"), Client: filter.Get("client"), Account: filter.Get("account"),
+		Key: filter.Get("key"), Since: since, Errors: filter.Has("errors"), Sent: !filter.Has("replays"),
+		Before: query.Get("before"), Limit: pageRows + 1})
+	v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceList,
+		Object: admin.TraceFilter(filter, nil), Detail: admin.TracesRead(min(len(calls), pageRows))}, err)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,8 @@ func (v *visit) calls() error {
 	return v.render(200, "Calls", "calls", page)
 }
 
-// sinceOf returns the time from which on calls are wanted: that of a period, or a time as RFC 3339. Zero: all are.
+// sinceOf returns the time from which on calls are wanted: that of a period, or a time as RFC 3339.
+// Zero: all are.
 func (v *visit) sinceOf(text string) (time.Time, error) {
 	for _, p := range pages.Periods {
 		switch {
@@ -61,7 +63,8 @@ func (v *visit) sinceOf(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, perigee.Errorf(perigee.ClassInvalid, "since %q is not a time", mount.Shorten(text)).
+		return t, perigee.Errorf(perigee.ClassInvalid,
+			"since %q is not a time", mount.Shorten(text)).
 			WithHint("write it as 2026-01-31T00:00:00Z, or use the form")
 	}
 	return t, nil

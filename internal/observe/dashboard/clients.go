@@ -50,7 +50,8 @@ func ClientStates(dataDir func() string) func(base string) map[string]connect.St
 		}
 		store, states := connect.Store{Dir: filepath.Join(dataDir(), "connect")}, map[string]connect.Status{}
 		for _, c := range connect.Clients() {
-			if status, err := store.Status(&c, machine, connect.Target{URL: base}, connect.OnPath(c.Program)); err == nil && !c.Refused {
+			status, err := store.Status(&c, machine, connect.Target{URL: base}, connect.OnPath(c.Program))
+			if err == nil && !c.Refused {
 				states[c.Name] = status
 			}
 		}

@@ -20,9 +20,10 @@ const (
 
 // home shows what happens now.
 func (v *visit) home() error {
-	page := pages.Home{Open: v.openCalls(), Status: v.opts.Status(), Langservers: v.opts.Langservers(),
-		Unready: v.redactAll(v.opts.Unready())}
-	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)})
+	page := pages.Home{Open: v.openCalls(), Status: v.opts.Status(),
+		Langservers: v.opts.Langservers(), Unready: v.redactAll(v.opts.Unready())}
+	q := perigee.CallQuery{Sent: true, Limit: recentCalls + len(page.Open)}
+	calls, err := v.opts.Calls.Calls(v.ctx, q)
 	if err != nil {
 		return err
 	}

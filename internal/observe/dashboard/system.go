@@ -15,10 +15,13 @@ const windowsTime = 3 * time.Second
 func (v *visit) system() error {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	page := pages.System{Status: v.opts.Status(), Started: v.opts.Started, GoVersion: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Memory: int64(mem.HeapAlloc), Held: int64(mem.Sys - mem.HeapReleased),
-		Goroutines: runtime.NumGoroutine(), Open: v.opts.Live.Count(), Unready: v.redactAll(v.opts.Unready()),
-		Langservers: v.opts.Langservers(), CA: v.opts.CA(), Warnings: v.opts.Warnings()}
+	page := pages.System{
+		Status: v.opts.Status(), Started: v.opts.Started, Open: v.opts.Live.Count(),
+		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Memory: int64(mem.HeapAlloc), Held: int64(mem.Sys - mem.HeapReleased),
+		Goroutines: runtime.NumGoroutine(), Unready: v.redactAll(v.opts.Unready()),
+		Langservers: v.opts.Langservers(), CA: v.opts.CA(), Warnings: v.opts.Warnings(),
+	}
 	for i := range page.Langservers {
 		page.Langservers[i].LastExit = v.opts.Redact(page.Langservers[i].LastExit)
 	}

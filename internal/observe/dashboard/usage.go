@@ -13,6 +13,11 @@ import (
 // maxGroups is how many groups a table has.
 const maxGroups = 20
 
+// usageGroups are what usage is grouped by, each in a table.
+var usageGroups = []string{
+	perigee.ByModel, perigee.ByClient, perigee.ByKey, perigee.ByAccount, perigee.ByUpstream,
+}
+
 // usage shows what was spent.
 func (v *visit) usage() error {
 	days := 30
@@ -31,15 +36,16 @@ func (v *visit) usage() error {
 		return err
 	}
 	page.Days = view.Days(rows, days, v.now)
-	for _, by := range []string{perigee.ByModel, perigee.ByClient, perigee.ByKey, perigee.ByAccount, perigee.ByUpstream} {
+	for _, by := range usageGroups {
 		rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: by, Since: since})
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 || len(rows) == 1 && rows[0].Group == "" { // a single row without a name says nothing
+		if len(rows) == 0 || len(rows) == 1 && rows[0].Group == "" { // it says nothing
 			continue
 		}
-		group := pages.UsageGroup{ID: by, Rows: slices.Clone(rows[:min(len(rows), maxGroups)]), More: len(rows) - maxGroups}
+		group := pages.UsageGroup{ID: by, More: len(rows) - maxGroups}
+		group.Rows = slices.Clone(rows[:min(len(rows), maxGroups)])
 		for i := range group.Rows {
 			group.Rows[i].Group = v.opts.Redact(group.Rows[i].Group)
 		}

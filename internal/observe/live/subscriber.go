@@ -103,9 +103,9 @@ func (s *subscriber) next(ctx context.Context) (updates []Update, ok bool) {
 	}
 }
 
-// A Growing is a text that comes in pieces. It holds back the end that could be a part of a secret, so that secrets can be
-// replaced in what it returns: the characters after the last space, or after the last one that is not ASCII. The zero value is
-// empty.
+// A Growing is a text that comes in pieces. It holds back the end that could be a part of a secret,
+// so that secrets can be replaced in what it returns: the characters after the last space, or after
+// the last one that is not ASCII. The zero value is empty.
 type Growing struct{ held string }
 
 // maxHeld is how many bytes are held back at most. Secrets are shorter.

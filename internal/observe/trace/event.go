@@ -117,8 +117,8 @@ type Line struct {
 	Reason, Message, Trouble string
 }
 
-// Lines returns the lines of events.jsonl. It leaves out those that cannot be read, such as the last one of a call that was cut
-// off.
+// Lines returns the lines of events.jsonl. It leaves out those that cannot be read, such as the last
+// one of a call that was cut off.
 func Lines(events []byte) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for text := range bytes.Lines(events) {

@@ -36,8 +36,9 @@ func (p Accounts) HTML(t Times) html.HTML {
 		html.F(`<div class="head"><h1>Accounts</h1></div>
 `),
 		html.Each(p.Problems, warning),
-		html.If(len(p.Rows) == 0, `<div class="empty">{}<h2>No accounts</h2><p>Upstreams with an API key need none. Upstreams that use a Google sign-in get `+
-			`their accounts with</p><p class="commands">{}{}</p></div>
+		html.If(len(p.Rows) == 0, `<div class="empty">{}<h2>No accounts</h2>`+
+			`<p>Upstreams with an API key need none. `+
+			`Upstreams that use a Google sign-in get their accounts with</p><p class="commands">{}{}</p></div>
 `, orbit(), command("perigee login"), command("perigee account import FILE")),
 		html.Each(upstreams, group))
 }
@@ -87,9 +88,11 @@ func (p Accounts) quota(t Times, a *perigee.AccountRow) html.HTML {
 	var rows []perigee.QuotaRow
 	for _, r := range p.Quota.Rows {
 		r.Group = cmp.Or(r.Group, r.Model)
-		if r.Account == a.Email && r.Upstream == a.Upstream && !slices.ContainsFunc(rows, func(b perigee.QuotaRow) bool {
-			return b.Group == r.Group && b.Pool == r.Pool && b.Remaining == r.Remaining && b.ResetsAt.Equal(r.ResetsAt)
-		}) {
+		same := func(b perigee.QuotaRow) bool {
+			return b.Group == r.Group && b.Pool == r.Pool && b.Remaining == r.Remaining &&
+				b.ResetsAt.Equal(r.ResetsAt)
+		}
+		if r.Account == a.Email && r.Upstream == a.Upstream && !slices.ContainsFunc(rows, same) {
 			rows = append(rows, r)
 		}
 	}
@@ -142,7 +145,8 @@ func (t Times) quota(b perigee.QuotaRow) html.HTML {
 
 // acts are the forms for what can be done with an account.
 func (p Accounts) acts(a *perigee.AccountRow) html.HTML {
-	hidden := html.F(`{}<input type="hidden" name="upstream" value="{}">`, tokenField(p.Token), a.Upstream)
+	hidden := html.F(`{}<input type="hidden" name="upstream" value="{}">`,
+		tokenField(p.Token), a.Upstream)
 	if !a.Enabled {
 		return html.F(`<form method="post" action="/dashboard/accounts/{}/enable">{}<button class="button" aria-label="Enable {}">Enable</button></form>
 `, a.Email, hidden, a.Email)

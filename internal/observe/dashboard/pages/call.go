@@ -174,7 +174,8 @@ func (p Call) total() time.Duration {
 	return time.Millisecond
 }
 
-// started is when each attempt began, since the call did. Without the times of a trace they follow each other.
+// started is when each attempt began, since the call did. Without the times of a trace they follow
+// each other.
 func (p Call) started() (list []time.Duration) {
 	var at time.Duration
 	for i, a := range p.Call.Attempts {
@@ -192,7 +193,9 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 // tries are the attempts, on the axis of the time of the call.
 func (p Call) tries() html.HTML {
 	total, started := p.total(), p.started()
-	percentOf := func(d time.Duration) float64 { return min(100, max(0, float64(d)/float64(total)*100)) }
+	percentOf := func(d time.Duration) float64 {
+		return min(100, max(0, float64(d)/float64(total)*100))
+	}
 	var rows []html.HTML
 	for i, a := range p.Call.Attempts {
 		tone, end := "ok", html.F(`<span class="tone ok">answered</span>`)
@@ -207,8 +210,10 @@ func (p Call) tries() html.HTML {
 		x := percentOf(started[i])
 		rows = append(rows,
 			html.F(`<div class="try"><div class="try-what"><strong>{}</strong>{}{}{}</div>
-`, a.Upstream, html.With(a.Account, ` <span class="muted">{}</span>`), small(a.Why), html.With(p.unlessShown(a.Error), `<small class="bad">{}</small>`)),
-			html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false"><rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
+`, a.Upstream, html.With(a.Account, ` <span class="muted">{}</span>`), small(a.Why),
+				html.With(p.unlessShown(a.Error), `<small class="bad">{}</small>`)),
+			html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false">`+
+				`<rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
 				`<rect x="{}%" y="5" width="{}%" height="6" rx="3" class="{}"/>{}</svg></div>
 `, view.Number(x), view.Number(min(max(percentOf(a.Took), 0.6), 100-x)), tone, first),
 			html.F(`<div class="try-end">{} <span class="num">{}</span></div></div>
@@ -221,7 +226,8 @@ func (p Call) tries() html.HTML {
 `, html.Join(rows...))
 }
 
-// unlessShown is the error of an attempt, unless it is that of the call, which the page has already.
+// unlessShown is the error of an attempt, unless it is that of the call, which the page has
+// already.
 func (p Call) unlessShown(text string) string {
 	if text == p.Call.Error {
 		return ""
@@ -284,8 +290,8 @@ type step struct {
 // steps tells the call in order.
 func (p Call) steps() []step {
 	c := &p.Call
-	list := []step{{title: cmp.Or(c.Client.Name, "A client") + " asked for " + cmp.Or(c.ModelAsked, "no model"),
-		text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)}}
+	asked := cmp.Or(c.Client.Name, "A client") + " asked for " + cmp.Or(c.ModelAsked, "no model")
+	list := []step{{title: asked, text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)}}
 	last := strings.TrimSpace(c.Upstream + " " + c.Account)
 	started := p.started()
 	for i, a := range c.Attempts {
@@ -295,7 +301,8 @@ func (p Call) steps() []step {
 		case i == len(c.Attempts)-1 && c.Outcome == perigee.OutcomeCutOff:
 			last = source // it did answer; the end of the story tells the rest
 		default:
-			list = append(list, step{started[i] + a.Took, source + " did not answer", p.unlessShown(a.Error), "bad"})
+			list = append(list,
+				step{started[i] + a.Took, source + " did not answer", p.unlessShown(a.Error), "bad"})
 		}
 	}
 	if c.FirstByte > 0 {
@@ -325,7 +332,8 @@ func (p Call) story(t Times) html.HTML {
 		if s.at != 0 {
 			at = html.F(`{}`, view.Duration(s.at))
 		}
-		return html.F(`<li class="{}"><span class="at">{}</span><div><strong>{}</strong>{}</div></li>`, s.tone, at, s.title, small(s.text))
+		return html.F(`<li class="{}"><span class="at">{}</span><div><strong>{}</strong>{}</div></li>`,
+			s.tone, at, s.title, small(s.text))
 	}
 	return html.F(`<section aria-labelledby="story-title"><h2 id="story-title">Story</h2>
 <ol class="surface story" id="story">{}</ol></section>

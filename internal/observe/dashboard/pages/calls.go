@@ -55,8 +55,9 @@ func (p Calls) form() html.HTML {
 <label class="check"><input type="checkbox" name="replays" value="true"{}>Replays too</label>
 <div class="filter-act"><button class="button">Filter</button>{}</div>
 </form>
-`, field("Model", "model", "gemini-*"), field("Client", "client", "claude*"), field("Account", "account", "any"), field("Key", "key", "any"),
-		html.Each(Periods, choice), html.Attr(p.Filter.Has("errors"), ` checked`), html.Attr(p.Filter.Has("replays"), ` checked`),
+`, field("Model", "model", "gemini-*"), field("Client", "client", "claude*"),
+		field("Account", "account", "any"), field("Key", "key", "any"), html.Each(Periods, choice),
+		html.Attr(p.Filter.Has("errors"), ` checked`), html.Attr(p.Filter.Has("replays"), ` checked`),
 		html.If(len(p.Filter) > 0, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
 }
 
@@ -82,7 +83,8 @@ func (p Calls) list(t Times) html.HTML {
 		return html.F(`{}
 <nav class="pager" aria-label="Pages">{}{}</nav>
 `, callTable("calls", "Calls, the newest first", p.rows(t)), newest,
-			html.If(p.Older != "", `<a class="quiet" rel="next" href="{}">Older{}</a>`, p.page(p.Older), icon("next")))
+			html.If(p.Older != "", `<a class="quiet" rel="next" href="{}">Older{}</a>`,
+				p.page(p.Older), icon("next")))
 	case len(p.Filter) > 0 || p.Newer:
 		return html.F(`<div class="empty"><h2>No call matches</h2><p>Patterns may contain <code>*</code> and <code>?</code>. `+
 			`Old calls are removed after <code>retention.calls</code>.</p><p><a class="more" href="/dashboard/calls">Show all calls{}</a></p></div>

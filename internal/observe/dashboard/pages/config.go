@@ -41,7 +41,8 @@ func (p Config) HTML(Times) html.HTML {
 			`<p class="commands">{}</p></div>`, command("perigee config init")))
 }
 
-// sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further words, "general".
+// sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further
+// words, "general".
 func sectionOf(key string) string {
 	for _, end := range []string{".", "["} {
 		if section, _, found := strings.Cut(key, end); found {

@@ -88,7 +88,8 @@ func (p Home) recent(t Times) html.HTML {
 			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
 }
 
-// upstream is an upstream with what is known of it without a call. Its text is its name and, in brackets, what it is.
+// upstream is an upstream with what is known of it without a call. Its text is its name and, in
+// brackets, what it is.
 func (p Home) upstream(text string) html.HTML {
 	name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
 	state, tone := "", "ok"
@@ -116,9 +117,12 @@ func (p Home) accounts(t Times) html.HTML {
 		case tone == "bad":
 			bad = append(bad, stateItem(tone, a.Email, words(a.State), small(a.Reason)), newline)
 		case tone == "warn":
-			c := slices.MaxFunc(a.Cooldowns, func(a, b perigee.Cooldown) int { return a.Until.Compare(b.Until) })
-			cooling = append(cooling, stateItem(tone, a.Email, "cooling down", html.F(`<small>back in {}</small><small>{}: {}</small>`,
-				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)), newline)
+			c := slices.MaxFunc(a.Cooldowns, func(a, b perigee.Cooldown) int {
+				return a.Until.Compare(b.Until)
+			})
+			details := html.F(`<small>back in {}</small><small>{}: {}</small>`,
+				t.until(c.Until), cmp.Or(c.Family, "all models"), c.Reason)
+			cooling = append(cooling, stateItem(tone, a.Email, "cooling down", details), newline)
 		}
 	}
 	ready := html.HTML{}
@@ -148,7 +152,8 @@ func (p Today) HTML() html.HTML {
 		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
 <div><dt>Errors</dt><dd{}>{}{}</dd></div>
 `, view.Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), view.Exact(p.Errors),
-			html.If(p.Errors > 0, `<small>{} of calls</small>`, view.Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
+			html.If(p.Errors > 0, `<small>{} of calls</small>`,
+				view.Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
 		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>
 </dl>`, chart(view.TokenChart(p.Days, "Tokens of each of the last 14 days"))))
 }

@@ -86,9 +86,12 @@ func (p Models) routes() html.HTML {
 func (p Models) aliases() html.HTML {
 	list := html.F(`<div class="empty slim"><p>None. <code>models.aliases</code> gives a model further names.</p></div>`)
 	if aliases := p.Routing.Aliases; len(aliases) > 0 {
-		list = html.F(`<ul class="surface routes" id="aliases">{}</ul>`, html.Each(slices.Sorted(maps.Keys(aliases)), func(name string) html.HTML {
-			return html.F(`<li><code>{}</code><span aria-label="to">→</span><code>{}</code></li>`, name, aliases[name])
-		}))
+		alias := func(name string) html.HTML {
+			return html.F(`<li><code>{}</code><span aria-label="to">→</span><code>{}</code></li>`,
+				name, aliases[name])
+		}
+		list = html.F(`<ul class="surface routes" id="aliases">{}</ul>`,
+			html.Each(slices.Sorted(maps.Keys(aliases)), alias))
 	}
 	return html.F(`<section aria-labelledby="aliases-title"><h2 id="aliases-title">Aliases</h2>
 {}</section>`, list)

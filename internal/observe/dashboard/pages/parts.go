@@ -43,9 +43,11 @@ func or(text, none string) html.HTML {
 	return html.F(`{}`, text)
 }
 
-// stateItem is an item of a list of things with their states. Without a state there is only its colour.
+// stateItem is an item of a list of things with their states. Without a state there is only its
+// colour.
 func stateItem(tone, name, state string, details html.HTML) html.HTML {
-	return html.F(`<li><span class="dot {}" aria-hidden="true"></span><div><strong>{}</strong>{}{}</div></li>`,
+	return html.F(`<li><span class="dot {}" aria-hidden="true"></span>`+
+		`<div><strong>{}</strong>{}{}</div></li>`,
 		tone, name, html.If(state != "", ` <span class="tone {}">{}</span>`, tone, state), details)
 }
 
@@ -144,7 +146,8 @@ const (
 	barWidth    = 7.0
 )
 
-// chart draws bars, in the coordinates of an SVG without a fixed ratio. Labels are HTML beside the drawing.
+// chart draws bars, in the coordinates of an SVG without a fixed ratio. Labels are HTML beside the
+// drawing.
 func chart(c view.Chart) html.HTML {
 	top := c.Top()
 	var high, half, zero string
@@ -164,7 +167,8 @@ func chart(c view.Chart) html.HTML {
 			return html.F(`<rect x="{}" y="{}" width="7" height="{}" class="{}"/>`,
 				view.Number(x+(chartStep-barWidth)/2), view.Number(y), view.Number(height), p.Class)
 		})
-		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}<title>{}</title></g>`, view.Number(x), parts, column.Title)
+		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}`+
+			`<title>{}</title></g>`, view.Number(x), parts, column.Title)
 	}
 	n := len(c.Columns)
 	width := view.Number(chartStep * float64(max(n, 1)))
@@ -176,14 +180,16 @@ func chart(c view.Chart) html.HTML {
 		labels = []view.Column{c.Columns[0], c.Columns[n/2], c.Columns[n-1]}
 	}
 	return html.Join(
-		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label, html.If(top == 0, `<p class="chart-empty">Nothing in this time</p>`)),
+		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label,
+			html.If(top == 0, `<p class="chart-empty">Nothing in this time</p>`)),
 		html.F(`<div class="chart-y" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span></div>
 `, high, half, zero),
 		html.F(`<div class="chart-plot"><svg viewBox="0 0 {} 100" preserveAspectRatio="none" aria-hidden="true" focusable="false">
 {}
 {}
 </svg></div>
-`, width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")), html.Each(c.Columns, bar)),
+`, width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")),
+			html.Each(c.Columns, bar)),
 		html.F(`<div class="chart-x" aria-hidden="true">{}</div>
 </div>`, html.Each(labels, func(c view.Column) html.HTML { return html.F(`<span>{}</span>`, c.At) })))
 }

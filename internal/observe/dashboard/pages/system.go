@@ -119,7 +119,8 @@ func langserver(r perigee.LangserverRow) html.HTML {
 	details := html.Join(
 		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, view.Size(r.Memory)),
 		html.If(r.Restarts != 0, `, {} restarts`, r.Restarts), html.With(r.Account, `, {}`))
-	return stateItem(langserverTone(r.State), r.Upstream, r.State, html.F(`<small>{}</small>{}`, details, small(r.LastExit)))
+	return stateItem(langserverTone(r.State), r.Upstream, r.State,
+		html.F(`<small>{}</small>{}`, details, small(r.LastExit)))
 }
 
 func (p System) windows() html.HTML {
@@ -137,7 +138,8 @@ func (w Window) item() html.HTML {
 		tone = "ok"
 	}
 	folder := func(path string) html.HTML { return html.F(`<small><code>{}</code></small>`, path) }
-	return stateItem(tone, w.Name, w.State, html.F(`<small>{}</small>{}`, w.Version, html.Each(w.Workspace, folder)))
+	return stateItem(tone, w.Name, w.State,
+		html.F(`<small>{}</small>{}`, w.Version, html.Each(w.Workspace, folder)))
 }
 
 func (p System) store() html.HTML {

@@ -30,7 +30,8 @@ type UsageGroup struct {
 
 func (p Usage) HTML(Times) html.HTML {
 	choice := func(days int) html.HTML {
-		return html.F(`<a href="/dashboard/usage?days={}"{}>{} days</a>`, days, html.Attr(days == len(p.Days), ` aria-current="true"`), days)
+		return html.F(`<a href="/dashboard/usage?days={}"{}>{} days</a>`,
+			days, html.Attr(days == len(p.Days), ` aria-current="true"`), days)
 	}
 	head := html.F(`<div class="head"><h1>Usage</h1><nav class="segments" aria-label="Time">{}</nav></div>
 `, html.Each(UsageDays, choice))
@@ -43,7 +44,8 @@ func (p Usage) HTML(Times) html.HTML {
 			`<p>Tokens and cost of calls appear here, by day, model, client and key.</p>`+
 			`<p><a class="more" href="/dashboard/setup">Set up a client{}</a></p></div>`, head, orbit(), len(p.Days), icon("next"))
 	}
-	return html.Join(head, p.recent(), p.total(&total), p.charts(), p.days(), html.Each(p.Groups, UsageGroup.section))
+	return html.Join(head, p.recent(), p.total(&total), p.charts(), p.days(),
+		html.Each(p.Groups, UsageGroup.section))
 }
 
 // recent draws the last 24 hours.
@@ -58,8 +60,10 @@ func (p Usage) recent() html.HTML {
 	}
 	row := func(l view.Latency) html.HTML {
 		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
-			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls), errorsClass(l.Errors), view.Percent(float64(l.Errors)/float64(l.Calls))),
-			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`, view.Duration(l.P50), view.Duration(l.P95)))
+			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls),
+			errorsClass(l.Errors), view.Percent(float64(l.Errors)/float64(l.Calls))),
+			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`,
+				view.Duration(l.P50), view.Duration(l.P95)))
 	}
 	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
 <div class="plots">{}{}{}</div>
@@ -148,7 +152,8 @@ func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 		}
 		width := p.Value / largest * 100
 		x += width
-		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`, view.Number(x-width), view.Number(width), p.Class)
+		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`,
+			view.Number(x-width), view.Number(width), p.Class)
 	}
 	number := func(n int64) html.HTML {
 		return html.F(`<td class="c-num" title="{}">{}</td>`, view.Exact(n), view.Count(n))
@@ -157,5 +162,6 @@ func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
 			or(r.Group, "none"), html.Each(view.TokenParts(r), part)),
 		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, view.Exact(r.Calls),
-			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), errorsClass(r.Errors), view.Exact(r.Errors)))
+			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number),
+			view.Cost(r.CostUSD), errorsClass(r.Errors), view.Exact(r.Errors)))
 }

@@ -55,8 +55,8 @@ type Session struct {
 	loaded string
 }
 
-// New returns a Store without any. Changed is called when there is a new value for Secrets, before that value is given to
-// anything.
+// New returns a Store without any. Changed is called when there is a new value for Secrets, before
+// that value is given to anything.
 func New(now func() time.Time, changed func()) *Store {
 	return &Store{now: now, changed: changed, tickets: map[sum]ticket{}, sessions: map[sum]*Session{}}
 }

@@ -31,7 +31,8 @@ func (c *Chart) add(at, title string, parts ...Part) {
 	c.Columns = append(c.Columns, Column{at, title, parts})
 }
 
-// Top is the value at the top: the next number above all columns that people read easily; 0: they are all empty.
+// Top is the value at the top: the next number above all columns that people read easily; 0: they
+// are all empty.
 func (c *Chart) Top() float64 {
 	var top float64
 	for _, column := range c.Columns {
@@ -92,17 +93,19 @@ func TokenChart(days []perigee.UsageRow, label string) Chart {
 	c := Chart{Label: label, Axis: countAxis}
 	for _, r := range days {
 		at, day := dayOf(r)
-		c.add(at, day+": "+Exact(r.InputTokens)+" in, "+Exact(r.OutputTokens)+" out, "+Plural(r.Calls, "call"), TokenParts(r)...)
+		c.add(at, day+": "+Exact(r.InputTokens)+" in, "+Exact(r.OutputTokens)+" out, "+
+			Plural(r.Calls, "call"), TokenParts(r)...)
 	}
 	return c
 }
 
 // CostChart is the chart of the cost of each of some Days. Days without a price are empty.
 func CostChart(days []perigee.UsageRow) Chart {
-	c := Chart{Label: "Cost of each day; the table below has the numbers", Axis: func(f float64) string {
+	c := Chart{Label: "Cost of each day; the table below has the numbers"}
+	c.Axis = func(f float64) string {
 		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 3, 64), 64) // it is a number
 		return "$" + strconv.FormatFloat(rounded, 'f', -1, 64)
-	}}
+	}
 	for _, r := range days {
 		at, day := dayOf(r)
 		c.add(at, day+": "+Cost(r.CostUSD), Part{"s-cost", r.CostUSD.USD})

@@ -74,19 +74,22 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 // draw makes the charts.
 func (r *Recent) draw(hours []hour, begin time.Time) {
 	r.Tokens = Chart{Label: "Tokens of each of the last 24 hours", Axis: countAxis}
-	r.Calls = Chart{Label: "Calls and errors of each of the last 24 hours", Axis: func(f float64) string {
+	r.Calls.Label = "Calls and errors of each of the last 24 hours"
+	r.Calls.Axis = func(f float64) string {
 		if f != float64(int64(f)) {
 			return ""
 		}
 		return countAxis(f)
-	}}
-	r.FirstByte = Chart{Label: "Time to the first byte in each of the last 24 hours, median and 95th percentile",
-		Axis: func(f float64) string { return Duration(time.Duration(f * float64(time.Second))) }}
+	}
+	r.FirstByte.Label = "Time to the first byte in each of the last 24 hours, " +
+		"median and 95th percentile"
+	r.FirstByte.Axis = func(f float64) string { return Duration(time.Duration(f * float64(time.Second))) }
 	for i, h := range hours {
 		at := begin.Add(time.Duration(i) * time.Hour).Format("15:04")
 		p50, p95 := quantiles(h.first)
 		u := &h.usage
-		r.Tokens.add(at, at+": "+Exact(u.InputTokens)+" in, "+Exact(u.OutputTokens)+" out", TokenParts(*u)...)
+		r.Tokens.add(at, at+": "+Exact(u.InputTokens)+" in, "+Exact(u.OutputTokens)+" out",
+			TokenParts(*u)...)
 		r.Calls.add(at, at+": "+Plural(u.Calls, "call")+", "+Plural(u.Errors, "error"),
 			Part{"s-done", float64(u.Calls - u.Errors)}, Part{"s-failed", float64(u.Errors)})
 		r.FirstByte.add(at, at+": half within "+Duration(p50)+", 95 % within "+Duration(p95),

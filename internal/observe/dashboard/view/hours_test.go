@@ -30,7 +30,8 @@ func TestLastHours(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	for name, c := range map[string]Chart{"tokens": r.Tokens, "calls": r.Calls, "first byte": r.FirstByte} {
-		if len(c.Columns) != Hours || c.Top() == 0 || sum(c.Columns[Hours-1]) == 0 || sum(c.Columns[Hours-4]) == 0 || sum(c.Columns[0]) != 0 ||
+		if len(c.Columns) != Hours || c.Top() == 0 || sum(c.Columns[Hours-1]) == 0 ||
+			sum(c.Columns[Hours-4]) == 0 || sum(c.Columns[0]) != 0 ||
 			c.Columns[Hours-1].At != "14:00" || c.Columns[0].At != "15:00" {
 			t.Errorf("%s: %+v", name, c.Columns)
 		}

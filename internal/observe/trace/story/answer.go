@@ -25,8 +25,8 @@ func phases(events []byte) (list []phase) {
 			if text == "" {
 				continue
 			}
-			if n := len(list); n > 0 && list[n-1].kind == kind && list[n-1].candidate == line.Candidate {
-				list[n-1].add(line.MS, text)
+			if n := len(list) - 1; n >= 0 && list[n].kind == kind && list[n].candidate == line.Candidate {
+				list[n].add(line.MS, text)
 				continue
 			}
 		case "call":
@@ -38,7 +38,8 @@ func phases(events []byte) (list []phase) {
 		default:
 			continue
 		}
-		list = append(list, phase{kind: kind, candidate: line.Candidate, first: line.MS, last: line.MS, bytes: int64(len(text)), text: text})
+		list = append(list, phase{kind: kind, candidate: line.Candidate,
+			first: line.MS, last: line.MS, bytes: int64(len(text)), text: text})
 	}
 	return list
 }

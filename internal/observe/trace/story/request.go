@@ -202,7 +202,8 @@ func (r *request) conversation() string {
 	for _, role := range slices.Sorted(maps.Keys(counts)) {
 		words = append(words, fmt.Sprint(counts[role], " ", role))
 	}
-	text := terminal.Number(len(r.roles), "message", "messages") + " (" + strings.Join(words, ", ") + ")"
+	text := terminal.Number(len(r.roles), "message", "messages") +
+		" (" + strings.Join(words, ", ") + ")"
 	if r.results > 0 {
 		text += ", " + terminal.Number(r.results, "tool result", "tool results")
 	}

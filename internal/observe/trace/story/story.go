@@ -51,9 +51,11 @@ func (s *Story) Write(out io.Writer) error {
 	if t.ReplayOf != "" {
 		p.line("replay of", "", "%s", t.ReplayOf)
 	}
-	p.line("request", "", "%s", terminal.Joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
+	p.line("request", "", "%s",
+		terminal.Joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
 	p.request()
-	p.line("client", "", "%s", terminal.Joined(strings.TrimSpace(t.ClientName+" "+t.ClientVersion), terminal.Labelled("key", t.Key), terminal.Labelled("session", t.Session)))
+	p.line("client", "", "%s", terminal.Joined(strings.TrimSpace(t.ClientName+" "+t.ClientVersion),
+		terminal.Labelled("key", t.Key), terminal.Labelled("session", t.Session)))
 	for _, note := range t.Notes {
 		p.line("note", terminal.Warning, "%s", note)
 	}
