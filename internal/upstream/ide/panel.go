@@ -1,9 +1,9 @@
 package ide
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"perigee"
@@ -45,7 +45,8 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 	if w.hello.Capabilities.Follow {
 		return conn.Ask(ctx, r, progress)
 	}
-	p := &panel{u: u, w: w, conn: conn, r: r, progress: progress}
+	p := &panel{u: u, w: w, conn: conn, r: r}
+	p.Following = agent.Following{Progress: progress, Cancel: p.cancel, Explain: unfound}
 	p.places()
 	if r.Prompt == "" {
 		return p.resume(ctx)
@@ -55,18 +56,14 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 
 // A panel is an ask whose prompt goes into the panel of the window. Nothing returns its answer: it is found in what the IDE stores.
 type panel struct {
-	u        *Upstream
-	w        *window
-	conn     *bridge.Conn
-	r        ask.Request
-	progress func(ask.Progress)
+	agent.Following
+	u    *Upstream
+	w    *window
+	conn *bridge.Conn
+	r    ask.Request
 
 	sources []find.Source
 	readers []trajectory.Reader
-
-	conversation string
-	turn         trajectory.Turn
-	told         ask.Progress
 }
 
 // places are where the conversation can be found.
@@ -107,15 +104,21 @@ func (p *panel) ask(ctx context.Context) (ask.Answer, error) {
 	}
 	match, err := p.submit(ctx, leave)
 	if errors.Is(err, errSubmitted) {
-		return p.interrupted(ctx, err), nil
+		return p.Interrupted(ctx, err), nil
 	}
 	if err != nil {
 		return ask.Answer{}, err
 	}
-	p.conversation = match.Conversation
-	p.u.remember(p.conversation, p.w)
-	return p.follow(ctx, find.Follow(ctx, match, p.readers)), nil
+	p.Conversation, p.Cursor.First = match.Conversation, match.Step
+	p.u.remember(p.Conversation, p.w)
+	if len(p.readers) == 0 {
+		return p.Interrupted(ctx, errNoReader), nil
+	}
+	p.Reader = find.Failover(cmp.Or(match.Reader, p.readers[0]), p.readers)
+	return p.Answer(ctx), nil
 }
+
+var errNoReader = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").WithHint("look at it in Antigravity")
 
 // errSubmitted is in the chain of an error after which the agent may have got the prompt.
 var errSubmitted = errors.New("the prompt may have been handed over")
@@ -153,81 +156,37 @@ func submitted(err error) error {
 
 // resume waits for the answer that is being written in a conversation.
 func (p *panel) resume(ctx context.Context) (ask.Answer, error) {
-	p.conversation = p.r.Conversation
-	var last error
+	p.Conversation = p.r.Conversation
+	last := error(errNoReader)
 	for _, reader := range p.readers {
-		now, err := trajectory.Read(ctx, reader, p.conversation)
-		if err != nil {
-			last = err
-			continue
+		now, err := trajectory.Read(ctx, reader, p.Conversation)
+		if err == nil {
+			p.Turn, p.Cursor, p.Reader = now.Turn, now.Cursor, reader
+			return p.Answer(ctx), nil
 		}
-		p.turn = now.Turn
-		f := trajectory.Follower{Reader: reader, Cascade: p.conversation, Cursor: now.Cursor}
-		return p.follow(ctx, f.Events(ctx)), nil
-	}
-	if last == nil {
-		last = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").WithHint("look at it in Antigravity")
+		last = err
 	}
 	return ask.Answer{}, perigee.AsError(last)
 }
 
-// follow waits for the end of the turn.
-func (p *panel) follow(ctx context.Context, events iter.Seq2[trajectory.Event, error]) ask.Answer {
-	for event, err := range events {
-		if err != nil {
-			return p.interrupted(ctx, err)
-		}
-		if event.Kind == trajectory.KindDone {
-			return p.complete(agent.Outcome(&p.turn, event.Reason))
-		}
-		p.turn.Take(event)
-		if now := (ask.Progress{Text: p.turn.Text(), Steps: p.turn.Steps()}); now != p.told {
-			p.told = now
-			if p.progress != nil {
-				p.progress(now)
-			}
-		}
-		if p.turn.Read > maxAnswer {
-			return p.complete(ask.Fail(perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation")))
-		}
-	}
-	return p.interrupted(ctx, perigee.Errorf(perigee.ClassUnavailable, "the conversation is no longer reported"))
-}
-
-// maxAnswer bounds the text and the thinking of an answer, with what was rewritten.
-const maxAnswer = 64 << 20
-
-// complete adds what is known of the conversation.
-func (p *panel) complete(a ask.Answer) ask.Answer {
-	a.Text, a.Conversation = p.turn.Text(), p.conversation
-	return a
-}
-
-// interrupted is the answer of an ask that cannot be followed to its end, after the prompt was submitted.
-func (p *panel) interrupted(ctx context.Context, err error) ask.Answer {
-	switch {
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
-		return p.complete(ask.Answer{Status: ask.Timeout})
-	case ctx.Err() != nil:
-		p.cancel(ctx)
-		return p.complete(ask.Answer{Status: ask.Cancelled})
-	}
+// unfound is the error of an answer that cannot be followed to its end, after the prompt was submitted.
+func unfound(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	if e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInternal {
 		e.Class = perigee.ClassUnavailable
 	}
 	e.Message = "the prompt is in the panel of the window, but its answer was not found: " + e.Message
 	e.Hint = "look at the conversation in Antigravity before you ask again"
-	return p.complete(ask.Fail(&e))
+	return &e
 }
 
 // cancel stops the agent, where its language server is known. The panel has no way to do it.
 func (p *panel) cancel(ctx context.Context) {
-	if p.w.endpoint == (lsclient.Endpoint{}) || p.conversation == "" {
+	if p.w.endpoint == (lsclient.Endpoint{}) || p.Conversation == "" {
 		p.u.opts.Logger.Warn("conversation not cancelled", "upstream", p.u.opts.Name, "call", p.r.ID, "error", "the panel cannot be stopped from outside")
 		return
 	}
-	if err := p.w.client(p.u.opts.Logger).Cancel(context.WithoutCancel(ctx), p.conversation); err != nil {
+	if err := p.w.client(p.u.opts.Logger).Cancel(context.WithoutCancel(ctx), p.Conversation); err != nil {
 		p.u.opts.Logger.Warn("conversation not cancelled", "upstream", p.u.opts.Name, "call", p.r.ID, "error", err)
 	}
 }

@@ -41,7 +41,7 @@ func TestAFileIsFoundAndFollowed(t *testing.T) {
 			}
 			f.add(answered("Hello there."))
 			text := ""
-			for event, err := range Follow(t.Context(), m, nil) {
+			for event, err := range events(t.Context(), m, nil) {
 				if err != nil {
 					t.Fatal(err)
 				}

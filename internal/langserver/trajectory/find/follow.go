@@ -4,88 +4,87 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"perigee"
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
+	languageserverpb "perigee/gen/exa/language_server_pb"
+	geminicoder "perigee/gen/gemini_coder"
 	"perigee/internal/langserver/trajectory"
 )
 
-// Times of following.
-const (
-	switchAfter = 5 * time.Second // how long a reader may fail before the next one is tried
-	giveUpAfter = time.Minute     // how long all of them may fail
-	roundPause  = time.Second     // after all of them have failed
-)
+// switchAfter is how long a reader may fail before the next one is asked.
+const switchAfter = 5 * time.Second
 
-// Follow yields what happens in a conversation from the message of a match on, until the turn is over: the last event is
-// trajectory.KindDone, or there is an error. It begins with the reader that has shown the message. When that fails, the next one
-// continues where it was; nothing is reported twice.
-func Follow(ctx context.Context, m Match, readers []trajectory.Reader) iter.Seq2[trajectory.Event, error] {
-	return func(yield func(trajectory.Event, error) bool) {
-		f := follower{readers: slices.Clone(readers), healthy: time.Now()}
-		if m.Reader != nil {
-			f.readers = slices.DeleteFunc(f.readers, func(r trajectory.Reader) bool { return same(r, m.Reader) })
-			f.readers = slices.Insert(f.readers, 0, m.Reader)
-		}
-		f.Cascade, f.Cursor.First = m.Conversation, m.Step
-		if err := f.run(ctx, yield); err != nil {
-			yield(trajectory.Event{}, err)
-		}
-	}
+// Failover returns a reader of one conversation that asks first. When that has failed for five seconds, or does not know the
+// conversation, the next one is asked. The error says that the conversation is not found only if all readers say so.
+func Failover(first trajectory.Reader, rest []trajectory.Reader) trajectory.Reader {
+	rest = slices.DeleteFunc(slices.Clone(rest), func(r trajectory.Reader) bool { return r == first })
+	return &failover{readers: slices.Insert(rest, 0, first)}
 }
 
-// A follower follows a conversation with several readers.
-type follower struct {
-	trajectory.Follower
+type failover struct {
 	readers []trajectory.Reader
-	healthy time.Time // when a reader has certainly worked
+
+	mu      sync.Mutex
+	at      int       // of the reader that is asked
+	failing time.Time // since when it fails; zero: it does not
 }
 
-// run returns nil at the end of the turn, or if the caller has left.
-func (f *follower) run(ctx context.Context, yield func(trajectory.Event, error) bool) error {
-	if len(f.readers) == 0 {
-		return perigee.Errorf(perigee.ClassUnavailable, "conversation %s cannot be followed: %w", f.Cascade, errNoReader)
-	}
-	if len(f.readers) > 1 {
-		f.Patience = switchAfter
-	}
-	for {
-		gone := true
-		var last error
-		for _, reader := range f.readers {
-			f.Reader = reader
-			began := time.Now()
-			err := f.events(ctx, yield)
-			if err == nil || ctx.Err() != nil {
-				return err
-			}
-			if time.Since(began) > 2*switchAfter { // it has worked for a while
-				f.healthy = time.Now().Add(-switchAfter)
-			}
-			last, gone = err, gone && perigee.AsError(err).Class == perigee.ClassNotFound
-		}
-		if gone || len(f.readers) == 1 || time.Since(f.healthy) >= giveUpAfter || !perigee.Pause(ctx, roundPause) {
-			return last
-		}
-	}
+func (f *failover) Trajectory(ctx context.Context, id string) (answer *languageserverpb.GetCascadeTrajectoryResponse, err error) {
+	err = f.read(func(r trajectory.Reader) (err error) {
+		answer, err = r.Trajectory(ctx, id)
+		return err
+	})
+	return answer, err
 }
 
-// events passes on what one reader shows.
-func (f *follower) events(ctx context.Context, yield func(trajectory.Event, error) bool) error {
-	for event, err := range f.Events(ctx) {
-		if err != nil {
-			return err
-		}
-		f.healthy = time.Now()
-		if !yield(event, nil) {
-			return nil
-		}
-	}
-	return nil
+func (f *failover) Steps(ctx context.Context, id string, offset int) (steps []*geminicoder.Step, err error) {
+	err = f.read(func(r trajectory.Reader) (err error) {
+		steps, err = r.Steps(ctx, id, offset)
+		return err
+	})
+	return steps, err
 }
 
-// same reports whether two readers are one. Readers that cannot be compared are different.
-func same(a, b trajectory.Reader) (equal bool) {
-	defer func() { _ = recover() }()
-	return a == b
+func (f *failover) Updates(ctx context.Context, id string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error] {
+	return f.current().Updates(ctx, id)
+}
+
+func (f *failover) current() trajectory.Reader {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.readers[f.at]
+}
+
+func (f *failover) read(from func(trajectory.Reader) error) (err error) {
+	for range f.readers {
+		now := from(f.current())
+		if !f.switches(now) {
+			return now
+		}
+		if err == nil || perigee.AsError(now).Class != perigee.ClassNotFound {
+			err = now
+		}
+	}
+	return err
+}
+
+// switches takes the result of the current reader, and reports whether the next one is to be asked.
+func (f *failover) switches(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.failing = time.Time{}
+		return false
+	}
+	if f.failing.IsZero() {
+		f.failing = time.Now()
+	}
+	if perigee.AsError(err).Class != perigee.ClassNotFound && time.Since(f.failing) < switchAfter {
+		return false
+	}
+	f.at, f.failing = (f.at+1)%len(f.readers), time.Time{}
+	return true
 }

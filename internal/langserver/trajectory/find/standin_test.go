@@ -136,7 +136,7 @@ func follow(t *testing.T, m Match, readers []trajectory.Reader) string {
 	defer cancel()
 	texts := map[int]string{}
 	last := 0
-	for event, err := range Follow(ctx, m, readers) {
+	for event, err := range events(ctx, m, readers) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestTheLanguageServerIsKilled(t *testing.T) {
 	}
 	m.Reader = r.Client // which shows more
 	seen := 0
-	for event, err := range Follow(t.Context(), m, readers(database)) {
+	for event, err := range events(t.Context(), m, readers(database)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,13 +293,6 @@ func TestEncryptedFiles(t *testing.T) {
 	for _, line := range problems(m) {
 		if strings.Contains(line, dir) {
 			t.Errorf("a path is reported: %s", line)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	for _, err := range Follow(ctx, m, nil) {
-		if err == nil || !errors.Is(err, errNoReader) {
-			t.Errorf("got %v", err)
 		}
 	}
 }

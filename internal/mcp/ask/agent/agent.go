@@ -78,24 +78,28 @@ func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
 // Ask starts a conversation with a prompt, or goes on with one: with a prompt, with a decision, or by waiting for the answer that is
 // being written.
 func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
-	t := &turn{agent: a, request: &r, progress: progress, readOnly: r.ReadOnly || a.opts.ReadOnly, id: r.Conversation}
+	t := a.newTurn(&r, progress)
 	begin := t.resume
 	if r.Conversation == "" {
-		t.id, begin = lsclient.NewID(), t.start
+		t.Conversation, begin = lsclient.NewID(), t.start
 	}
-	leave, err := a.enter(t.id)
+	leave, err := a.enter(t.Conversation)
 	if err != nil {
 		return ask.Answer{}, err
 	}
 	defer leave()
-	cursor, err := begin(ctx)
+	var answer ask.Answer
+	t.Cursor, err = begin(ctx)
 	switch {
 	case errors.Is(err, errSent):
-		return t.interrupted(ctx, err), nil
+		answer = t.Interrupted(ctx, err)
 	case err != nil:
 		return ask.Answer{}, err
+	default:
+		answer = t.Answer(ctx)
 	}
-	return t.follow(ctx, cursor), nil
+	answer.Source, answer.Model = a.opts.Source, t.model.Name()
+	return answer, nil
 }
 
 // enter refuses a second ask in a conversation: the two answers would mix.
@@ -145,14 +149,14 @@ func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
 			}
 		}
 	}
-	id, err := a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.id, Workspaces: workspaces})
+	id, err := a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation, Workspaces: workspaces})
 	if err != nil && len(workspaces) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid { // of a version that does not know them
-		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.id})
+		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation})
 	}
 	if err != nil {
 		return trajectory.Cursor{}, declined(ctx, err)
 	}
-	t.id = id
+	t.Conversation = id
 	return trajectory.Cursor{}, t.send(ctx, 0)
 }
 
@@ -186,7 +190,7 @@ func resolved(path string) string {
 
 // resume goes on with a conversation.
 func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
-	now, err := trajectory.Read(ctx, t.agent.ls, t.id)
+	now, err := trajectory.Read(ctx, t.agent.ls, t.Conversation)
 	if err != nil {
 		return trajectory.Cursor{}, perigee.AsError(err)
 	}
@@ -194,15 +198,15 @@ func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
 	case t.request.Decision != nil:
 		return t.decide(ctx, now)
 	case t.request.Prompt == "" && now.Cursor.Size() == 0:
-		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "nothing was asked in conversation %s yet", t.id).WithHint("write a prompt")
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "nothing was asked in conversation %s yet", t.Conversation).WithHint("write a prompt")
 	case t.request.Prompt == "":
-		t.turn = now.Turn
+		t.Turn = now.Turn
 		return now.Cursor, nil
 	case len(now.Turn.Waiting) > 0 && now.Running:
 		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for %s", waitingFor(&now.Turn)).
 			WithHint("decide that before you send another prompt")
 	case now.Running:
-		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassUnavailable, "the agent still works in conversation %s", t.id).
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassUnavailable, "the agent still works in conversation %s", t.Conversation).
 			WithHint("ask with an empty prompt to wait for its answer")
 	}
 	if err := t.choose(ctx, now.Model.String()); err != nil {
@@ -215,7 +219,7 @@ func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
 // decide answers what the agent waits for.
 func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory.Cursor, error) {
 	if len(now.Turn.Waiting) == 0 || !now.Running {
-		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for no decision in conversation %s", t.id).
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for no decision in conversation %s", t.Conversation).
 			WithHint("ask with an empty prompt to see how far it is")
 	}
 	waiting, d := now.Turn.Waiting[0].Waiting, t.request.Decision
@@ -226,8 +230,8 @@ func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory
 	if err != nil {
 		return trajectory.Cursor{}, perigee.AsError(err)
 	}
-	t.turn, t.decided = now.Turn, waiting
-	if err := t.agent.ls.Interact(ctx, t.id, interaction); err != nil {
+	t.Turn, t.decided = now.Turn, waiting
+	if err := t.agent.ls.Interact(ctx, t.Conversation, interaction); err != nil {
 		if errors.Is(err, lsclient.ErrUnclear) {
 			return trajectory.Cursor{}, fmt.Errorf("%w: %w", errSent, err)
 		}
@@ -264,7 +268,7 @@ func (t *turn) choose(ctx context.Context, before string) (err error) {
 
 // send sends the prompt, once. An error that wraps errSent says that the agent may have got it.
 func (t *turn) send(ctx context.Context, known int) error {
-	queued, err := t.agent.ls.Send(ctx, t.id, lsclient.Message{
+	queued, err := t.agent.ls.Send(ctx, t.Conversation, lsclient.Message{
 		Text: t.request.Prompt, Model: t.model.Enum, ReadOnly: t.readOnly, Known: known, Once: true,
 	})
 	switch {
@@ -275,7 +279,7 @@ func (t *turn) send(ctx context.Context, known int) error {
 	}
 	t.observe(perigee.Event{Kind: perigee.EventStart, Upstream: t.agent.opts.Upstream, Model: t.model.Name()})
 	if queued {
-		if err := t.agent.ls.SendQueuedWhenIdle(ctx, t.id, t.model.Enum, t.readOnly); err != nil {
+		if err := t.agent.ls.SendQueuedWhenIdle(ctx, t.Conversation, t.model.Enum, t.readOnly); err != nil {
 			return fmt.Errorf("%w: %w", errSent, err)
 		}
 	}

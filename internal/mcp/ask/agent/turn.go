@@ -26,127 +26,117 @@ const (
 
 const usedUp = "the agent used up its steps; send another message to let it go on"
 
-// A turn is one ask in a conversation.
-type turn struct {
-	agent    *Agent
-	request  *ask.Request
-	progress func(ask.Progress)
-	readOnly bool
+// A Following waits for the answer that the agent writes in a conversation.
+type Following struct {
+	Reader       trajectory.Reader
+	Conversation string
+	Cursor       trajectory.Cursor
+	Turn         trajectory.Turn     // what was read of the turn before Cursor
+	Patience     time.Duration       // how long the conversation may be impossible to read; 0: a minute
+	Progress     func(ask.Progress)  // nil: progress is not reported
+	Observe      func(perigee.Event) // gets the first text; nil: nothing is observed
+	Cancel       func(ctx context.Context)
+	// Explain returns the error of an answer that cannot be read to its end, from the one of the reader.
+	Explain func(err error) *perigee.Error
 
-	id      string
-	model   lsclient.Described
-	turn    trajectory.Turn
 	decided *trajectory.Waiting // what got a decision by this ask; nil: nothing
 	told    ask.Progress
 	content bool // some was observed
 }
 
-// follow waits for the end of the turn.
-func (t *turn) follow(ctx context.Context, cursor trajectory.Cursor) ask.Answer {
+// Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the cause of that is not
+// ask.ErrTimeout, the agent is stopped.
+func (f *Following) Answer(ctx context.Context) ask.Answer {
 	for begun := time.Now(); ; {
-		f := trajectory.Follower{Reader: t.agent.ls, Cascade: t.id, Cursor: cursor, Patience: patience}
-		for event, err := range f.Events(ctx) {
+		follower := trajectory.Follower{Reader: f.Reader, Cascade: f.Conversation, Cursor: f.Cursor, Patience: f.Patience}
+		for event, err := range follower.Events(ctx) {
 			if err != nil {
-				return t.interrupted(ctx, err)
+				return f.Interrupted(ctx, err)
 			}
 			if event.Kind == trajectory.KindDone {
-				if t.undecided(event.Reason) && time.Since(begun) < decisionTime {
+				if f.undecided(event.Reason) && time.Since(begun) < decisionTime {
 					break // the agent has not read the decision yet
 				}
-				return t.done(event.Reason)
+				return f.done(event.Reason)
 			}
-			t.take(event)
-			if t.turn.Read > maxAnswer {
-				t.cancel(ctx)
-				return t.failed(perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation"))
+			f.take(event)
+			if f.Turn.Read > maxAnswer {
+				f.Cancel(ctx)
+				return f.failed(perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation"))
 			}
 		}
-		cursor = f.Cursor
-		cursor.Over = false
+		f.Cursor = follower.Cursor
+		f.Cursor.Over = false
 	}
 }
 
 // undecided reports whether the agent still waits for the decision that it got.
-func (t *turn) undecided(reason trajectory.Reason) bool {
-	if reason != trajectory.ReasonWaiting || t.decided == nil || len(t.turn.Waiting) == 0 {
+func (f *Following) undecided(reason trajectory.Reason) bool {
+	if reason != trajectory.ReasonWaiting || f.decided == nil || len(f.Turn.Waiting) == 0 {
 		return false
 	}
-	w := t.turn.Waiting[0].Waiting
-	return w.Trajectory == t.decided.Trajectory && w.Index == t.decided.Index && w.Member == t.decided.Member
+	w := f.Turn.Waiting[0].Waiting
+	return w.Trajectory == f.decided.Trajectory && w.Index == f.decided.Index && w.Member == f.decided.Member
 }
 
 // take adds an event, and reports what is new.
-func (t *turn) take(e trajectory.Event) {
-	t.turn.Take(e)
-	p := ask.Progress{Text: t.told.Text, Steps: t.turn.Steps()}
+func (f *Following) take(e trajectory.Event) {
+	f.Turn.Take(e)
+	p := ask.Progress{Text: f.told.Text, Steps: f.Turn.Steps()}
 	switch e.Kind {
 	case trajectory.KindTurn, trajectory.KindTruncated, trajectory.KindText, trajectory.KindTextReplaced:
-		p.Text = t.turn.Text()
+		p.Text = f.Turn.Text()
 	}
-	if !t.content && e.Kind == trajectory.KindText {
-		t.content = true
-		t.observe(perigee.Event{Kind: perigee.EventText, Text: e.Text})
+	if !f.content && e.Kind == trajectory.KindText {
+		f.content = true
+		if f.Observe != nil {
+			f.Observe(perigee.Event{Kind: perigee.EventText, Text: e.Text})
+		}
 	}
-	if p != t.told {
-		t.told = p
-		if t.progress != nil {
-			t.progress(p)
+	if p != f.told {
+		f.told = p
+		if f.Progress != nil {
+			f.Progress(p)
 		}
 	}
 }
 
-func (t *turn) observe(e perigee.Event) {
-	if t.request.Observe != nil {
-		t.request.Observe(&e)
-	}
-}
-
 // answer is what there is so far.
-func (t *turn) answer(status ask.Status) ask.Answer {
-	a := ask.Answer{Text: t.turn.Text(), Conversation: t.id, Status: status, Source: t.agent.opts.Source, Model: t.model.Name()}
-	if t.turn.Usage != (trajectory.Usage{}) {
-		a.Usage = t.turn.Usage.Tokens()
+func (f *Following) answer(status ask.Status) ask.Answer {
+	a := ask.Answer{Text: f.Turn.Text(), Conversation: f.Conversation, Status: status}
+	if f.Turn.Usage != (trajectory.Usage{}) {
+		a.Usage = f.Turn.Usage.Tokens()
 	}
 	return a
 }
 
-func (t *turn) failed(err error) ask.Answer {
-	a := t.answer(ask.Failed)
+func (f *Following) failed(err error) ask.Answer {
+	a := f.answer(ask.Failed)
 	a.Error = ask.Fail(err).Error
 	return a
 }
 
 // done is the answer of a turn that is over.
-func (t *turn) done(reason trajectory.Reason) ask.Answer {
-	a, end := t.answer(""), Outcome(&t.turn, reason)
-	a.Status, a.WaitingFor, a.Error = end.Status, end.WaitingFor, end.Error
-	if e := t.turn.Error; reason == trajectory.ReasonError && e != nil && t.content && errors.Is(e, trajectory.ErrNoAnswer) {
-		a.Error = ask.Fail(perigee.Errorf(perigee.ClassUnavailable, "the language server was restarted meanwhile, and its agent does not continue").
-			WithHint("look at what it has changed, and send another message to let it go on")).Error
-	}
-	return a
-}
-
-// Outcome is the answer of a turn that is over, as far as the turn tells: text, usage, status, what the agent waits for, and the error.
-func Outcome(turn *trajectory.Turn, reason trajectory.Reason) ask.Answer {
-	a := ask.Answer{Text: turn.Text(), Status: ask.Done}
-	if turn.Usage != (trajectory.Usage{}) {
-		a.Usage = turn.Usage.Tokens()
-	}
+func (f *Following) done(reason trajectory.Reason) ask.Answer {
+	a := f.answer(ask.Done)
 	var err *perigee.Error
 	switch reason {
 	case trajectory.ReasonWaiting:
-		a.Status, a.WaitingFor = ask.Waiting, waitingFor(turn)
+		a.Status, a.WaitingFor = ask.Waiting, waitingFor(&f.Turn)
 	case trajectory.ReasonMaxInvocations:
 		a.Status, a.WaitingFor = ask.Waiting, usedUp
 	case trajectory.ReasonCancelled:
 		a.Status = ask.Cancelled
 	case trajectory.ReasonError:
-		if err = turn.Error; err == nil {
+		switch err = f.Turn.Error; {
+		case err == nil:
 			err = perigee.Errorf(perigee.ClassUnavailable, "the language server ended the turn with an error that it does not name")
+		case f.content && errors.Is(err, trajectory.ErrNoAnswer):
+			err = perigee.Errorf(perigee.ClassUnavailable, "the language server was restarted meanwhile, and its agent does not continue").
+				WithHint("look at what it has changed, and send another message to let it go on")
 		}
 	case trajectory.ReasonTimeout:
-		if a.Status = ask.Timeout; !turn.Begun {
+		if a.Status = ask.Timeout; !f.Turn.Begun {
 			err = perigee.Errorf(perigee.ClassUnavailable, "the language server accepted the prompt, but its agent did not begin to answer").
 				WithHint("ask with this conversation and an empty prompt to see whether it has begun")
 		}
@@ -173,16 +163,43 @@ func waitingFor(turn *trajectory.Turn) string {
 	return perigee.Clip(strings.Join(list, "; "), maxWaiting)
 }
 
-// interrupted is the answer of a turn that cannot be followed to its end: the ask is out of time or was cancelled, or the language
-// server is gone.
-func (t *turn) interrupted(ctx context.Context, err error) ask.Answer {
+// Interrupted is the answer if the turn cannot be followed to its end: the ask is out of time or was cancelled, or the conversation
+// cannot be read.
+func (f *Following) Interrupted(ctx context.Context, err error) ask.Answer {
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
-		return t.answer(ask.Timeout)
+		return f.answer(ask.Timeout)
 	case ctx.Err() != nil:
-		t.cancel(ctx)
-		return t.answer(ask.Cancelled)
+		f.Cancel(ctx)
+		return f.answer(ask.Cancelled)
 	}
+	return f.failed(f.Explain(err))
+}
+
+// A turn is one ask in a conversation of the language server.
+type turn struct {
+	Following
+	agent    *Agent
+	request  *ask.Request
+	readOnly bool
+	model    lsclient.Described
+}
+
+func (a *Agent) newTurn(r *ask.Request, progress func(ask.Progress)) *turn {
+	t := &turn{agent: a, request: r, readOnly: r.ReadOnly || a.opts.ReadOnly}
+	t.Following = Following{Reader: a.ls, Conversation: r.Conversation, Patience: patience, Progress: progress, Observe: t.observe,
+		Cancel: t.cancel, Explain: explain}
+	return t
+}
+
+func (t *turn) observe(e perigee.Event) {
+	if t.request.Observe != nil {
+		t.request.Observe(&e)
+	}
+}
+
+// explain says what has become of the conversation.
+func explain(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	switch {
 	case errors.Is(err, errSent):
@@ -197,12 +214,12 @@ func (t *turn) interrupted(ctx context.Context, err error) ask.Answer {
 	if e.Hint == "" {
 		e.Hint = "ask with this conversation and an empty prompt to see whether the agent goes on"
 	}
-	return t.failed(&e)
+	return &e
 }
 
 // cancel stops the agent. It waits for the language server, but not for ever.
 func (t *turn) cancel(ctx context.Context) {
-	if err := t.agent.ls.Cancel(context.WithoutCancel(ctx), t.id); err != nil {
+	if err := t.agent.ls.Cancel(context.WithoutCancel(ctx), t.Conversation); err != nil {
 		t.agent.opts.Logger.Warn("conversation not cancelled", "upstream", t.agent.opts.Upstream, "call", t.request.ID, "error", err)
 	}
 }
