@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/mcpserver"
@@ -72,32 +73,22 @@ func (s *Settings) roots(dirs []string) ([]string, error) {
 		dir, err := os.Getwd()
 		return []string{dir}, err
 	}
+	if len(s.Roots) == 0 {
+		return dirs, nil
+	}
+	configured, err := filetool.New(filetool.Options{Roots: s.Roots})
+	if err != nil {
+		return nil, cli.Usagef("mcp: %v", err)
+	}
+	defer func() { _ = configured.Close() }()
 	for _, dir := range dirs {
-		if len(s.Roots) > 0 && !inside(dir, s.Roots) {
+		whole, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := configured.Find(whole); err != nil && perigee.AsError(err).Class == perigee.ClassForbidden {
 			return nil, cli.Usagef("mcp: --root %s is outside of mcp.roots (%s)", dir, strings.Join(s.Roots, ", "))
 		}
 	}
 	return dirs, nil
-}
-
-// inside reports whether a directory is one of some, or below one of them. Links are resolved.
-func inside(dir string, roots []string) bool {
-	dir = resolve(dir)
-	for _, root := range roots {
-		rel, err := filepath.Rel(resolve(root), dir)
-		if err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return true
-		}
-	}
-	return false
-}
-
-func resolve(dir string) string {
-	if whole, err := filepath.Abs(dir); err == nil {
-		dir = whole
-	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	return dir
 }
