@@ -1,9 +1,11 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,45 +169,27 @@ func (c *Conn) answer(m message, n notice) (ask.Answer, error) {
 	if m.Error != nil {
 		return c.refusal(m.Error, n)
 	}
-	var wire struct {
-		Text         string         `json:"text"`
-		Conversation string         `json:"conversation"`
-		Status       ask.Status     `json:"status"`
-		WaitingFor   string         `json:"waiting_for"`
-		Model        string         `json:"model"`
-		Usage        *perigee.Usage `json:"usage"`
-		Error        *ask.Failure   `json:"error"`
-	}
-	if json.Unmarshal(m.Result, &wire) != nil {
+	var a ask.Answer
+	if json.Unmarshal(m.Result, &a) != nil {
 		return failed(n, perigee.Errorf(perigee.ClassUnavailable, "the editor window answered with something else").
 			WithHint("update perigee or the extension; the conversation is in the IDE")), nil
 	}
-	if wire.Conversation != "" {
-		n.Conversation = wire.Conversation
-	}
-	a := ask.Answer{Text: wire.Text, Conversation: n.Conversation, Status: wire.Status, WaitingFor: wire.WaitingFor, Model: wire.Model, Usage: wire.Usage}
-	switch wire.Status {
+	a.Conversation, a.Source, a.Skipped = cmp.Or(a.Conversation, n.Conversation), "", nil
+	switch a.Status {
 	case ask.Done, ask.Waiting, ask.Cancelled, ask.Timeout:
+		a.Error = nil
 	case ask.Failed:
-		a.Error = &ask.Failure{Class: perigee.ClassUnavailable, Message: "the agent of the editor window failed"}
-		if e := wire.Error; e != nil {
-			a.Error = &ask.Failure{Class: knownClass(e.Class), Message: c.clean(e.Message), Hint: c.clean(e.Hint)}
+		e := cmp.Or(a.Error, &ask.Failure{Message: "the agent of the editor window failed"})
+		a.Error = &ask.Failure{Class: e.Class, Message: c.clean(e.Message), Hint: c.clean(e.Hint)}
+		if !slices.Contains(classes, e.Class) {
+			a.Error.Class = perigee.ClassUnavailable
 		}
 	default:
-		n.Text = wire.Text
-		return failed(n, perigee.Errorf(perigee.ClassUnavailable, "the editor window answered with the unknown status %q", perigee.Clip(string(wire.Status), 40)).
+		n.Text, n.Conversation = a.Text, a.Conversation
+		return failed(n, perigee.Errorf(perigee.ClassUnavailable, "the editor window answered with the unknown status %q", perigee.Clip(string(a.Status), 40)).
 			WithHint("update perigee or the extension; the conversation is in the IDE")), nil
 	}
 	return a, nil
-}
-
-func knownClass(class perigee.Class) perigee.Class {
-	for _, known := range classes {
-		if class == known {
-			return class
-		}
-	}
-	return perigee.ClassUnavailable
 }
 
 // refusal is what an error says about an ask: it was not handed over, was canceled, or failed.
