@@ -31,11 +31,6 @@ type Holder interface {
 	Has(ctx context.Context, conversation string) (bool, error)
 }
 
-// A Recorder records calls. *record.Recorder is one.
-type Recorder interface {
-	Begin(op record.Operation, origin *perigee.Origin) *record.Observation
-}
-
 // Options configure a Service.
 type Options struct {
 	// Sources returns the sources in the order in which they are tried. It is called for each ask.
@@ -48,7 +43,7 @@ type Options struct {
 	Resolve func(model string) string
 
 	// Record records each ask as a call. Sources must not record asks themselves. Nil: asks are not recorded.
-	Record Recorder
+	Record *record.Recorder
 	NewID  func() string // of calls whose Request has no ID; nil: perigee.NewCallID
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"perigee"
 	"perigee/internal/mcp/ask"
@@ -35,40 +34,23 @@ func Point(asker ask.Asker) mount.Point {
 			return perigee.Errorf(perigee.ClassInvalid, "the body is not a valid prompt: %w", err)
 		}
 		request.ID = mount.CallOf(r).ID
-		out := writer{w: w}
 		mount.StreamHeader(w.Header(), "application/jsonl")
-		out.begin()
-		answer, err := asker.Ask(r.Context(), request, func(p ask.Progress) { out.write(line{Progress: &p}) })
+		w.WriteHeader(http.StatusOK) // which says that the daemon has the ask
+		out := http.NewResponseController(w)
+		_ = out.Flush()
+		write := func(l line) { // a client that is gone has its ask cancelled, so errors need no attention
+			if err := json.NewEncoder(w).Encode(l); err == nil {
+				_ = out.Flush()
+			}
+		}
+		answer, err := asker.Ask(r.Context(), request, func(p ask.Progress) { write(line{Progress: &p}) })
 		end := line{Answer: &answer}
 		if err != nil {
 			end = line{Error: ask.Fail(err).Error}
 		}
-		out.write(end)
+		write(end)
 		return nil
 	}}.At(Path, mount.Admin)
-}
-
-// A writer writes lines. It can be used concurrently.
-type writer struct {
-	mu sync.Mutex
-	w  http.ResponseWriter
-}
-
-// begin sends the head, which says that the daemon has the ask.
-func (w *writer) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w.w).Flush()
-}
-
-// write sends a line. A client that is gone has its ask cancelled, so errors need no attention.
-func (w *writer) write(l line) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := json.NewEncoder(w.w).Encode(l); err == nil {
-		_ = http.NewResponseController(w.w).Flush()
-	}
 }
 
 // A Client is an ask.Asker that has the daemon answer.
