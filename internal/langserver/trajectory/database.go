@@ -67,11 +67,10 @@ func (d Database) Updates(context.Context, string) iter.Seq2[*jetskicortexpb.Age
 
 // A Description is what the database of a conversation says about it, apart from its steps.
 type Description struct {
-	TrajectoryID string
-	Workspaces   []string // URIs
-	Created      time.Time
-	Steps        int
-	Degraded     []string // what is not as it is known
+	Workspaces []string // URIs
+	Created    time.Time
+	Steps      int
+	Degraded   []string // what is not as it is known
 }
 
 // maxDescription bounds the description in a database.
@@ -101,9 +100,6 @@ func (d Database) Describe(ctx context.Context, cascade string) (about Descripti
 		}
 		if t := metadata.GetCreatedAt(); t.IsValid() && t.GetSeconds() > 0 {
 			about.Created = t.AsTime()
-		}
-		if err := db.QueryRowContext(ctx, `SELECT trajectory_id FROM trajectory_meta LIMIT 1`).Scan(&about.TrajectoryID); err != nil {
-			about.TrajectoryID = "" // nothing depends on it
 		}
 		return ctx.Err()
 	})

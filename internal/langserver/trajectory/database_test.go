@@ -286,7 +286,7 @@ func TestMetadataInAColumn(t *testing.T) {
 		t.Errorf("got %v and %v", steps[1].GetMetadata(), steps[2].GetMetadata())
 	}
 	about, err = Database{dir}.Describe(t.Context(), "c")
-	if err != nil || about.TrajectoryID != "t" || len(about.Workspaces) != 1 || about.Workspaces[0] != "file:///" || about.Created.Unix() != 4102444800 || about.Degraded != nil {
+	if err != nil || len(about.Workspaces) != 1 || about.Workspaces[0] != "file:///" || about.Created.Unix() != 4102444800 || about.Degraded != nil {
 		t.Errorf("got %+v, %v", about, err)
 	}
 }
