@@ -86,7 +86,8 @@ func (s *Settings) roots(dirs []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, _, err := configured.Find(whole); err != nil && perigee.AsError(err).Class == perigee.ClassForbidden {
+		_, _, err = configured.Find(whole)
+		if err != nil && perigee.AsError(err).Class == perigee.ClassForbidden {
 			return nil, cli.Usagef("mcp: --root %s is outside of mcp.roots (%s)", dir, strings.Join(s.Roots, ", "))
 		}
 	}

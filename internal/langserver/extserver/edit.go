@@ -15,7 +15,8 @@ import (
 	"perigee/internal/lib/filetool"
 )
 
-// WriteCascadeEdit replaces the text of a file in the workspace, or makes the file and its directories.
+// WriteCascadeEdit replaces the text of a file in the workspace, or makes the file and its
+// directories.
 func (s *service) WriteCascadeEdit(ctx context.Context, req *connect.Request[pb.WriteCascadeEditRequest]) (
 	*connect.Response[pb.WriteCascadeEditResponse], error) {
 	if err := s.editable(req.Msg.GetUri()); err != nil {
@@ -39,16 +40,19 @@ func (s *service) SaveDocument(_ context.Context, req *connect.Request[pb.SaveDo
 	if err := s.editable(req.Msg.GetUri()); err != nil {
 		return nil, err
 	}
-	if _, _, err := s.files.Find(req.Msg.GetUri()); err != nil && perigee.AsError(err).Class != perigee.ClassNotFound {
+	_, _, err := s.files.Find(req.Msg.GetUri())
+	if err != nil && perigee.AsError(err).Class != perigee.ClassNotFound {
 		return nil, fileError(err)
 	}
 	return empty[pb.SaveDocumentResponse]()
 }
 
-// editable returns the error for a URI of no file that the language server may write. Where the file is, the workspace checks.
+// editable returns the error for a URI of no file that the language server may write. Where the
+// file is, the workspace checks.
 func (s *service) editable(uri string) error {
 	if !s.opts.AllowEdit || s.files == nil {
-		return connect.NewError(connect.CodePermissionDenied, errors.New("edits are not allowed: add edit to allow"))
+		return connect.NewError(connect.CodePermissionDenied,
+			errors.New("edits are not allowed: add edit to allow"))
 	}
 	return checkURI(uri)
 }
@@ -59,9 +63,11 @@ var errOutside = connect.NewError(connect.CodePermissionDenied, errors.New("the 
 func checkURI(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "" {
-		return connect.NewError(connect.CodeInvalidArgument, errors.New("a file is named by a URI such as file:///directory/file"))
+		return connect.NewError(connect.CodeInvalidArgument,
+			errors.New("a file is named by a URI such as file:///directory/file"))
 	}
-	if u.Scheme != "file" || !strings.HasPrefix(u.Path, "/") || u.User != nil || u.Host != "" && !strings.EqualFold(u.Host, "localhost") {
+	here := u.Host == "" || strings.EqualFold(u.Host, "localhost")
+	if u.Scheme != "file" || !strings.HasPrefix(u.Path, "/") || u.User != nil || !here {
 		return errOutside
 	}
 	return nil

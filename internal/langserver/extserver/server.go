@@ -122,7 +122,8 @@ func (s *Server) Start(ctx context.Context) error {
 // serve answers calls on a listener, which it closes if it fails.
 func (s *Server) serve(listener net.Listener) error {
 	if s.opts.Workspace != "" && (s.opts.AllowEdit || s.opts.AllowCommand) {
-		files, err := filetool.New(filetool.Options{Roots: []string{s.opts.Workspace}, Write: s.opts.AllowEdit})
+		options := filetool.Options{Roots: []string{s.opts.Workspace}, Write: s.opts.AllowEdit}
+		files, err := filetool.New(options)
 		if err != nil {
 			return errors.Join(fmt.Errorf("workspace of the language server: %w", err), listener.Close())
 		}

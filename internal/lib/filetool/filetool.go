@@ -190,7 +190,8 @@ func (t *Tools) share(r *root) {
 	t.add(&root{dir: dir, info: r.info, path: r.path, real: r.real, own: r.own})
 }
 
-// Find returns the absolute path of a file or directory below its root, and what is there. Links in the path are followed.
+// Find returns the absolute path of a file or directory below its root, and what is there. Links in
+// the path are followed.
 func (t *Tools) Find(path string) (absolute string, info fs.FileInfo, err error) {
 	at, err := t.locate(path)
 	if err != nil {

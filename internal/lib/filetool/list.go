@@ -188,7 +188,8 @@ func (l *lister) ignoresAbove() (rules *ignoreRules) {
 	return rules
 }
 
-// list lists the last directory of the walk from d.after on, in the order of full paths: "a", "a-b", "a/c".
+// list lists the last directory of the walk from d.after on, in the order of full paths: "a",
+// "a-b", "a/c".
 func (l *lister) list(d listedDir) error {
 	if names := l.walk.names; len(names) > 0 {
 		d.real = strings.Join(names, "/") + "/"
@@ -204,7 +205,8 @@ func (l *lister) list(d listedDir) error {
 		if err := l.ctx.Err(); err != nil {
 			return perigee.AsError(err)
 		}
-		// What is in a directory is behind names such as "a-b" and before "a0". The last directory of below is the first.
+		// What is in a directory is behind names such as "a-b" and before "a0". The last directory
+		// of below is the first.
 		last := len(below) - 1
 		if last >= 0 && (len(names) == 0 || below[last] < names[0]) {
 			if err := l.enter(&d, strings.TrimSuffix(below[last], "/")); err != nil {
@@ -225,8 +227,9 @@ func (l *lister) list(d listedDir) error {
 	return nil
 }
 
-// readDir reads the names of a directory that are behind the cursor, and its ignore files. below has the names before the cursor, with
-// a slash, that may be directories with a part behind it, in reverse order.
+// readDir reads the names of a directory that are behind the cursor, and its ignore files. below
+// has the names before the cursor, with a slash, that may be directories with a part behind it, in
+// reverse order.
 func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
 	dir := l.walk.top().dir
 	f, err := dir.Open(".")
@@ -240,7 +243,8 @@ func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
 			return nil, nil, perigee.AsError(err)
 		}
 		var some []string
-		some, err = f.Readdirnames(4096) // not ReadDir, which looks at every file in a directory of an os.Root
+		// Not ReadDir, which looks at every file in a directory of an os.Root.
+		some, err = f.Readdirnames(4096)
 		for _, name := range some {
 			if name == ".gitignore" || name == ".ignore" || name == ".git" {
 				special[name] = true
@@ -262,7 +266,8 @@ func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
 	slices.Reverse(below)
 	if !l.in.IncludeIgnored {
 		real := strings.TrimSuffix(d.real, "/")
-		d.ignores, err = ignoresIn(d.ignores, dir, real, func(name string) bool { return special[name] })
+		has := func(name string) bool { return special[name] }
+		d.ignores, err = ignoresIn(d.ignores, dir, real, has)
 		if err != nil {
 			l.fail(l.show(d.path), err)
 		}
@@ -279,7 +284,8 @@ func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignore
 	return ignored || name == ".git" || temporaryName.MatchString(name), ignored
 }
 
-// add adds an entry to the page, unless it is not to be listed, and reports whether it is a directory.
+// add adds an entry to the page, unless it is not to be listed, and reports whether it is a
+// directory.
 func (l *lister) add(d *listedDir, name string) (isDir bool, err error) {
 	path := d.path + name
 	if l.scanned++; l.scanned > maxScanned {
@@ -376,7 +382,8 @@ func (l *lister) mayMatchBelow(path string) bool {
 		return false
 	}
 	base := l.globBase
-	return base == "" || base == "." || strings.HasPrefix(path+"/", base+"/") || strings.HasPrefix(base+"/", path+"/")
+	return base == "" || base == "." ||
+		strings.HasPrefix(path+"/", base+"/") || strings.HasPrefix(base+"/", path+"/")
 }
 
 // show returns a path below the directory that is listed as results contain it.

@@ -149,9 +149,10 @@ func (w *walk) enter(name string, parts []string, info fs.FileInfo) ([]string, e
 	return parts[1:], nil
 }
 
-// down goes to a directory in the last one. info is what was there a moment ago; entered is false if something else is there now.
+// down goes to a directory in the last one. info is what was there a moment ago; entered is false
+// if something else is there now.
 func (w *walk) down(name string, info fs.FileInfo) (entered bool, err error) {
-	sub, err := w.top().dir.OpenRoot(name + "/.") // which can only be a directory: a FIFO would block
+	sub, err := w.top().dir.OpenRoot(name + "/.") // only a directory: a FIFO would block
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || escapes(err) {
 			err = nil

@@ -287,7 +287,8 @@ func (r *replacement) rename(ctx context.Context, temporary string) error {
 	return err
 }
 
-// compareAgain reads the file once more. Its inode, size and time could be those of another content.
+// compareAgain reads the file once more. Its inode, size and time could be those of another
+// content.
 func (r *replacement) compareAgain(ctx context.Context) error {
 	if err := r.look(ctx); err != nil {
 		return err

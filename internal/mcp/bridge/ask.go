@@ -186,8 +186,9 @@ func (c *Conn) answer(m message, n notice) (ask.Answer, error) {
 		}
 	default:
 		n.Text, n.Conversation = a.Text, a.Conversation
-		return failed(n, perigee.Errorf(perigee.ClassUnavailable, "the editor window answered with the unknown status %q", perigee.Clip(string(a.Status), 40)).
-			WithHint("update perigee or the extension; the conversation is in the IDE")), nil
+		e := perigee.Errorf(perigee.ClassUnavailable, "the editor window answered with the unknown status %q",
+			perigee.Clip(string(a.Status), 40))
+		return failed(n, e.WithHint("update perigee or the extension; the conversation is in the IDE")), nil
 	}
 	return a, nil
 }

@@ -118,7 +118,8 @@ func (p *panel) ask(ctx context.Context) (ask.Answer, error) {
 	return p.Answer(ctx), nil
 }
 
-var errNoReader = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").WithHint("look at it in Antigravity")
+var errNoReader = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").
+	WithHint("look at it in Antigravity")
 
 // errSubmitted is in the chain of an error after which the agent may have got the prompt.
 var errSubmitted = errors.New("the prompt may have been handed over")
@@ -169,7 +170,8 @@ func (p *panel) resume(ctx context.Context) (ask.Answer, error) {
 	return ask.Answer{}, perigee.AsError(last)
 }
 
-// unfound is the error of an answer that cannot be followed to its end, after the prompt was submitted.
+// unfound is the error of an answer that cannot be followed to its end, after the prompt was
+// submitted.
 func unfound(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	if e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInternal {

@@ -2,7 +2,8 @@ package find
 
 import "context"
 
-// Recent lists the conversations that the extension of a window knows from the diagnostics of the IDE. read returns them.
+// Recent lists the conversations that the extension of a window knows from the diagnostics of the
+// IDE. read returns them.
 func Recent(read func(ctx context.Context) ([]Summary, error)) Source { return recent{read} }
 
 type recent struct {

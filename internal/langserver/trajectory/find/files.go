@@ -87,7 +87,8 @@ func (s *conversationFiles) describe(ctx context.Context, l *Listing, stamps map
 			known = openedFile{at, about}
 		}
 		opened[c.ID] = known
-		c.Workspaces, c.Created, c.Steps = known.about.Workspaces, known.about.Created, known.about.Steps
+		about := known.about
+		c.Workspaces, c.Created, c.Steps = about.Workspaces, about.Created, about.Steps
 		for _, problem := range known.about.Degraded {
 			l.note(problem)
 		}

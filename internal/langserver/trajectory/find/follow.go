@@ -3,7 +3,6 @@ package find
 import (
 	"context"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +16,17 @@ import (
 // switchAfter is how long a reader may fail before the next one is asked.
 const switchAfter = 5 * time.Second
 
-// Failover returns a reader of one conversation that asks first. When that has failed for five seconds, or does not know the
-// conversation, the next one is asked. The error says that the conversation is not found only if all readers say so.
+// Failover returns a reader of one conversation that asks first. When that has failed for five
+// seconds, or does not know the conversation, the next one is asked. The error says that the
+// conversation is not found only if all readers say so.
 func Failover(first trajectory.Reader, rest []trajectory.Reader) trajectory.Reader {
-	rest = slices.DeleteFunc(slices.Clone(rest), func(r trajectory.Reader) bool { return r == first })
-	return &failover{readers: slices.Insert(rest, 0, first)}
+	readers := []trajectory.Reader{first}
+	for _, r := range rest {
+		if r != first {
+			readers = append(readers, r)
+		}
+	}
+	return &failover{readers: readers}
 }
 
 type failover struct {
@@ -32,7 +37,8 @@ type failover struct {
 	failing time.Time // since when it fails; zero: it does not
 }
 
-func (f *failover) Trajectory(ctx context.Context, id string) (answer *languageserverpb.GetCascadeTrajectoryResponse, err error) {
+func (f *failover) Trajectory(ctx context.Context, id string) (
+	answer *languageserverpb.GetCascadeTrajectoryResponse, err error) {
 	err = f.read(func(r trajectory.Reader) (err error) {
 		answer, err = r.Trajectory(ctx, id)
 		return err
@@ -40,7 +46,8 @@ func (f *failover) Trajectory(ctx context.Context, id string) (answer *languages
 	return answer, err
 }
 
-func (f *failover) Steps(ctx context.Context, id string, offset int) (steps []*geminicoder.Step, err error) {
+func (f *failover) Steps(ctx context.Context, id string, offset int) (
+	steps []*geminicoder.Step, err error) {
 	err = f.read(func(r trajectory.Reader) (err error) {
 		steps, err = r.Steps(ctx, id, offset)
 		return err
@@ -48,7 +55,8 @@ func (f *failover) Steps(ctx context.Context, id string, offset int) (steps []*g
 	return steps, err
 }
 
-func (f *failover) Updates(ctx context.Context, id string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error] {
+func (f *failover) Updates(ctx context.Context, id string) (
+	updates iter.Seq2[*jetskicortexpb.AgentStateUpdate, error]) {
 	return f.current().Updates(ctx, id)
 }
 

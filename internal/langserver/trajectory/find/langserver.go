@@ -26,10 +26,14 @@ func (s languageServer) Summaries(ctx context.Context) (l Listing, err error) {
 	return l, err
 }
 
-// summaryOf returns what the language server says of a conversation. The database of the IDE has the same message.
+// summaryOf returns what the language server says of a conversation. The database of the IDE has
+// the same message.
 func summaryOf(id string, m *jetskicortexpb.CascadeTrajectorySummary) Summary {
-	s := Summary{ID: id, Modified: timeOf(m.GetLastModifiedTime()), Created: timeOf(m.GetCreatedTime()),
-		LastInput: timeOf(m.GetLastUserInputTime()), Steps: countOf(m.GetStepCount()), InputStep: countOf(m.GetLastUserInputStepIndex())}
+	s := Summary{
+		ID: id, Modified: timeOf(m.GetLastModifiedTime()), Created: timeOf(m.GetCreatedTime()),
+		LastInput: timeOf(m.GetLastUserInputTime()), Steps: countOf(m.GetStepCount()),
+		InputStep: countOf(m.GetLastUserInputStepIndex()),
+	}
 	for _, w := range m.GetWorkspaces() {
 		if uri := w.GetWorkspaceFolderAbsoluteUri(); uri != "" {
 			s.Workspaces = append(s.Workspaces, uri)

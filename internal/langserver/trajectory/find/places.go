@@ -11,8 +11,8 @@ import (
 // products are the names of the directories in which the IDE keeps its data.
 var products = []string{"Antigravity", "Antigravity IDE"}
 
-// StateDatabases returns the state.vscdb of each product that has one. An empty home is that of this user, with what the
-// environment says.
+// StateDatabases returns the state.vscdb of each product that has one. An empty home is that of
+// this user, with what the environment says.
 func StateDatabases(home string) (paths []string) {
 	var dirs []string
 	config, err := filepath.Join(home, ".config"), error(nil)
@@ -36,8 +36,8 @@ func StateDatabases(home string) (paths []string) {
 	return paths
 }
 
-// ConversationDirs returns the directories of conversations of all products: ~/.gemini/*/conversations. An empty home is that of
-// this user.
+// ConversationDirs returns the directories of conversations of all products:
+// ~/.gemini/*/conversations. An empty home is that of this user.
 func ConversationDirs(home string) (dirs []string) {
 	if home == "" {
 		var err error

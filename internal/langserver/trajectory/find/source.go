@@ -60,10 +60,14 @@ func (l *Listing) note(problem string) {
 // maxID is more than an ID has: a UUID has 36 characters.
 const maxID = 128
 
-// plausibleID reports whether a text can be the ID of a conversation: it is a name in directories and in messages.
+// plausibleID reports whether a text can be the ID of a conversation: it is a name in directories
+// and in messages.
 func plausibleID(id string) bool {
+	odd := func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar
+	}
 	return id != "" && len(id) <= maxID && !strings.ContainsAny(id, `/\`) && id[0] != '.' &&
-		strings.IndexFunc(id, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
+		!strings.ContainsFunc(id, odd)
 }
 
 // A Source lists conversations. Several searches may use it at once.

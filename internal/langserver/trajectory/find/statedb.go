@@ -50,8 +50,8 @@ func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
 	return s.last, nil
 }
 
-// decodeState reads the list of conversations from the values of the database: the base64 of a topic, whose rows have the base64
-// of summaries by ID.
+// decodeState reads the list of conversations from the values of the database: the base64 of a
+// topic, whose rows have the base64 of summaries by ID.
 func decodeState(values map[string][]byte) (l Listing) {
 	value, found := values[summariesKey]
 	switch {

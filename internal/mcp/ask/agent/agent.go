@@ -149,7 +149,8 @@ func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
 			}
 		}
 	}
-	id, err := a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation, Workspaces: workspaces})
+	options := lsclient.StartOptions{Cascade: t.Conversation, Workspaces: workspaces}
+	id, err := a.ls.Start(ctx, options)
 	if err != nil && len(workspaces) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid { // of a version that does not know them
 		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation})
 	}
@@ -198,7 +199,8 @@ func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
 	case t.request.Decision != nil:
 		return t.decide(ctx, now)
 	case t.request.Prompt == "" && now.Cursor.Size() == 0:
-		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "nothing was asked in conversation %s yet", t.Conversation).WithHint("write a prompt")
+		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "nothing was asked in conversation %s yet", t.Conversation).
+			WithHint("write a prompt")
 	case t.request.Prompt == "":
 		t.Turn = now.Turn
 		return now.Cursor, nil

@@ -32,11 +32,12 @@ type Following struct {
 	Conversation string
 	Cursor       trajectory.Cursor
 	Turn         trajectory.Turn     // what was read of the turn before Cursor
-	Patience     time.Duration       // how long the conversation may be impossible to read; 0: a minute
+	Patience     time.Duration       // how long reading may fail; 0: a minute
 	Progress     func(ask.Progress)  // nil: progress is not reported
 	Observe      func(perigee.Event) // gets the first text; nil: nothing is observed
 	Cancel       func(ctx context.Context)
-	// Explain returns the error of an answer that cannot be read to its end, from the one of the reader.
+	// Explain returns the error of an answer that cannot be read to its end, from the one of the
+	// reader.
 	Explain func(err error) *perigee.Error
 
 	decided *trajectory.Waiting // what got a decision by this ask; nil: nothing
@@ -44,11 +45,12 @@ type Following struct {
 	content bool // some was observed
 }
 
-// Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the cause of that is not
-// ask.ErrTimeout, the agent is stopped.
+// Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the
+// cause of that is not ask.ErrTimeout, the agent is stopped.
 func (f *Following) Answer(ctx context.Context) ask.Answer {
 	for begun := time.Now(); ; {
-		follower := trajectory.Follower{Reader: f.Reader, Cascade: f.Conversation, Cursor: f.Cursor, Patience: f.Patience}
+		follower := trajectory.Follower{Reader: f.Reader, Cascade: f.Conversation,
+			Cursor: f.Cursor, Patience: f.Patience}
 		for event, err := range follower.Events(ctx) {
 			if err != nil {
 				return f.Interrupted(ctx, err)
@@ -62,7 +64,8 @@ func (f *Following) Answer(ctx context.Context) ask.Answer {
 			f.take(event)
 			if f.Turn.Read > maxAnswer {
 				f.Cancel(ctx)
-				return f.failed(perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20).WithHint("start a new conversation"))
+				e := perigee.Errorf(perigee.ClassUnavailable, "the agent wrote more than %d MiB", maxAnswer>>20)
+				return f.failed(e.WithHint("start a new conversation"))
 			}
 		}
 		f.Cursor = follower.Cursor
@@ -76,7 +79,8 @@ func (f *Following) undecided(reason trajectory.Reason) bool {
 		return false
 	}
 	w := f.Turn.Waiting[0].Waiting
-	return w.Trajectory == f.decided.Trajectory && w.Index == f.decided.Index && w.Member == f.decided.Member
+	d := f.decided
+	return w.Trajectory == d.Trajectory && w.Index == d.Index && w.Member == d.Member
 }
 
 // take adds an event, and reports what is new.
@@ -163,8 +167,8 @@ func waitingFor(turn *trajectory.Turn) string {
 	return perigee.Clip(strings.Join(list, "; "), maxWaiting)
 }
 
-// Interrupted is the answer if the turn cannot be followed to its end: the ask is out of time or was cancelled, or the conversation
-// cannot be read.
+// Interrupted is the answer if the turn cannot be followed to its end: the ask is out of time or
+// was cancelled, or the conversation cannot be read.
 func (f *Following) Interrupted(ctx context.Context, err error) ask.Answer {
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
@@ -187,8 +191,8 @@ type turn struct {
 
 func (a *Agent) newTurn(r *ask.Request, progress func(ask.Progress)) *turn {
 	t := &turn{agent: a, request: r, readOnly: r.ReadOnly || a.opts.ReadOnly}
-	t.Following = Following{Reader: a.ls, Conversation: r.Conversation, Patience: patience, Progress: progress, Observe: t.observe,
-		Cancel: t.cancel, Explain: explain}
+	t.Following = Following{Reader: a.ls, Conversation: r.Conversation, Patience: patience,
+		Progress: progress, Observe: t.observe, Cancel: t.cancel, Explain: explain}
 	return t
 }
 

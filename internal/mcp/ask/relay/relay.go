@@ -38,12 +38,14 @@ func Point(asker ask.Asker) mount.Point {
 		w.WriteHeader(http.StatusOK) // which says that the daemon has the ask
 		out := http.NewResponseController(w)
 		_ = out.Flush()
-		write := func(l line) { // a client that is gone has its ask cancelled, so errors need no attention
+		// A client that is gone has its ask cancelled, so errors need no attention.
+		write := func(l line) {
 			if err := json.NewEncoder(w).Encode(l); err == nil {
 				_ = out.Flush()
 			}
 		}
-		answer, err := asker.Ask(r.Context(), request, func(p ask.Progress) { write(line{Progress: &p}) })
+		progress := func(p ask.Progress) { write(line{Progress: &p}) }
+		answer, err := asker.Ask(r.Context(), request, progress)
 		end := line{Answer: &answer}
 		if err != nil {
 			end = line{Error: ask.Fail(err).Error}
