@@ -80,7 +80,6 @@ type forwarder struct {
 	next     http.RoundTripper
 	log      *slog.Logger
 	absolute bool // requests to http:// hosts have their whole URL in the first line
-	flushes  sync.Pool
 }
 
 // CloseIdleConnections closes the connections that no request uses.
@@ -134,7 +133,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Add("Trailer", name)
 	}
 	w.WriteHeader(resp.StatusCode)
-	err = f.copyAnswer(w, resp, progress)
+	err = copyAnswer(w, resp, progress)
 	if err == nil {
 		// A server that is told that its request has ended may end its answer, and that may still be read.
 		err = context.Cause(ctx)
@@ -290,19 +289,15 @@ func copyAnswerHeader(dst, src http.Header) {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // copyAnswer passes the body of an answer on, each part as it comes.
-func (f *forwarder) copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
+func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
 	if resp.Body == http.NoBody {
 		return nil
 	}
-	pending := f.sendHead(w, resp)
+	flush(w) // the head; the body may be late
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for left := resp.ContentLength; ; {
+	for {
 		n, err := resp.Body.Read(*buf)
-		if pending != nil {
-			pending.stop(&f.flushes)
-			pending = nil
-		}
 		if n > 0 {
 			progress()
 			if _, err := w.Write((*buf)[:n]); err != nil {
@@ -316,65 +311,8 @@ func (f *forwarder) copyAnswer(w http.ResponseWriter, resp *http.Response, progr
 			flush(w) // so that the client sees an answer that breaks off, and not a connection on which it may ask again
 			return err
 		}
-		if left -= int64(n); left == 0 {
-			pending = f.sendSoon(w) // the end comes next, and is sent with it
-		} else {
-			flush(w)
-		}
-	}
-}
-
-// soon is how long the head of an answer waits for the beginning of its body, and a body of known length for its end, to share a TLS
-// record and a system call with it.
-const soon = 200 * time.Microsecond
-
-// A pendingFlush is something written that has not been sent.
-type pendingFlush struct {
-	mu    sync.Mutex
-	w     http.ResponseWriter // nil: it was sent, or is sent with what is written next
-	timer *time.Timer
-}
-
-// sendHead sends the head of an answer: that of an event stream at once, otherwise soon.
-func (f *forwarder) sendHead(w http.ResponseWriter, resp *http.Response) *pendingFlush {
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		flush(w)
-		return nil
 	}
-	return f.sendSoon(w)
-}
-
-// sendSoon sends what was written, unless stop is called before.
-func (f *forwarder) sendSoon(w http.ResponseWriter) *pendingFlush {
-	p, _ := f.flushes.Get().(*pendingFlush)
-	if p == nil {
-		p = &pendingFlush{w: w}
-		p.timer = time.AfterFunc(soon, p.send)
-		return p
-	}
-	p.mu.Lock()
-	p.w = w
-	p.mu.Unlock()
-	p.timer.Reset(soon)
-	return p
-}
-
-func (p *pendingFlush) send() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.w != nil {
-		flush(p.w)
-		p.w = nil
-	}
-}
-
-// stop leaves it to what is written next, or to the end of the answer. The pool gets p.
-func (p *pendingFlush) stop(pool *sync.Pool) {
-	p.timer.Stop()
-	p.mu.Lock()
-	p.w = nil
-	p.mu.Unlock()
-	pool.Put(p)
 }
 
 func flush(w http.ResponseWriter) {
