@@ -71,7 +71,7 @@ func (p *Proxy) serveRedirected(client *clientConn) {
 	name, read, err := readHello(client.Conn)
 	_ = client.SetReadDeadline(time.Time{})
 	client.prefix = read
-	if err != nil && !errors.Is(err, errNotTLS) && !errors.Is(err, errHelloSize) && (len(read) == 0 || isTimeout(err)) {
+	if err != nil && !errors.Is(err, errNotTLS) && (len(read) == 0 || isTimeout(err)) {
 		_ = client.Close() // it has sent nothing, or not enough in time
 		return
 	}
