@@ -89,7 +89,7 @@ var modules = map[string][]string{
 	"go.opentelemetry.io":                    {"internal/observe/telemetry"},
 	"go.yaml.in/yaml":                        {"internal/cli/connect/edit", "internal/simulator", "internal/store/config"},
 	"golang.org/x/crypto":                    {"internal/store/vault"},
-	"golang.org/x/net":                       {"internal/store/config"},
+	"golang.org/x/net":                       {"internal/intercept/mitm", "internal/store/config"},
 	"golang.org/x/sys":                       {"internal"},
 	"google.golang.org/protobuf": {"internal/account/accountfile", "internal/langserver", "internal/observe/telemetry",
 		"internal/simulator/standin", "internal/upstream"},

@@ -10,8 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
+
+	"golang.org/x/net/proxy"
 
 	"perigee/internal/lib/netguard"
 )
@@ -133,88 +134,21 @@ func (c *prefixed) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// socksErrors are the answers of RFC 1928.
-var socksErrors = []string{1: "general failure", "not allowed by its rules", "network unreachable", "host unreachable", "connection refused",
-	"TTL expired", "command not supported", "address type not supported"}
-
-// connectSOCKS has a SOCKS5 proxy connect to an address (RFC 1928, and RFC 1929 for a password).
+// connectSOCKS has a SOCKS5 proxy connect to an address.
 func connectSOCKS(c net.Conn, user *url.Userinfo, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
+	var auth *proxy.Auth
+	if user != nil {
+		auth = &proxy.Auth{User: user.Username()}
+		auth.Password, _ = user.Password()
+	}
+	dialer, err := proxy.SOCKS5("tcp", c.RemoteAddr().String(), auth, connected{c})
 	if err != nil {
 		return nil, err
 	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	if err := authenticateSOCKS(c, user); err != nil {
-		return nil, err
-	}
-	request := []byte{5, 1, 0} // connect
-	if ip := net.ParseIP(host); ip == nil {
-		if len(host) > 255 {
-			return nil, errors.New("the host is too long for SOCKS5")
-		}
-		request = append(append(request, 3, byte(len(host))), host...)
-	} else if four := ip.To4(); four != nil {
-		request = append(append(request, 1), four...)
-	} else {
-		request = append(append(request, 4), ip...)
-	}
-	var buf [256 + 2]byte
-	if _, err := c.Write(append(request, byte(number>>8), byte(number))); err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(c, buf[:5]); err != nil {
-		return nil, err
-	}
-	if code := int(buf[1]); buf[0] != 5 || code != 0 {
-		reason := "unknown answer"
-		if buf[0] == 5 && code < len(socksErrors) {
-			reason = socksErrors[code]
-		}
-		return nil, fmt.Errorf("it does not connect to %s: %s", address, reason)
-	}
-	rest := map[byte]int{1: 4, 3: int(buf[4]) + 1, 4: 16}[buf[3]] // its own address, of which one byte is read
-	if rest == 0 {
-		return nil, errors.New("the answer to SOCKS5 has an unknown type of address")
-	}
-	_, err = io.ReadFull(c, buf[:rest-1+2])
-	return c, err
+	return dialer.Dial("tcp", address)
 }
 
-func authenticateSOCKS(c net.Conn, user *url.Userinfo) error {
-	method := byte(0)
-	if user != nil {
-		method = 2 // user and password
-	}
-	if _, err := c.Write([]byte{5, 1, method}); err != nil {
-		return err
-	}
-	var answer [2]byte
-	if _, err := io.ReadFull(c, answer[:]); err != nil {
-		return err
-	}
-	if answer[0] != 5 || answer[1] != method {
-		return errors.New("it does not speak SOCKS5, or wants another way of signing in")
-	}
-	if user == nil {
-		return nil
-	}
-	password, _ := user.Password()
-	if len(user.Username()) > 255 || len(password) > 255 {
-		return errors.New("user or password are too long for SOCKS5")
-	}
-	message := append([]byte{1, byte(len(user.Username()))}, user.Username()...)
-	message = append(append(message, byte(len(password))), password...)
-	if _, err := c.Write(message); err != nil {
-		return err
-	}
-	if _, err := io.ReadFull(c, answer[:]); err != nil {
-		return err
-	}
-	if answer[1] != 0 {
-		return errors.New("it does not accept the user and password")
-	}
-	return nil
-}
+// A connected dialer has the connection already.
+type connected struct{ net.Conn }
+
+func (c connected) Dial(string, string) (net.Conn, error) { return c.Conn, nil }

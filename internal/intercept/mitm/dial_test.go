@@ -64,9 +64,10 @@ func socksHandshake(c net.Conn) string {
 		return buf[:n]
 	}
 	methods := string(read(int(read(2)[1])))
-	_, _ = c.Write([]byte{5, methods[0]})
+	method := methods[len(methods)-1] // with a password, if that is offered
+	_, _ = c.Write([]byte{5, method})
 	text := ""
-	if methods[0] == 2 {
+	if method == 2 {
 		text = string(read(int(read(2)[1]))) + ":"
 		text += string(read(int(read(1)[0]))) + " "
 		wrong := byte(0)
@@ -103,7 +104,7 @@ func TestDialThroughProxies(t *testing.T) {
 		{"socks5://" + socksProxy, "203.0.113.7:443", "203.0.113.7 443", ""},
 		{"socks5h://" + socksProxy, "[2001:db8::1]:8443", "2001:db8::1 8443", ""},
 		{"socks5://u:p@" + socksProxy, "api.example.org:443", "u:p api.example.org 443", ""},
-		{"socks5://u:wrong@" + socksProxy, "api.example.org:443", "", "user and password"},
+		{"socks5://u:wrong@" + socksProxy, "api.example.org:443", "", "username/password authentication failed"},
 		{"socks5://" + socksProxy, "forbidden.example.org:443", "forbidden.example.org 443", "not allowed"},
 	} {
 		proxy, err := url.Parse(test.proxy)

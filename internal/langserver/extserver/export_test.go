@@ -10,6 +10,7 @@ func (s *Server) StartOn(listener net.Listener) error {
 	s.peer = func(*http.Request) bool { return true }
 	return s.serve(listener)
 }
+
 // Remembered returns how many deleted rows are remembered.
 func (s *topicStore) Remembered() int { return len(s.deleted) }
 
