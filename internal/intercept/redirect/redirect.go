@@ -146,15 +146,16 @@ func (r *Redirect) Status(ctx context.Context) (Status, error) {
 }
 
 func (r *Redirect) status(ctx context.Context) (Status, error) {
-	found, err := r.look(ctx)
+	there, err := r.look(ctx)
 	if err != nil {
 		return Status{}, err
 	}
-	made, err := madeUsers()
-	if err != nil {
-		return Status{}, err
-	}
-	unit, persistent := hasUnit()
+	return r.describe(there)
+}
+
+// describe returns the status of what was found.
+func (r *Redirect) describe(there parts) (Status, error) {
+	found, made, unit := there.rules, there.users, there.unit
 	const mend = "; run perigee redirect remove, then install again"
 	switch {
 	case len(found) == 0 && len(made) == 0 && !unit:
@@ -178,22 +179,44 @@ func (r *Redirect) status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{Problem: fmt.Sprintf("the rules are for the user id %d, which no user has", found[0].uid) + mend}, nil
 	}
-	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port, Persistent: persistent}, nil
+	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port, Persistent: there.persistent}, nil
 }
 
-// look returns the rules of each backend that has some.
-func (r *Redirect) look(ctx context.Context) ([]rules, error) {
-	var found []rules
+// parts are what Install makes, as far as they are there.
+type parts struct {
+	rules            []rules     // of each backend that has some
+	users            []user.User // that were made
+	unit, persistent bool        // as hasUnit returns them
+}
+
+// look reads the system.
+func (r *Redirect) look(ctx context.Context) (there parts, err error) {
 	for _, b := range r.backends {
 		got, err := b.look(ctx)
 		if err != nil {
-			return nil, err
+			return parts{}, err
 		}
 		if got.any {
-			found = append(found, got)
+			there.rules = append(there.rules, got)
 		}
 	}
-	return found, nil
+	there.unit, there.persistent = hasUnit()
+	there.users, err = madeUsers()
+	return there, err
+}
+
+// names returns what is there, for people.
+func (p parts) names() (list []string) {
+	for _, rules := range p.rules {
+		list = append(list, "rules of "+rules.backend)
+	}
+	for _, u := range p.users {
+		list = append(list, "user "+u.Username)
+	}
+	if p.unit {
+		list = append(list, "unit "+unitName)
+	}
+	return list
 }
 
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
@@ -241,7 +264,11 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 			return Status{}, err
 		}
 	}
-	now, err := r.status(ctx)
+	there, err := r.look(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	now, err := r.describe(there)
 	if err != nil {
 		return Status{}, err
 	}
@@ -256,9 +283,8 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 			return Status{}, err
 		}
 		return r.status(ctx)
-	}
-	if err := r.refuseLeftovers(ctx, q); err != nil {
-		return Status{}, err
+	case there.hinders(q):
+		return Status{}, errors.New(now.Problem)
 	}
 	isNew, err := r.install(ctx, q, chosen)
 	if err == nil {
@@ -288,25 +314,11 @@ func (r *Redirect) choose(name string) (backend, error) {
 	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
 }
 
-// refuseLeftovers returns an error if there are rules that are not complete, or a user or a unit that was made for another install.
-func (r *Redirect) refuseLeftovers(ctx context.Context, q Request) error {
-	now, err := r.status(ctx)
-	if err != nil {
-		return err
-	}
-	found, err := r.look(ctx)
-	if err != nil {
-		return err
-	}
-	made, err := madeUsers()
-	if err != nil {
-		return err
-	}
-	other := slices.ContainsFunc(made, func(u user.User) bool { return u.Username != q.User })
-	if unit, _ := hasUnit(); len(found) > 0 || other || unit && !unitInstalls(q) {
-		return errors.New(now.Problem)
-	}
-	return nil
+// hinders reports whether there are rules, which are not complete, or a user or a unit that was made for
+// another install.
+func (p parts) hinders(q Request) bool {
+	other := slices.ContainsFunc(p.users, func(u user.User) bool { return u.Username != q.User })
+	return len(p.rules) > 0 || other || p.unit && !unitInstalls(q)
 }
 
 func (r *Redirect) install(ctx context.Context, q Request, b backend) (isNew bool, err error) {
@@ -362,23 +374,11 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 		return nil, err
 	}
 	defer unlock()
-	found, err := r.look(ctx)
+	there, err := r.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	made, err := madeUsers()
-	if err != nil {
-		return nil, err
-	}
-	for _, rules := range found {
-		removed = append(removed, "rules of "+rules.backend)
-	}
-	for _, u := range made {
-		removed = append(removed, "user "+u.Username)
-	}
-	if unit, _ := hasUnit(); unit {
-		removed = append(removed, "unit "+unitName)
-	}
+	removed = there.names()
 	if err := r.removeUnit(ctx); err != nil { // first, so that it does not restore the rules
 		return nil, err
 	}
@@ -391,13 +391,10 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	if err := r.removeState(); err != nil {
 		return nil, err
 	}
-	if found, err = r.look(ctx); err != nil {
+	if there, err = r.look(ctx); err != nil {
 		return nil, err
 	}
-	if made, err = madeUsers(); err != nil {
-		return nil, err
-	}
-	if unit, _ := hasUnit(); unit || len(found) > 0 || len(made) > 0 {
+	if len(there.names()) > 0 {
 		return nil, fmt.Errorf("%s were removed, and are there again; does another program restore them?", strings.Join(removed, ", "))
 	}
 	return removed, nil
