@@ -2,7 +2,6 @@ package lsclient
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +53,6 @@ func (c *Client) withMetadata(request object) object {
 type StartOptions struct {
 	Cascade    string   // the id; empty: a new one
 	Workspaces []string // URIs of directories; for versions that accept them
-	Project    string   // the project of a hub, in place of workspaces
 }
 
 // Start creates a conversation and returns its id. It can be repeated with the same id. If the answer is lost, Start looks for
@@ -71,9 +69,6 @@ func (c *Client) Start(ctx context.Context, options StartOptions) (string, error
 	})
 	if len(options.Workspaces) > 0 {
 		request["workspaceUris"] = options.Workspaces
-	}
-	if options.Project != "" {
-		request["projectEnvConfig"] = object{"projectId": options.Project, "defaultProjectEnvironment": object{}}
 	}
 	var answer languageserverpb.StartCascadeResponse
 	err := c.do(ctx, "StartCascade", c.limits.read, request, &answer)
@@ -94,9 +89,8 @@ func (c *Client) Start(ctx context.Context, options StartOptions) (string, error
 
 // A Message is what a user says.
 type Message struct {
-	Text   string
-	Model  string // as Model.Enum has it
-	Images []Image
+	Text  string
+	Model string // as Model.Enum has it
 
 	// ReadOnly asks for an answer without changes to files.
 	ReadOnly bool
@@ -107,12 +101,6 @@ type Message struct {
 
 	// Once says that the message is not sent again, whatever happened to it.
 	Once bool
-}
-
-// An Image is a picture or another medium of a message.
-type Image struct {
-	MIMEType string
-	Data     []byte
 }
 
 // config is the configuration of a turn. The agent never runs a command without a question.
@@ -154,13 +142,6 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 		"items":         []object{{"text": message.Text}},
 		"cascadeConfig": config(message.Model, message.ReadOnly),
 	})
-	if len(message.Images) > 0 {
-		images := make([]object, len(message.Images))
-		for i, image := range message.Images {
-			images[i] = object{"base64Data": base64.StdEncoding.EncodeToString(image.Data), "mimeType": image.MIMEType}
-		}
-		request["images"] = images
-	}
 	var used Endpoint
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -90,7 +90,6 @@ type wireModel struct {
 	Model        enumValue `json:"model"`
 	ModelOrAlias struct {
 		Model enumValue `json:"model"`
-		Alias enumValue `json:"alias"`
 	} `json:"modelOrAlias"`
 	SupportsImages bool `json:"supportsImages"`
 	Disabled       bool `json:"disabled"`

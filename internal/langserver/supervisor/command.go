@@ -70,7 +70,7 @@ func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
 
 // directories makes the directories of the next process, and removes those of processes that have ended.
 func (s *Supervisor) directories(ctx context.Context) (*tempDir, error) {
-	temp := cmp.Or(s.o.TempDir, filepath.Join(s.o.Home, "tmp"))
+	temp := filepath.Join(s.o.Home, "tmp")
 	if s.o.User != nil {
 		return s.directoriesOfUser(ctx, temp)
 	}

@@ -11,10 +11,8 @@ import (
 	"perigee"
 )
 
-const (
-	outputLimit = 256 << 10 // of what a process prints
-	lineLimit   = 4 << 10   // of what is searched in a line
-)
+// lineLimit is how many bytes of a line are searched.
+const lineLimit = 4 << 10
 
 // listening is the line of a server that has opened a port.
 var listening = regexp.MustCompile(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
@@ -25,24 +23,19 @@ var crashes = []string{
 	"GLIBC_", "flag provided but not defined",
 }
 
-// An output keeps the end of what a process prints, and finds ports and crashes in it.
+// An output finds ports and crashes in what a process prints.
 type output struct {
 	found func(Endpoint)    // a port
 	print func(line string) // each line; nil: not needed
 
-	mu      sync.Mutex
-	text    []byte
-	dropped bool   // there was more before text
-	line    []byte // the beginning of an unfinished line
-	crash   string
-	last    string // line that is not empty
+	mu    sync.Mutex
+	line  []byte // the beginning of an unfinished line
+	crash string
+	last  string // line that is not empty
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
-	if o.text = append(o.text, p...); len(o.text) > 2*outputLimit {
-		o.text, o.dropped = slices.Clone(o.text[len(o.text)-outputLimit:]), true
-	}
 	var lines []string
 	for rest := p; len(rest) > 0; {
 		part, after, ended := bytes.Cut(rest, []byte{'\n'})
@@ -101,17 +94,6 @@ func portIn(line string) (Endpoint, bool) {
 		return Endpoint{HTTPS: int(port)}, true
 	}
 	return Endpoint{HTTP: int(port)}, true
-}
-
-// tail returns the end of the output. If something is before it, it begins with a line.
-func (o *output) tail() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.dropped || len(o.text) > outputLimit {
-		_, rest, _ := bytes.Cut(o.text[max(len(o.text)-outputLimit, 0):], []byte{'\n'})
-		return string(rest)
-	}
-	return string(o.text)
 }
 
 // detail returns the line that tells most about the end of the process: that of a crash, or the last one of a process that failed.

@@ -44,7 +44,6 @@ type Options struct {
 	Probe     probe.Result
 	Reprobe   func(context.Context) (probe.Result, error) // asked before a start when the file has changed; nil: Probe stays
 	Home      string                                      // HOME of the process, created when needed
-	TempDir   string                                      // each process gets a directory below it; default: Home/tmp
 	Workspace string                                      // working directory; default: Home
 	User      *procgroup.User                             // runs the process, and has the directories, after Check; nil: the user of perigee
 	LockDir   string                                      // with User: a directory of perigee, which is created when needed
@@ -421,17 +420,6 @@ func (s *Supervisor) status() Status {
 		}
 	}
 	return status
-}
-
-// Output returns the end of what the process, or the last one, has printed, without secrets.
-func (s *Supervisor) Output() string {
-	s.mu.Lock()
-	out := s.output
-	s.mu.Unlock()
-	if out == nil {
-		return ""
-	}
-	return s.shown(out.tail())
 }
 
 // shown returns text without secrets.

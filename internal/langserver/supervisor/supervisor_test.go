@@ -5,7 +5,6 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -76,7 +75,7 @@ func TestStartsAndStops(t *testing.T) {
 		t.Errorf("temporary files are left: %v", left)
 	}
 	for _, secret := range []string{e.CSRF.Reveal(), "extension-token"} {
-		if strings.Contains(r.log.String(), secret) || strings.Contains(r.Output(), secret) {
+		if strings.Contains(r.log.String(), secret) {
 			t.Errorf("the log has a secret: %s", r.log)
 		}
 	}
@@ -235,13 +234,11 @@ func TestStopDoesNotWaitLongerThanItsContext(t *testing.T) {
 	}
 }
 
-func TestKeepsTheEndOfMuchOutput(t *testing.T) {
+func TestFindsPortsInMuchOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "flood", func(o *Options) { o.Logger = nil })
-	e := r.ready(t)
-	out := r.Output()
-	if len(out) > outputLimit || len(out) < outputLimit/2 || !strings.Contains(out, fmt.Sprint(e.HTTP)) {
-		t.Errorf("%d bytes, ending %q", len(out), out[max(len(out)-100, 0):])
+	if e := r.ready(t); !e.Known() {
+		t.Error("no port")
 	}
 }
 

@@ -34,7 +34,6 @@ type CarrierOptions struct {
 	// Stuck is told that the language server goes on to use another account. Nil: that does not happen.
 	Stuck func()
 
-	Grace  time.Duration // how long the language server may take to call the cloud; default 60 s
 	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
 
 	// Reuse is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
@@ -64,7 +63,7 @@ type Carrier struct {
 
 // NewCarrier returns a Carrier.
 func NewCarrier(opts CarrierOptions) *Carrier {
-	opts.Grace, opts.Settle = cmp.Or(opts.Grace, time.Minute), cmp.Or(opts.Settle, 5*time.Second)
+	opts.Settle = cmp.Or(opts.Settle, 5*time.Second)
 	opts.Reuse, opts.Keep = cmp.Or(opts.Reuse, 2*time.Second), cmp.Or(opts.Keep, 30*time.Second)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Carrier{opts: opts}
@@ -72,6 +71,9 @@ func NewCarrier(opts CarrierOptions) *Carrier {
 	c.base, c.cancel = context.WithCancel(c.work)
 	return c
 }
+
+// callGrace is how long the language server may take to call the cloud.
+const callGrace = time.Minute
 
 // closeLimit bounds the deletion of conversations at the end. What is left then is deleted at the next start.
 const closeLimit = 2 * time.Second
@@ -233,7 +235,7 @@ type carriedTurn struct {
 // answer returns the answer of the cloud. Until the language server has called the cloud, its turn can end without an answer; after that
 // it does not matter what becomes of it.
 func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (resp *http.Response, err error) {
-	watched, cancel := context.WithTimeout(ctx, t.carrier.opts.Grace)
+	watched, cancel := context.WithTimeout(ctx, callGrace)
 	over, answered := make(chan struct{}), make(chan struct{})
 	var ended error
 	go func() { defer close(over); ended = t.follow(watched) }()
@@ -259,7 +261,7 @@ func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (res
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case watched.Err() != nil:
-		e := perigee.Errorf(perigee.ClassUnavailable, "the language server did not call the cloud within %s", t.carrier.opts.Grace)
+		e := perigee.Errorf(perigee.ClassUnavailable, "the language server did not call the cloud within %s", callGrace)
 		e.Status = http.StatusGatewayTimeout
 		return nil, e
 	case ended == nil:

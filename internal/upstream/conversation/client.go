@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
@@ -16,11 +15,8 @@ import (
 
 // ClientOptions configure the client of a language server. Zero values mean defaults.
 type ClientOptions struct {
-	Workspaces []string      // URIs of directories that the agent works in, for servers that take them
-	ReadOnly   bool          // the agent may not change files
-	AnyModel   bool          // messages that name a model that the server lacks go to another model
-	Grace      time.Duration // how long a turn may take to begin; default 30 s
-	Quiet      time.Duration // how long nothing may happen in a turn; default 10 min
+	ReadOnly bool // the agent may not change files
+	AnyModel bool // messages that name a model that the server lacks go to another model
 	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is asked if the server does not know
 	// the IDs of the cloud. nil: there is no list.
 	Cloud func(context.Context) ([]perigee.Model, error)
@@ -42,7 +38,7 @@ func (c *client) Start(ctx context.Context, model string) (string, error) {
 		return "", err
 	}
 	id := lsclient.NewID()
-	cascade, err := c.ls.Start(ctx, lsclient.StartOptions{Cascade: id, Workspaces: c.opts.Workspaces})
+	cascade, err := c.ls.Start(ctx, lsclient.StartOptions{Cascade: id})
 	if errors.Is(err, lsclient.ErrUnclear) {
 		cascade = id // it may exist
 	}
@@ -71,7 +67,7 @@ func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 
 func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error] {
 	return func(yield func(trajectory.Event, error) bool) {
-		f := trajectory.Follower{Reader: c.ls, Cascade: cascade, Cursor: *cursor, Grace: c.opts.Grace, Quiet: c.opts.Quiet}
+		f := trajectory.Follower{Reader: c.ls, Cascade: cascade, Cursor: *cursor}
 		for event, err := range f.Events(ctx) {
 			*cursor = f.Cursor
 			if !yield(event, lost(err, perigee.ClassNotFound)) {
