@@ -79,7 +79,7 @@ func (s *Supervisor) directories(ctx context.Context) (*tempDir, error) {
 			return nil, err
 		}
 	}
-	removeAbandoned(ctx, temp)
+	removeAbandoned(ctx, temp, temp, nil)
 	return newTempDir(ctx, temp)
 }
 

@@ -45,16 +45,21 @@ func (d *tempDir) remove() {
 	_ = os.Remove(d.lock.Name())
 }
 
-// removeAbandoned deletes directories whose owner was killed, after the processes that still have them.
-func removeAbandoned(ctx context.Context, parent string) {
-	locks, _ := filepath.Glob(filepath.Join(parent, "run-*"+lockSuffix))
-	for _, path := range locks {
+// removeAbandoned deletes directories below parent whose owner was killed, after the processes that
+// still have them. Their locks are in another directory if they belong to another user (nil: they do
+// not).
+func removeAbandoned(ctx context.Context, locks, parent string, user *procgroup.User) {
+	paths, _ := filepath.Glob(filepath.Join(locks, "run-*"+lockSuffix))
+	for _, path := range paths {
 		lock, err := atomicfile.Lock(ctx, path, 0)
 		if err != nil {
 			continue // its owner is alive
 		}
-		abandoned := tempDir{path: strings.TrimSuffix(path, lockSuffix), lock: lock}
-		killLeft(nil, abandoned.path)
+		name := strings.TrimSuffix(filepath.Base(path), lockSuffix)
+		abandoned := tempDir{path: filepath.Join(parent, name), lock: lock, user: user}
+		if !abandoned.killRest(nil) {
+			killLeft(nil, abandoned.path)
+		}
 		abandoned.remove()
 	}
 }

@@ -37,7 +37,7 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 	if err := os.MkdirAll(s.o.LockDir, 0o700); err != nil {
 		return nil, err
 	}
-	removeAbandonedOfUser(ctx, s.o.LockDir, parent, s.o.User)
+	removeAbandoned(ctx, s.o.LockDir, parent, s.o.User)
 	var bundle []byte
 	target := ""
 	source := s.o.Variables[certificates]
@@ -66,22 +66,6 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 		return nil, err
 	}
 	return d, nil
-}
-
-// removeAbandonedOfUser is removeAbandoned for directories of another user.
-func removeAbandonedOfUser(ctx context.Context, locks, parent string, user *procgroup.User) {
-	paths, _ := filepath.Glob(filepath.Join(locks, "run-*"+lockSuffix))
-	for _, path := range paths {
-		lock, err := atomicfile.Lock(ctx, path, 0)
-		if err != nil {
-			continue // its owner is alive
-		}
-		abandoned := tempDir{path: filepath.Join(parent, strings.TrimSuffix(filepath.Base(path), lockSuffix)), lock: lock, user: user}
-		if !abandoned.killRest(nil) {
-			killLeft(nil, abandoned.path)
-		}
-		abandoned.remove()
-	}
 }
 
 // become makes a command one of the user of the directory. It gets a session of its own: a process of another user could write to the

@@ -58,7 +58,7 @@ type Carrier struct {
 	cancel     context.CancelFunc
 	work       context.Context // of cancellations and deletions; done at the end of Close
 	stop       context.CancelFunc
-	background background
+	background Background
 }
 
 // NewCarrier returns a Carrier.

@@ -76,7 +76,7 @@ type Upstream struct {
 	queue *queue
 	kept  conversations[*conversation]
 
-	background background // cancellations and deletions
+	background Background // cancellations and deletions
 }
 
 var (

@@ -230,15 +230,15 @@ func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kep
 	return false, client.Delete(ctx, cascade)
 }
 
-// A background runs functions that a call does not wait for. The zero value is ready for use.
-type background struct {
+// A Background runs functions that a call does not wait for. The zero value is ready for use.
+type Background struct {
 	mu     sync.Mutex
 	closed bool
 	group  sync.WaitGroup
 }
 
 // Go runs a function. False: it does not, because Close was called.
-func (b *background) Go(f func()) bool {
+func (b *Background) Go(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
@@ -248,7 +248,7 @@ func (b *background) Go(f func()) bool {
 }
 
 // Close waits for the functions, or for the end of ctx.
-func (b *background) Close(ctx context.Context) error {
+func (b *Background) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()

@@ -28,6 +28,7 @@ import (
 	"perigee/internal/lib/lru"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/store/config"
+	"perigee/internal/upstream/conversation"
 )
 
 // StandIn is the value of binary that runs the built-in stand-in in place of a language server.
@@ -79,7 +80,7 @@ type Server struct {
 	client    *lsclient.Client
 	calls     atomic.Int64 // that are running
 
-	completing completing // records of its own calls
+	completing conversation.Background // of records of its own calls, which it does not wait for
 
 	base    context.Context // done at Close
 	cancel  context.CancelFunc
@@ -298,7 +299,7 @@ func (s *Server) Close(ctx context.Context) error {
 		errs = append(errs, s.extension.Close(ctx))
 	}
 	errs = append(errs, s.leave())
-	s.completing.close()
+	_ = s.completing.Close(context.Background()) // which does not end
 	return errors.Join(errs...)
 }
 

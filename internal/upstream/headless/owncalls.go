@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -120,7 +119,7 @@ func (c *ownCall) End(left bool) {
 	if left {
 		cancel()
 	}
-	c.server.completing.run(func() {
+	complete := func() {
 		defer cancel()
 		body := c.body()
 		var v providererr.Diagnosis
@@ -134,7 +133,10 @@ func (c *ownCall) End(left bool) {
 		if v.Kind == providererr.KindUnauthenticated {
 			c.server.refused(c.token)
 		}
-	})
+	}
+	if !c.server.completing.Go(complete) {
+		complete()
+	}
 }
 
 // body is what can be read of the answer.
@@ -193,31 +195,4 @@ func (c *ownCall) decode(body []byte) (finished bool) {
 			return decoder.Finished()
 		}
 	}
-}
-
-// A completing runs functions that the language server does not wait for. After close they run at once.
-type completing struct {
-	mu     sync.Mutex
-	closed bool
-	group  sync.WaitGroup
-}
-
-func (c *completing) run(f func()) {
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.group.Go(f)
-	}
-	c.mu.Unlock()
-	if closed {
-		f()
-	}
-}
-
-// close waits for the functions.
-func (c *completing) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.group.Wait()
 }
