@@ -42,33 +42,9 @@ type Options struct {
 	// Follow is told of each request of the language server itself that is passed on, except telemetry, and returns what follows the
 	// answer; nil: nothing does. Nil: none is followed.
 	Follow         func(OwnRequest) Follower
-	LocalTelemetry bool           // telemetry is answered here with an empty success
-	Observe        func(Exchange) // is told of each request at its end; may be nil
+	LocalTelemetry bool // telemetry is answered here with an empty success
 	Logger         *slog.Logger
 }
-
-// An Exchange is a request and its answer.
-type Exchange struct {
-	Method  string
-	Host    string // that the request was sent to, or would have been
-	Path    string
-	Status  int // of the answer; 0: there was none
-	Began   time.Time
-	Took    time.Duration
-	Cascade string // of an agent request
-	Handled Handled
-}
-
-// Handled says what was done with a request.
-type Handled string
-
-// What can be done with a request.
-const (
-	Passed  Handled = "passed"  // sent to the cloud
-	Carried Handled = "carried" // sent to the cloud with a call of perigee in it
-	Local   Handled = "local"   // answered here
-	Refused Handled = "refused" // answered here with an error
-)
 
 // A Handler answers the requests of a language server to its cloud.
 type Handler struct {
@@ -103,21 +79,11 @@ func New(opts Options) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(r.Context()) // a copy, which may be changed
 	h.aim(r)
-	x := &Exchange{Method: r.Method, Host: r.URL.Host, Path: r.URL.Path, Began: time.Now(), Handled: Passed}
-	if h.opts.Observe != nil {
-		watched := &statusWriter{ResponseWriter: w}
-		w = watched
-		defer func() { // also when the answer is cut off by a panic
-			x.Status, x.Took = watched.status, time.Since(x.Began)
-			h.opts.Observe(*x)
-		}()
-	}
 	if r.URL.Host == "" {
-		x.Handled = Refused
 		writeError(w, http.StatusBadRequest, "the request does not say for which host it is")
 		return
 	}
-	h.serve(w, r, x)
+	h.serve(w, r)
 }
 
 // aim makes the URL of a request absolute.
@@ -136,10 +102,9 @@ func (h *Handler) aim(r *http.Request) {
 	r.RequestURI = "" // it has the path of before
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	method := methodOf(r)
 	if h.opts.LocalTelemetry && isTelemetry(method) && answerTelemetry(w, r) {
-		x.Handled = Local
 		return
 	}
 	p := &OwnRequest{Method: method, Path: r.URL.Path, began: time.Now()}
@@ -160,7 +125,6 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 	}
 	if err != nil {
 		if generation && h.unreadable(r, text, err) || errors.Is(err, errBrokeOff) {
-			x.Handled = Refused
 			writeError(w, http.StatusBadRequest, err.Error())
 			return
 		}
@@ -173,8 +137,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 		h.opts.Logger.Debug("project of a call replaced", "path", r.URL.Path, "project", project)
 	}
 	if generation {
-		x.Cascade = e.cascade()
-		if p.Cascade = x.Cascade; x.Cascade != "" && h.serveOwn(w, r, x, e, edits) {
+		if p.Cascade = e.cascade(); p.Cascade != "" && h.serveOwn(w, r, e, edits) {
 			return
 		}
 	}
@@ -186,16 +149,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, x *Exchange) {
 }
 
 // serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.
-func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, e envelope, edits []rawjson.Edit) bool {
-	if h.outdated(r) && h.opts.Calls.failOne(x.Cascade, errOutdated) {
-		x.Handled = Refused
+func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, e envelope, edits []rawjson.Edit) bool {
+	cascade := e.cascade()
+	if h.outdated(r) && h.opts.Calls.failOne(cascade, errOutdated) {
 		writeError(w, http.StatusServiceUnavailable, "the access token has been replaced")
 		return true
 	}
-	call, own := h.opts.Calls.take(x.Cascade)
+	call, own := h.opts.Calls.take(cascade)
 	switch {
 	case call != nil:
-		x.Handled = Carried
 		body := e.splice(append(edits, e.carry(call.call)...)...)
 		call.call.Request = nil // it is in the body
 		if call.call.Sent != nil {
@@ -203,8 +165,7 @@ func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		}
 		h.carry(w, r, call, body)
 	case own:
-		x.Handled = Local
-		h.opts.Logger.Debug("request of a language server that no call waits for answered with nothing", "cascade", x.Cascade)
+		h.opts.Logger.Debug("request of a language server that no call waits for answered with nothing", "cascade", cascade)
 		answerNothing(w, r, &e)
 	default:
 		return false
@@ -290,27 +251,3 @@ func writeError(w http.ResponseWriter, status int, message string) {
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"error":{"code":%d,"message":%s,"status":"%s"}}`, status, rawjson.AppendString(nil, message), name)
 }
-
-// A statusWriter notes the status of an answer.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Write(p []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush passes on what was written.
-func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
-
-// Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

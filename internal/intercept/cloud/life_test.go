@@ -513,29 +513,6 @@ func TestManyStreamsThatAreLeft(t *testing.T) {
 	})
 }
 
-// What was done with each request is told.
-func TestObservedExchanges(t *testing.T) {
-	r := newCallRig(t, events(hello))
-	r.call(Call{Request: []byte(`{}`)})
-	await.Receive(t, r.carrier(native(agentID(cascade))), "the second answer")
-	await.Receive(t, r.carrier(native("checkpoint/1")), "the third answer")
-	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
-	await.Receive(t, r.carrier(native(agentID(cascade))[:300]), "the fourth answer")
-	_, _ = answerOf(t, e)
-	var told []string
-	for range 4 {
-		x := await.Receive(t, r.finished, "an exchange")
-		told = append(told, fmt.Sprintf("%s %s %d %s %v", x.Method, x.Path, x.Status, x.Handled, x.Cascade == cascade))
-		if x.Host != strings.TrimPrefix(r.cloud.URL, "http://") || x.Began.IsZero() || x.Took <= 0 {
-			t.Errorf("told of %+v", x)
-		}
-	}
-	const path = "POST /v1internal:streamGenerateContent "
-	if got := strings.Join(told, "; "); got != path+"200 carried true; "+path+"200 local true; "+path+"200 passed false; "+path+"400 refused false" {
-		t.Errorf("told of %s", got)
-	}
-}
-
 // Without the address of a cloud a request goes to the host of its own URL, as that of a proxy does.
 func TestRequestsGoWhereTheyWereSent(t *testing.T) {
 	r := newCallRig(t, events(hello))

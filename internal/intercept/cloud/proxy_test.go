@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -49,7 +50,7 @@ func (r *rig) throughProxy(http2 bool) {
 	must(err)
 	transport, err := mitm.NewTransport(mitm.TransportOptions{CAFile: roots})
 	must(err)
-	h, err := New(Options{Calls: r.calls, Failed: mitm.AnswerFailed, Transport: transport, Cloud: cloud.URL, Observe: func(x Exchange) { r.finished <- x }})
+	h, err := New(Options{Calls: r.calls, Failed: mitm.AnswerFailed, Transport: transport, Cloud: cloud.URL, Logger: slog.New(cutOffs(r.finished))})
 	must(err)
 	proxy := mitm.New(mitm.Options{Authority: ca, Hosts: hosts, Handler: h})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

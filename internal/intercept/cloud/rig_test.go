@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -25,7 +26,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	seen     []seen
-	finished chan Exchange // with the language server
+	finished chan struct{} // with the language server, which was cut off
 }
 
 // seen is a request that the cloud got.
@@ -39,7 +40,7 @@ type seen struct {
 // newCallRig returns a rig whose cloud answers with a function. Requests are noted before it is called.
 func newCallRig(t *testing.T, cloud http.HandlerFunc, change ...func(*Options)) *rig {
 	t.Helper()
-	r := &rig{T: t, calls: NewCalls(), finished: make(chan Exchange, 1000)}
+	r := &rig{T: t, calls: NewCalls(), finished: make(chan struct{}, 1000)}
 	r.cloud = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		r.mu.Lock()
@@ -49,7 +50,7 @@ func newCallRig(t *testing.T, cloud http.HandlerFunc, change ...func(*Options)) 
 	}))
 	transport := &http.Transport{DisableCompression: true}
 	r.transport = transport
-	opts := Options{Calls: r.calls, Cloud: r.cloud.URL, Transport: transport, Observe: func(x Exchange) { r.finished <- x }}
+	opts := Options{Calls: r.calls, Cloud: r.cloud.URL, Transport: transport, Logger: slog.New(cutOffs(r.finished))}
 	for _, c := range change {
 		c(&opts)
 	}
@@ -71,7 +72,7 @@ func newCallRig(t *testing.T, cloud http.HandlerFunc, change ...func(*Options)) 
 // overHTTP2 lets the language server come over TLS with HTTP/2, as it does through a proxy.
 func (r *rig) overHTTP2() *rig {
 	r.Helper()
-	h, err := New(Options{Calls: r.calls, Cloud: r.cloud.URL, Transport: r.transport, Observe: func(x Exchange) { r.finished <- x }})
+	h, err := New(Options{Calls: r.calls, Cloud: r.cloud.URL, Transport: r.transport, Logger: slog.New(cutOffs(r.finished))})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -202,3 +203,19 @@ func httptestServer(t *testing.T, handler http.HandlerFunc) string {
 	t.Cleanup(server.Close)
 	return server.URL
 }
+
+// cutOffs is a handler of log lines, which gets a value for each that says that the language server was cut off.
+type cutOffs chan struct{}
+
+func (c cutOffs) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c cutOffs) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "language server cut off from an answer" {
+		c <- struct{}{}
+	}
+	return nil
+}
+
+func (c cutOffs) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+func (c cutOffs) WithGroup(string) slog.Handler { return c }
