@@ -3,11 +3,9 @@ package discover
 import (
 	"context"
 	"sync"
-
-	"perigee/internal/langserver/lsclient"
 )
 
-// A Finder remembers the language server of a workspace until it no longer works. Its Endpoint is for lsclient.Options.
+// A Finder remembers the language server of a workspace until it no longer works.
 type Finder struct {
 	options   Options
 	workspace string
@@ -21,12 +19,6 @@ func NewFinder(options Options, workspace string) *Finder {
 	return &Finder{options: options, workspace: workspace}
 }
 
-// Endpoint returns where the language server is. It searches first if there is none yet, or the last is stale.
-func (f *Finder) Endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
-	c, err := f.Current(ctx, stale)
-	return c.Endpoint, err
-}
-
 // Last returns the language server that the last search found, without a search.
 func (f *Finder) Last() (Candidate, bool) {
 	f.mu.Lock()
@@ -37,7 +29,7 @@ func (f *Finder) Last() (Candidate, bool) {
 	return *f.found, true
 }
 
-// Current is Endpoint with all that is known of the language server.
+// Current returns the language server. It searches first if there is none yet, or the last is stale.
 func (f *Finder) Current(ctx context.Context, stale bool) (Candidate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -372,7 +372,10 @@ func TestFinderFollowsARestart(t *testing.T) {
 	first := r.run(t, "server", name, "--csrf_token", "token-of-the-first", "--workspace_id", id)
 	r.run(t, "server", name, "--csrf_token", "token-of-another", "--workspace_id", id+"_below")
 	finder := NewFinder(r.Options, workspace)
-	client := lsclient.New(lsclient.Options{Endpoint: finder.Endpoint})
+	client := lsclient.New(lsclient.Options{Endpoint: func(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
+		c, err := finder.Current(ctx, stale)
+		return c.Endpoint, err
+	}})
 	if err := client.Heartbeat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
