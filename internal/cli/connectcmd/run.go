@@ -198,7 +198,8 @@ func (s starter) run(ctx context.Context, target connect.Target, args []string) 
 	cmd := exec.Command(program, append(cmdArgs, args...)...)
 	cmd.Env = cmdEnv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
-	procgroup.Inherit(cmd, s.lease.File) // the daemon, and with it the port, stays for as long as the client, even if this process is killed
+	// The daemon, and with it the port, stays for as long as the client, even if this process is killed.
+	procgroup.Inherit(cmd, s.lease.File)
 	procgroup.Inherit(cmd, private.held) // and so does the private directory, if there is one
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
 		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)

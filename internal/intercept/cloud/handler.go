@@ -26,9 +26,10 @@ import (
 // Options describe a handler.
 type Options struct {
 	Calls     *Calls            // nil: all requests pass
-	Transport http.RoundTripper // sends the requests; it must not decompress. Nil: http.DefaultTransport
+	Transport http.RoundTripper // sends the requests, without decompressing; nil: http.DefaultTransport
 	Cloud     string            // URL that all requests are sent to, with their path and query; empty: the host of their own URL
-	// Failed answers a passed request that got no answer, as in mitm.ForwarderOptions; nil: the answer has the form of the cloud.
+	// Failed answers a passed request that got no answer, as in mitm.ForwarderOptions; nil: the
+	// answer has the form of the cloud.
 	Failed func(http.ResponseWriter, *http.Request, error)
 	// Project returns the project of the account that has an access token; empty: unknown, and the request stays as it is. Nil: none
 	// is known.
@@ -67,7 +68,9 @@ func New(opts Options) (*Handler, error) {
 	if opts.Transport == nil {
 		h.opts.Transport = http.DefaultTransport
 	}
-	forward := mitm.ForwarderOptions{RoundTripper: h.opts.Transport, Failed: opts.Failed, Logger: opts.Logger}
+	forward := mitm.ForwarderOptions{
+		RoundTripper: h.opts.Transport, Failed: opts.Failed, Logger: opts.Logger,
+	}
 	if opts.Failed == nil {
 		forward.Failed, forward.Logger = h.unreachable, nil // it logs itself
 	}
@@ -149,7 +152,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.
-func (h *Handler) serveOwn(w http.ResponseWriter, r *http.Request, e envelope, edits []rawjson.Edit) bool {
+func (h *Handler) serveOwn(
+	w http.ResponseWriter, r *http.Request, e envelope, edits []rawjson.Edit,
+) bool {
 	cascade := e.cascade()
 	if h.outdated(r) && h.opts.Calls.failOne(cascade, errOutdated) {
 		writeError(w, http.StatusServiceUnavailable, "the access token has been replaced")

@@ -307,7 +307,8 @@ func TestTelemetryAnsweredHere(t *testing.T) {
 	}
 }
 
-// The path of the cloud's address goes before that of a request, which keeps its escapes and its query.
+// The path of the cloud's address goes before that of a request, which keeps its escapes and its
+// query.
 func TestCloudWithAPath(t *testing.T) {
 	asked := make(chan string, 1)
 	cloud := httptestServer(t, func(_ http.ResponseWriter, req *http.Request) { asked <- req.RequestURI })

@@ -204,7 +204,8 @@ func httptestServer(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// cutOffs is a handler of log lines, which gets a value for each that says that the language server was cut off.
+// cutOffs is a handler of log lines, which gets a value for each that says that the language
+// server was cut off.
 type cutOffs chan struct{}
 
 func (c cutOffs) Enabled(context.Context, slog.Level) bool { return true }

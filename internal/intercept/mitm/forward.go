@@ -240,7 +240,8 @@ func requestHeader(r *http.Request) http.Header {
 	return h
 }
 
-// RemoveHopByHop removes the headers about one connection (RFC 9110, 7.6.1) from the header of a message.
+// RemoveHopByHop removes the headers about one connection (RFC 9110, 7.6.1) from the header of a
+// message.
 func RemoveHopByHop(h http.Header) {
 	for _, value := range h["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {

@@ -10,16 +10,17 @@ import (
 
 var errNotTLS = errors.New("not a TLS handshake")
 
-// readHello reads the ClientHello of a connection and returns the server name in it, in lower case;
-// "": it has none. The bytes that were read are returned in any case, so that they can be passed on.
-// An error of r is returned as it is, one of the format is errNotTLS: also that of a message of more
-// than 64 KiB, which crypto/tls does not read.
+// readHello reads the ClientHello of a connection and returns the server name in it, in lower
+// case; "": it has none. The bytes that were read are returned in any case, so that they can be
+// passed on. An error of r is returned as it is, one of the format is errNotTLS: also that of a
+// message of more than 64 KiB, which crypto/tls does not read.
 func readHello(r io.Reader) (name string, read []byte, err error) {
 	conn, seen := &helloConn{from: r}, false
-	_ = tls.Server(conn, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	stop := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, seen = strings.ToLower(hello.ServerName), true
 		return nil, errors.New("the message is answered later, or by another server")
-	}}).Handshake()
+	}
+	_ = tls.Server(conn, &tls.Config{GetConfigForClient: stop}).Handshake()
 	switch {
 	case seen:
 		return name, conn.read, nil

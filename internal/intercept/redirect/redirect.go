@@ -314,8 +314,8 @@ func (r *Redirect) choose(name string) (backend, error) {
 	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
 }
 
-// hinders reports whether there are rules, which are not complete, or a user or a unit that was made for
-// another install.
+// hinders reports whether there are rules, which are not complete, or a user or a unit that was
+// made for another install.
 func (p parts) hinders(q Request) bool {
 	other := slices.ContainsFunc(p.users, func(u user.User) bool { return u.Username != q.User })
 	return len(p.rules) > 0 || other || p.unit && !unitInstalls(q)

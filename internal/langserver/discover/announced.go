@@ -62,8 +62,10 @@ func escapeGlob(dir string) string {
 // directory of its process, by the name of its data directory and of its workspace (empty: none).
 // False: there is no such file.
 func Announced(home, appData, workspaceID string) (pid int, e lsclient.Endpoint, ok bool) {
-	a, ok := readAnnouncement(filepath.Join(home, ".gemini", appData, "daemon", "ls_"+hashOf(workspaceID)+".json"))
-	return a.PID, lsclient.Endpoint{HTTP: a.HTTPPort, HTTPS: a.HTTPSPort, CSRF: perigee.NewSecret(a.CSRFToken)}, ok
+	name := "ls_" + hashOf(workspaceID) + ".json"
+	a, ok := readAnnouncement(filepath.Join(home, ".gemini", appData, "daemon", name))
+	e = lsclient.Endpoint{HTTP: a.HTTPPort, HTTPS: a.HTTPSPort, CSRF: perigee.NewSecret(a.CSRFToken)}
+	return a.PID, e, ok
 }
 
 // An announcement is what such a file has.
@@ -75,7 +77,8 @@ type announcement struct {
 	CSRFToken string `json:"csrfToken"`
 }
 
-// readAnnouncement reads a file, which may be that of another user: a pipe or a device is not waited for.
+// readAnnouncement reads a file, which may be that of another user: a pipe or a device is not
+// waited for.
 func readAnnouncement(path string) (a announcement, ok bool) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

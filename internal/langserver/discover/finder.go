@@ -29,7 +29,8 @@ func (f *Finder) Last() (Candidate, bool) {
 	return *f.found, true
 }
 
-// Current returns the language server. It searches first if there is none yet, or the last is stale.
+// Current returns the language server. It searches first if there is none yet, or the last is
+// stale.
 func (f *Finder) Current(ctx context.Context, stale bool) (Candidate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

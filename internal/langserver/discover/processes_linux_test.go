@@ -457,7 +457,8 @@ func TestSocketsOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestAnnouncementThatIsNoFile has the process put a pipe, and a link to an endless device, where it should have put a file.
+// TestAnnouncementThatIsNoFile has the process put a pipe, and a link to an endless device, where
+// it should have put a file.
 func TestAnnouncementThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, device := filepath.Join(dir, "pipe"), filepath.Join(dir, "device")

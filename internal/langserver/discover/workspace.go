@@ -109,8 +109,8 @@ func workspaceIDs(path string) []string {
 	return ids
 }
 
-// WorkspaceID returns the name that the IDE gives to a workspace of one folder, by its absolute path:
-// its URI, as the editor encodes it, with _ for each run of punctuation.
+// WorkspaceID returns the name that the IDE gives to a workspace of one folder, by its absolute
+// path: its URI, as the editor encodes it, with _ for each run of punctuation.
 func WorkspaceID(dir string) string { return underscored("file:///" + escape(uriPath(dir))) }
 
 // uriPath returns the path in the URI of a file, without the first slash.

@@ -21,8 +21,8 @@ import (
 // Service is the path of the service, before the name of a method.
 const Service = "/exa.language_server_pb.LanguageServerService/"
 
-// An Endpoint is where a language server listens. A port is 0 if it has no such listener or the port
-// is not known.
+// An Endpoint is where a language server listens. A port is 0 if it has no such listener or the
+// port is not known.
 type Endpoint struct {
 	HTTP, HTTPS int
 	CSRF        perigee.Secret
@@ -31,7 +31,8 @@ type Endpoint struct {
 // Known reports whether a port is known.
 func (e Endpoint) Known() bool { return e.HTTP != 0 || e.HTTPS != 0 }
 
-// Complete adds a port that is not known, if the other one shows that both endpoints are the same process.
+// Complete adds a port that is not known, if the other one shows that both endpoints are the same
+// process.
 func (e *Endpoint) Complete(other Endpoint) {
 	if e.Known() && (e.HTTP == other.HTTP || e.HTTPS == other.HTTPS) {
 		e.HTTP, e.HTTPS = cmp.Or(e.HTTP, other.HTTP), cmp.Or(e.HTTPS, other.HTTPS)

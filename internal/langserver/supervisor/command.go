@@ -203,7 +203,8 @@ func (s *Supervisor) discovered(pid int) (Endpoint, bool) {
 		id = discover.WorkspaceID(s.o.Workspace)
 	}
 	for _, id := range slices.Compact([]string{id, ""}) {
-		if announced, e, ok := discover.Announced(s.o.Home, appDataDir, id); ok && announced == pid && e.Known() {
+		announced, e, ok := discover.Announced(s.o.Home, appDataDir, id)
+		if ok && announced == pid && e.Known() {
 			return e, true
 		}
 	}

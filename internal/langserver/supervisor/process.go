@@ -122,9 +122,9 @@ func startProcess(l launch) (*child, error) {
 // runGroup runs a process to its end and then kills what is left of its group, and on Linux also
 // processes that it started in other groups.
 //
-// On Linux the thread stays with the goroutine from fork to the end of the process, and ends with it:
-// the kernel kills the process when the thread ends with perigee, so that SIGKILL of perigee leaves no
-// language server.
+// On Linux the thread stays with the goroutine from fork to the end of the process, and ends with
+// it: the kernel kills the process when the thread ends with perigee, so that SIGKILL of perigee
+// leaves no language server.
 func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
 	procgroup.Own(cmd)
 	procgroup.DieWithThread(cmd)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUmask sets the umask of the thread, which belongs to the goroutine alone, to 077. A command that
-// the goroutine starts inherits it.
+// setUmask sets the umask of the thread, which belongs to the goroutine alone, to 077. A command
+// that the goroutine starts inherits it.
 func setUmask(cmd *exec.Cmd) {
 	if err := unix.Unshare(unix.CLONE_FS); err == nil {
 		unix.Umask(0o077)
@@ -24,8 +24,8 @@ func setUmask(cmd *exec.Cmd) {
 	}
 }
 
-// awaitExit waits for the end of a process without reaping it: until it is reaped, its number cannot
-// name another group. False: it cannot be waited for so.
+// awaitExit waits for the end of a process without reaping it: until it is reaped, its number
+// cannot name another group. False: it cannot be waited for so.
 func awaitExit(p *os.Process) bool {
 	err := error(unix.EINTR)
 	for err == unix.EINTR { //nolint:errorlint // system calls return exactly this value
@@ -34,8 +34,8 @@ func awaitExit(p *os.Process) bool {
 	return err == nil
 }
 
-// killLeft kills the group that a process led (nil: none), and processes that have the mark in their
-// environment, until there are none.
+// killLeft kills the group that a process led (nil: none), and processes that have the mark in
+// their environment, until there are none.
 func killLeft(p *os.Process, mark string) {
 	group := -1
 	if p != nil {

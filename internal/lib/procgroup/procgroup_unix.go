@@ -24,8 +24,8 @@ func attributes(cmd *exec.Cmd) *syscall.SysProcAttr {
 	return cmd.SysProcAttr
 }
 
-// Terminate asks the group that a process leads to end. Where that is not possible (Windows), it does
-// nothing.
+// Terminate asks the group that a process leads to end. Where that is not possible (Windows), it
+// does nothing.
 func Terminate(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
 // Kill kills the group that a process leads, also after the process has ended. An error means that

@@ -14,8 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// start runs a shell that writes a line when its child, which has the same output, runs. The returned
-// function waits for the end of both.
+// start runs a shell that writes a line when its child, which has the same output, runs. The
+// returned function waits for the end of both.
 func start(t *testing.T, ctx context.Context, script string, set func(*exec.Cmd)) (*exec.Cmd, func()) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)

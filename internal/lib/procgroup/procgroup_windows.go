@@ -12,8 +12,8 @@ import (
 
 func setGroup(cmd *exec.Cmd) { addFlags(cmd, windows.CREATE_NEW_PROCESS_GROUP) }
 
-// Detach starts a command without a console: the command gets no signals of one, and can outlive this
-// process.
+// Detach starts a command without a console: the command gets no signals of one, and can outlive
+// this process.
 func Detach(cmd *exec.Cmd) {
 	addFlags(cmd, windows.CREATE_NEW_PROCESS_GROUP|windows.DETACHED_PROCESS)
 }
@@ -28,8 +28,8 @@ func addFlags(cmd *exec.Cmd, flags uint32) {
 // Terminate does nothing: a process without a console cannot be asked to end.
 func Terminate(*os.Process) {}
 
-// Kill kills a process and what it has started. Processes that outlive the one that started them are
-// not found. An error means that the process has ended, or was not started (nil).
+// Kill kills a process and what it has started. Processes that outlive the one that started them
+// are not found. An error means that the process has ended, or was not started (nil).
 func Kill(p *os.Process) error {
 	if p == nil {
 		return os.ErrProcessDone

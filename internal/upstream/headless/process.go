@@ -40,7 +40,9 @@ func (s *Server) supervise(ctx context.Context) (supervisor.Options, error) {
 		return supervisor.Options{}, err
 	}
 	at := func(e supervisor.Endpoint) *lsclient.Client {
-		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(e), Users: s.users, Logger: s.opts.Logger})
+		return lsclient.New(lsclient.Options{
+			Endpoint: lsclient.Fixed(e), Users: s.users, Logger: s.opts.Logger,
+		})
 	}
 	endpoint, variables := DefaultCloud, map[string]string(nil)
 	if s.proxied() {
