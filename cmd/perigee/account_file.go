@@ -13,7 +13,6 @@ import (
 	"perigee/internal/account/roster"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 )
@@ -51,7 +50,7 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 	}
 	r.reportAddresses(file.Lines, rows)
 	return cli.List(r.env, rows, []string{"ACCOUNT", "UPSTREAM", "RESULT"}, func(row perigee.ImportedRow) []any {
-		return []any{report.OrDash(row.Email), row.Upstream, strings.TrimSuffix(row.Result+": "+row.Why, ": ")}
+		return []any{command.OrDash(row.Email), row.Upstream, strings.TrimSuffix(row.Result+": "+row.Why, ": ")}
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
@@ -40,12 +39,12 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		if row.Preferred {
 			preferred = "yes"
 		}
-		return []any{row.Email, row.Upstream, report.YesNo(row.Enabled), preferred, report.OrDash(row.ProjectID), row.State, report.Cooldowns(row, now)}
+		return []any{row.Email, row.Upstream, command.YesNo(row.Enabled), preferred, command.OrDash(row.ProjectID), row.State, command.Cooldowns(row, now)}
 	})
 	if err != nil || r.env.JSON {
 		return err
 	}
-	return report.States(r.env, rows)
+	return command.PrintStates(r.env, rows)
 }
 
 // explainAccounts lists which account the next call for a model would use. For a model that no account has it lists the
@@ -115,7 +114,7 @@ func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
 func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 	now, below := time.Now(), ""
 	err := cli.List(r.env, rows, []string{"ACCOUNT", "UPSTREAM", "POOL", "CHOSEN", "WHY"}, func(row perigee.ChoiceRow) []any {
-		why := r.env.Hint(report.Addressed(row.Why, row.Email))
+		why := r.env.Hint(command.Addressed(row.Why, row.Email))
 		if !row.Until.IsZero() {
 			why += ", for " + terminal.Span(row.Until.Sub(now))
 		}
@@ -135,5 +134,5 @@ func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 	if err != nil {
 		return err
 	}
-	return report.Below(r.env, below)
+	return command.PrintBelow(r.env, below)
 }

@@ -11,7 +11,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/lib/match"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
@@ -50,10 +49,10 @@ func auditLog(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	zone := report.Zone()
+	zone := command.Zone()
 	heads := []string{"TIME (" + zone.String() + ")", "ACTION", "ACTOR", "FROM", "OBJECT", "RESULT", "DETAIL"}
 	return cli.List(env, rows, heads, func(e perigee.AuditEntry) []any {
-		return []any{e.Time.In(zone).Format(time.DateTime), e.Action, e.Actor, report.OrDash(e.From), report.OrDash(e.Object), e.Result, report.OrDash(e.Detail)}
+		return []any{e.Time.In(zone).Format(time.DateTime), e.Action, e.Actor, command.OrDash(e.From), command.OrDash(e.Object), e.Result, command.OrDash(e.Detail)}
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/doctorcmd"
+	"perigee/internal/cli/doctor"
 	"perigee/internal/cli/trustinstall"
 	"perigee/internal/daemon"
 	"perigee/internal/intercept/truststore"
@@ -32,5 +32,5 @@ func caCommand(ctx context.Context, env *cli.Env, args []string) error {
 }
 
 func doctorCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return doctorcmd.Run(ctx, env, args, machine())
+	return doctor.Command(ctx, env, args, machine())
 }

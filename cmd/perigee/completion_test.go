@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"perigee/internal/cli"
-	"perigee/internal/cli/completion"
+	"perigee/internal/cli/completioncmd"
 )
 
 // Completion knows flags from the help. The help names flags that the command has, and all of them: each flag that is completed is
 // defined, and each that is defined is completed for at least one form of the command.
 func TestCompletionKnowsTheFlags(t *testing.T) {
-	completer := completion.Completer{Program: &program}
+	completer := completioncmd.Completer{Program: &program}
 	for _, command := range program.Commands {
 		subcommands := []string{""}
 		for _, s := range command.Subcommands {

@@ -10,7 +10,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
@@ -94,7 +93,7 @@ func printRoute(env *cli.Env, cfg *config.Config, found perigee.RouteExplanation
 		if !c.Until.IsZero() {
 			why += ", for " + terminal.Span(c.Until.Sub(now))
 		}
-		return []any{c.Upstream, c.Name, answers, report.OrDash(env.Hint(why))}
+		return []any{c.Upstream, c.Name, answers, command.OrDash(env.Hint(why))}
 	})
 }
 

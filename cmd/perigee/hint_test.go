@@ -6,7 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/cli/report"
+	"perigee/internal/cli/command"
 )
 
 func TestHintsRepeatTheConfiguration(t *testing.T) {
@@ -48,10 +48,10 @@ func TestAccountsAreExplained(t *testing.T) {
 	rows[0].State, rows[0].Reason = perigee.AccountVerification, "see https://example.com/a-long-address"
 	var out strings.Builder
 	env := &cli.Env{Program: &program, Stdout: &out, Config: "a.yaml"}
-	for range report.ManyAccounts {
+	for range command.ManyAccounts {
 		rows = append(rows, perigee.AccountRow{Email: "c@example.com", State: perigee.AccountUntested})
 	}
-	if err := report.States(env, rows); err != nil {
+	if err := command.PrintStates(env, rows); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

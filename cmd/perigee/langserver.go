@@ -12,7 +12,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
@@ -49,18 +48,18 @@ func probeLangserver(ctx context.Context, env *cli.Env, args []string) error {
 			upstream = loaded.Config.Upstreams[i]
 		}
 	}
-	command, err := daemon.LangserverCommand(upstream)
+	words, err := daemon.LangserverCommand(upstream)
 	if err != nil {
 		return fmt.Errorf("langserver probe: %w", err)
 	}
-	found, err := probe.Options{Command: command, Env: upstream.Env, Version: upstream.Version}.Probe(ctx)
+	found, err := probe.Options{Command: words, Env: upstream.Env, Version: upstream.Version}.Probe(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("langserver probe: %w", err)
 	case env.JSON:
 		return cli.WriteJSON(env, found)
 	}
-	for _, row := range [][2]string{{"path", found.Path}, {"sha256", found.SHA256}, {"version", report.OrDash(found.Version)},
+	for _, row := range [][2]string{{"path", found.Path}, {"sha256", found.SHA256}, {"version", command.OrDash(found.Version)},
 		{"profile", found.Profile}, {"flags", strings.Join(found.Flags, " ")}} {
 		const indent = 9
 		lines := []string{terminal.Printable(row[1])}
@@ -158,7 +157,7 @@ func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {
 			memory = terminal.Size(r.Memory)
 		}
 		return []any{r.Upstream, r.State, terminal.Span(now.Sub(r.Since)), orDashZero(r.PID), orDashZero(r.HTTPPort), orDashZero(r.HTTPSPort),
-			report.OrDash(r.Version), report.OrDash(r.Profile), report.OrDash(r.Account), r.Restarts, memory, report.OrDash(r.LastExit)}
+			command.OrDash(r.Version), command.OrDash(r.Profile), command.OrDash(r.Account), r.Restarts, memory, command.OrDash(r.LastExit)}
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/owner"
 	"perigee/internal/mcp/backend"
 )
 
@@ -26,7 +25,7 @@ func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
 			loaded, err := command.Load(env, command.ExceptUpstreams)
 			return daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, err
 		}
-		o := owner.New(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
+		o := mcpcmd.NewOwner(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
 		m := loaded.Config.MCP
 		return &mcpcmd.Settings{
 			Roots: backend.Existing(m.Roots), Write: m.Write, Private: backend.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,

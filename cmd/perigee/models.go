@@ -9,7 +9,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
@@ -49,7 +48,7 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 		if r.Default {
 			name += " *"
 		}
-		return []any{name, r.Upstream, orUnknown(r.Context), orUnknown(r.Output), report.YesNo(r.Thinking)}
+		return []any{name, r.Upstream, orUnknown(r.Context), orUnknown(r.Output), command.YesNo(r.Thinking)}
 	})
 }
 

@@ -21,8 +21,6 @@ import (
 	"perigee/internal/account/roster"
 	"perigee/internal/adapt/price"
 	"perigee/internal/daemon/gateway"
-	"perigee/internal/daemon/keeper"
-	"perigee/internal/daemon/observe"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/redact"
 	"perigee/internal/mcp/mcpserver"
@@ -108,7 +106,7 @@ type Daemon struct {
 	lock      *os.File
 	store     *sqlstore.Store
 	recorder  *record.Recorder
-	observers *observe.Observers
+	observers *observers
 	control   perigee.Control
 	audit     *audit.Log
 	prices    *price.Book
@@ -139,7 +137,7 @@ type Daemon struct {
 // being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
-	opts.Logger = observe.Capture(opts.Logger)
+	opts.Logger = captureLog(opts.Logger)
 	d := &Daemon{opts: opts, failed: make(chan error, 2)}
 	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
@@ -191,7 +189,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		},
 		Usage: recorded, Stored: d.prices.Usage(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
 		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Keeper:  keeper.Keeper{Config: d.config, Store: d.store, Images: images},
+		Keeper:  keeper{Config: d.config, Store: d.store, Images: images},
 		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
 		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
 		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,
@@ -205,7 +203,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	d.follow()
 	d.followReplicas()
 	d.background.Go(func() {
-		keeper.Upkeep{Store: d.store, Keep: func() time.Duration { return d.config().Retention.Calls }, Now: opts.Now, Logger: opts.Logger}.Run(d.base)
+		upkeepTask{Store: d.store, Keep: func() time.Duration { return d.config().Retention.Calls }, Now: opts.Now, Logger: opts.Logger}.Run(d.base)
 	})
 	d.started.Store(true)
 	return d, nil
@@ -218,7 +216,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if d.lock, err = datadir.Lock(ctx, cfg.DataDir); err != nil {
 		return err
 	}
-	trace.MakeRoom(ctx, keeper.TraceDir(cfg), d.opts.Logger)
+	trace.MakeRoom(ctx, keptTraceDir(cfg), d.opts.Logger)
 	options := StoreOptions(cfg)
 	options.Replica, options.Now, options.Logger = replicaName(), d.opts.Now, d.opts.Logger
 	d.store, err = sqlstore.Open(ctx, options)
@@ -246,7 +244,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 // openImages returns the store of images, which sees to it that none is older than it should be.
 func (d *Daemon) openImages(cfg *config.Config) *imagestore.Store {
 	images := imagestore.New(imagestore.Options{
-		Dir: keeper.ImageDir(cfg), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
+		Dir: imageDir(cfg), Now: d.opts.Now, Random: d.opts.Random, Logger: d.opts.Logger,
 	})
 	d.background.Go(images.Sweep)
 	return images

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"perigee"
-	"perigee/internal/mcp/ask/relay"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/backend"
 	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/route/record"
@@ -38,7 +38,7 @@ func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
 			Key: call.Key, AllowsModel: call.AllowsModel, Trusted: call.Trusted, HostChecked: true, Admit: call.Admit, Client: perigee.Client{Key: call.Key},
 		})))
 	})
-	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, relay.Point(asks)}
+	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, ask.RelayPoint(asks)}
 }
 
 // An mcpService ends the sessions of MCP clients, whose event streams would keep the server open.

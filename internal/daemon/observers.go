@@ -5,8 +5,6 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/daemon/keeper"
-	"perigee/internal/daemon/observe"
 	"perigee/internal/observe/metrics"
 	"perigee/internal/observe/secrets"
 	"perigee/internal/route/record"
@@ -19,15 +17,15 @@ func (d *Daemon) recorded() record.Reader {
 }
 
 // newObservers returns what follows calls. It is made before the parts that it shows.
-func (d *Daemon) newObservers() *observe.Observers {
-	return observe.New(observe.Options{
+func (d *Daemon) newObservers() *observers {
+	return newObservers(observerOptions{
 		Loaded: d.loaded.Load, Version: d.opts.Version, Now: d.opts.Now, Logger: d.opts.Logger,
 		Recorded: d.recorded, Status: d.status, Langservers: d.gateway.Langservers, Secrets: d.secrets, Unready: d.unready,
 		Control: func() perigee.Control { return d.control },
 		Audit:   func() *audit.Log { return d.audit },
 		Owner:   func() http.Handler { return d.api.Trusted() },
 		Store: func(ctx context.Context) (perigee.StoreReport, error) {
-			return keeper.Offline(d.config(), d.store).StoreReport(ctx)
+			return offlineKeeper(d.config(), d.store).StoreReport(ctx)
 		},
 		Accounts:  d.countAccounts,
 		Extserver: d.extserverRequests,

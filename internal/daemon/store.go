@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"perigee"
-	"perigee/internal/daemon/keeper"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
@@ -28,7 +27,7 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 	}
 	defer func() { _ = store.Close() }()
 	store.LimitResponses(int64(cfg.Store.Responses))
-	return keeper.Offline(cfg, store).StoreReport(ctx)
+	return offlineKeeper(cfg, store).StoreReport(ctx)
 }
 
 // CompactStore has the running daemon give the free space of the database back, or does it itself, and keeps a daemon from
@@ -61,7 +60,7 @@ func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCo
 		return done, err
 	}
 	defer func() { _ = store.Close() }()
-	done, err = keeper.Offline(cfg, store).CompactStore(ctx)
+	done, err = offlineKeeper(cfg, store).CompactStore(ctx)
 	_ = offlineLog(Options{}, store).Record(ctx, perigee.AuditEntry{Action: perigee.AuditStoreCompact, Object: done.Database,
 		Detail: fmt.Sprintf("%d bytes freed", done.Freed), Result: audit.ResultOf(err)})
 	return done, err

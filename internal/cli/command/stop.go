@@ -6,7 +6,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/running"
+	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
 )
@@ -14,7 +14,7 @@ import (
 // StopDaemon has the daemon of a configuration finish its open calls, waits for its end, and returns its process ID. It returns
 // daemon.ErrNotRunning if there is none. verb is what systemd should do with a service, which is not stopped here: stop, restart.
 func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb string) (pid int, err error) {
-	d, err := running.Find(ctx, cfg.DataDir)
+	d, err := remote.Find(ctx, cfg.DataDir)
 	if err != nil {
 		return 0, err
 	}
@@ -26,7 +26,7 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 	defer progress.Close()
 	progress.Step("waiting for the daemon (process %d) to end", d.PID)
 	// The daemon says how long it waits for open calls. The limits of cfg are for a daemon that does not answer.
-	return d.PID, d.Stop(ctx, running.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
+	return d.PID, d.Stop(ctx, remote.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
 }
 
 // An Elsewhere is a daemon that listens on the port of a configuration and uses another data directory, as one does that was started
@@ -34,14 +34,14 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 type Elsewhere struct {
 	PID  int
 	Dir  string // its data directory
-	unit running.Unit
+	unit remote.Unit
 	cfg  *config.Config
 }
 
 // FindElsewhere returns the daemon that listens on the port of a configuration whose data directory no daemon uses; nil: there is
 // none, or it cannot be seen.
 func FindElsewhere(ctx context.Context, cfg *config.Config) *Elsewhere {
-	d := running.At(ctx, cfg.Listen)
+	d := remote.At(ctx, cfg.Listen)
 	if d == nil {
 		return nil
 	}

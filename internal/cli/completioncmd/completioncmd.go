@@ -13,7 +13,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/completion"
 	"perigee/internal/cli/connect"
 	"perigee/internal/daemon"
 	"perigee/internal/store/config"
@@ -21,7 +20,7 @@ import (
 )
 
 // Subcommands are the shells.
-var Subcommands = completion.Shells
+var Subcommands = Shells
 
 // candidates is the subcommand that scripts call. It is not in the help.
 const candidates = "candidates"
@@ -41,7 +40,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args[1:], 0); err != nil {
 		return err
 	}
-	script, _ := completion.Script(shell)
+	script, _ := Script(shell)
 	_, err = fmt.Fprint(env.Stdout, script)
 	return err
 }
@@ -51,7 +50,7 @@ func complete(ctx context.Context, env *cli.Env, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	env.Stderr = io.Discard // it would be in the middle of the line that is being typed
-	c := completion.Completer{Program: env.Program, Values: func(ctx context.Context, of, file string) []string {
+	c := Completer{Program: env.Program, Values: func(ctx context.Context, of, file string) []string {
 		env.Config = file
 		return values(ctx, env, of)
 	}}

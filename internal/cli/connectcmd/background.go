@@ -18,7 +18,6 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/cli/connect/lease"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
@@ -53,7 +52,7 @@ func newLog(path string) (*os.File, error) {
 }
 
 // reachDaemon returns the status of the running daemon, and starts one if there is none.
-func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, leases lease.Dir) (perigee.DaemonStatus, error) {
+func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, leases leaseDir) (perigee.DaemonStatus, error) {
 	cfg := loaded.Config
 	done, err := leases.Turn(ctx)
 	if err != nil {
@@ -166,7 +165,7 @@ func background(ctx context.Context, env *cli.Env) error {
 		return cli.ListenError(err, loaded.Config.Listen)
 	}
 	options.Logger.Info("listening", "url", d.URL())
-	leases := leaseDir(loaded.Config)
+	leases := leasesOf(loaded.Config)
 	for {
 		select {
 		case <-ctx.Done():
@@ -184,7 +183,7 @@ func background(ctx context.Context, env *cli.Env) error {
 }
 
 // endIfUnused stops the daemon if no process holds a lease. A process that starts now waits until the daemon has ended.
-func endIfUnused(ctx context.Context, d *daemon.Daemon, leases lease.Dir) (ended bool, err error) {
+func endIfUnused(ctx context.Context, d *daemon.Daemon, leases leaseDir) (ended bool, err error) {
 	done, err := leases.Turn(ctx)
 	if err != nil {
 		return false, nil // a client is being started

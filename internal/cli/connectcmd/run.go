@@ -17,7 +17,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/connect"
-	"perigee/internal/cli/connect/lease"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
@@ -70,7 +69,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if err := datadir.Secure(loaded.Config.DataDir, command.DaemonOptions(env, loaded).Logger); err != nil {
 		return err
 	}
-	leases := leaseDir(loaded.Config)
+	leases := leasesOf(loaded.Config)
 	held, err := leases.Take(ctx)
 	if err != nil {
 		return err
@@ -128,8 +127,8 @@ func withSeparator(env *cli.Env, args []string, err error) error {
 	return cli.Usagef("run: unexpected argument %q; did you mean %s?", others[0], strings.Join(words, " "))
 }
 
-func leaseDir(cfg *config.Config) lease.Dir {
-	return lease.Dir(filepath.Join(cfg.DataDir, datadir.RunName))
+func leasesOf(cfg *config.Config) leaseDir {
+	return leaseDir(filepath.Join(cfg.DataDir, datadir.RunName))
 }
 
 // sources are those of perigee serve.
@@ -152,7 +151,7 @@ type starter struct {
 	env     *cli.Env
 	client  *connect.Client
 	program string
-	lease   *lease.Lease
+	lease   *lease
 }
 
 // run runs the client on this terminal until it ends. Its exit code is the error, unless it is 0.

@@ -54,7 +54,7 @@ func (a Accounts) Check(ctx context.Context) []Result {
 			case err != nil && ctx.Err() != nil:
 				result = warn(result.Check, "perigee doctor --timeout 5m", "%s; its sign-in could not be tested in time", result.Detail)
 			case err != nil:
-				result = warn(result.Check, "perigee quota --account "+command(row.Email), "%s; its sign-in could not be tested: %v", result.Detail, err)
+				result = warn(result.Check, "perigee quota --account "+commandLine(row.Email), "%s; its sign-in could not be tested: %v", result.Detail, err)
 			default:
 				result = a.left(row, rows, quota, result)
 			}
@@ -66,14 +66,14 @@ func (a Accounts) Check(ctx context.Context) []Result {
 
 // stateOf reports what is stored about an account.
 func stateOf(row perigee.AccountRow) Result {
-	name, upstream := NameAccount+row.Email, command(row.Upstream)
+	name, upstream := NameAccount+row.Email, commandLine(row.Upstream)
 	reason := ""
 	if row.Reason != "" {
 		reason = ": " + strings.ReplaceAll(row.Reason, "`perigee account enable`", "`perigee account enable "+row.Email+"`")
 	}
 	login := "perigee login --upstream " + upstream
-	remove := "perigee account remove " + command(row.Email)
-	enable := "perigee account enable " + command(row.Email)
+	remove := "perigee account remove " + commandLine(row.Email)
+	enable := "perigee account enable " + commandLine(row.Email)
 	switch {
 	case row.Unopened:
 		return fail(name, login, "its refresh token cannot be decrypted%s", reason)
@@ -82,7 +82,7 @@ func stateOf(row perigee.AccountRow) Result {
 	case row.State == perigee.AccountVerification:
 		return fail(name, enable, "the provider requires its owner to verify it%s", reason)
 	case row.State == perigee.AccountBanned:
-		return fail(name, "perigee account disable "+command(row.Email), "the provider has disabled it%s", reason)
+		return fail(name, "perigee account disable "+commandLine(row.Email), "the provider has disabled it%s", reason)
 	case row.State == perigee.AccountMisnamed:
 		return fail(name, remove+" && "+login, "its refresh token belongs to another account%s", reason)
 	case !row.Enabled:
@@ -98,7 +98,7 @@ func stateOf(row perigee.AccountRow) Result {
 func (a Accounts) left(row perigee.AccountRow, all []perigee.AccountRow, quota perigee.QuotaList, result Result) Result {
 	for _, p := range quota.Problems {
 		if p.Email == row.Email && p.Upstream == row.Upstream {
-			return fail(result.Check, "perigee login --upstream "+command(row.Upstream), "%s", p.Why)
+			return fail(result.Check, "perigee login --upstream "+commandLine(row.Upstream), "%s", p.Why)
 		}
 	}
 	now := time.Now
@@ -141,10 +141,10 @@ func (a Accounts) left(row perigee.AccountRow, all []perigee.AccountRow, quota p
 func another(row perigee.AccountRow, all []perigee.AccountRow) string {
 	for _, r := range all {
 		if r.Upstream == row.Upstream && r.Email != row.Email && stateOf(r).Status == OK {
-			return "perigee account use " + command(r.Email)
+			return "perigee account use " + commandLine(r.Email)
 		}
 	}
-	return "perigee login --upstream " + command(row.Upstream)
+	return "perigee login --upstream " + commandLine(row.Upstream)
 }
 
 // StoredAccounts lists the accounts in the database without changing it. Whether their refresh tokens can be decrypted is not

@@ -17,7 +17,7 @@ func Bridge(ctx context.Context, dir, version string, offline bool) Result {
 	if offline {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return warn(NameBridge, command("ls", "-ld", dir), "%v", err)
+			return warn(NameBridge, commandLine("ls", "-ld", dir), "%v", err)
 		}
 		return ok(NameBridge, "%d announcements of editor windows; not asked because of --offline", len(entries))
 	}
@@ -27,7 +27,7 @@ func Bridge(ctx context.Context, dir, version string, offline bool) Result {
 	}
 	var results []Result
 	for _, p := range problems {
-		results = append(results, warn(NameBridge, command("rm", p.Path), "%s", p))
+		results = append(results, warn(NameBridge, commandLine("rm", p.Path), "%s", p))
 	}
 	var usable []string
 	for _, row := range rows {
@@ -40,7 +40,7 @@ func Bridge(ctx context.Context, dir, version string, offline bool) Result {
 			results = append(results, warn(NameBridge, "code --install-extension perigee.vsix --force",
 				"the extension in %s is of another version", window))
 		default:
-			results = append(results, warn(NameBridge, command("rm", file), "%s is announced and %s", window, row.State))
+			results = append(results, warn(NameBridge, commandLine("rm", file), "%s is announced and %s", window, row.State))
 		}
 	}
 	switch {

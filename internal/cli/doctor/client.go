@@ -25,7 +25,7 @@ type Client struct {
 // Check reports whether the client reaches this perigee. A client that is not set up for perigee is OK. No program is executed.
 func (c Client) Check() Result {
 	name := NameClient + c.Name
-	connect := "perigee connect " + command(c.Name)
+	connect := "perigee connect " + commandLine(c.Name)
 	switch {
 	case c.RunOnly:
 		return ok(name, "perigee run %s starts it with perigee", c.Name)

@@ -85,9 +85,9 @@ func configFix(p config.Problem, loaded *config.Loaded) string {
 // readable is the command that lets this user read a file.
 func readable(path string) string {
 	if info, err := os.Stat(path); err == nil && !datadir.Owned(info) {
-		return `sudo chown "$(id -u)" ` + command(path)
+		return `sudo chown "$(id -u)" ` + commandLine(path)
 	}
-	return command("chmod", "u+r", path)
+	return commandLine("chmod", "u+r", path)
 }
 
 // expiresSoon is how long before its end a key is mentioned.

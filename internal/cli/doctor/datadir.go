@@ -28,7 +28,7 @@ func DataDir(ctx context.Context, dir string, origin config.Origin) Result {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := datadir.CheckWritable(dir); err != nil {
-			create := `sudo install -d -m 700 -o "$(id -u)" ` + command(dir)
+			create := `sudo install -d -m 700 -o "$(id -u)" ` + commandLine(dir)
 			return blocks(fail(NameDataDir, cmp.Or(another, create), "%s does not exist and cannot be created: %v", dir, err))
 		}
 		return ok(NameDataDir, "%s does not exist yet; perigee creates it when it is needed", dir)
@@ -37,26 +37,26 @@ func DataDir(ctx context.Context, dir string, origin config.Origin) Result {
 	case err != nil && another != "":
 		return blocks(fail(NameDataDir, another, "%v", err))
 	case err != nil:
-		return look(blocks(fail(NameDataDir, command("ls", "-ld", dir), "%v", err)))
+		return look(blocks(fail(NameDataDir, commandLine("ls", "-ld", dir), "%v", err)))
 	case !info.IsDir():
-		return blocks(fail(NameDataDir, cmp.Or(another, command("mv", dir, dir+".old")), "%s is not a directory", dir))
+		return blocks(fail(NameDataDir, cmp.Or(another, commandLine("mv", dir, dir+".old")), "%s is not a directory", dir))
 	case !datadir.Owned(info):
-		return blocks(fail(NameDataDir, `sudo chown -R "$(id -u)" `+command(dir), "%s belongs to another user", dir))
+		return blocks(fail(NameDataDir, `sudo chown -R "$(id -u)" `+commandLine(dir), "%s belongs to another user", dir))
 	}
 	if err := datadir.CheckWritable(dir); err != nil {
-		return blocks(fail(NameDataDir, command("chmod", "700", dir), "%v", err))
+		return blocks(fail(NameDataDir, commandLine("chmod", "700", dir), "%v", err))
 	}
 	if runtime.GOOS != "windows" {
 		open, err := openToUsers(ctx, dir)
 		switch {
 		case len(open) > 0:
-			fix := command("chmod", "go=", open[0].path)
+			fix := commandLine("chmod", "go=", open[0].path)
 			if len(open) > 1 {
-				fix = command("chmod", "-R", "go=", dir)
+				fix = commandLine("chmod", "-R", "go=", dir)
 			}
 			return fail(NameDataDir, fix, "other users can read %s", openNames(open))
 		case err != nil:
-			return look(warn(NameDataDir, command("ls", "-lR", dir), "the permissions could not be checked: %v", err))
+			return look(warn(NameDataDir, commandLine("ls", "-lR", dir), "the permissions could not be checked: %v", err))
 		}
 	}
 	if network := networkFilesystem(dir); network != "" {

@@ -39,7 +39,7 @@ func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string
 	if info, err := os.Stat(filepath.Join(dir, datadir.StoreName)); err == nil {
 		need += info.Size() / 10
 	}
-	fix := "du -xh -d 2 " + command(existing) + " | sort -h | tail"
+	fix := "du -xh -d 2 " + commandLine(existing) + " | sort -h | tail"
 	switch {
 	case disk.Free < leastFree:
 		return look(fail(NameDisk, fix, "%s free for %s; below %s, calls, traces and accounts can no longer be stored",

@@ -136,10 +136,10 @@ type Check struct {
 // grace is how long a check may take to return after its context has ended.
 const grace = 500 * time.Millisecond
 
-// Run runs checks side by side, each for at most limit, and returns their results in the order of the checks. A check that
+// runChecks runs checks side by side, each for at most limit, and returns their results in the order of the checks. A check that
 // does not end in time has a result that says so. waiting is called with the names of the checks that are still running each time
 // that one of them ends, one call at a time.
-func Run(ctx context.Context, checks []Check, limit time.Duration, waiting func(names []string)) []Result {
+func runChecks(ctx context.Context, checks []Check, limit time.Duration, waiting func(names []string)) []Result {
 	results := make([][]Result, len(checks))
 	var running sync.WaitGroup
 	var reporting sync.Mutex
@@ -216,8 +216,8 @@ func merge(check string, results []Result) Result {
 	return merged
 }
 
-// command is a command line with its words quoted for a shell where that is needed.
-func command(words ...string) string {
+// commandLine is a command line with its words quoted for a shell where that is needed.
+func commandLine(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		quoted[i] = terminal.ShellWord(word)

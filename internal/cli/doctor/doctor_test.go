@@ -41,7 +41,7 @@ func TestResultsKeepTheOrderOfTheirChecks(t *testing.T) {
 		{NameProxy, func(context.Context) []Result { close(first); return nil }},
 	}
 	var waiting [][]string
-	results := Run(t.Context(), checks, time.Minute, func(names []string) { waiting = append(waiting, slices.Clone(names)) })
+	results := runChecks(t.Context(), checks, time.Minute, func(names []string) { waiting = append(waiting, slices.Clone(names)) })
 	var details []string
 	for _, r := range results {
 		details = append(details, r.Detail)
@@ -59,7 +59,7 @@ func TestCheckThatDoesNotEndHasAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
 		defer close(over)
-		results := Run(t.Context(), []Check{{NameStore, func(context.Context) []Result { <-over; return nil }}}, time.Millisecond, nil)
+		results := runChecks(t.Context(), []Check{{NameStore, func(context.Context) []Result { <-over; return nil }}}, time.Millisecond, nil)
 		if len(results) != 1 {
 			t.Fatalf("got %v", results)
 		}

@@ -14,11 +14,11 @@ func edit(path string, line int) string {
 	path = absolute(path)
 	switch {
 	case runtime.GOOS == "windows":
-		return command("notepad", path)
+		return commandLine("notepad", path)
 	case line > 0:
-		return fmt.Sprintf(`"${EDITOR:-vi}" +%d %s`, line, command(path))
+		return fmt.Sprintf(`"${EDITOR:-vi}" +%d %s`, line, commandLine(path))
 	}
-	return `"${EDITOR:-vi}" ` + command(path)
+	return `"${EDITOR:-vi}" ` + commandLine(path)
 }
 
 // absolute makes a path usable in any directory.

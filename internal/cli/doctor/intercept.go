@@ -49,7 +49,7 @@ func (l Langserver) check() Result {
 	}
 	if l.Err != nil || len(l.Command) == 0 {
 		if info, err := os.Stat(u.Binary); err == nil && info.Mode().IsRegular() && runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0 {
-			return fail(NameLangserver, command("chmod", "+x", absolute(u.Binary)), "%v", l.Err)
+			return fail(NameLangserver, commandLine("chmod", "+x", absolute(u.Binary)), "%v", l.Err)
 		}
 		return fail(NameLangserver, edit(l.Config, 0), "%v", l.Err)
 	}
@@ -69,7 +69,7 @@ func (l Langserver) check() Result {
 	if l.Row == nil {
 		return ok(NameLangserver, "%s", what)
 	}
-	login := "perigee login --upstream " + command(cmp.Or(u.AccountsFrom, u.Name))
+	login := "perigee login --upstream " + commandLine(cmp.Or(u.AccountsFrom, u.Name))
 	why := ""
 	if l.Row.LastExit != "" {
 		why = ": " + l.Row.LastExit

@@ -51,7 +51,9 @@ func (s Service) check(ctx context.Context, path, program string, ofUser, runnin
 	if ofUser {
 		systemctl = []string{"systemctl", "--user"}
 	}
-	act := func(words ...string) string { return command(append(append([]string{}, systemctl...), words...)...) }
+	act := func(words ...string) string {
+		return commandLine(append(append([]string{}, systemctl...), words...)...)
+	}
 	if _, err := os.Stat(program); filepath.IsAbs(program) && err != nil {
 		return fail(NameService, act("edit", "--full", unitName), "%s starts %s, which does not exist", path, program)
 	}

@@ -52,14 +52,14 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 
 // moveAway is a command that moves a database out of the way, each time to another directory.
 func moveAway(dir, path string) string {
-	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, command(dir), command(path))
+	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, commandLine(dir), commandLine(path))
 }
 
 // newerFix is what to do about a database that only a newer perigee may use: to go back to the copy from before it, if there is one.
 func newerFix(options sqlstore.Options) string {
 	if options.URL.IsZero() {
 		if copies, _ := filepath.Glob(options.Path + ".before-*"); len(copies) == 1 {
-			return "mv " + command(copies[0]) + " " + command(options.Path) + " && rm -f " + command(options.Path+"-wal") + " " + command(options.Path+"-shm")
+			return "mv " + commandLine(copies[0]) + " " + commandLine(options.Path) + " && rm -f " + commandLine(options.Path+"-wal") + " " + commandLine(options.Path+"-shm")
 		}
 	}
 	return "perigee version"

@@ -120,7 +120,7 @@ func (u Upstream) WithTroubles(r Result, list []perigee.KeyTrouble) Result {
 	}
 	text := strings.Join(details, "; ")
 	if list[0].Model != "" {
-		return look(warn(r.Check, "perigee explain "+command(list[0].Model), "%s", text))
+		return look(warn(r.Check, "perigee explain "+commandLine(list[0].Model), "%s", text))
 	}
 	return warn(r.Check, u.signIn(), "%s", text)
 }
@@ -146,7 +146,7 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 func (u Upstream) signIn() string {
 	switch {
 	case u.Kind == config.KindAntigravity || u.Kind == config.KindLangserver:
-		return "perigee login --upstream " + command(cmp.Or(u.Accounts, u.Name))
+		return "perigee login --upstream " + commandLine(cmp.Or(u.Accounts, u.Name))
 	case u.Variable != "":
 		return "export " + u.Variable + "=…"
 	}
@@ -161,9 +161,9 @@ func (u Upstream) look() string {
 	case u.Kind == config.KindIDE:
 		return "perigee bridge list"
 	case u.URL != "":
-		return "curl -sSIv " + command(u.URL)
+		return "curl -sSIv " + commandLine(u.URL)
 	}
-	return "perigee models --upstream " + command(u.Name)
+	return "perigee models --upstream " + commandLine(u.Name)
 }
 
 // A Proxy is a proxy that connections to providers go through.

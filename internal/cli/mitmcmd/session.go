@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/cli/report"
+	"perigee/internal/cli/command"
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/flows"
 	"perigee/internal/intercept/mitm"
@@ -49,7 +49,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	colour := terminal.Is(s.env.Stdout) && terminal.WantsColour()
-	s.lines = flows.NewLines(flows.LinesOptions{Out: s.env.Stdout, JSON: s.env.JSON, Width: s.env.Width, Colour: colour, Zone: report.Zone()})
+	s.lines = flows.NewLines(flows.LinesOptions{Out: s.env.Stdout, JSON: s.env.JSON, Width: s.env.Width, Colour: colour, Zone: command.Zone()})
 	proxy, observer := s.newProxy()
 	failed := make(chan error, 1+len(s.redirected))
 	go func() { failed <- proxy.Serve(s.explicit) }()

@@ -17,8 +17,8 @@ import (
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
-	"perigee/internal/observe/trace/compare"
 	"perigee/internal/observe/trace/replay"
+	"perigee/internal/observe/trace/story"
 	"perigee/internal/store/config"
 )
 
@@ -166,15 +166,15 @@ func (r *replayed) diff(ctx context.Context, env *cli.Env, cfg *config.Config) e
 		return err
 	}
 	redactor := redact.New(cfg.Secrets()...)
-	was, is := compare.Read(body, &before).Redacted(redactor.Text), compare.Read(r.body, &now).Redacted(redactor.Text)
-	result := compare.Compare(was, is)
+	was, is := story.ReadAnswer(body, &before).Redacted(redactor.Text), story.ReadAnswer(r.body, &now).Redacted(redactor.Text)
+	result := story.Compare(was, is)
 	switch {
 	case env.JSON:
 		err = cli.WriteJSON(env, result)
 	case result.Same:
 		env.Say("call %s has the same answer as %s", r.id, r.of)
 	default:
-		err = printDiff(env, compare.Unified("call "+r.of, was, "call "+r.id, is))
+		err = printDiff(env, story.Unified("call "+r.of, was, "call "+r.id, is))
 	}
 	return errors.Join(err, r.failed(&now))
 }

@@ -6,7 +6,7 @@ import (
 
 	"perigee"
 	"perigee/internal/cli"
-	"perigee/internal/cli/report"
+	"perigee/internal/cli/command"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
@@ -31,7 +31,7 @@ func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trac
 		return cli.WriteJSON(env, detailed(t, directory))
 	}
 	s := story.Story{Call: *t, Trace: directory, Redact: redact.New(cfg.Secrets()...).Text, Hint: env.Hint, Width: env.Width(),
-		Palette: terminal.PaletteOf(env.Stdout), Zone: report.Zone()}
+		Palette: terminal.PaletteOf(env.Stdout), Zone: command.Zone()}
 	return s.Write(env.Stdout)
 }
 

@@ -14,11 +14,9 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/live"
-	"perigee/internal/observe/trace/tail"
 )
 
 // tailCalls follows calls until it is interrupted.
@@ -49,7 +47,7 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 			filter[name] = "true"
 		}
 	}
-	resp, err := client.Open(ctx, http.MethodGet, tail.Path+"?"+command.Parameters(filter).Encode())
+	resp, err := client.Open(ctx, http.MethodGet, live.Path+"?"+command.Parameters(filter).Encode())
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -57,7 +55,7 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 	if resp.StatusCode != http.StatusOK {
 		return command.Misused(remote.Refusal(resp))
 	}
-	t := tailer{env: env, zone: report.Zone(), palette: terminal.PaletteOf(env.Stdout)}
+	t := tailer{env: env, zone: command.Zone(), palette: terminal.PaletteOf(env.Stdout)}
 	if !from.IsZero() {
 		delete(filter, "text")
 		filter["since"], filter["limit"] = command.Timestamp(from), strconv.Itoa(maxRecent)
@@ -90,7 +88,7 @@ func (t *tailer) recent(ctx context.Context, client *remote.Client, filter map[s
 		if rows[i].Outcome == perigee.OutcomeOpen {
 			continue
 		}
-		line, err := json.Marshal(tail.Line{Event: live.Ended.String(), ID: rows[i].ID, Call: &rows[i]})
+		line, err := json.Marshal(live.Line{Event: live.Ended.String(), ID: rows[i].ID, Call: &rows[i]})
 		if err == nil {
 			err = t.print(line)
 		}
@@ -122,16 +120,16 @@ type tailer struct {
 
 // print prints a line of the daemon's.
 func (t *tailer) print(raw []byte) error {
-	var l tail.Line
+	var l live.Line
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return fmt.Errorf("the daemon's answer cannot be read, it may be of another version: %w", err)
 	}
 	switch {
 	case t.shown[l.ID]:
 		return nil
-	case l.Event == tail.Behind:
+	case l.Event == live.Behind:
 		return fmt.Errorf("calls come faster than they can be printed; use a filter")
-	case l.Event == tail.Following:
+	case l.Event == live.Following:
 		if t.env.Width() > 0 {
 			t.env.Say("following calls; Ctrl-C ends")
 		}
@@ -162,7 +160,7 @@ func (t *tailer) breakLine() string {
 }
 
 // piece prints a further piece of an answer, on the same line as the one before it if that is of the same answer.
-func (t *tailer) piece(l *tail.Line) error {
+func (t *tailer) piece(l *live.Line) error {
 	colour, text := "", l.Text
 	switch l.Event {
 	case live.Thinking.String():
@@ -192,7 +190,7 @@ func (t *tailer) label(id string) string {
 }
 
 // call is the line of a call that begins or ends.
-func (t *tailer) call(l *tail.Line) string {
+func (t *tailer) call(l *live.Line) string {
 	c := l.Call
 	at, result, colour := c.Time, string(c.Outcome), terminal.Good
 	var words []string

@@ -10,7 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/daemon"
-	"perigee/internal/observe/trace/tail"
+	"perigee/internal/observe/live"
 )
 
 // The pieces of an answer continue its line. A piece of another answer, a tool and the end of a call begin a new one.
@@ -21,8 +21,8 @@ func TestAnswersGrowBesideEachOther(t *testing.T) {
 		ClientName: "claude-cli", Key: "laptop", Outcome: perigee.OutcomeOpen}
 	ended := row
 	ended.Outcome, ended.Class, ended.Status, ended.Upstream, ended.DurationMS = perigee.OutcomeFailed, perigee.ClassInvalid, 400, "studio", 1500
-	for _, line := range []tail.Line{
-		{Event: tail.Following}, {Event: "began", ID: "a", Call: &row}, {Event: "started", ID: "a", Call: &row},
+	for _, line := range []live.Line{
+		{Event: live.Following}, {Event: "began", ID: "a", Call: &row}, {Event: "started", ID: "a", Call: &row},
 		{Event: "thinking", ID: "a", Text: "hm"}, {Event: "text", ID: "a", Text: "one "}, {Event: "text", ID: "a", Text: "two\nthree\x1b[2J"},
 		{Event: "text", ID: "b", Text: "other"}, {Event: "tool", ID: "a", Text: "read"}, {Event: "ended", ID: "a", Call: &ended, Error: "unknown name"},
 	} {

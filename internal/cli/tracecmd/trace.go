@@ -12,7 +12,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
@@ -67,7 +66,7 @@ func listTraces(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return noCall(err, q.Before)
 	}
-	return report.Traces(env, rows)
+	return command.PrintTraces(env, rows)
 }
 
 func readTraces(ctx context.Context, env *cli.Env, loaded *config.Loaded, q perigee.CallQuery) ([]perigee.TraceRow, error) {

@@ -9,7 +9,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
 )
@@ -25,7 +24,7 @@ func matches(pattern, name string) bool {
 	return pattern == "" || match.Pattern(strings.ToLower(pattern), strings.ToLower(name))
 }
 
-// Quota shows what is left.
+// PrintQuota shows what is left.
 func Quota(ctx context.Context, env *cli.Env, args []string) error {
 	var filter quotaFilter
 	env.Flags.StringVar(&filter.account, "account", "", "")
@@ -42,7 +41,7 @@ func Quota(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	if filter.upstream == "" && len(command.WithAccounts(loaded.Config)) == 0 {
 		env.Say("there is no quota to show: %s", command.NoAccounts(loaded.Config))
-		return report.Quota(env, nil, false)
+		return command.PrintQuota(env, nil, false)
 	}
 	if err := command.AccountUpstream("quota", loaded.Config, filter.upstream, false); err != nil {
 		return err
@@ -70,7 +69,7 @@ func Quota(ctx context.Context, env *cli.Env, args []string) error {
 	if empty == nil || filter.account == "" {
 		filter.reportProblems(env, found.Problems, accounts)
 	}
-	if err := report.Quota(env, rows, *eachModel || filter.model != ""); err != nil {
+	if err := command.PrintQuota(env, rows, *eachModel || filter.model != ""); err != nil {
 		return err
 	}
 	return empty
@@ -86,7 +85,7 @@ func (f quotaFilter) reportProblems(env *cli.Env, problems []perigee.Problem, ac
 		if row.Unopened {
 			why = row.Reason // a new sign-in does not help
 		}
-		env.Say("%s: %s", terminal.Printable(row.Email), terminal.Printable(report.Addressed(why, row.Email)))
+		env.Say("%s: %s", terminal.Printable(row.Email), terminal.Printable(command.Addressed(why, row.Email)))
 	}
 }
 

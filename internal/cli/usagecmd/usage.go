@@ -10,7 +10,6 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/report"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/store/config"
@@ -85,11 +84,11 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 		if r.CostUSD.Known && r.UnpricedCalls > 0 {
 			cost = "≥" + cost
 		}
-		cells := []any{report.OrDash(r.Group)}
+		cells := []any{command.OrDash(r.Group)}
 		if q.Each != "" && r.Group == "TOTAL" {
 			cells = append(cells, "")
 		} else if q.Each != "" {
-			cells = append(cells, report.OrDash(r.Each))
+			cells = append(cells, command.OrDash(r.Each))
 		}
 		return append(cells, r.Calls, terminal.Count(r.InputTokens), terminal.Count(r.CachedTokens),
 			terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(cost))

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/observe/trace/tail"
+	"perigee/internal/observe/live"
 	"perigee/internal/simulator"
 	"perigee/internal/testing/daemontest"
 	"perigee/internal/testing/perigeetest/await"
@@ -132,7 +132,7 @@ func countCanceled(t *testing.T, g *daemontest.Gateway, path, body string) (got 
 	_ = resp.Body.Close() // which ends the connection
 	own := map[string]bool{}
 	for lines.Scan() {
-		var line tail.Line
+		var line live.Line
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Fatal(err)
 		}
@@ -164,10 +164,10 @@ func countCanceled(t *testing.T, g *daemontest.Gateway, path, body string) (got 
 // followCalls reads the lines of calls as they happen, from now on.
 func followCalls(ctx context.Context, t *testing.T, g *daemontest.Gateway) *bufio.Scanner {
 	t.Helper()
-	resp := do(ctx, t, http.MethodGet, g.URL()+tail.Path+"?text=true", daemontest.AdminOf(t, g).Token, "")
+	resp := do(ctx, t, http.MethodGet, g.URL()+live.Path+"?text=true", daemontest.AdminOf(t, g).Token, "")
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	lines := bufio.NewScanner(resp.Body)
-	if !lines.Scan() || !strings.Contains(lines.Text(), tail.Following) {
+	if !lines.Scan() || !strings.Contains(lines.Text(), live.Following) {
 		t.Fatalf("nothing is followed: %s %v", lines.Text(), lines.Err())
 	}
 	return lines

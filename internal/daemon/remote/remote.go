@@ -16,7 +16,6 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/relay"
 )
 
 // ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
@@ -41,7 +40,7 @@ const (
 	LangserverPath = "/v1/langserver"
 )
 
-// A Client talks to a daemon. It implements the interfaces of perigee.Control.
+// A RelayClient talks to a daemon. It implements the interfaces of perigee.Control.
 type Client struct {
 	client *http.Client
 	limits limits
@@ -98,7 +97,7 @@ func (c *Client) Control() perigee.Control {
 }
 
 // Asker has the daemon answer asks.
-func (c *Client) Asker() ask.Asker { return &relay.Client{HTTP: c.client, URL: "http://perigee"} }
+func (c *Client) Asker() ask.Asker { return &ask.RelayClient{HTTP: c.client, URL: "http://perigee"} }
 
 // Ask makes a request of the daemon, with body as JSON unless it is nil or a []byte, and decodes the answer. An answer that is an error
 // comes back as the *perigee.Error that it was. A daemon that hangs accepts connections all the same, so before something that may

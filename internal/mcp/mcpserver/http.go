@@ -17,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee"
-	"perigee/internal/mcp/lineconn"
 )
 
 // stateless is the first version of the protocol without sessions.
@@ -170,7 +169,7 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		WriteError(w, e)
 		return false
 	}
-	if refused := lineconn.Check(body); refused != nil && isJSON(r) {
+	if refused := checkMessage(body); refused != nil && isJSON(r) {
 		writeRefusal(w, http.StatusBadRequest, refusal{int(refused.Code), refused.Message, perigee.ClassInvalid})
 		return false
 	}

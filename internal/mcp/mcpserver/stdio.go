@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"time"
-
-	"perigee/internal/mcp/lineconn"
 )
 
 // stuck is how long a connection may take to end after its calls were cancelled.
@@ -23,7 +21,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	session.stdio = true
 	defer session.cancel(errSessionEnded)
 
-	conn := lineconn.New(in, out, func() { session.cancel(errSessionEnded) })
+	conn := newLineConn(in, out, func() { session.cancel(errSessionEnded) })
 	// The session must not end with ctx at once: calls are cancelled first.
 	server, err := s.mcp.Connect(withSession(context.WithoutCancel(ctx), session), conn, nil)
 	if err != nil {

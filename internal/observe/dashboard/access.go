@@ -10,7 +10,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/server/mount"
 	"perigee/internal/store/audit"
 )
@@ -30,7 +29,7 @@ func (d *Dashboard) newTicket(r *http.Request) (t Ticket, err error) {
 	if err != nil {
 		return t, err
 	}
-	expires := d.opts.Now().Add(session.TicketLife)
+	expires := d.opts.Now().Add(TicketLife)
 	return Ticket{URL: base + "/?ticket=" + d.opts.Sessions.NewTicket().Reveal(), Expires: expires.UTC()}, nil
 }
 
@@ -156,7 +155,7 @@ func (d *Dashboard) act(do func(*visit) error) mount.Handler {
 // signOut ends the session.
 func (v *visit) signOut() error {
 	v.opts.Sessions.End(v.session)
-	http.SetCookie(v.w, session.NoCookie(v.r.TLS != nil))
+	http.SetCookie(v.w, NoCookie(v.r.TLS != nil))
 	return v.redirect("/")
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/observe/dashboard/session"
 )
 
 // allPages are the pages, with one that there is not.
@@ -19,7 +18,7 @@ var allPages = []string{"/", "/dashboard/calls", "/dashboard/calls/last", "/dash
 func TestPagesNeedASession(t *testing.T) {
 	rig := newRig(t, func(r *rig, _ *Options) { r.files["meta.json"] = "{}" })
 	stranger := &browser{t: t, rig: rig}
-	forged := &browser{t: t, rig: rig, cookie: &http.Cookie{Name: session.CookieName, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}}
+	forged := &browser{t: t, rig: rig, cookie: &http.Cookie{Name: CookieName, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}}
 	owner := rig.signIn(t)
 	for _, path := range append(allPages, "/dashboard/events") {
 		for _, b := range []*browser{stranger, forged} {

@@ -10,7 +10,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/view"
 	"perigee/internal/observe/trace"
 	"perigee/internal/server/admin"
 	"perigee/internal/server/mount"
@@ -45,7 +44,7 @@ func (v *visit) call() error {
 	if s, ok := v.searches.of(c.ID); ok {
 		page.Search = &s
 	}
-	return v.render(200, "Call "+view.ShortID(c.ID), "calls", page)
+	return v.render(200, "Call "+pages.ShortID(c.ID), "calls", page)
 }
 
 // readTrace adds what the trace directory has.
@@ -73,9 +72,9 @@ func (v *visit) readTrace(page *pages.Call) {
 			}
 		case trace.ClientRequestName:
 			malformed = text != nil && !json.Valid(text)
-			page.Request = view.ReadConversation(text, v.opts.Redact)
+			page.Request = pages.ReadConversation(text, v.opts.Redact)
 		case trace.EventsName:
-			page.Answer = view.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
+			page.Answer = pages.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
 		}
 	}
 	page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]

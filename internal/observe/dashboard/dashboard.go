@@ -18,7 +18,6 @@ import (
 	"perigee"
 	"perigee/internal/cli/connect"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
 	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
@@ -31,7 +30,7 @@ type Options struct {
 	Now      func() time.Time
 	Zone     *time.Location // of the times on the pages; nil: of the system
 	Logger   *slog.Logger
-	Sessions *session.Store
+	Sessions *Sessions
 	// Redact replaces secrets in texts of clients and providers.
 	Redact func(text string) string
 	// Copy copies a file without secrets.
@@ -203,7 +202,7 @@ type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	ctx     context.Context // with the actor
-	session *session.Session
+	session *Session
 	now     time.Time
 }
 

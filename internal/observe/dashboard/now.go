@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/view"
 	"perigee/internal/observe/live"
 )
 
@@ -99,7 +98,7 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	if rows, err = d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByDay, Since: first}); err != nil {
 		return t, err
 	}
-	t.Days = view.Days(rows, recentDays, now)
+	t.Days = pages.Days(rows, recentDays, now)
 	return t, nil
 }
 

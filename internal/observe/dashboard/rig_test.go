@@ -16,7 +16,6 @@ import (
 
 	"perigee"
 	"perigee/internal/cli/connect"
-	"perigee/internal/observe/dashboard/session"
 	"perigee/internal/observe/live"
 	"perigee/internal/server"
 	"perigee/internal/store/config"
@@ -30,7 +29,7 @@ type rig struct {
 	*Dashboard
 	server *httptest.Server
 	hub    *live.Hub
-	store  *session.Store
+	store  *Sessions
 
 	mu       sync.Mutex
 	now      time.Time
@@ -46,7 +45,7 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 	t.Helper()
 	r := &rig{now: rigNow, files: map[string]string{}}
 	r.hub = live.New(live.Options{Now: r.clock})
-	r.store = session.New(r.clock, func() {})
+	r.store = NewSessions(r.clock, func() {})
 	loaded, err := config.Load(config.Sources{Path: "perigee.yaml", ReadFile: func(string) ([]byte, error) { return []byte(rigConfig), nil },
 		Env:     func(name string) (string, bool) { return "gemini-secret-value", name == "GEMINI_API_KEY" },
 		HomeDir: "/home/ada", ConfigDir: "/home/ada/.config"})

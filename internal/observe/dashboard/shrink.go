@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // Bounds of searches for smallest requests.
@@ -104,5 +103,5 @@ func (v *visit) search(found *perigee.Call) error {
 	if !x.Running { // until then, nothing of the trace is on the page
 		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: found.ID, Detail: "shrink"}, nil)
 	}
-	return v.render(200, "Shrink "+view.ShortID(found.ID), "calls", pages.Shrink{Search: x, Asked: v.clean(*found), Token: v.session.FormToken()})
+	return v.render(200, "Shrink "+pages.ShortID(found.ID), "calls", pages.Shrink{Search: x, Asked: v.clean(*found), Token: v.session.FormToken()})
 }

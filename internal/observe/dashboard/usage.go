@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // maxGroups is how many groups a table has.
@@ -35,7 +34,7 @@ func (v *visit) usage() error {
 	if err != nil {
 		return err
 	}
-	page.Days = view.Days(rows, days, v.now)
+	page.Days = pages.Days(rows, days, v.now)
 	for _, by := range usageGroups {
 		rows, err := v.opts.Usage.Usage(v.ctx, perigee.UsageQuery{By: by, Since: since})
 		if err != nil {
@@ -59,11 +58,11 @@ const maxSummed = 5000
 
 // lastHours adds what happened in the last hours.
 func (v *visit) lastHours(page *pages.Usage) error {
-	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Since: v.now.Add(-view.Hours * time.Hour), Limit: maxSummed})
+	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Since: v.now.Add(-pages.Hours * time.Hour), Limit: maxSummed})
 	if err != nil {
 		return err
 	}
-	page.Recent = view.LastHours(calls, v.now, v.opts.Zone)
+	page.Recent = pages.LastHours(calls, v.now, v.opts.Zone)
 	page.Recent.Cut = len(calls) == maxSummed
 	for i := range page.Recent.Upstreams {
 		page.Recent.Upstreams[i].Upstream = v.opts.Redact(page.Recent.Upstreams[i].Upstream)

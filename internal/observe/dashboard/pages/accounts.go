@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // Accounts lists accounts.
@@ -114,7 +113,7 @@ func (p Accounts) quota(t Times, a *perigee.AccountRow) html.HTML {
 }
 
 func (t Times) quota(b perigee.QuotaRow) html.HTML {
-	left, tone := view.Percent(b.Remaining), "ok"
+	left, tone := Percent(b.Remaining), "ok"
 	switch {
 	case b.Remaining <= 0.05:
 		tone = "bad"
@@ -129,7 +128,7 @@ func (t Times) quota(b perigee.QuotaRow) html.HTML {
 		resets = html.F(`resets in {}`, t.element(b.ResetsAt, t.until(b.ResetsAt)))
 	}
 	window := func(w perigee.QuotaWindow) html.HTML {
-		return html.F(`<span>{} {}</span>`, w.Window, view.Percent(w.Remaining))
+		return html.F(`<span>{} {}</span>`, w.Window, Percent(w.Remaining))
 	}
 	return html.Join(
 		html.F(`<li>
@@ -137,7 +136,7 @@ func (t Times) quota(b perigee.QuotaRow) html.HTML {
 `, b.Group, pool(b.Pool), left),
 		html.F(`<svg class="meter {}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}: {} left">`+
 			`<rect width="100" height="6" class="rail"/><rect width="{}" height="6" class="fill"/></svg>
-`, tone, b.Group, left, view.Number(min(1, max(0, b.Remaining))*100)),
+`, tone, b.Group, left, Number(min(1, max(0, b.Remaining))*100)),
 		html.F(`<div class="quota-foot"><span>{}</span><span>{}</span></div>
 {}
 </li>`, runsOut, resets, html.If(len(b.Windows) > 1, `<div class="quota-foot windows">{}</div>`, html.Each(b.Windows, window))))

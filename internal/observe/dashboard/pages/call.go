@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 	"perigee/internal/observe/trace"
 )
 
@@ -17,8 +16,8 @@ type Call struct {
 	Call      perigee.Call
 	Token     string      // of the form
 	Tries     []trace.Try // of its trace
-	Request   view.Conversation
-	Answer    view.Answer
+	Request   Conversation
+	Answer    Answer
 	Files     []TraceFile
 	ReplayOf  string
 	CanReplay bool
@@ -92,7 +91,7 @@ func (p Call) search() html.HTML {
 	case p.Search.Running:
 		what = "Its smallest request is being looked for."
 	case p.Search.Problem == "":
-		what = "Its request became smaller: " + view.Size(int64(p.Search.Result.Before)) + " are now " + view.Size(int64(p.Search.Result.Bytes)) + "."
+		what = "Its request became smaller: " + Size(int64(p.Search.Result.Before)) + " are now " + Size(int64(p.Search.Result.Bytes)) + "."
 	}
 	return html.F(`<p class="banner info" id="search">{}<span>{} <a href="/dashboard/calls/{}/shrink">Show</a></span></p>
 `, icon("shrink"), what, p.Call.ID)
@@ -116,7 +115,7 @@ func (p Call) trouble() html.HTML {
 	}
 	advice := html.HTML{}
 	if p.Call.Class != "" || p.Call.Outcome == perigee.OutcomeCutOff {
-		a := view.AdviceOn(&p.Call, p.CanShrink)
+		a := AdviceOn(&p.Call, p.CanShrink)
 		help := html.HTML{}
 		if a.Command != "" {
 			help = command(a.Command)
@@ -141,13 +140,13 @@ func (p Call) facts() html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers facts" id="facts">
 <div><dt>Total</dt><dd>{}{}</dd></div>
-`, view.Duration(c.Duration), html.If(c.FirstByte != 0, `<small>first byte {}</small>`, view.Duration(c.FirstByte))),
+`, Duration(c.Duration), html.If(c.FirstByte != 0, `<small>first byte {}</small>`, Duration(c.FirstByte))),
 		html.F(`<div><dt>Tokens in</dt><dd>{}{}</dd></div>
-`, view.Exact(c.Usage.Input), html.If(c.Usage.Cached != 0, `<small>{} cached</small>`, view.Exact(c.Usage.Cached))),
+`, Exact(c.Usage.Input), html.If(c.Usage.Cached != 0, `<small>{} cached</small>`, Exact(c.Usage.Cached))),
 		html.F(`<div><dt>Tokens out</dt><dd>{}{}</dd></div>
-`, view.Exact(c.Usage.Output), html.If(c.Usage.Thinking != 0, `<small>{} thinking</small>`, view.Exact(c.Usage.Thinking))),
+`, Exact(c.Usage.Output), html.If(c.Usage.Thinking != 0, `<small>{} thinking</small>`, Exact(c.Usage.Thinking))),
 		html.F(`<div><dt>Cost</dt><dd>{}<small>list price</small></dd></div>
-`, view.Cost(c.Cost)),
+`, Cost(c.Cost)),
 		html.F(`<div><dt>{}</dt><dd class="words" title="{}">{}{}</dd></div>
 </dl>
 `, role, strings.TrimSpace(c.Upstream+" "+c.Account), cmp.Or(c.Upstream, "nothing"), small(c.Account)))
@@ -205,7 +204,7 @@ func (p Call) tries() html.HTML {
 		first := html.HTML{}
 		if len(p.Tries) == len(p.Call.Attempts) && p.Tries[i].FirstByteMS > 0 {
 			first = html.F(`<rect x="{}%" y="2" width="2" height="12" class="first"/>`,
-				view.Number(percentOf(milliseconds(p.Tries[i].FirstByteMS))))
+				Number(percentOf(milliseconds(p.Tries[i].FirstByteMS))))
 		}
 		x := percentOf(started[i])
 		rows = append(rows,
@@ -215,9 +214,9 @@ func (p Call) tries() html.HTML {
 			html.F(`<div class="try-time"><svg aria-hidden="true" focusable="false">`+
 				`<rect x="0" y="5" width="100%" height="6" rx="3" class="rail"/>`+
 				`<rect x="{}%" y="5" width="{}%" height="6" rx="3" class="{}"/>{}</svg></div>
-`, view.Number(x), view.Number(min(max(percentOf(a.Took), 0.6), 100-x)), tone, first),
+`, Number(x), Number(min(max(percentOf(a.Took), 0.6), 100-x)), tone, first),
 			html.F(`<div class="try-end">{} <span class="num">{}</span></div></div>
-`, end, view.Duration(a.Took)))
+`, end, Duration(a.Took)))
 	}
 	return html.If(len(rows) > 0, `<section aria-labelledby="tries-title">
 <h2 id="tries-title">Attempts</h2>
@@ -240,7 +239,7 @@ func (p Call) request() html.HTML {
 	if len(r.Turns) == 0 && r.Raw == "" {
 		return html.HTML{}
 	}
-	turn := func(t view.Turn) html.HTML {
+	turn := func(t Turn) html.HTML {
 		return html.F(`<div class="turn"><h3>{}</h3><div class="said">{}{}</div></div>`, t.Role, t.Text, html.If(t.Cut, `<small>The file has the rest.</small>`))
 	}
 	return html.F(`<section aria-labelledby="request-title">
@@ -251,7 +250,7 @@ func (p Call) request() html.HTML {
 {}
 {}
 </div></section>
-`, html.If(r.Earlier != 0, `<p class="earlier">{}</p>`, view.Plural(r.Earlier, "earlier message")), html.Each(r.Turns, turn),
+`, html.If(r.Earlier != 0, `<p class="earlier">{}</p>`, Plural(r.Earlier, "earlier message")), html.Each(r.Turns, turn),
 		html.With(r.Raw, `<pre class="raw">{}</pre>`),
 		html.If(len(r.Tools) > 0, `<p class="tools"><span class="muted">Tools</span> {}</p>`, html.Each(r.Tools, chip)))
 }
@@ -275,7 +274,7 @@ func (p Call) answer() html.HTML {
 </div></section>
 `, html.If(a.Line != "", `<div class="growth" role="img" aria-label="How the answer grew over time">`+
 		`<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true" focusable="false"><polyline points="{}"/></svg>`+
-		`<div class="growth-x" aria-hidden="true"><span>0</span><span>{}</span></div></div>`, a.Line, view.Duration(p.total())),
+		`<div class="growth-x" aria-hidden="true"><span>0</span><span>{}</span></div></div>`, a.Line, Duration(p.total())),
 		html.With(a.Thinking, `<details class="turn"><summary>Thinking</summary><div class="said thinking">{}</div></details>`),
 		html.With(a.Text, `<div class="turn"><div class="said">{}</div></div>`), html.Each(a.Tools, tool),
 		html.If(a.Cut, `<p class="earlier">The file has the rest.</p>`))
@@ -291,7 +290,7 @@ type step struct {
 func (p Call) steps() []step {
 	c := &p.Call
 	asked := cmp.Or(c.Client.Name, "A client") + " asked for " + cmp.Or(c.ModelAsked, "no model")
-	list := []step{{title: asked, text: view.Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)}}
+	list := []step{{title: asked, text: Plural(c.BytesIn, "byte") + " of " + string(c.Dialect)}}
 	last := strings.TrimSpace(c.Upstream + " " + c.Account)
 	started := p.started()
 	for i, a := range c.Attempts {
@@ -330,7 +329,7 @@ func (p Call) story(t Times) html.HTML {
 	item := func(s step) html.HTML {
 		at := t.element(p.Call.Time, t.clock(p.Call.Time))
 		if s.at != 0 {
-			at = html.F(`{}`, view.Duration(s.at))
+			at = html.F(`{}`, Duration(s.at))
 		}
 		return html.F(`<li class="{}"><span class="at">{}</span><div><strong>{}</strong>{}</div></li>`,
 			s.tone, at, s.title, small(s.text))
@@ -352,7 +351,7 @@ func (p Call) files() html.HTML {
 	return html.If(len(p.Files) > 0, `<section aria-labelledby="files-title"><h2 id="files-title">Files</h2>
 <ul class="surface files" id="files">{}</ul></section>
 `, html.Each(p.Files, func(f TraceFile) html.HTML {
-		return html.F(`<li><a href="/dashboard/calls/{}/files/{}">{}{}</a><span class="num">{}</span></li>`, p.Call.ID, f.Name, icon("file"), f.Name, view.Size(f.Bytes))
+		return html.F(`<li><a href="/dashboard/calls/{}/files/{}">{}{}</a><span class="num">{}</span></li>`, p.Call.ID, f.Name, icon("file"), f.Name, Size(f.Bytes))
 	}))
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // Home is the page about now.
@@ -147,23 +146,23 @@ func (p Today) HTML() html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers" id="today">
 <div><dt>Calls today</dt><dd id="today-calls">{}{}</dd></div>
-`, view.Exact(p.Calls), html.With(p.Zone, `<small>since midnight, {}</small>`)),
+`, Exact(p.Calls), html.With(p.Zone, `<small>since midnight, {}</small>`)),
 		tokens(&p.UsageRow),
 		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
 <div><dt>Errors</dt><dd{}>{}{}</dd></div>
-`, view.Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), view.Exact(p.Errors),
+`, Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), Exact(p.Errors),
 			html.If(p.Errors > 0, `<small>{} of calls</small>`,
-				view.Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
+				Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
 		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>
-</dl>`, chart(view.TokenChart(p.Days, "Tokens of each of the last 14 days"))))
+</dl>`, chart(TokenChart(p.Days, "Tokens of each of the last 14 days"))))
 }
 
 // tokens are the tokens among the numbers of a time.
 func tokens(r *perigee.UsageRow) html.HTML {
 	return html.F(`<div><dt>Tokens in</dt><dd>{}{}</dd></div>
 <div><dt>Tokens out</dt><dd>{}{}</dd></div>
-`, view.Count(r.InputTokens), html.If(r.CachedTokens != 0, `<small>{} cached</small>`, view.Count(r.CachedTokens)),
-		view.Count(r.OutputTokens), html.If(r.ThinkingTokens != 0, `<small>{} thinking</small>`, view.Count(r.ThinkingTokens)))
+`, Count(r.InputTokens), html.If(r.CachedTokens != 0, `<small>{} cached</small>`, Count(r.CachedTokens)),
+		Count(r.OutputTokens), html.If(r.ThinkingTokens != 0, `<small>{} thinking</small>`, Count(r.ThinkingTokens)))
 }
 
 // HTML is the call with what it has answered so far, which is also sent by itself.

@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 	"perigee/internal/store/config"
 )
 
@@ -54,7 +53,7 @@ func modelRow(m perigee.ModelRow) html.HTML {
 		if tokens == 0 {
 			return "–"
 		}
-		return view.Count(tokens)
+		return Count(tokens)
 	}
 	thinking := html.F(`yes`)
 	if !m.Thinking {

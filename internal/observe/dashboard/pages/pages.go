@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // A Page is what stands in a Frame.
@@ -103,8 +102,8 @@ type Times struct {
 	Zone *time.Location
 }
 
-func (t Times) until(at time.Time) string { return view.Span(at.Sub(t.Now)) }
-func (t Times) since(at time.Time) string { return view.Span(t.Now.Sub(at)) }
+func (t Times) until(at time.Time) string { return Span(at.Sub(t.Now)) }
+func (t Times) since(at time.Time) string { return Span(t.Now.Sub(at)) }
 func (t Times) stamp(at time.Time) string { return at.In(t.Zone).Format("2 Jan 2006, 15:04:05 MST") }
 
 func iso(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

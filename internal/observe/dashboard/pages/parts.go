@@ -6,7 +6,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // tokenField is the field of a form that shows that this dashboard has made it.
@@ -116,14 +115,14 @@ func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
 `, or(c.Client.Name, "–"), small(c.Client.Key), or(c.Upstream, "–"), small(c.Account)),
 		html.F(`<td class="c-num c-first">{}</td>
 <td class="c-num c-total">{}</td>
-`, view.Duration(c.FirstByte), view.Duration(c.Duration)),
+`, Duration(c.FirstByte), Duration(c.Duration)),
 		html.F(`<td class="c-num c-in" title="{} tokens in, {} of them cached">{}</td>
-`, view.Exact(c.Usage.Input), view.Exact(c.Usage.Cached), view.Count(c.Usage.Input)),
+`, Exact(c.Usage.Input), Exact(c.Usage.Cached), Count(c.Usage.Input)),
 		html.F(`<td class="c-num c-out" title="{} tokens out, {} of them thinking">{}</td>
-`, view.Exact(c.Usage.Output), view.Exact(c.Usage.Thinking), view.Count(c.Usage.Output)),
+`, Exact(c.Usage.Output), Exact(c.Usage.Thinking), Count(c.Usage.Output)),
 		html.F(`<td class="c-num c-cost">{}</td>
 <td class="c-time">{}</td>
-</tr>`, view.Cost(c.Cost), t.element(c.Time, t.clock(c.Time))))
+</tr>`, Cost(c.Cost), t.element(c.Time, t.clock(c.Time))))
 }
 
 // modelNote says what is special about a call, below the name of its model.
@@ -148,36 +147,36 @@ const (
 
 // chart draws bars, in the coordinates of an SVG without a fixed ratio. Labels are HTML beside the
 // drawing.
-func chart(c view.Chart) html.HTML {
+func chart(c Chart) html.HTML {
 	top := c.Top()
 	var high, half, zero string
 	if top > 0 {
 		high, half, zero = c.Axis(top), c.Axis(top/2), "0"
 	}
 	x := -chartStep
-	bar := func(column view.Column) html.HTML {
+	bar := func(column Column) html.HTML {
 		x += chartStep
 		y := chartHeight
-		parts := html.Each(column.Parts, func(p view.Part) html.HTML {
+		parts := html.Each(column.Parts, func(p Part) html.HTML {
 			if top == 0 || p.Value <= 0 {
 				return html.HTML{}
 			}
 			height := p.Value / top * chartHeight
 			y -= height
 			return html.F(`<rect x="{}" y="{}" width="7" height="{}" class="{}"/>`,
-				view.Number(x+(chartStep-barWidth)/2), view.Number(y), view.Number(height), p.Class)
+				Number(x+(chartStep-barWidth)/2), Number(y), Number(height), p.Class)
 		})
 		return html.F(`<g class="column"><rect x="{}" y="0" width="10" height="100" class="slot"/>{}`+
-			`<title>{}</title></g>`, view.Number(x), parts, column.Title)
+			`<title>{}</title></g>`, Number(x), parts, column.Title)
 	}
 	n := len(c.Columns)
-	width := view.Number(chartStep * float64(max(n, 1)))
+	width := Number(chartStep * float64(max(n, 1)))
 	line := func(y int, class string) html.HTML {
 		return html.F(`<line x1="0" x2="{}" y1="{}" y2="{}" class="{}"/>`, width, y, y, class)
 	}
-	var labels []view.Column
+	var labels []Column
 	if n >= 3 {
-		labels = []view.Column{c.Columns[0], c.Columns[n/2], c.Columns[n-1]}
+		labels = []Column{c.Columns[0], c.Columns[n/2], c.Columns[n-1]}
 	}
 	return html.Join(
 		html.F(`<div class="chart" role="img" aria-label="{}">{}`, c.Label,
@@ -191,7 +190,7 @@ func chart(c view.Chart) html.HTML {
 `, width, html.Join(line(0, "grid"), line(50, "grid"), line(100, "grid ground")),
 			html.Each(c.Columns, bar)),
 		html.F(`<div class="chart-x" aria-hidden="true">{}</div>
-</div>`, html.Each(labels, func(c view.Column) html.HTML { return html.F(`<span>{}</span>`, c.At) })))
+</div>`, html.Each(labels, func(c Column) html.HTML { return html.F(`<span>{}</span>`, c.At) })))
 }
 
 // firstSteps is there instead of calls before the first one.

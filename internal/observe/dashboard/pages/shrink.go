@@ -6,7 +6,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // A Search is the search for the smallest request that fails as a call did.
@@ -60,7 +59,7 @@ func (p Shrink) state(t Times) html.HTML {
 			`<span class="muted">for {}, two minutes at most. This page follows it.</span></p>
 {}{}</div>
 `, t.since(p.Began), html.If(p.Calls == 0, `<p>Sending the request as it was, to see whether it still fails.</p>`),
-			html.If(p.Calls > 0, `<p>{} so far. The smallest request that still fails has {}.</p>`, view.Plural(int64(p.Calls), "call"), view.Size(int64(p.Bytes))))
+			html.If(p.Calls > 0, `<p>{} so far. The smallest request that still fails has {}.</p>`, Plural(int64(p.Calls), "call"), Size(int64(p.Bytes))))
 	case p.Problem != "":
 		return html.F(`<div class="surface pad" role="alert" id="problem"><p>{}</p>{}</div>
 `, p.Problem, html.With(p.Hint, `<p class="muted">{}</p>`))
@@ -80,7 +79,7 @@ func (p Shrink) state(t Times) html.HTML {
 <div><dt>Now</dt><dd>{}<small>bytes</small></dd></div>
 <div><dt>Calls made</dt><dd>{}<small>{}</small></dd></div>
 </dl>
-`, view.Exact(int64(r.Before)), view.Exact(int64(r.Bytes)), view.Exact(int64(r.Calls)), end),
+`, Exact(int64(r.Before)), Exact(int64(r.Bytes)), Exact(int64(r.Calls)), end),
 		html.F(`<section aria-labelledby="request-title"><h2 id="request-title">Request</h2>
 <div class="snippet"><pre class="raw" tabindex="0" id="request">{}</pre>{}</div>{}</section>
 `, r.Request, html.If(!r.Cut, `<button type="button" class="copy" data-copy="{}" hidden aria-label="Copy the request">{}</button>`, r.Request, icon("copy")),

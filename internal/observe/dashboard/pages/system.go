@@ -6,7 +6,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // System is the state of the daemon and what belongs to it.
@@ -66,14 +65,14 @@ func (p System) numbers(t Times) html.HTML {
 	}
 	store := html.F(`–`)
 	if p.Store.Engine != "" {
-		store = html.F(`{}<small>{}</small>`, view.Size(p.Store.Bytes), p.Store.Engine)
+		store = html.F(`{}<small>{}</small>`, Size(p.Store.Bytes), p.Store.Engine)
 	}
 	return html.Join(
 		html.F(`<dl class="numbers" id="state">
 <div><dt>Running for</dt><dd>{}<small>{}</small></dd></div>
 `, running, p.Status.Version),
 		html.F(`<div><dt>Memory</dt><dd>{}<small>{} in use</small></dd></div>
-`, view.Size(p.Held), view.Size(p.Memory)),
+`, Size(p.Held), Size(p.Memory)),
 		html.F(`<div><dt>Open calls</dt><dd>{}<small>{} goroutines</small></dd></div>
 <div><dt>Database</dt><dd>{}</dd></div>
 </dl>
@@ -117,7 +116,7 @@ func langserverTone(state string) string {
 
 func langserver(r perigee.LangserverRow) html.HTML {
 	details := html.Join(
-		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, view.Size(r.Memory)),
+		html.With(r.Profile, `{} `), html.F(`{}`, r.Version), html.If(r.PID != 0, `, pid {}`, r.PID), html.If(r.Memory != 0, `, {}`, Size(r.Memory)),
 		html.If(r.Restarts != 0, `, {} restarts`, r.Restarts), html.With(r.Account, `, {}`))
 	return stateItem(langserverTone(r.State), r.Upstream, r.State,
 		html.F(`<small>{}</small>{}`, details, small(r.LastExit)))
@@ -146,9 +145,9 @@ func (p System) store() html.HTML {
 	row := func(r perigee.StoreRow) html.HTML {
 		size := "–"
 		if r.Bytes != 0 {
-			size = view.Size(r.Bytes)
+			size = Size(r.Bytes)
 		}
-		return html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="c-num">{}</td></tr>`, r.What, view.Exact(r.Count), size)
+		return html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="c-num">{}</td></tr>`, r.What, Exact(r.Count), size)
 	}
 	return html.F(`<section aria-labelledby="store-title"><h2 id="store-title">Store</h2>
 {}{}</section>`, warning(p.StoreError), html.If(len(p.Store.Rows) > 0, `<div class="surface scroll"><table class="plain" id="store">`+

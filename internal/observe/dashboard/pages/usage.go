@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
-	"perigee/internal/observe/dashboard/view"
 )
 
 // Usage is what was spent.
@@ -15,7 +14,7 @@ type Usage struct {
 	Days   []perigee.UsageRow // one for each, the oldest first
 	Groups []UsageGroup
 	Prices string // the date of the price list
-	Recent view.Recent
+	Recent Recent
 }
 
 // UsageDays are the numbers of days that can be chosen.
@@ -54,16 +53,16 @@ func (p Usage) recent() html.HTML {
 	if len(r.Upstreams) == 0 {
 		return html.HTML{}
 	}
-	plot := func(title, legend html.HTML, c view.Chart) html.HTML {
+	plot := func(title, legend html.HTML, c Chart) html.HTML {
 		return html.F(`<div><div class="section-head"><h3>{}</h3>{}</div><div class="surface pad low">{}</div></div>
 `, title, legend, chart(c))
 	}
-	row := func(l view.Latency) html.HTML {
+	row := func(l Latency) html.HTML {
 		return html.Join(html.F(`<tr><th scope="row">{}</th><td class="c-num">{}</td><td class="{}">{}</td>`,
-			cmp.Or(l.Upstream, "none"), view.Exact(l.Calls),
-			errorsClass(l.Errors), view.Percent(float64(l.Errors)/float64(l.Calls))),
+			cmp.Or(l.Upstream, "none"), Exact(l.Calls),
+			errorsClass(l.Errors), Percent(float64(l.Errors)/float64(l.Calls))),
 			html.F(`<td class="c-num">{}</td><td class="c-num">{}</td></tr>`,
-				view.Duration(l.P50), view.Duration(l.P95)))
+				Duration(l.P50), Duration(l.P95)))
 	}
 	return html.F(`<section aria-labelledby="hours-title" id="usage-hours"><h2 id="hours-title">Last 24 hours</h2>
 <div class="plots">{}{}{}</div>
@@ -81,22 +80,22 @@ func (p Usage) total(r *perigee.UsageRow) html.HTML {
 	return html.Join(
 		html.F(`<dl class="numbers" id="total">
 <div><dt>Calls</dt><dd>{}</dd></div>
-`, view.Exact(r.Calls)),
+`, Exact(r.Calls)),
 		tokens(r),
 		html.F(`<div><dt>Cost</dt><dd>{}<small>list price{}</small></dd></div>
 <div><dt>Errors</dt><dd>{}</dd></div>
 </dl>
-`, view.Cost(r.CostUSD), html.With(p.Prices, ` of {}`), view.Exact(r.Errors)))
+`, Cost(r.CostUSD), html.With(p.Prices, ` of {}`), Exact(r.Errors)))
 }
 
 func (p Usage) charts() html.HTML {
-	costs := view.CostChart(p.Days)
+	costs := CostChart(p.Days)
 	return html.Join(
 		html.F(`<section aria-labelledby="days-title" id="usage-day"><div class="section-head"><h2 id="days-title">Tokens by day</h2>`+
 			`<ul class="legend" aria-label="Colours"><li><i class="s-input"></i>Input</li><li><i class="s-cached"></i>Cached input</li>`+
 			`<li><i class="s-output"></i>Output</li><li><i class="s-thinking"></i>Thinking</li></ul></div>
 <div class="surface pad">{}</div></section>
-`, chart(view.TokenChart(p.Days, "Tokens of each day; the table below has the numbers"))),
+`, chart(TokenChart(p.Days, "Tokens of each day; the table below has the numbers"))),
 		html.If(costs.Top() > 0, `<section aria-labelledby="cost-title" id="usage-cost"><h2 id="cost-title">Cost by day</h2><div class="surface pad low">{}</div></section>
 `, chart(costs)))
 }
@@ -109,13 +108,13 @@ func columns() html.HTML {
 }
 
 func (p Usage) days() html.HTML {
-	number := func(n int64) html.HTML { return html.F(`<td class="c-num">{}</td>`, view.Exact(n)) }
+	number := func(n int64) html.HTML { return html.F(`<td class="c-num">{}</td>`, Exact(n)) }
 	row := func(r perigee.UsageRow) html.HTML {
 		if r.Calls == 0 {
 			return html.HTML{}
 		}
 		return html.F(`<tr><th scope="row">{}</th>{}<td class="c-num">{}</td>{}</tr>`, r.Group,
-			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), view.Cost(r.CostUSD), number(r.Errors))
+			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), Cost(r.CostUSD), number(r.Errors))
 	}
 	newestFirst := slices.Clone(p.Days)
 	slices.Reverse(newestFirst)
@@ -146,22 +145,22 @@ func (g UsageGroup) section() html.HTML {
 // usageRow is a row with a bar for its tokens, in percent of the largest row.
 func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 	x := 0.0
-	part := func(p view.Part) html.HTML {
+	part := func(p Part) html.HTML {
 		if largest <= 0 || p.Value == 0 {
 			return html.HTML{}
 		}
 		width := p.Value / largest * 100
 		x += width
 		return html.F(`<rect x="{}" width="{}" height="8" class="{}"/>`,
-			view.Number(x-width), view.Number(width), p.Class)
+			Number(x-width), Number(width), p.Class)
 	}
 	number := func(n int64) html.HTML {
-		return html.F(`<td class="c-num" title="{}">{}</td>`, view.Exact(n), view.Count(n))
+		return html.F(`<td class="c-num" title="{}">{}</td>`, Exact(n), Count(n))
 	}
 	return html.Join(
 		html.F(`<tr><th scope="row">{}</th><td class="c-bar"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg></td>`,
-			or(r.Group, "none"), html.Each(view.TokenParts(r), part)),
-		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, view.Exact(r.Calls),
+			or(r.Group, "none"), html.Each(TokenParts(r), part)),
+		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, Exact(r.Calls),
 			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number),
-			view.Cost(r.CostUSD), errorsClass(r.Errors), view.Exact(r.Errors)))
+			Cost(r.CostUSD), errorsClass(r.Errors), Exact(r.Errors)))
 }

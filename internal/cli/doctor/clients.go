@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"context"
+	"path/filepath"
+
+	"perigee/internal/cli/command"
+	"perigee/internal/cli/connect"
+)
+
+// clients checks the settings of the clients that are installed, or that perigee connect has set up.
+func (e *examination) clients(context.Context) (results []Result) {
+	machine, err := connect.Host()
+	if err != nil {
+		return nil
+	}
+	target := connect.Target{URL: e.address()}
+	store := connect.Store{Dir: filepath.Join(e.loaded.Config.DataDir, "connect")}
+	for _, c := range connect.Clients() {
+		status, err := store.Status(&c, machine, target, connect.OnPath(c.Program))
+		switch {
+		case c.Refused, err == nil && status.State == connect.NotInstalled:
+			continue
+		case err != nil:
+			results = append(results, Result{Check: NameClient + c.Name, Status: Warn,
+				Detail: err.Error(), Fix: "perigee connect " + c.Name})
+			continue
+		}
+		withoutTools := ""
+		if command.WithoutTools(e.loaded.Config, status.Model) {
+			withoutTools = status.Model
+		}
+		results = append(results, Client{
+			Name: c.Name, File: status.File, Connected: status.State == connect.Connected, Changed: status.State == connect.Changed,
+			Address: c.Address(machine), Perigee: target.URL, Overrides: c.Overrides(machine, target),
+			RunOnly: len(c.Files(machine, target)) == 0, WithoutTools: withoutTools,
+		}.Check())
+	}
+	return results
+}
+
+// address is where clients reach perigee: at the running daemon, or else at the address in the configuration, if that has a port.
+func (e *examination) address() string {
+	if e.daemon.Status != nil {
+		return e.daemon.Status.Listen
+	}
+	address, _ := command.Address(e.loaded.Config, "")
+	return address
+}

@@ -1,0 +1,25 @@
+package daemon
+
+import (
+	"perigee/internal/adapt/models"
+	"perigee/internal/observe/metrics"
+)
+
+// newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no calls.
+func (o *observers) newMetrics() *metrics.Metrics {
+	return metrics.New(metrics.Options{
+		Version: o.opts.Version, Logger: o.opts.Logger,
+		Known: func(model string) bool {
+			_, ok := models.Lookup(model)
+			return ok
+		},
+		Skipped:   func() int64 { return o.traces.Skipped() },
+		OpenCalls: o.live.Count, Accounts: o.opts.Accounts, Extserver: o.opts.Extserver, Memory: o.opts.Memory,
+		Langservers: func() (list []metrics.Langserver) {
+			for _, row := range o.opts.Langservers() {
+				list = append(list, metrics.Langserver{Upstream: row.Upstream, State: row.State})
+			}
+			return list
+		},
+	})
+}

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	"perigee"
+	"perigee/internal/observe/live"
+	"perigee/internal/observe/trace/replay"
+	"perigee/internal/route/record"
+	"perigee/internal/server/mount"
+	"perigee/internal/store/datadir"
+)
+
+// traceDir is where traces are.
+func (o *observers) traceDir() string {
+	return filepath.Join(o.opts.Loaded().Config.DataDir, datadir.TracesName)
+}
+
+// newReplays returns what sends recorded calls again.
+func (o *observers) newReplays() *replay.Service {
+	return replay.New(replay.Options{
+		Dir: o.traceDir, Handler: o.opts.Owner,
+		Calls:    func() perigee.CallReader { return o.Calls(o.opts.Recorded()) },
+		Recorder: func() *record.Recorder { return o.opts.Recorded().Recorder },
+		NewID:    func() string { return perigee.NewCallID(o.opts.Now()) },
+		Audit:    func() replay.AuditLog { return o.opts.Audit() },
+	})
+}
+
+// newTail returns the path at which calls are followed.
+func (o *observers) newTail() mount.Point {
+	return live.Point(live.PointOptions{Hub: o.live, Redactor: o.secrets.Redactor,
+		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.opts.Audit().Record(ctx, e) }})
+}

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package running
-
-// ListenerOf is known on Linux only.
-func ListenerOf(string) Listener { return Listener{} }
-
-// dataDirOf is known on Linux only.
-func dataDirOf(int) string { return "" }

@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"net/url"
+	"strconv"
+
+	"perigee/internal/observe/telemetry"
+	"perigee/internal/store/config"
+)
+
+// applyTelemetry puts the section telemetry of a configuration in force. Without a usable endpoint, nothing changes.
+func (o *observers) applyTelemetry(cfg *config.Config) {
+	t := cfg.Telemetry
+	if err := o.telemetry.Apply(telemetry.Settings{Endpoint: t.OTLPEndpoint, Header: t.Header()}); err != nil {
+		o.opts.Logger.Warn("telemetry not changed", "error", err)
+	}
+}
+
+// providers are the names of providers in OpenTelemetry's conventions, by kind of upstream.
+var providers = map[string]string{
+	config.KindGemini: "gcp.gemini", config.KindAntigravity: "gcp.gen_ai", config.KindLangserver: "gcp.gen_ai", config.KindIDE: "gcp.gen_ai",
+	config.KindSimulator: "perigee.simulator",
+}
+
+// target describes an upstream for a span.
+func (o *observers) target(upstream string) telemetry.Target {
+	for _, u := range o.opts.Loaded().Config.Upstreams {
+		if u.Name != upstream {
+			continue
+		}
+		address := u.URL
+		switch {
+		case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
+			address = u.Endpoints[0]
+		case u.Kind == config.KindLangserver:
+			address = u.CloudURL
+		}
+		t := telemetry.Target{Provider: providers[u.Kind]}
+		if parsed, err := url.Parse(address); err == nil {
+			t.Address = parsed.Hostname()
+			t.Port, _ = strconv.Atoi(parsed.Port()) // 0: that of the scheme
+		}
+		return t
+	}
+	return telemetry.Target{Provider: providers[config.KindSimulator]} // it answers if nothing is configured
+}

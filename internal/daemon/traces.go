@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"perigee"
+	"perigee/internal/lib/redact"
+	"perigee/internal/mcp/bridge"
+	"perigee/internal/observe/secrets"
+	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/bundle"
+	"perigee/internal/server/mount"
+	"perigee/internal/store/config"
+	"perigee/internal/store/datadir"
+)
+
+// newTraces returns what writes trace directories.
+func (o *observers) newTraces() *trace.Store {
+	traces := o.opts.Loaded().Config.Traces
+	return trace.New(trace.Options{
+		Dir: o.traceDir(), Keep: int64(traces.Keep), Bodies: traces.Bodies, Redactor: o.secrets.Redactor,
+		Now: o.opts.Now, Logger: o.opts.Logger,
+	})
+}
+
+// Calls adds to calls whether their bodies can be read. It waits for those of calls that have just ended.
+func (o *observers) Calls(calls perigee.CallReader) perigee.CallReader {
+	return trace.Reader{CallReader: flushed{calls, o.traces}, Dir: o.traceDir}
+}
+
+// flushed has traces written before calls are read.
+type flushed struct {
+	perigee.CallReader
+	traces *trace.Store
+}
+
+// flushTime is how long a listing waits for traces that are being written.
+const flushTime = time.Second
+
+func (f flushed) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	waiting, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	f.traces.Flush(waiting)
+	return f.CallReader.Calls(ctx, q)
+}
+
+// newBundles returns the path at which bundles are made.
+func (o *observers) newBundles() mount.Point {
+	return bundle.Point(bundle.Source{
+		Dir: o.traceDir, Secrets: o.secrets.Known, Version: o.opts.Version, Now: o.opts.Now,
+		Calls: func() perigee.CallReader { return o.Calls(o.opts.Recorded()) },
+		Accounts: func(ctx context.Context) (list []string) {
+			rows, err := o.opts.Control().Accounts(ctx)
+			if err != nil {
+				o.opts.Logger.WarnContext(ctx, "accounts not read for a bundle", "error", err)
+			}
+			for _, r := range rows {
+				list = append(list, r.Email)
+			}
+			return list
+		},
+		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.opts.Audit().Record(ctx, e) },
+	})
+}
+
+// newSecrets returns what knows all secrets: those of the configuration, of accounts and processes, the admin token, and the
+// tokens of windows and browsers.
+func (o *observers) newSecrets() *secrets.Collector {
+	var last *config.Loaded
+	var configured []secrets.Named
+	admin := datadir.NewAdminToken(o.opts.Loaded().Config.DataDir)
+	return secrets.New(secrets.Options{
+		Now: o.opts.Now,
+		Memory: func() []secrets.Named {
+			if loaded := o.opts.Loaded(); loaded != last {
+				last, configured = loaded, secrets.OfConfig(loaded.Config)
+			}
+			return slices.Concat(o.opts.Secrets(), configured, secrets.All("ticket or cookie of the dashboard", o.sessions.Secrets()...))
+		},
+		Files: func() []secrets.Named { return filed(admin) },
+	})
+}
+
+// Redact is for record.Options.
+//
+// It is called several times for each call, and collecting a thousand secrets takes longer than redacting a name, so the secrets may
+// be recentTime old. Those of browsers are not.
+func (o *observers) Redact(text string) string {
+	known := o.recent.Load()
+	if known == nil || time.Since(known.at) > recentTime {
+		known = &recent{o.secrets.Redactor(), time.Now()}
+		o.recent.Store(known)
+	}
+	return known.redactor.Clipped(text)
+}
+
+const recentTime = 100 * time.Millisecond
+
+// A recent is what replaces the secrets of a moment.
+type recent struct {
+	redactor *redact.Redactor
+	at       time.Time
+}
+
+// filed returns the secrets that files have.
+func filed(admin *datadir.AdminToken) (list []secrets.Named) {
+	if token, err := admin.Read(); err == nil {
+		list = secrets.All("admin token", token)
+	}
+	if dir, err := bridge.Dir(); err == nil {
+		list = append(list, secrets.All("token of a window", bridge.Secrets(dir)...)...)
+	}
+	return list
+}

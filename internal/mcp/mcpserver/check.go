@@ -1,0 +1,34 @@
+package mcpserver
+
+import (
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"perigee/internal/lib/rawjson"
+)
+
+// maxBatch is how many messages a batch may have. Each takes many times its size when it is decoded.
+const maxBatch = 100
+
+// checkMessage returns the error for a message that must not be decoded: one that is not JSON or too deep, that is cut into more values
+// than its size allows, or a batch of too many messages. It takes no memory. nil: it may be decoded, and may still be no message.
+func checkMessage(data []byte) *jsonrpc.Error {
+	count, err := rawjson.CheckCount(data)
+	if err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the message is not JSON: " + err.Error()}
+	}
+	if err := count.Err(len(data)); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error() + "; send less in one message"}
+	}
+	c := rawjson.NewCursor(data)
+	if c.Kind() != rawjson.Array {
+		return nil
+	}
+	for i := range c.Array() {
+		if i == maxBatch {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the batch has more than %d messages; send them one by one", maxBatch)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package pages
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"perigee"
+)
+
+// Hours is how many hours charts of the last hours have.
+const Hours = 24
+
+// A Recent is what happened in the last hours.
+type Recent struct {
+	Tokens, Calls, FirstByte Chart
+	Upstreams                []Latency
+	Cut                      bool // there were more calls than were looked at
+}
+
+// A Latency is how an upstream has answered.
+type Latency struct {
+	Upstream      string
+	Calls, Errors int64
+	P50, P95      time.Duration // to the first byte, of the calls that had one; 0: none had
+}
+
+// An hour is what is added up of the calls that began in it.
+type hour struct {
+	usage perigee.UsageRow
+	first []time.Duration
+}
+
+// LastHours sums up calls by hour and by upstream. Calls that are open, and replays, do not count.
+func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Recent) {
+	begin := now.Truncate(time.Hour).Add(-(Hours - 1) * time.Hour)
+	hours := make([]hour, Hours)
+	upstreams, times := map[string]*Latency{}, map[string][]time.Duration{}
+	for i := range calls {
+		c := &calls[i]
+		n := int(c.Time.Sub(begin) / time.Hour)
+		if c.Time.Before(begin) || n >= Hours || c.Outcome == perigee.OutcomeOpen || c.ReplayOf != "" {
+			continue
+		}
+		h := &hours[n]
+		row := perigee.UsageRow{Calls: 1, InputTokens: c.Usage.Input, CachedTokens: c.Usage.Cached, OutputTokens: c.Usage.Output,
+			ThinkingTokens: c.Usage.Thinking}
+		if c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff {
+			row.Errors = 1
+		}
+		h.usage.Add(row)
+		u := upstreams[c.Upstream]
+		if u == nil {
+			u = &Latency{Upstream: c.Upstream}
+			upstreams[c.Upstream] = u
+		}
+		u.Calls, u.Errors = u.Calls+1, u.Errors+row.Errors
+		if c.FirstByte > 0 {
+			h.first = append(h.first, c.FirstByte)
+			times[c.Upstream] = append(times[c.Upstream], c.FirstByte)
+		}
+	}
+	for _, u := range slices.SortedFunc(maps.Values(upstreams), func(a, b *Latency) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Upstream, b.Upstream))
+	}) {
+		u.P50, u.P95 = quantiles(times[u.Upstream])
+		r.Upstreams = append(r.Upstreams, *u)
+	}
+	r.draw(hours, begin.In(zone))
+	return r
+}
+
+// draw makes the charts.
+func (r *Recent) draw(hours []hour, begin time.Time) {
+	r.Tokens = Chart{Label: "Tokens of each of the last 24 hours", Axis: countAxis}
+	r.Calls.Label = "Calls and errors of each of the last 24 hours"
+	r.Calls.Axis = func(f float64) string {
+		if f != float64(int64(f)) {
+			return ""
+		}
+		return countAxis(f)
+	}
+	r.FirstByte.Label = "Time to the first byte in each of the last 24 hours, " +
+		"median and 95th percentile"
+	r.FirstByte.Axis = func(f float64) string { return Duration(time.Duration(f * float64(time.Second))) }
+	for i, h := range hours {
+		at := begin.Add(time.Duration(i) * time.Hour).Format("15:04")
+		p50, p95 := quantiles(h.first)
+		u := &h.usage
+		r.Tokens.add(at, at+": "+Exact(u.InputTokens)+" in, "+Exact(u.OutputTokens)+" out",
+			TokenParts(*u)...)
+		r.Calls.add(at, at+": "+Plural(u.Calls, "call")+", "+Plural(u.Errors, "error"),
+			Part{"s-done", float64(u.Calls - u.Errors)}, Part{"s-failed", float64(u.Errors)})
+		r.FirstByte.add(at, at+": half within "+Duration(p50)+", 95 % within "+Duration(p95),
+			Part{"s-p50", p50.Seconds()}, Part{"s-p95", (p95 - p50).Seconds()})
+	}
+}
+
+// quantiles are the times within which half of the calls, and 95 of 100, had their first byte.
+func quantiles(times []time.Duration) (p50, p95 time.Duration) {
+	if len(times) == 0 {
+		return 0, 0
+	}
+	times = slices.Sorted(slices.Values(times))
+	at := func(percent int) time.Duration { return times[(len(times)*percent+99)/100-1] }
+	return at(50), at(95)
+}
