@@ -33,7 +33,7 @@ var rooms = []room{
 	{"route", "the way of a call, whatever answers it", []string{"adapt", "lib", "store"}},
 	{"intercept", "connections of other programs, whatever they are for", []string{"lib"}},
 	{"account", "accounts and their sign-in, whatever uses them", []string{"adapt", "lib", "store"}},
-	{"langserver", "the process and its protocol, whatever it is asked", []string{"adapt", "lib", "gen"}},
+	{"langserver", "the process and its protocol, whatever it is asked", []string{"account", "adapt", "gen", "lib"}},
 	{"server", "requests of clients, whatever answers them", []string{"dialect", "lib"}},
 	{"mcp", "tools and asks, whatever answers them",
 		[]string{"adapt", "langserver", "lib", "route", "server", "store"}},
@@ -53,9 +53,6 @@ var rooms = []room{
 var exceptions = []struct{ from, to, reason string }{
 	{"internal/observe/dashboard", "internal/cli/connect", "the page of clients has the table of perigee connect"},
 	{"internal/observe/trace/replay", "internal/upstream/antigravity", "reads the request of a client in its envelope"},
-	{"internal/langserver/signin", "internal/account/roster", "signs the process in with one of the accounts"},
-	{"internal/mcp/bridge", "internal/cli", "has the command that lists editors"},
-	{"internal/mcp/mcpserver", "internal/testing/mcpfixtures", "has a mode with fixed answers for clients' tests"},
 }
 
 // adapters import no package of their own room but those listed, so that each can be read, replaced

@@ -19,7 +19,6 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/completioncmd"
 	"perigee/internal/cli/connectcmd"
-	"perigee/internal/cli/dashboardcmd"
 	"perigee/internal/cli/tracecmd"
 	"perigee/internal/cli/usagecmd"
 	"perigee/internal/lib/terminal"
@@ -58,7 +57,7 @@ var program = cli.Program{
 		{Name: "bridge", Summary: "list the editor windows with perigee's extension", JSON: true, NoConfig: true, Run: bridgeCommand,
 			Subcommands: []string{"list"}},
 		{Name: "doctor", Summary: "find problems, and the commands that fix them", JSON: true, Run: doctorCommand},
-		{Name: "dashboard", Summary: "open the dashboard of the running daemon", Run: dashboardcmd.Run},
+		{Name: "dashboard", Summary: "open the dashboard of the running daemon", Run: dashboardCommand},
 		{Name: "simulate", Summary: "run the simulator alone, to test other programs", NoConfig: true, Run: simulate},
 		{Name: "config", Summary: "create, check or show the configuration", JSON: true, Run: configure,
 			Subcommands: []string{"show", "check", "schema", "init"}},

@@ -6,7 +6,6 @@ import (
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
-	"perigee/internal/server/imagelink"
 )
 
 // chatDialect is OpenAI's API, but for Responses. It also shapes the errors of perigee's own paths.
@@ -107,6 +106,6 @@ func (c *call) generateImage(req *perigee.Request, into *openai.Images) error {
 }
 
 // imageKeeper returns what puts the images of an answer away.
-func (c *call) imageKeeper() *imagelink.Keeper {
-	return &imagelink.Keeper{Store: c.opts.Images, Logger: c.opts.Logger, Call: c.id, Log: c.log, Base: imagelink.BaseURL(c.r)}
+func (c *call) imageKeeper() *imageKeeper {
+	return &imageKeeper{Store: c.opts.Images, Logger: c.opts.Logger, Call: c.id, Log: c.log, Base: baseURL(c.r)}
 }

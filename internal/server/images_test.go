@@ -13,7 +13,6 @@ import (
 
 	"perigee"
 	"perigee/internal/server"
-	"perigee/internal/server/imagelink"
 	"perigee/internal/server/imagestore"
 )
 
@@ -122,7 +121,7 @@ func (fullImageStore) Open(string) (*os.File, string, error) {
 
 func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
-		images imagelink.Store
+		images server.ImageStore
 		data   string
 		note   string
 	}{
@@ -139,7 +138,7 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		images imagelink.Store
+		images server.ImageStore
 		want   int
 	}{{fullImageStore{}, http.StatusInternalServerError}, {nil, http.StatusNotImplemented}} {
 		api := server.New(server.Options{Upstream: drawing("image/png", ""), Images: test.images}, server.Settings{})

@@ -18,7 +18,6 @@ import (
 	"perigee"
 	"perigee/internal/server/admin"
 	"perigee/internal/server/clientkey"
-	"perigee/internal/server/imagelink"
 	"perigee/internal/server/membudget"
 	"perigee/internal/server/mount"
 	"perigee/internal/server/reqbody"
@@ -44,7 +43,7 @@ type Options struct {
 	Calls       perigee.CallReader             // nil: calls are not recorded
 	Responses   perigee.ResponseStore          // nil: nothing is kept between calls
 	Keeper      admin.StoreKeeper              // nil: nothing is stored
-	Images      imagelink.Store                // nil: images stand in the answer itself
+	Images      ImageStore                     // nil: images stand in the answer itself
 	Control     perigee.Control                // empty: there are no accounts to manage
 	Audit       admin.AuditLog                 // nil: administrative acts are not recorded
 	Acts        perigee.AuditReader            // nil: they cannot be read
@@ -143,7 +142,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		Langservers: opts.Langservers, Home: opts.Home, Status: opts.Status}
 	kept := storedresponse.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
-	s.routes = routesOf(dialects, slices.Concat([]Mount{imagelink.Point(opts.Images), kept.Point()}, open.Points(),
+	s.routes = routesOf(dialects, slices.Concat([]Mount{imagePoint(opts.Images), kept.Point()}, open.Points(),
 		owned.Points(), opts.Mounts))
 	s.sockets.Logger, s.sockets.Memory, s.sockets.BodyGrace = opts.Logger, opts.Memory, opts.BodyGrace
 	s.sockets.Settings, s.sockets.Stopping = s.socketSettings, perigee.AsError(ErrShutdown)

@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"perigee/internal/cli"
-	"perigee/internal/lib/terminal"
 )
 
 // A State says whether a window can be asked.
@@ -89,34 +85,4 @@ func (w Window) look(ctx context.Context, perigeeVersion string) (state State, f
 		return Incompatible, false
 	}
 	return Unreachable, errors.Is(err, errForeign)
-}
-
-// Command is perigee bridge.
-func Command(ctx context.Context, env *cli.Env, args []string, perigeeVersion string) error {
-	if _, err := env.Subcommand(args); err != nil {
-		return err
-	}
-	if _, err := env.Parse(args[1:], 0); err != nil {
-		return err
-	}
-	dir, err := Dir()
-	if err != nil {
-		return err
-	}
-	rows, problems, err := List(ctx, dir, perigeeVersion)
-	if err != nil {
-		return err
-	}
-	for _, p := range problems {
-		env.Say("%s", terminal.Printable(p.String())) // the directory can have any names
-	}
-	if len(rows) == 0 {
-		env.Say("no editor window is announced in %s; install perigee's extension in the editor and open a window", dir)
-		if !env.JSON {
-			return nil
-		}
-	}
-	return cli.List(env, rows, []string{"PID", "IDE", "VERSION", "PORT", "STATE", "WORKSPACE"}, func(r Row) []any {
-		return []any{r.PID, r.IDE, r.Version, r.Port, string(r.State), strings.Join(r.Workspace, " ")}
-	})
 }

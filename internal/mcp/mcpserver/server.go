@@ -17,7 +17,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/testing/mcpfixtures"
+	"perigee/internal/mcp/fixtures"
 )
 
 // Limits of a connection.

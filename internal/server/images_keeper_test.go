@@ -1,4 +1,4 @@
-package imagelink
+package server
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 // countingStore counts what is saved, and fails while it has an error.
 type countingStore struct {
-	Store
+	ImageStore
 	saved int
 	err   error
 }
@@ -28,8 +28,8 @@ func (s *countingStore) Save(string, []byte) (string, error) {
 	return "i" + strconv.Itoa(s.saved), s.err
 }
 
-func newKeeper(store Store, log *bytes.Buffer) *Keeper {
-	return &Keeper{Store: store, Logger: slog.New(slog.NewTextHandler(log, nil)), Call: "c1", Log: &perigee.CallLog{},
+func newKeeper(store ImageStore, log *bytes.Buffer) *imageKeeper {
+	return &imageKeeper{Store: store, Logger: slog.New(slog.NewTextHandler(log, nil)), Call: "c1", Log: &perigee.CallLog{},
 		Base: "http://here"}
 }
 
@@ -90,7 +90,7 @@ func TestImagesThatCannotBeKept(t *testing.T) {
 func TestBaseURL(t *testing.T) {
 	for host, want := range map[string]string{"": "", "a b": "", `x"onload=`: "", "localhost:8318": "http://localhost:8318",
 		"[::1]:1": "http://[::1]:1"} {
-		if got := BaseURL(&http.Request{Host: host}); got != want {
+		if got := baseURL(&http.Request{Host: host}); got != want {
 			t.Errorf("%q: %q", host, got)
 		}
 	}
@@ -102,8 +102,8 @@ func TestServingImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(store Store, method, id, span string) (*httptest.ResponseRecorder, error) {
-		r := httptest.NewRequest(method, path+"x", nil)
+	get := func(store ImageStore, method, id, span string) (*httptest.ResponseRecorder, error) {
+		r := httptest.NewRequest(method, imagePath+"x", nil)
 		if span != "" {
 			r.Header.Set("Range", span)
 		}
@@ -111,11 +111,11 @@ func TestServingImages(t *testing.T) {
 		r = r.WithContext(mount.WithCall(r.Context(), &mount.Call{Fail: func(err error) { failed = err }}))
 		mount.SetWildcard(r, id)
 		w := httptest.NewRecorder()
-		Point(store).Handler.ServeHTTP(w, r)
+		imagePoint(store).Handler.ServeHTTP(w, r)
 		return w, failed
 	}
 	for _, test := range []struct {
-		store        Store
+		store        ImageStore
 		method, id   string
 		span         string
 		status       int

@@ -1,6 +1,4 @@
-// Package imagelink puts the images of answers into a store and links in their place, for dialects that cannot carry images,
-// and serves them under those links.
-package imagelink
+package server
 
 import (
 	"encoding/base64"
@@ -12,28 +10,28 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect"
+	shared "perigee/internal/dialect"
 	"perigee/internal/server/mount"
 )
 
-// A Store keeps images. Open returns fs.ErrNotExist for an image that is not there, or no longer.
-type Store interface {
+// A ImageStore keeps images. Open returns fs.ErrNotExist for an image that is not there, or no longer.
+type ImageStore interface {
 	Save(mime string, data []byte) (id string, err error)
 	Open(id string) (image *os.File, mime string, err error)
 }
 
-// path is where images are found, each under its id.
-const path = "/v1/images/"
+// imagePath is where images are found, each under its id.
+const imagePath = "/v1/images/"
 
-// Point serves the images of a store, which may be nil.
-func Point(store Store) mount.Point {
+// imagePoint serves the images of a store, which may be nil.
+func imagePoint(store ImageStore) mount.Point {
 	return mount.Methods{http.MethodGet: func(w http.ResponseWriter,
 		r *http.Request) error {
-		return serve(store, w, r)
-	}}.At(path+"*", mount.Client)
+		return serveImage(store, w, r)
+	}}.At(imagePath+"*", mount.Client)
 }
 
-func serve(store Store, w http.ResponseWriter, r *http.Request) error {
+func serveImage(store ImageStore, w http.ResponseWriter, r *http.Request) error {
 	if store == nil {
 		return perigee.Errorf(perigee.ClassUnimplemented, "no images are kept here")
 	}
@@ -71,9 +69,9 @@ const (
 
 var errTooMany = errors.New("the answer has more images than are kept of one answer")
 
-// A Keeper stores the images of one answer. It is for one goroutine.
-type Keeper struct {
-	Store  Store
+// A imageKeeper stores the images of one answer. It is for one goroutine.
+type imageKeeper struct {
+	Store  ImageStore
 	Logger *slog.Logger
 	Call   string           // id of the call
 	Log    *perigee.CallLog // gets the notes of Keep
@@ -87,7 +85,7 @@ type Keeper struct {
 // Keep stores an image and returns its link; empty: it stands in the answer itself. A note says so: in the header as long as
 // that has not been sent, in the record always. A stream that begins with text has sent its head when the image comes, so there
 // only the record has the note, and the client has the link itself.
-func (k *Keeper) Keep(mime, data string) string {
+func (k *imageKeeper) Keep(mime, data string) string {
 	id, err := k.save(mime, data)
 	if err != nil {
 		if !errors.Is(err, errTooMany) || !k.told {
@@ -96,22 +94,22 @@ func (k *Keeper) Keep(mime, data string) string {
 		k.notKept(err)
 		return ""
 	}
-	k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + path + id})
-	return k.Base + path + id
+	k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + imagePath + id})
+	return k.Base + imagePath + id
 }
 
 // Link stores an image and returns its link. Where that fails the link is the data itself.
-func (k *Keeper) Link(blob *perigee.Blob) string {
+func (k *imageKeeper) Link(blob *perigee.Blob) string {
 	id, err := k.save(blob.MIME, blob.Data)
 	if err != nil {
 		k.notKept(err)
-		return dialect.DataURL(blob)
+		return shared.DataURL(blob)
 	}
-	return k.Base + path + id
+	return k.Base + imagePath + id
 }
 
 // notKept logs why an image stands in the answer itself; once for an answer that has too many.
-func (k *Keeper) notKept(err error) {
+func (k *imageKeeper) notKept(err error) {
 	switch {
 	case !errors.Is(err, errTooMany):
 		k.Logger.Error("an image could not be kept", "call", k.Call, "error", err)
@@ -121,7 +119,7 @@ func (k *Keeper) notKept(err error) {
 	}
 }
 
-func (k *Keeper) save(mime, data string) (id string, err error) {
+func (k *imageKeeper) save(mime, data string) (id string, err error) {
 	size := int64(base64.StdEncoding.DecodedLen(len(data)))
 	if k.images >= maxImages || k.bytes+size > maxBytes {
 		return "", errTooMany
@@ -137,9 +135,9 @@ func (k *Keeper) save(mime, data string) (id string, err error) {
 	return id, err
 }
 
-// BaseURL is where the client has reached the server, in its own words. It is empty when those would not do in a link, which then
+// baseURL is where the client has reached the server, in its own words. It is empty when those would not do in a link, which then
 // counts from wherever the client is.
-func BaseURL(r *http.Request) string {
+func baseURL(r *http.Request) string {
 	plain := strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]") == ""
 	switch {
 	case r.Host == "" || !plain:

@@ -1,5 +1,4 @@
-// Package dashboardcmd is perigee dashboard.
-package dashboardcmd
+package main
 
 import (
 	"context"
@@ -14,11 +13,8 @@ import (
 	"perigee/internal/observe/dashboard"
 )
 
-// open opens a page in the default browser. Tests replace it.
-var open = cli.OpenBrowser
-
-// Run prints a link that signs a browser in to the dashboard of the running daemon, and opens it.
-func Run(ctx context.Context, env *cli.Env, args []string) error {
+// dashboardCommand prints a link that signs a browser in to the dashboard of the running daemon, and opens it.
+func dashboardCommand(ctx context.Context, env *cli.Env, args []string) error {
 	noBrowser := env.Flags.Bool("no-browser", false, "")
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
@@ -42,7 +38,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	switch {
-	case !*noBrowser && open(ctx, ticket.URL):
+	case !*noBrowser && cli.OpenBrowser(ctx, ticket.URL):
 		env.Say("opening the dashboard in a browser; the link works once, within a minute")
 	default:
 		env.Say("open the link in a browser; it works once, within a minute")
