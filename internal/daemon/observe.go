@@ -62,7 +62,7 @@ type observers struct {
 	replays   sync.WaitGroup
 }
 
-// NewSessions returns the observers of a daemon that is about to start.
+// newObservers returns the observers of a daemon that is about to start.
 func newObservers(opts observerOptions) *observers {
 	o := &observers{opts: opts}
 	o.drained, o.drain = context.WithCancel(context.Background())

@@ -24,7 +24,7 @@ func matches(pattern, name string) bool {
 	return pattern == "" || match.Pattern(strings.ToLower(pattern), strings.ToLower(name))
 }
 
-// PrintQuota shows what is left.
+// Quota shows what is left.
 func Quota(ctx context.Context, env *cli.Env, args []string) error {
 	var filter quotaFilter
 	env.Flags.StringVar(&filter.account, "account", "", "")

@@ -40,7 +40,7 @@ const (
 	LangserverPath = "/v1/langserver"
 )
 
-// A RelayClient talks to a daemon. It implements the interfaces of perigee.Control.
+// A Client talks to a daemon. It implements the interfaces of perigee.Control.
 type Client struct {
 	client *http.Client
 	limits limits

@@ -83,7 +83,7 @@ type Server struct {
 	token Token
 }
 
-// newTopics returns a server that Start starts.
+// New returns a server that Start starts.
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

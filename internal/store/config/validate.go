@@ -240,7 +240,7 @@ func (l *loader) checkAliases() {
 				break
 			}
 			if slices.Contains(seen, next) {
-				// fieldsOf all names in a cycle, only the first in order is reported.
+				// Of all names in a cycle, only the first in order is reported.
 				if next == name && name == slices.Min(seen) {
 					l.problem(key, fmt.Sprintf("models.aliases: %s is a cycle", strings.Join(append(seen, name), " → ")), "")
 				}
