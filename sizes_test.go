@@ -10,7 +10,7 @@ import (
 
 // What a reader can keep in mind at once.
 const (
-	maxPackages  = 128 // of the product, below internal/
+	maxPackages  = 100 // of the product, below internal/
 	maxFunction  = 100 // lines of a function
 	maxInterface = 5   // methods
 	maxParams    = 5

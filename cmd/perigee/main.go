@@ -20,7 +20,6 @@ import (
 	"perigee/internal/cli/completioncmd"
 	"perigee/internal/cli/connectcmd"
 	"perigee/internal/cli/tracecmd"
-	"perigee/internal/cli/usagecmd"
 	"perigee/internal/lib/terminal"
 )
 
@@ -41,8 +40,8 @@ var program = cli.Program{
 			Subcommands: []string{"list", "import", "export", "enable", "disable", "remove", "use", "explain"}},
 		{Name: "models", Summary: "list models", JSON: true, Run: models},
 		{Name: "explain", Summary: "show which upstream would answer, and why", JSON: true, Run: explain},
-		{Name: "quota", Summary: "show remaining quota", JSON: true, Run: usagecmd.Quota},
-		{Name: "usage", Summary: "show token usage and list prices", JSON: true, Run: usagecmd.Usage},
+		{Name: "quota", Summary: "show remaining quota", JSON: true, Run: quotaCommand},
+		{Name: "usage", Summary: "show token usage and list prices", JSON: true, Run: usageCommand},
 		{Name: "trace", Summary: "list, show, follow and replay calls", JSON: true, Run: tracecmd.Run, Subcommands: tracecmd.Subcommands},
 		{Name: "audit", Summary: "list administrative actions", JSON: true, Run: auditLog},
 		{Name: "store", Summary: "show what is stored, compact the database", JSON: true, Run: store, Subcommands: []string{"compact"}},

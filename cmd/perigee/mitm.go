@@ -6,11 +6,10 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/mitmcmd"
 )
 
 func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return mitmcmd.Command(ctx, env, args, func() (*mitmcmd.Settings, error) {
+	return interceptCommand(ctx, env, args, func() (*mitmSettings, error) {
 		loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
 		if err != nil {
 			return nil, err
@@ -20,7 +19,7 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 			out.report(slog.LevelWarn, warning.String())
 		}
 		i := loaded.Config.Interception
-		return &mitmcmd.Settings{
+		return &mitmSettings{
 			Listen: i.Listen, Hosts: i.Hosts, UpstreamCA: i.UpstreamCA, UpstreamProxy: i.UpstreamProxy,
 			DataDir: loaded.Config.DataDir, Version: programVersion(), Logger: out.logger,
 		}, nil

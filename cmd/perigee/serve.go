@@ -16,7 +16,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
-	"perigee/internal/daemon/systemd"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
@@ -40,7 +39,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	service, err := systemd.Take()
+	service, err := daemon.TakeSystemd()
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 // onHangup handles SIGHUP. A closed terminal sends it: it stops the command as SIGTERM does, but a second one does not cut the drain
 // short, because the shell and the system may both send it. Under nohup it is ignored. From a service manager it asks for a reload, and
 // is delivered to reloads.
-func onHangup(ctx context.Context, service *systemd.Service) (_ context.Context, reloads chan os.Signal, stop func()) {
+func onHangup(ctx context.Context, service *daemon.SystemdService) (_ context.Context, reloads chan os.Signal, stop func()) {
 	switch {
 	case service.Managed(): // which may have been started with SIGHUP ignored
 		reloads = make(chan os.Signal, 1)
@@ -115,7 +114,7 @@ func onHangup(ctx context.Context, service *systemd.Service) (_ context.Context,
 }
 
 // answerReloads tells the service manager that it need not wait: changes of the configuration are followed anyway.
-func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *systemd.Service) {
+func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *daemon.SystemdService) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -19,7 +19,7 @@ import (
 	"perigee"
 	"perigee/internal/account/oauth"
 	"perigee/internal/account/roster"
-	"perigee/internal/adapt/price"
+	"perigee/internal/adapt/models"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/redact"
@@ -109,7 +109,7 @@ type Daemon struct {
 	observers *observers
 	control   perigee.Control
 	audit     *audit.Log
-	prices    *price.Book
+	prices    *models.PriceBook
 	gateway   *gateway.Gateway
 	api       *server.Server
 	mcp       *mcpserver.Server

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/dialect/openai/responses"
 	"perigee/internal/server/mount"
 	"perigee/internal/server/reqbody"
-	"perigee/internal/server/storedresponse"
+	"perigee/internal/server/responsesapi"
 )
 
 // ResponseLife is how long an answer can be gone on from, as in the API that this follows.
@@ -202,7 +202,7 @@ func (c *call) responsesStream(req *responses.Request) error {
 	}
 	err = c.stream(req.Request, into)
 	if !kept { // the client went away, or there was nothing to tell it but the error
-		e := c.clientError(storedresponse.ErrCancelled)
+		e := c.clientError(responsesapi.ErrCancelled)
 		if err != nil {
 			e = c.clientError(err)
 		}

@@ -6,21 +6,21 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/openai/responses"
-	"perigee/internal/server/responsesocket"
+	"perigee/internal/server/responsesapi"
 )
 
 // responsesSocket answers GET /v1/responses, with which a client asks for a WebSocket.
 func (c *call) responsesSocket() error {
-	if !responsesocket.HasToken(c.r.Header, "Upgrade", "websocket") || c.r.Method != http.MethodGet {
+	if !responsesapi.HasToken(c.r.Header, "Upgrade", "websocket") || c.r.Method != http.MethodGet {
 		c.w.Header().Set("Allow", http.MethodPost)
 		e := perigee.Errorf(perigee.ClassInvalid, "responses cannot be listed").WithHint("use POST, or GET /v1/responses/{id}")
 		e.Status = http.StatusMethodNotAllowed
 		return e
 	}
-	if err := responsesocket.CheckHandshake(c.w, c.r); err != nil {
+	if err := responsesapi.CheckHandshake(c.w, c.r); err != nil {
 		return err
 	}
-	s, err := c.sockets.Open(responsesocket.Opening{Context: c.r.Context(), ID: c.id, Path: c.path, Source: c.source(),
+	s, err := c.sockets.Open(responsesapi.Opening{Context: c.r.Context(), ID: c.id, Path: c.path, Source: c.source(),
 		Trusted: c.trusted,
 		Answer:  c.answerMessage, Reject: c.rejectMessage})
 	if err != nil {
@@ -35,15 +35,15 @@ func (c *call) responsesSocket() error {
 }
 
 // socketSettings are the settings for open sockets.
-func (s *Server) socketSettings() responsesocket.Settings {
+func (s *Server) socketSettings() responsesapi.Settings {
 	limit, setting := s.maxBody()
 	state := s.settings.Load()
-	return responsesocket.Settings{MaxMessage: limit, MaxMessageFrom: setting, MaxWaiting: state.MaxBody, KeepAlive: state.KeepAlive}
+	return responsesapi.Settings{MaxMessage: limit, MaxMessageFrom: setting, MaxWaiting: state.MaxBody, KeepAlive: state.KeepAlive}
 }
 
 // answerMessage answers a request on a socket that c has opened. It is a call of its own: the key is checked again, because it
 // may have been removed meanwhile.
-func (c *call) answerMessage(s *responsesocket.Socket, r *responses.Message) {
+func (c *call) answerMessage(s *responsesapi.Socket, r *responses.Message) {
 	c.beginCall()
 	defer c.endCall()
 	one := c.messageCall(s)
@@ -59,7 +59,7 @@ func (c *call) answerMessage(s *responsesocket.Socket, r *responses.Message) {
 }
 
 // messageCall returns the call of a message on a socket that c has opened.
-func (c *call) messageCall(s *responsesocket.Socket) *call {
+func (c *call) messageCall(s *responsesapi.Socket) *call {
 	id := c.opts.NewID()
 	return &call{Server: c.Server, state: c.settings.Load(), r: c.r.WithContext(s.Context()), id: id, start: c.opts.Now(),
 		path: c.path, dialect: &responsesDialect, trusted: c.trusted, asks: perigee.OperationGenerate, known: true,
@@ -68,7 +68,7 @@ func (c *call) messageCall(s *responsesocket.Socket) *call {
 
 // rejectMessage answers a message that is no request with an error. Like a request with an invalid body, it counts as a request
 // of the key.
-func (c *call) rejectMessage(s *responsesocket.Socket, stream string, invalid error) {
+func (c *call) rejectMessage(s *responsesapi.Socket, stream string, invalid error) {
 	c.beginCall()
 	defer c.endCall()
 	one := c.messageCall(s)
@@ -87,7 +87,7 @@ func (c *call) admitMessage() error {
 }
 
 // holdMessage moves the message from the lease of the socket to that of the call, where it counts like any body.
-func (c *call) holdMessage(s *responsesocket.Socket, message []byte) error {
+func (c *call) holdMessage(s *responsesapi.Socket, message []byte) error {
 	defer s.Release(len(message))
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
 		return err
@@ -96,14 +96,14 @@ func (c *call) holdMessage(s *responsesocket.Socket, message []byte) error {
 }
 
 // failMessage answers a message with an error.
-func (c *call) failMessage(s *responsesocket.Socket, stream string, err error) {
+func (c *call) failMessage(s *responsesapi.Socket, stream string, err error) {
 	status, e := c.refusal(err)
 	c.wrote = true
 	c.tapAnswer(s.SendError(stream, status, e, c.w.Header()))
 }
 
 // surviveMessage ends the answer of a call that panicked. Where the answer had begun, the socket ends, too.
-func (c *call) surviveMessage(s *responsesocket.Socket, stream string) {
+func (c *call) surviveMessage(s *responsesapi.Socket, stream string) {
 	v := recover()
 	if v == nil {
 		return
@@ -117,7 +117,7 @@ func (c *call) surviveMessage(s *responsesocket.Socket, stream string) {
 }
 
 // answerSocket takes a request past the guards that are not about the socket as a whole.
-func (c *call) answerSocket(s *responsesocket.Socket, r *responses.Message) error {
+func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error {
 	defer c.places.release()
 	if err := c.admitMessage(); err != nil {
 		return err

@@ -21,8 +21,7 @@ import (
 	"perigee/internal/server/membudget"
 	"perigee/internal/server/mount"
 	"perigee/internal/server/reqbody"
-	"perigee/internal/server/responsesocket"
-	"perigee/internal/server/storedresponse"
+	"perigee/internal/server/responsesapi"
 )
 
 // ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams. It is
@@ -98,8 +97,8 @@ type Server struct {
 	settings    atomic.Pointer[state]
 	active      atomic.Int64
 	idle        *time.Timer // nil: there is no OnIdle
-	runs        storedresponse.Runs
-	sockets     responsesocket.Hub
+	runs        responsesapi.Runs
+	sockets     responsesapi.Hub
 	sharedLimit clientkey.SharedLimit
 	uploads     reqbody.Uploads
 	refusals    *clientkey.Refusals // of requests without a key
@@ -140,7 +139,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
 	open := systemPages{Upstream: opts.Upstream, Model: opts.Model, Control: opts.Control, Ready: opts.Ready,
 		Langservers: opts.Langservers, Home: opts.Home, Status: opts.Status}
-	kept := storedresponse.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
+	kept := responsesapi.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
 	s.routes = routesOf(dialects, slices.Concat([]Mount{imagePoint(opts.Images), kept.Point()}, open.Points(),
 		owned.Points(), opts.Mounts))

@@ -11,10 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -24,8 +22,6 @@ import (
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	geminicoder "perigee/gen/gemini_coder"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	statusIdle    = cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE

@@ -6,27 +6,26 @@ import (
 	"strings"
 
 	"perigee/internal/adapt/models"
-	"perigee/internal/adapt/price"
 )
 
 // PriceBook returns the prices in force. Calls that a simulator answers cost nothing.
-func (c *Config) PriceBook() *price.Book {
+func (c *Config) PriceBook() *models.PriceBook {
 	free := []string{KindSimulator} // the name of the built-in one
 	for _, u := range c.Upstreams {
 		if u.Kind == KindSimulator {
 			free = append(free, u.Name)
 		}
 	}
-	return price.NewBook(c.priceTable(), free...)
+	return models.NewPriceBook(c.priceTable(), free...)
 }
 
-func (c *Config) priceTable() *price.Table {
-	var entries []price.Entry
+func (c *Config) priceTable() *models.PriceTable {
+	var entries []models.PriceEntry
 	for _, p := range c.Prices {
-		entries = append(entries, price.Entry{Model: p.Model, Price: price.Price{Input: p.Input, Cached: cached(p.Cached), Output: p.Output,
+		entries = append(entries, models.PriceEntry{Model: p.Model, Price: models.Price{Input: p.Input, Cached: cached(p.Cached), Output: p.Output,
 			LongInput: p.LongInput, LongCached: cached(p.LongCached), LongOutput: p.LongOutput}})
 	}
-	table, err := price.Load(entries)
+	table, err := models.LoadPrices(entries)
 	if err != nil {
 		panic("config: " + err.Error()) // amounts below 0 have not been decoded
 	}
@@ -39,7 +38,7 @@ func cached(amount float64) float64 {
 	case amount < 0:
 		return 0 // as other input
 	case amount == 0:
-		return price.Free
+		return models.FreePrice
 	}
 	return amount
 }

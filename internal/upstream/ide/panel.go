@@ -9,7 +9,6 @@ import (
 	"perigee"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/langserver/trajectory/find"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/mcp/bridge"
@@ -62,7 +61,7 @@ type panel struct {
 	conn *bridge.Conn
 	r    ask.Request
 
-	sources []find.Source
+	sources []trajectory.Source
 	readers []trajectory.Reader
 }
 
@@ -70,24 +69,24 @@ type panel struct {
 func (p *panel) places() {
 	if p.w.endpoint != (lsclient.Endpoint{}) {
 		ls := p.w.client(p.u.opts.Logger)
-		p.sources, p.readers = append(p.sources, find.LanguageServer(ls)), append(p.readers, ls)
+		p.sources, p.readers = append(p.sources, trajectory.LanguageServerSource(ls)), append(p.readers, ls)
 	}
 	if p.conn.Hello.Capabilities.State {
-		p.sources = append(p.sources, find.Recent(p.recent))
+		p.sources = append(p.sources, trajectory.RecentSource(p.recent))
 	}
-	for _, dir := range find.ConversationDirs(p.u.opts.Home) {
-		p.sources, p.readers = append(p.sources, find.ConversationFiles(dir)), append(p.readers, trajectory.Database{Dir: dir})
+	for _, dir := range trajectory.ConversationDirs(p.u.opts.Home) {
+		p.sources, p.readers = append(p.sources, trajectory.ConversationFilesSource(dir)), append(p.readers, trajectory.Database{Dir: dir})
 	}
-	for _, path := range find.StateDatabases(p.u.opts.Home) {
-		p.sources = append(p.sources, find.StateDatabase(path))
+	for _, path := range trajectory.StateDatabases(p.u.opts.Home) {
+		p.sources = append(p.sources, trajectory.StateDatabaseSource(path))
 	}
 }
 
 // recent returns the conversations that the extension knows.
-func (p *panel) recent(ctx context.Context) (list []find.Summary, err error) {
+func (p *panel) recent(ctx context.Context) (list []trajectory.Summary, err error) {
 	known, err := p.conn.Recent(ctx, recentLimit)
 	for _, c := range known {
-		s := find.Summary{ID: c.ID, Modified: c.ModifiedAt(), Steps: c.Steps}
+		s := trajectory.Summary{ID: c.ID, Modified: c.ModifiedAt(), Steps: c.Steps}
 		if c.Workspace != "" {
 			s.Workspaces = []string{c.Workspace}
 		}
@@ -114,7 +113,7 @@ func (p *panel) ask(ctx context.Context) (ask.Answer, error) {
 	if len(p.readers) == 0 {
 		return p.Interrupted(ctx, errNoReader), nil
 	}
-	p.Reader = find.Failover(cmp.Or(match.Reader, p.readers[0]), p.readers)
+	p.Reader = trajectory.Failover(cmp.Or(match.Reader, p.readers[0]), p.readers)
 	return p.Answer(ctx), nil
 }
 
@@ -125,21 +124,21 @@ var errNoReader = perigee.Errorf(perigee.ClassUnavailable, "nothing on this mach
 var errSubmitted = errors.New("the prompt may have been handed over")
 
 // submit puts the prompt into the panel and finds its conversation. leave lets the next prompt in.
-func (p *panel) submit(ctx context.Context, leave func()) (find.Match, error) {
+func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, error) {
 	defer leave()
 	s, err := p.conn.Submit(ctx, p.r.ID, p.r.Prompt, p.r.Conversation)
 	if errors.Is(err, bridge.ErrUnclear) {
-		return find.Match{}, submitted(err)
+		return trajectory.Match{}, submitted(err)
 	}
 	if err != nil {
-		return find.Match{}, err
+		return trajectory.Match{}, err
 	}
-	q := find.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []find.Known{}}
+	q := trajectory.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []trajectory.Known{}}
 	q.Since, _ = time.Parse(time.RFC3339Nano, s.Time)
 	for _, b := range s.Before {
-		q.Before = append(q.Before, find.Known{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
+		q.Before = append(q.Before, trajectory.Known{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
 	}
-	match, err := find.Find(ctx, q, p.sources, p.readers)
+	match, err := trajectory.Find(ctx, q, p.sources, p.readers)
 	for _, d := range match.Degraded {
 		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d.String())
 	}

@@ -1,0 +1,240 @@
+package models
+
+import (
+	"bufio"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee"
+	"perigee/internal/lib/match"
+)
+
+//go:embed prices.tsv
+var prices string
+
+// A Price is what a model costs, in US dollars per million tokens.
+type Price struct {
+	Input, Output float64
+	Cached        float64 // of input that was cached; 0: Input; Free: nothing
+	Thinking      float64 // of output that is thinking; 0: Output
+
+	// For calls with more than perigee.LongPrompt input tokens; 0: as for shorter ones. Thinking then has no price of its own.
+	LongInput, LongCached, LongOutput float64
+}
+
+// FreePrice is the price of cached input that costs nothing, for Cached and LongCached.
+const FreePrice = -1
+
+// An PriceEntry is the price of the models that match a pattern.
+type PriceEntry struct {
+	Model string    // a name, or a pattern with * and ?
+	From  time.Time // the price holds from then on; zero: always
+	Price
+}
+
+// A PriceTable is a list of prices. It does not change.
+type PriceTable struct {
+	Date     string // of the list prices, as 2026-01-31
+	own      []PriceEntry
+	standard []PriceEntry
+	changes  []time.Time // when a price changes, in order
+}
+
+// LoadPrices returns the list prices, with entries that go before these. The error says which entry makes no sense.
+func LoadPrices(entries []PriceEntry) (*PriceTable, error) {
+	t := &PriceTable{own: slices.Clone(entries)}
+	var err error
+	if t.Date, t.standard, err = read(prices); err != nil {
+		return nil, err
+	}
+	for _, list := range [][]PriceEntry{t.own, t.standard} {
+		for i := range list {
+			if err := list[i].complete(); err != nil {
+				return nil, fmt.Errorf("price of %s: %w", list[i].Model, err)
+			}
+			if from := list[i].From; !from.IsZero() && !slices.Contains(t.changes, from) {
+				t.changes = append(t.changes, from)
+			}
+		}
+		slices.SortStableFunc(list, before)
+	}
+	slices.SortFunc(t.changes, time.Time.Compare)
+	return t, nil
+}
+
+// before orders entries for a search that takes the first match: names before patterns, specific patterns before general ones, and
+// of the prices of one model the newest.
+func before(a, b PriceEntry) int {
+	switch isPattern := match.IsPattern(a.Model); {
+	case isPattern != match.IsPattern(b.Model) && isPattern:
+		return 1
+	case isPattern != match.IsPattern(b.Model):
+		return -1
+	case a.Model == b.Model:
+		return b.From.Compare(a.From)
+	}
+	return match.BySpecificity(a.Model, b.Model)
+}
+
+// complete checks a price, and fills in what is the same as something else.
+func (e *PriceEntry) complete() error {
+	p := &e.Price
+	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
+		if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
+			return fmt.Errorf("%v is no amount", amount)
+		}
+	}
+	if p.Thinking > 0 && p.LongOutput > 0 {
+		return errors.New("thinking cannot have a price of its own where long prompts have one")
+	}
+	setDefault := func(value *float64, other float64) {
+		if *value == 0 {
+			*value = other
+		}
+	}
+	if p.LongInput > 0 {
+		setDefault(&p.LongCached, p.LongInput)
+	}
+	setDefault(&p.Cached, p.Input)
+	setDefault(&p.LongInput, p.Input)
+	setDefault(&p.LongCached, p.Cached)
+	setDefault(&p.LongOutput, p.Output)
+	setDefault(&p.Thinking, p.Output)
+	p.Cached, p.LongCached = max(p.Cached, 0), max(p.LongCached, 0)
+	return nil
+}
+
+// read parses the table: comments, a head line, and a line for each price.
+func read(text string) (date string, entries []PriceEntry, err error) {
+	lines := bufio.NewScanner(strings.NewReader(text))
+	var head []string
+	for lines.Scan() {
+		line := lines.Text()
+		if comment, ok := strings.CutPrefix(line, "#"); ok {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(comment), "date: "); ok {
+				date = value
+			}
+			continue
+		}
+		cells := strings.Split(line, "\t")
+		if head == nil {
+			head = cells
+			continue
+		}
+		e, err := readEntry(head, cells)
+		if err != nil {
+			return "", nil, fmt.Errorf("prices.tsv: %q: %w", line, err)
+		}
+		entries = append(entries, e)
+	}
+	return date, entries, nil
+}
+
+func readEntry(head, cells []string) (e PriceEntry, err error) {
+	if len(cells) != len(head) {
+		return e, fmt.Errorf("%d cells, want %d", len(cells), len(head))
+	}
+	amounts := map[string]*float64{"input": &e.Input, "cached": &e.Cached, "output": &e.Output, "thinking": &e.Thinking,
+		"long_input": &e.LongInput, "long_cached": &e.LongCached, "long_output": &e.LongOutput}
+	for i, name := range head {
+		cell, amount := cells[i], amounts[name]
+		switch {
+		case name == "model":
+			e.Model = cell
+		case cell == "-":
+		case name == "from":
+			e.From, err = time.Parse(time.DateOnly, cell)
+		case amount != nil:
+			*amount, err = strconv.ParseFloat(cell, 64)
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// Price returns what a model costs at a time.
+func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
+	model = strings.ToLower(strings.TrimPrefix(model, "models/"))
+	names := []string{model}
+	if base := baseName(model); base != model {
+		names = append(names, base)
+	}
+	for _, list := range [][]PriceEntry{t.own, t.standard} {
+		for _, name := range names {
+			for i := range list {
+				e := &list[i]
+				fits := strings.ToLower(e.Model) == name || match.IsPattern(e.Model) && match.Pattern(strings.ToLower(e.Model), name)
+				if fits && !at.Before(e.From) {
+					return e.Price, true
+				}
+			}
+		}
+	}
+	return Price{}, false
+}
+
+// variant is a part of a name that does not change the price: how much a model thinks, how old a version is.
+var variant = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
+
+// baseName is the name of a model without its variants.
+func baseName(model string) string {
+	for {
+		shorter := variant.ReplaceAllString(model, "")
+		if shorter == model || shorter == "" {
+			return model
+		}
+		model = shorter
+	}
+}
+
+// Cost is what a call of a model at a time costs. A call without tokens costs nothing, whatever the model is.
+func (t *PriceTable) Cost(model string, at time.Time, u perigee.Usage) perigee.Cost {
+	if u.Input > perigee.LongPrompt {
+		return t.sum(model, at, u, u)
+	}
+	return t.sum(model, at, u, perigee.Usage{})
+}
+
+// sum is what tokens cost, of which some are of calls with long prompts.
+func (t *PriceTable) sum(model string, at time.Time, all, long perigee.Usage) perigee.Cost {
+	if all == (perigee.Usage{}) {
+		return perigee.USD(0)
+	}
+	p, ok := t.Price(model, at)
+	if !ok {
+		return perigee.Cost{}
+	}
+	fresh, thinking := max(0, all.Input-all.Cached), min(all.Thinking, all.Output)
+	longFresh := max(0, long.Input-long.Cached)
+	dollars := float64(fresh-longFresh)*p.Input + float64(longFresh)*p.LongInput +
+		float64(all.Cached-long.Cached)*p.Cached + float64(long.Cached)*p.LongCached
+	if p.LongOutput == p.Output {
+		dollars += float64(all.Output-thinking)*p.Output + float64(thinking)*p.Thinking
+	} else { // thinking costs as much as other output where long prompts cost more
+		dollars += float64(all.Output-long.Output)*p.Output + float64(long.Output)*p.LongOutput
+	}
+	return perigee.USD(dollars / 1e6)
+}
+
+// Unpriced returns the models without a price at a time, of those that match one of the patterns, or of all if there is no pattern.
+// Models that are empty or patterns themselves are left out.
+func (t *PriceTable) Unpriced(models, patterns []string, at time.Time) (list []string) {
+	for _, model := range models {
+		_, ok := t.Price(model, at)
+		fits := func(pattern string) bool { return match.Pattern(pattern, model) }
+		if !ok && model != "" && !match.IsPattern(model) && !slices.Contains(list, model) &&
+			(len(patterns) == 0 || slices.ContainsFunc(patterns, fits)) {
+			list = append(list, model)
+		}
+	}
+	return list
+}

@@ -1,0 +1,149 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+)
+
+// A PriceBook is the prices in force. They may be replaced while it is used.
+type PriceBook struct {
+	Now     func() time.Time // nil: time.Now
+	current atomic.Pointer[edition]
+}
+
+type edition struct {
+	table *PriceTable
+	free  []string // upstreams whose tokens cost nothing
+}
+
+// NewPriceBook returns a Book with prices. The tokens of the upstreams in free cost nothing.
+func NewPriceBook(t *PriceTable, free ...string) *PriceBook {
+	b := new(PriceBook)
+	b.Replace(t, free...)
+	return b
+}
+
+// Replace puts other prices in force. They hold for earlier calls as well.
+func (b *PriceBook) Replace(t *PriceTable, free ...string) { b.current.Store(&edition{t, free}) }
+
+// Become puts the prices of another Book in force.
+func (b *PriceBook) Become(other *PriceBook) { b.current.Store(other.current.Load()) }
+
+func (b *PriceBook) time() time.Time {
+	if b.Now != nil {
+		return b.Now()
+	}
+	return time.Now()
+}
+
+// Date is the date of the list prices.
+func (b *PriceBook) Date() string { return b.current.Load().table.Date }
+
+// CallCost is what a call costs; unknown while it is open.
+func (b *PriceBook) CallCost(c *perigee.Call) perigee.Cost {
+	now := b.current.Load()
+	switch {
+	case c.Outcome == perigee.OutcomeOpen:
+		return perigee.Cost{}
+	case slices.Contains(now.free, c.Upstream):
+		return perigee.USD(0)
+	}
+	return now.table.Cost(cmp.Or(c.Model, c.ModelAsked), c.Time, c.Usage)
+}
+
+// Calls returns calls with their costs.
+func (b *PriceBook) Calls(from perigee.CallReader) perigee.CallReader { return callReader{from, b} }
+
+type callReader struct {
+	from perigee.CallReader
+	book *PriceBook
+}
+
+func (r callReader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	calls, err := r.from.Calls(ctx, q)
+	for i := range calls {
+		calls[i].Cost = r.book.CallCost(&calls[i])
+	}
+	return calls, err
+}
+
+// A CallStore keeps calls, without what they cost.
+type CallStore interface {
+	perigee.UsagePartReader
+	perigee.CallReader
+}
+
+// A PricedCalls reads calls and sums of calls with their costs.
+type PricedCalls struct {
+	perigee.UsageReader
+	perigee.CallReader
+}
+
+// Reader returns a Reader of what a store has.
+func (b *PriceBook) Reader(store CallStore) PricedCalls {
+	return PricedCalls{b.Usage(store), b.Calls(store)}
+}
+
+// Usage sums up calls with their costs.
+func (b *PriceBook) Usage(from perigee.UsagePartReader) perigee.UsageReader {
+	return usageReader{from, b}
+}
+
+type usageReader struct {
+	from perigee.UsagePartReader
+	book *PriceBook
+}
+
+// Usage asks once for each time in which prices do not change, which is mostly once.
+func (r usageReader) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+	now := r.book.current.Load()
+	groups := map[[2]string]*perigee.UsageRow{}
+	for _, period := range now.table.periods(q, r.book.time()) {
+		parts, err := r.from.UsageParts(ctx, period)
+		if err != nil {
+			return nil, err
+		}
+		for i := range parts {
+			p := &parts[i]
+			name := [2]string{p.Group, p.Each}
+			if groups[name] == nil {
+				groups[name] = &perigee.UsageRow{Group: p.Group, Each: p.Each}
+			}
+			p.CostUSD = now.cost(p, period.Since)
+			if !p.CostUSD.Known {
+				p.UnpricedCalls = p.Calls
+			}
+			groups[name].Add(p.UsageRow)
+		}
+	}
+	var rows []perigee.UsageRow
+	for _, row := range groups {
+		rows = append(rows, *row)
+	}
+	perigee.SortUsage(rows, q)
+	return rows, nil
+}
+
+func (e *edition) cost(p *perigee.UsagePart, at time.Time) perigee.Cost {
+	if slices.Contains(e.free, p.Upstream) {
+		return perigee.USD(0)
+	}
+	return e.table.sum(p.Model, at, p.UsageRow.Usage(), p.Long)
+}
+
+// periods divides a query at the times at which a price has changed.
+func (t *PriceTable) periods(q perigee.UsageQuery, now time.Time) (list []perigee.UsageQuery) {
+	for _, change := range t.changes {
+		if change.After(q.Since) && (q.Until.IsZero() || change.Before(q.Until)) && !change.After(now) {
+			first := q
+			first.Until = change
+			list, q.Since = append(list, first), change
+		}
+	}
+	return append(list, q)
+}

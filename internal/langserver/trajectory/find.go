@@ -1,0 +1,403 @@
+package trajectory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee"
+)
+
+// A Query says what was submitted, and what there was before.
+type Query struct {
+	Prompt string
+	// Workspaces are the directories of the window, as paths or URIs. A conversation of another workspace is not the one.
+	Workspaces []string
+	// Conversation is the one that the prompt was submitted to; empty: any.
+	Conversation string
+	Since        time.Time // when the prompt was submitted; zero: at most Window ago
+	// Before are conversations as they were before that. Empty: unknown; the times of conversations decide.
+	Before []Known
+	Window time.Duration // how long to search; default 10 s
+}
+
+// A Known is a conversation as it was before a prompt was submitted.
+type Known struct {
+	ID       string
+	Modified time.Time // zero: unknown
+	Steps    int       // 0: unknown
+}
+
+// A Match is the conversation of a prompt.
+type Match struct {
+	Conversation string
+	Step         int // index of the message; if that was not seen, where to begin
+	// Verified says that the message was seen. Otherwise no reader can show the steps, and the conversation is the only new one of
+	// the workspace, or the one that the query names.
+	Verified bool
+	Reader   Reader // which has shown the message; nil: none
+	Degraded []Degradation
+}
+
+// ErrAmbiguous is in the chain of the error if several conversations have begun with the prompt.
+var ErrAmbiguous = errors.New("several conversations have begun with this prompt")
+
+// Times of a search.
+const (
+	defaultWindow = 10 * time.Second
+	pollFirst     = 250 * time.Millisecond
+	pollLast      = time.Second
+	readLimit     = 3 * time.Second // of one reading of one conversation, after which the next reader is asked
+	// clockSlack is how much earlier than the submission a time may be: file systems and JSON round.
+	clockSlack = 2 * time.Second
+	// stepSlack is the same for the time of a message, which is not rounded.
+	stepSlack = 100 * time.Millisecond
+	// settleTime is how long a conversation whose workspace is unknown has to be the only match.
+	settleTime = time.Second
+)
+
+// maxCandidates is how many conversations are read after one listing, the last ones first.
+const maxCandidates = 32
+
+// Find searches for the conversation of a prompt until the window ends. It asks sources and readers only while it runs; readers
+// are tried in their order. Match.Degraded is also set with an error.
+//
+// A conversation matches if it is new or has changed since the submission and its last message of the user is the prompt, except
+// for space around it, and was written since. A match of the window's workspace is returned at once; if nothing says of which
+// workspace it is, it has to be the only one for a second. A match of another workspace is never returned. If several are left,
+// the error wraps ErrAmbiguous and names them.
+//
+// If no reader can show steps, because they are encrypted or no reader is left, a conversation is returned unverified at the end of
+// the window, if it is the only one that is new in the window's workspace.
+func Find(ctx context.Context, q Query, sources []Source, readers []Reader) (Match, error) {
+	q.Prompt = trimmed(q.Prompt)
+	q.Window = cmp.Or(q.Window, defaultWindow)
+	if q.Since.IsZero() {
+		q.Since = time.Now().Add(-q.Window)
+	}
+	if q.Prompt == "" {
+		return Match{}, perigee.Errorf(perigee.ClassInvalid, "there is no prompt to search for")
+	}
+	s := newSearch(q, sources, readers)
+	window, cancel := context.WithTimeout(ctx, q.Window)
+	defer s.running.Wait()
+	defer cancel()
+	m, err := s.run(window)
+	if ctx.Err() != nil {
+		m, err = Match{}, context.Cause(ctx)
+	}
+	m.Degraded = s.degraded()
+	return m, err
+}
+
+// A search is one call of Find.
+type search struct {
+	q       Query
+	sources []Source
+	readers []Reader
+	before  map[string]Known
+
+	running  sync.WaitGroup
+	news     chan news
+	listings []Listing // by source
+	failures []error   // by source
+	checks   map[string]*check
+	slow     []time.Time // by reader: until when it is left out
+	settled  time.Time   // when the first match has been one for long enough
+	notes    []Degradation
+}
+
+// news is what a source has said.
+type news struct {
+	source  int
+	listing Listing
+	err     error
+}
+
+// A check is what is known of the steps of one candidate.
+type check struct {
+	at      time.Time
+	summary Summary // as it was when the steps were read
+	err     error   // of all readers; nil: the steps were read
+	match   *Match  // nil: the message is not there
+	dated   bool    // the message was certainly written after the submission
+}
+
+func newSearch(q Query, sources []Source, readers []Reader) *search {
+	s := &search{q: q, sources: sources, readers: readers, news: make(chan news), listings: make([]Listing, len(sources)),
+		failures: make([]error, len(sources)), checks: map[string]*check{}, slow: make([]time.Time, len(readers))}
+	if len(q.Before) > 0 {
+		s.before = map[string]Known{}
+		for _, k := range q.Before {
+			s.before[k.ID] = k
+		}
+	}
+	return s
+}
+
+// run looks at what the sources say until there is a match or ctx ends.
+func (s *search) run(ctx context.Context) (Match, error) {
+	for i := range s.sources {
+		s.running.Go(func() { s.watch(ctx, i) })
+	}
+	pause := pollFirst
+	for {
+		s.examine(ctx)
+		if m, ok := s.decide(); ok {
+			return m, nil
+		}
+		if len(s.sources) == 0 && s.q.Conversation == "" {
+			return s.conclude()
+		}
+		select {
+		case n := <-s.news:
+			s.listings[n.source], s.failures[n.source] = n.listing, n.err
+		case <-time.After(pause):
+			pause = next(pause)
+		case <-ctx.Done():
+			return s.conclude()
+		}
+	}
+}
+
+func next(pause time.Duration) time.Duration { return min(pause*3/2, pollLast) }
+
+// watch asks one source again and again.
+func (s *search) watch(ctx context.Context, i int) {
+	for pause := pollFirst; ; pause = next(pause) {
+		listing, err := s.sources[i].Summaries(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case s.news <- news{i, listing, err}:
+		case <-ctx.Done():
+			return
+		}
+		if !perigee.Pause(ctx, pause) {
+			return
+		}
+	}
+}
+
+// candidates are the conversations that are new or have changed, the last ones first.
+func (s *search) candidates() []Summary {
+	merged := map[string]*Summary{}
+	for _, l := range s.listings {
+		for _, c := range l.Conversations {
+			if known := merged[c.ID]; known != nil {
+				known.merge(c)
+			} else {
+				merged[c.ID] = &c
+			}
+		}
+	}
+	if id := s.q.Conversation; id != "" {
+		if merged[id] != nil {
+			return []Summary{*merged[id]}
+		}
+		return []Summary{{ID: id}}
+	}
+	var list []Summary
+	for _, c := range merged {
+		if s.changed(c) {
+			list = append(list, *c)
+		}
+	}
+	slices.SortFunc(list, func(a, b Summary) int { return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// changed reports whether a conversation may have changed since the submission.
+func (s *search) changed(c *Summary) bool {
+	if s.recent(c.Modified) || s.recent(c.Created) || s.recent(c.LastInput) {
+		return true
+	}
+	known, ok := s.before[c.ID]
+	if !ok {
+		return c.Modified.IsZero()
+	}
+	return !known.Modified.IsZero() && c.Modified.After(known.Modified) || known.Steps > 0 && c.Steps > known.Steps ||
+		c.Modified.IsZero() && c.Steps == 0
+}
+
+// isNew reports whether a conversation was certainly begun since the submission.
+func (s *search) isNew(c *Summary) bool {
+	if _, known := s.before[c.ID]; known {
+		return false
+	}
+	if !c.Created.IsZero() {
+		return s.recent(c.Created)
+	}
+	return s.before != nil && s.recent(c.Modified)
+}
+
+// recent reports whether a time is known and is one since the submission.
+func (s *search) recent(t time.Time) bool {
+	return !t.IsZero() && !t.Before(s.q.Since.Add(-clockSlack))
+}
+
+// decide returns the match if there is one that nothing can be said against.
+func (s *search) decide() (Match, bool) {
+	same, open := s.matches()
+	if len(same) == 1 {
+		return *same[0].match, true
+	}
+	if len(same) > 1 || len(open) == 0 {
+		s.settled = time.Time{}
+		return Match{}, false
+	}
+	if s.settled.IsZero() {
+		s.settled = time.Now().Add(settleTime)
+	}
+	if len(open) == 1 && (s.q.Conversation != "" || !time.Now().Before(s.settled)) {
+		return *open[0].match, true
+	}
+	return Match{}, false
+}
+
+// matches are the checks that have found the message: those of our workspace, and those of an unknown one. A message that has a
+// time counts before one that has none.
+func (s *search) matches() (same, open []*check) {
+	var undated [2][]*check
+	for _, c := range s.checks {
+		if c.match == nil {
+			continue
+		}
+		rel := relate(s.q.Workspaces, c.summary.Workspaces)
+		if s.q.Conversation != "" {
+			rel = relationSame
+		}
+		switch {
+		case rel == relationSame && c.dated:
+			same = append(same, c)
+		case rel == relationSame:
+			undated[0] = append(undated[0], c)
+		case rel == relationUnknown && c.dated:
+			open = append(open, c)
+		case rel == relationUnknown:
+			undated[1] = append(undated[1], c)
+		}
+	}
+	if len(same)+len(open) == 0 {
+		same, open = undated[0], undated[1]
+	}
+	return same, open
+}
+
+// conclude is the result at the end of the window.
+func (s *search) conclude() (Match, error) {
+	same, open := s.matches()
+	matches := same
+	if len(same) == 0 {
+		matches = open
+	}
+	switch {
+	case len(matches) == 1:
+		return *matches[0].match, nil
+	case len(matches) > 1:
+		var ids []string
+		for _, c := range matches {
+			ids = append(ids, c.match.Conversation)
+		}
+		slices.Sort(ids)
+		return Match{}, perigee.Errorf(perigee.ClassUnavailable, "%w: %s", ErrAmbiguous, strings.Join(ids, ", ")).
+			WithHint("continue one of them by its ID")
+	}
+	return s.unverified()
+}
+
+// unverified is the result without a message that was seen.
+func (s *search) unverified() (Match, error) {
+	var elsewhere []string
+	for id, c := range s.checks {
+		if c.match != nil {
+			elsewhere = append(elsewhere, id)
+		}
+	}
+	if len(elsewhere) > 0 {
+		slices.Sort(elsewhere)
+		return Match{}, s.notFound("conversations of another workspace have begun with this prompt: " + strings.Join(elsewhere, ", "))
+	}
+	list := s.candidates()
+	var unread []Summary
+	for _, c := range list {
+		if k := s.checks[c.ID]; k == nil || k.err != nil {
+			unread = append(unread, c)
+		}
+	}
+	if s.q.Conversation != "" && len(unread) == 1 {
+		if len(s.readers) > 0 && perigee.AsError(s.checks[s.q.Conversation].error()).Class == perigee.ClassNotFound {
+			return Match{}, s.notFound("no source knows the conversation " + s.q.Conversation)
+		}
+		return s.accept(unread[0], "the steps of the conversation cannot be read"), nil
+	}
+	if len(unread) == 1 && s.isNew(&unread[0]) && relate(s.q.Workspaces, unread[0].Workspaces) == relationSame {
+		return s.accept(unread[0], "no reader can show the messages; this is the only new conversation of the workspace"), nil
+	}
+	switch {
+	case len(list) == 0:
+		return Match{}, s.notFound("no conversation has changed since")
+	case len(unread) == 0:
+		return Match{}, s.notFound(fmt.Sprintf("%d conversations have changed since, and none of them has the prompt", len(list)))
+	}
+	return Match{}, s.notFound(fmt.Sprintf("%d conversations have changed since, of which %d cannot be read", len(list), len(unread)))
+}
+
+func (c *check) error() error {
+	if c == nil {
+		return nil
+	}
+	return c.err
+}
+
+func (s *search) accept(c Summary, why string) Match {
+	s.notes = append(s.notes, Degradation{"search", why})
+	return Match{Conversation: c.ID, Step: s.before[c.ID].Steps}
+}
+
+func (s *search) notFound(why string) error {
+	return perigee.Errorf(perigee.ClassNotFound, "the conversation of the prompt was not found within %v: %s", s.q.Window, why).
+		WithHint("look for it in the IDE; the prompt was submitted there")
+}
+
+// degraded are all differences and failures, as they are at the end.
+func (s *search) degraded() []Degradation {
+	list := slices.Clone(s.notes)
+	for i, source := range s.sources {
+		if err := s.failures[i]; err != nil {
+			list = append(list, Degradation{source.Name(), message(err)})
+			continue
+		}
+		for _, line := range s.listings[i].Degraded {
+			list = append(list, Degradation{source.Name(), line})
+		}
+	}
+	for id, c := range s.checks {
+		if c.err != nil {
+			list = append(list, Degradation{"conversation " + id, message(c.err)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Degradation) int { return cmp.Compare(a.Source, b.Source) })
+	return list
+}
+
+// message is an error without its hint, which is about something else here, and without the directory of a file, which has the
+// name of the user.
+func message(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*perigee.Error](err); ok {
+		text = e.Message
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		text = strings.ReplaceAll(text, e.Path, filepath.Base(e.Path))
+	}
+	return text
+}

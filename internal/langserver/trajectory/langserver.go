@@ -1,0 +1,61 @@
+package trajectory
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
+	"perigee/internal/langserver/lsclient"
+)
+
+// LanguageServerSource lists the conversations of a language server.
+func LanguageServerSource(ls *lsclient.Client) Source { return languageServer{ls} }
+
+type languageServer struct{ client *lsclient.Client }
+
+func (languageServer) Name() string { return "language server" }
+
+func (s languageServer) Summaries(ctx context.Context) (l Listing, err error) {
+	all, err := s.client.Conversations(ctx)
+	for id, m := range all {
+		l.keep(summaryOf(id, m))
+	}
+	return l, err
+}
+
+// summaryOf returns what the language server says of a conversation. The database of the IDE has
+// the same message.
+func summaryOf(id string, m *jetskicortexpb.CascadeTrajectorySummary) Summary {
+	s := Summary{
+		ID: id, Modified: timeOf(m.GetLastModifiedTime()), Created: timeOf(m.GetCreatedTime()),
+		LastInput: timeOf(m.GetLastUserInputTime()), Steps: countOf(m.GetStepCount()),
+		InputStep: countOf(m.GetLastUserInputStepIndex()),
+	}
+	for _, w := range m.GetWorkspaces() {
+		if uri := w.GetWorkspaceFolderAbsoluteUri(); uri != "" {
+			s.Workspaces = append(s.Workspaces, uri)
+		}
+	}
+	return s
+}
+
+// timeOf returns a time, or zero if there is none or no conversation can be of that time.
+func timeOf(t *timestamppb.Timestamp) (at time.Time) {
+	if t.IsValid() && plausibleTime(t.AsTime()) {
+		at = t.AsTime()
+	}
+	return at
+}
+
+func plausibleTime(t time.Time) bool { return t.Year() > 1975 && t.Year() < 2200 }
+
+// countOf returns a count, or zero if it cannot be one.
+func countOf(n uint32) int {
+	if n > math.MaxInt32 {
+		return 0
+	}
+	return int(n)
+}
