@@ -3,6 +3,8 @@ package perigee
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"slices"
 	"time"
 )
@@ -177,4 +179,36 @@ func SortUsage(rows []UsageRow, q UsageQuery) {
 // A UsageReader sums up calls, in the order of SortUsage.
 type UsageReader interface {
 	Usage(ctx context.Context, q UsageQuery) ([]UsageRow, error)
+}
+
+// NewCallID names a call that begins now: ten digits of when it came, in milliseconds, and ten of chance. Names that grow put
+// the rows of calls that came together side by side in the store; names by chance alone would change a page of its index for
+// each.
+func NewCallID(now time.Time) string {
+	var chance [8]byte
+	_, _ = rand.Read(chance[:]) // never fails
+	id := make([]byte, 0, 20)
+	id = appendDigits(id, uint64(now.UnixMilli()))
+	return string(appendDigits(id, binary.LittleEndian.Uint64(chance[:])))
+}
+
+// appendDigits appends the lowest fifty bits of n, five in a digit. The digits sort as their values do, and none of them looks
+// like another.
+func appendDigits(dst []byte, n uint64) []byte {
+	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
+	for shift := 45; shift >= 0; shift -= 5 {
+		dst = append(dst, digits[n>>shift&31])
+	}
+	return dst
+}
+
+// An Attempt is one try at a call: the upstream and account, why they were chosen, and how it ended.
+type Attempt struct {
+	Upstream string        `json:"upstream"`
+	Account  string        `json:"account,omitempty"`
+	Endpoint string        `json:"endpoint,omitempty"` // of the provider; empty: nothing was sent
+	Why      string        `json:"why,omitempty"`      // why this one was chosen
+	Class    Class         `json:"class,omitempty"`    // of what went wrong; empty: it answered
+	Error    string        `json:"error,omitempty"`
+	Took     time.Duration `json:"took_ns"`
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"perigee"
 	"perigee/internal/testing/perigeetest"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/compatibility.md")
 
 // handlings are the columns of the summary.
-var handlings = []perigee.Handling{perigee.HandlingCarried, perigee.HandlingMapped, perigee.HandlingDropped,
-	perigee.HandlingAccepted, perigee.HandlingRefused}
+var handlings = []perigeetest.Handling{perigeetest.HandlingCarried, perigeetest.HandlingMapped, perigeetest.HandlingDropped,
+	perigeetest.HandlingAccepted, perigeetest.HandlingRefused}
 
 // TestCompatibilityTable keeps docs/compatibility.md the same as the tables in the code. That these tell the truth is
 // the business of each dialect's own tests, which decode every example.
@@ -44,7 +43,7 @@ below the request's own ` + "`maxOutputTokens`" + `: without ` + "`strict`" + `,
 `)
 	apis := []struct {
 		name  string
-		rules []perigee.FieldRule
+		rules []perigeetest.FieldRule
 	}{
 		{"OpenAI Chat Completions", perigeetest.FieldRules(t, "internal/dialect/openai/chat/rules.tsv")},
 		{"OpenAI Responses", perigeetest.FieldRules(t, "internal/dialect/openai/responses/rules.tsv")},

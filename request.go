@@ -1,10 +1,14 @@
 package perigee
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // A Dialect names the API that a body is written in.
@@ -391,4 +395,141 @@ func (r *EmbedRequest) WithModel(model string) *EmbedRequest {
 	c := *r
 	c.Model = model
 	return &c
+}
+
+// memory is what the copies of a request know of the bytes and the prompt that they share. Only the goroutine that runs the
+// request's stream uses it, except for keepers.
+type memory struct {
+	copies   []*Request
+	hooks    []func()
+	released bool
+	keepers  atomic.Int32 // the request itself is one until it is released
+}
+
+// Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease have run. Routing calls it
+// when the first content of a streamed answer has been passed on: from then on nothing is asked again, and an answer may go on
+// for minutes. A stage that needs more of the request during the answer than it has in its own variables takes it in OnRelease.
+func (r *Request) Release() {
+	m := r.memory
+	if m == nil || m.released {
+		return
+	}
+	m.released = true
+	for _, hook := range m.hooks {
+		hook()
+	}
+	for _, c := range m.copies {
+		c.Body, c.prompt = nil, nil
+	}
+	m.copies, m.hooks = nil, nil
+	r.done()
+}
+
+// OnRelease has f called when the request is released, before its memory is used for something else. It is not called for a
+// stream that ends before.
+func (r *Request) OnRelease(f func()) {
+	if m := r.memory; m != nil && !m.released {
+		m.hooks = append(m.hooks, f)
+	}
+}
+
+// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for callers that hold on to
+// parts of Body or of the prompt, which may alias it. At the end of the stream it is taken back in any case.
+func (r *Request) Keep() (done func()) {
+	m := r.memory
+	if m == nil {
+		return func() {}
+	}
+	m.keepers.Add(1)
+	return r.done
+}
+
+// done ends the need of one keeper, in whichever goroutine it noticed.
+func (r *Request) done() {
+	if r.memory.keepers.Add(-1) == 0 && r.Free != nil {
+		r.Free()
+	}
+}
+
+// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside what the open calls hold. No
+// other upstream or account can change that.
+var ErrNoMemory = errors.New("limits.memory is used up")
+
+// A MemoryLease is the part of the memory budget that one call has reserved. All methods may be called concurrently. What the
+// lease has at the end of the call is released then.
+type MemoryLease interface {
+	// Grow reserves more bytes. The error is an *Error of class capacity with the cause ErrNoMemory, and nothing is reserved then.
+	Grow(bytes int64) error
+	// Shrink releases bytes that were reserved with Grow.
+	Shrink(bytes int64)
+}
+
+// Reserve reserves bytes of the memory budget for what the call keeps beside its request: answers that are read in one piece or
+// collected. A request without a lease always gets them.
+func (o *Origin) Reserve(bytes int64) error {
+	if o == nil || o.Memory == nil || bytes <= 0 {
+		return nil
+	}
+	return o.Memory.Grow(bytes)
+}
+
+// Unreserve releases bytes before the call is over.
+func (o *Origin) Unreserve(bytes int64) {
+	if o != nil && o.Memory != nil && bytes > 0 {
+		o.Memory.Shrink(bytes)
+	}
+}
+
+// tallyStep is how many bytes a Tally lets gather before it reserves them.
+const tallyStep = 64 << 10
+
+// A Tally reserves memory for what grows in small steps, such as the text of an answer. Its zero value is ready.
+type Tally struct{ pending, reserved int64 }
+
+// Add counts bytes, and reserves them with those before once there are 64 KiB.
+func (t *Tally) Add(o *Origin, bytes int64) error {
+	if t.pending += bytes; t.pending < tallyStep {
+		return nil
+	}
+	if err := o.Reserve(t.pending); err != nil {
+		return err
+	}
+	t.reserved += t.pending
+	t.pending = 0
+	return nil
+}
+
+// Drop releases what was counted.
+func (t *Tally) Drop(o *Origin) {
+	o.Unreserve(t.reserved)
+	*t = Tally{}
+}
+
+// ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for, but is empty or malformed.
+var ErrNoAnswer = errors.New("the answer is empty or malformed")
+
+// ErrNotAsked is in the chain of an Error of an upstream that did not ask its provider about the model: none of its accounts can be used.
+var ErrNotAsked = errors.New("the provider was not asked")
+
+// A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut: once in all, shared by the
+// router and every upstream that it asks. The zero value has that retry left, and nil has none. All methods may be called
+// concurrently.
+type RetryBudget struct{ taken atomic.Bool }
+
+// Left says whether the retry has not been taken yet.
+func (b *RetryBudget) Left() bool { return b != nil && !b.taken.Load() }
+
+// Take takes the retry, and says whether it was left.
+func (b *RetryBudget) Take() bool { return b != nil && b.taken.CompareAndSwap(false, true) }
+
+// Pause waits before a retry, and says whether the context lasted as long.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -19,7 +19,7 @@ func TestRulesTellTheTruth(t *testing.T) {
 			}
 			seen[rule.Field] = true
 			req, _, err := DecodeRequest(perigee.Origin{Body: []byte(rule.Example)})
-			if rule.Handling == perigee.HandlingRefused {
+			if rule.Handling == perigeetest.HandlingRefused {
 				if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid {
 					t.Errorf("%s is not refused: %v", rule.Example, err)
 				}
@@ -29,13 +29,13 @@ func TestRulesTellTheTruth(t *testing.T) {
 				t.Fatalf("%s: %v", rule.Example, err)
 			}
 			switch rule.Handling {
-			case perigee.HandlingCarried, perigee.HandlingAccepted:
+			case perigeetest.HandlingCarried, perigeetest.HandlingAccepted:
 				if len(req.Log.Notes()) > 0 {
 					t.Errorf("%s: there are notes: %v", rule.Example, req.Log.Notes())
 				}
 			default:
 				named := slices.ContainsFunc(req.Log.Notes(), func(n perigee.Note) bool {
-					same := n.Action == string(rule.Handling) || n.Action == perigee.NoteRepaired && rule.Handling == perigee.HandlingMapped
+					same := n.Action == string(rule.Handling) || n.Action == perigee.NoteRepaired && rule.Handling == perigeetest.HandlingMapped
 					field, _, _ := strings.Cut(n.Subject, " ") // behind it stands what it became
 					return same && (n.Subject == rule.Field || field == rule.Field)
 				})

@@ -15,7 +15,7 @@ import (
 // Each table of the OpenAI dialect tells the truth about its decoder.
 func TestRulesHold(t *testing.T) {
 	decoders := map[string]struct {
-		rules  []perigee.FieldRule
+		rules  []perigeetest.FieldRule
 		decode func(perigee.Origin) ([]perigee.Note, error)
 	}{
 		"chat": {perigeetest.FieldRules(t, "../openai/chat/rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
@@ -73,17 +73,17 @@ func storedExample(id string) (*perigee.StoredResponse, error) {
 	}, nil
 }
 
-func checkRule(t *testing.T, rule perigee.FieldRule, notes []perigee.Note, err error) {
+func checkRule(t *testing.T, rule perigeetest.FieldRule, notes []perigee.Note, err error) {
 	t.Helper()
-	if (err != nil) != (rule.Handling == perigee.HandlingRefused) {
+	if (err != nil) != (rule.Handling == perigeetest.HandlingRefused) {
 		t.Fatalf("%s, but the error is %v", rule.Handling, err)
 	}
 	switch rule.Handling {
-	case perigee.HandlingCarried, perigee.HandlingAccepted:
+	case perigeetest.HandlingCarried, perigeetest.HandlingAccepted:
 		if len(notes) > 0 {
 			t.Errorf("%s, with the notes %v", rule.Handling, notes)
 		}
-	case perigee.HandlingMapped, perigee.HandlingDropped:
+	case perigeetest.HandlingMapped, perigeetest.HandlingDropped:
 		if len(notes) != 1 || !strings.HasPrefix(notes[0].Subject, rule.Field) {
 			t.Errorf("%s, with the notes %v", rule.Handling, notes)
 		}
