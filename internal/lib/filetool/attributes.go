@@ -12,7 +12,9 @@ import (
 
 const maxAttribute = 64 << 10 // bytes, as on Linux
 
-// copyAttributes gives a new file the access control list and the extended attributes of the file old, as far as the user may. Attributes of the security system, such as capabilities, are not copied: a write removes them too.
+// copyAttributes gives a new file the access control list and the extended attributes of the file
+// old, as far as the user may. Attributes of the security system, such as capabilities, are not
+// copied: a write removes them too.
 func copyAttributes(to *os.File, dir *os.Root, name string, old fs.FileInfo) {
 	from, err := dir.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {

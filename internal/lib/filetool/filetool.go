@@ -1,8 +1,9 @@
-// Package filetool reads, writes and lists files for a model that works inside some directories, the roots.
+// Package filetool reads, writes and lists files for a model that works inside some directories,
+// the roots.
 //
-// Every access goes through a directory that is held open (os.Root), one path component at a time. Links are resolved here, so that
-// neither a link, nor "..", nor a directory that is swapped during the access leads out of a root. Perigee's own files are out of
-// reach wherever they are.
+// Every access goes through a directory that is held open (os.Root), one path component at a time.
+// Links are resolved here, so that neither a link, nor "..", nor a directory that is swapped during
+// the access leads out of a root. Perigee's own files are out of reach wherever they are.
 //
 // Errors are of type *perigee.Error. Their message and hint are written for the model that called.
 package filetool
@@ -21,12 +22,13 @@ import (
 
 // Options are the limits of Tools.
 type Options struct {
-	// Roots are the directories inside which files are accessible. Relative paths are relative to the first.
+	// Roots are the directories inside which files are accessible. Relative paths are relative to
+	// the first.
 	Roots []string
 	// Write allows Write.
 	Write bool
-	// Forbidden are files and directories that are neither read, written nor listed, also inside a root and also through links and
-	// hard links. They need not exist.
+	// Forbidden are files and directories that are neither read, written nor listed, also inside a
+	// root and also through links and hard links. They need not exist.
 	Forbidden []string
 }
 
@@ -130,8 +132,9 @@ func (t *Tools) add(r *root) {
 	t.roots = append(t.roots, r)
 }
 
-// Narrow returns Tools for the parts of the roots that are inside dirs: absolute paths or file URIs, as MCP clients send their
-// roots. Directories outside of every root are ignored; if none is left, the result has the roots of t. The result must be closed.
+// Narrow returns Tools for the parts of the roots that are inside dirs: absolute paths or file
+// URIs, as MCP clients send their roots. Directories outside of every root are ignored; if none is
+// left, the result has the roots of t. The result must be closed.
 func (t *Tools) Narrow(dirs []string) *Tools {
 	narrowed := &Tools{write: t.write, page: t.page, shared: t.shared}
 	for _, dir := range dirs {

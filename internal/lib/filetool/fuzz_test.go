@@ -14,7 +14,8 @@ import (
 	"perigee/internal/lib/filetool"
 )
 
-// FuzzPaths reads, writes and lists at any path. What is inside the root begins with "inside", everything else with "secret".
+// FuzzPaths reads, writes and lists at any path. What is inside the root begins with "inside",
+// everything else with "secret".
 func FuzzPaths(f *testing.F) {
 	for _, path := range []string{"f", "dir/f", "../outside/f", "link", "out/f", "abs/f", "up/up/outside/f", "dir/../../outside/f", "file:///etc/passwd", "a\x00b",
 		"file://localhost/%2e%2e/outside/f", "dir/own/f", "data/f", "DATA/f", "hard", "loop", ".//f", "..", "/", "", "~", "file:", "file:/", "bad\xff", "dir\\..\\f", "new/a/b"} {

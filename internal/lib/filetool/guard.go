@@ -16,8 +16,9 @@ const (
 	maxLinkedFiles = 20_000          // how many of them are looked at, if no other number is set
 )
 
-// A guard says what is forbidden during one access. Files are compared by device and inode, so that links, hard links and other
-// spellings of a path make no difference, and by name in their directory, so that what is not there yet cannot be created.
+// A guard says what is forbidden during one access. Files are compared by device and inode, so that
+// links, hard links and other spellings of a path make no difference, and by name in their
+// directory, so that what is not there yet cannot be created.
 type guard struct {
 	shared  *shared
 	entries []guarded
@@ -47,8 +48,8 @@ func (t *Tools) newGuard() *guard {
 	return g
 }
 
-// covers reports whether a file or directory is forbidden itself. What is in a forbidden directory is reached through it only, or
-// by a hard link.
+// covers reports whether a file or directory is forbidden itself. What is in a forbidden directory
+// is reached through it only, or by a hard link.
 func (g *guard) covers(info fs.FileInfo) bool {
 	for _, e := range g.entries {
 		if e.info != nil && os.SameFile(e.info, info) {
@@ -71,8 +72,9 @@ func (g *guard) coversName(dir fs.FileInfo, parts []string) bool {
 	return false
 }
 
-// linkedFiles are the files in forbidden directories that have a second name, which may be anywhere. If there are more files than are
-// looked at, every file with several names could be one of them.
+// linkedFiles are the files in forbidden directories that have a second name, which may be
+// anywhere. If there are more files than are looked at, every file with several names could be one
+// of them.
 type linkedFiles struct {
 	most int // files and directories that are looked at; 0: maxLinkedFiles
 
@@ -115,8 +117,9 @@ func findLinked(paths []string, most int) (files []fs.FileInfo, cut bool) {
 	return files, cut
 }
 
-// isBulk reports whether a directory has many files and no credentials: traces, in which secrets are replaced, and the data of language
-// servers, such as conversations. The credentials of those are directly below .gemini in their home.
+// isBulk reports whether a directory has many files and no credentials: traces, in which secrets
+// are replaced, and the data of language servers, such as conversations. The credentials of those
+// are directly below .gemini in their home.
 func isBulk(dataDir, path string) bool {
 	rest, err := filepath.Rel(dataDir, path)
 	if err != nil {

@@ -117,7 +117,8 @@ func TestOddNamesCanBeReadAsListed(t *testing.T) {
 	r.noTemporaryFiles()
 }
 
-// TestHugeFileIsNotReadWhole reads the beginning of files of 10 GB, which have no blocks on the disk.
+// TestHugeFileIsNotReadWhole reads the beginning of files of 10 GB, which have no blocks on the
+// disk.
 func TestHugeFileIsNotReadWhole(t *testing.T) {
 	r := newRig(t, map[string]string{"text": strings.Repeat("line\n", 200_000), "zeros": ""})
 	for _, name := range []string{"text", "zeros"} {
@@ -254,8 +255,8 @@ func TestOwnFilesAreOutOfReach(t *testing.T) {
 	}
 }
 
-// If there are more forbidden files than are looked at, every file with several names is refused. Traces and the data of language
-// servers do not count, and their credentials do.
+// If there are more forbidden files than are looked at, every file with several names is refused.
+// Traces and the data of language servers do not count, and their credentials do.
 func TestHardLinksBeyondTheBound(t *testing.T) {
 	files := map[string]string{"data/perigee.db": "secret", "data/langserver/desk/home/.gemini/token": "secret", "one": "fine"}
 	for i := range 100 {

@@ -27,8 +27,8 @@ const (
 // ListInput is the input of list_files.
 type ListInput struct {
 	Path string `json:"path,omitzero" jsonschema:"the directory; the first root if left out"`
-	// Glob is a doublestar pattern for paths below the directory; without a slash it is for base names. With a slash, directories
-	// below are listed too, whatever Recursive says.
+	// Glob is a doublestar pattern for paths below the directory; without a slash it is for base
+	// names. With a slash, directories below are listed too, whatever Recursive says.
 	Glob           string `json:"glob,omitzero" jsonschema:"which entries to list: *.go matches names, src/**/*.{ts,tsx} matches paths below the directory"`
 	Recursive      bool   `json:"recursive,omitzero" jsonschema:"also list what is in directories below"`
 	Cursor         string `json:"cursor,omitzero" jsonschema:"next_cursor of the page before"`
@@ -58,8 +58,9 @@ type ListError struct {
 	Message string `json:"message"`
 }
 
-// List lists a directory. A page costs the directories that its entries are in: nothing before the cursor is sorted or looked at
-// again. If files come and go between two pages, entries that stay are listed exactly once.
+// List lists a directory. A page costs the directories that its entries are in: nothing before the
+// cursor is sorted or looked at again. If files come and go between two pages, entries that stay
+// are listed exactly once.
 func (t *Tools) List(ctx context.Context, in ListInput) (*ListResult, error) {
 	at, err := t.locate(in.Path)
 	if err != nil {
@@ -176,7 +177,8 @@ func (l *lister) endPage() error {
 	return errPageFull
 }
 
-// ignoresAbove loads the ignore files from the root down to the last directory of the walk, without that one.
+// ignoresAbove loads the ignore files from the root down to the last directory of the walk, without
+// that one.
 func (l *lister) ignoresAbove() (rules *ignoreRules) {
 	w := l.walk
 	for i, dir := range w.dirs[:len(w.dirs)-1] {
@@ -275,7 +277,8 @@ func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
 	return names, below, nil
 }
 
-// leftOut reports whether an entry is not listed because of its name, and whether an ignore file says so.
+// leftOut reports whether an entry is not listed because of its name, and whether an ignore file
+// says so.
 func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignored bool) {
 	if l.in.IncludeIgnored {
 		return false, false

@@ -168,7 +168,8 @@ func TestCursorBelongsToItsListing(t *testing.T) {
 	}
 }
 
-// TestListingIsAWalkInOrder compares listings of random trees with a walk of the whole tree that is sorted.
+// TestListingIsAWalkInOrder compares listings of random trees with a walk of the whole tree that is
+// sorted.
 func TestListingIsAWalkInOrder(t *testing.T) {
 	perigeetest.Slow(t)
 	base := t.TempDir()

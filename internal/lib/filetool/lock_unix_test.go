@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// Another process of perigee is about to replace the file: a write waits for it, and then sees what the file has become.
+// Another process of perigee is about to replace the file: a write waits for it, and then sees what
+// the file has become.
 func TestWriteWaitsForAnotherProcess(t *testing.T) {
 	r := newRig(t, map[string]string{"sub/f": "old"})
 	other, err := os.Open(r.path("sub"))

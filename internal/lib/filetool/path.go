@@ -18,7 +18,8 @@ type place struct {
 	parts []string
 }
 
-// locate finds the root of a path: relative to the first root, absolute, or a file URI. It does not tell whether there is a file.
+// locate finds the root of a path: relative to the first root, absolute, or a file URI. It does not
+// tell whether there is a file.
 func (t *Tools) locate(asked string) (place, error) {
 	path, err := fromURI(asked)
 	if err != nil {
@@ -61,7 +62,8 @@ func (t *Tools) rootOf(path string) (found *root, rest string, ok bool) {
 	if ok {
 		return found, rest, ok
 	}
-	// The same directory may have other names: links above the root, such as /tmp on macOS, other case, short names.
+	// The same directory may have other names: links above the root, such as /tmp on macOS, other
+	// case, short names.
 	path = resolve(path)
 	match(path, func(r *root) string { return r.real })
 	for base := path; !ok; base = filepath.Dir(base) {
@@ -115,7 +117,8 @@ func split(path string) []string {
 // maxPath is how many bytes a path may have as it is asked for. No system has longer ones.
 const maxPath = 4096
 
-// fromURI returns the path of a file URI, and everything else unchanged. A path that is too long is neither looked at nor repeated.
+// fromURI returns the path of a file URI, and everything else unchanged. A path that is too long is
+// neither looked at nor repeated.
 func fromURI(asked string) (string, error) {
 	if len(asked) > maxPath {
 		return "", perigee.Errorf(perigee.ClassInvalid, "the path has %d bytes, and at most %d are allowed", len(asked), maxPath).
@@ -146,8 +149,9 @@ func fromURI(asked string) (string, error) {
 	return filepath.FromSlash(path), nil
 }
 
-// show returns a path as results contain it: relative to the root, or absolute if there are several roots. A name that is not
-// UTF-8 makes it a file URI, because JSON could not carry it. Every path that show returns can be passed to locate.
+// show returns a path as results contain it: relative to the root, or absolute if there are several
+// roots. A name that is not UTF-8 makes it a file URI, because JSON could not carry it. Every path
+// that show returns can be passed to locate.
 func (t *Tools) show(at place) string {
 	path := strings.Join(at.parts, "/")
 	if !utf8.ValidString(path) {
@@ -168,7 +172,8 @@ func (t *Tools) show(at place) string {
 	return path
 }
 
-// reservedOnWindows reports whether Windows gives a file name another meaning: a device, or a stream of a file.
+// reservedOnWindows reports whether Windows gives a file name another meaning: a device, or a
+// stream of a file.
 func reservedOnWindows(name string) bool {
 	if strings.ContainsAny(name, `:<>"|?*`) || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
 		return true

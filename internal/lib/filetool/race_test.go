@@ -18,8 +18,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// swapping puts the things with the names of variants at a path, one after the other, until stop is called. Each variant is at
-// path.NAME while it is not in use, so that at any moment there is one of them, or nothing, at the path.
+// swapping puts the things with the names of variants at a path, one after the other, until stop is
+// called. Each variant is at path.NAME while it is not in use, so that at any moment there is one
+// of them, or nothing, at the path.
 func (r *fileRig) swapping(path string, variants ...string) (stop func()) {
 	r.Helper()
 	done, end := make(chan error, 1), make(chan struct{})
@@ -50,7 +51,8 @@ func (r *fileRig) swapping(path string, variants ...string) (stop func()) {
 	}
 }
 
-// during calls f five thousand times, and then until done says that enough has happened, a million times at most.
+// during calls f five thousand times, and then until done says that enough has happened, a million
+// times at most.
 func during(f func(), done func() bool) (rounds int) {
 	for rounds < 5000 || !done() && rounds < 1_000_000 {
 		f()
@@ -70,7 +72,8 @@ func acceptable(t *testing.T, err error) {
 	}
 }
 
-// raceRig has a directory outside of the root, a forbidden one inside, and variants of "x" to be swapped.
+// raceRig has a directory outside of the root, a forbidden one inside, and variants of "x" to be
+// swapped.
 func raceRig(t *testing.T) *fileRig {
 	perigeetest.Slow(t)
 	r := newRig(t, map[string]string{
@@ -259,7 +262,8 @@ func TestSwappedDirectoriesDoNotLeadOutWhenListed(t *testing.T) {
 	}
 }
 
-// TestSwappedParentsDoNotLeadOut swaps a directory above the one that is used, by several readers and writers at once.
+// TestSwappedParentsDoNotLeadOut swaps a directory above the one that is used, by several readers
+// and writers at once.
 func TestSwappedParentsDoNotLeadOut(t *testing.T) {
 	r := raceRig(t)
 	r.put("x.dir/a/b/c/f", "fine")

@@ -38,7 +38,8 @@ type ReadInput struct {
 type ReadResult struct {
 	Path    string `json:"path" jsonschema:"the path of the file, relative to the root, or absolute if there are several roots"`
 	Content string `json:"content" jsonschema:"the lines that were asked for, with their line ends; base64 if encoding says so"`
-	// SHA256 is the hash of the whole file, in hex. It is left out for files above 64 MiB, and if the file changed while it was read.
+	// SHA256 is the hash of the whole file, in hex. It is left out for files above 64 MiB, and if
+	// the file changed while it was read.
 	SHA256     string `json:"sha256,omitzero" jsonschema:"SHA-256 of the whole file in hex, for expected_sha256 of write_file; left out above 64 MiB"`
 	Lines      int    `json:"lines" jsonschema:"the number of lines in content"`
 	TotalLines *int   `json:"total_lines,omitzero" jsonschema:"the number of lines in the file, if its end was seen"`
@@ -48,8 +49,9 @@ type ReadResult struct {
 	Changing   bool   `json:"changing,omitzero" jsonschema:"the file changed while it was read, so content may be a mixture and there is no hash"`
 }
 
-// Read reads lines of a file. Content and hash are from one pass over one open file. If the file changes meanwhile, it is read
-// again, three times in all; after that the result is marked and has no hash.
+// Read reads lines of a file. Content and hash are from one pass over one open file. If the file
+// changes meanwhile, it is read again, three times in all; after that the result is marked and has
+// no hash.
 func (t *Tools) Read(ctx context.Context, in ReadInput) (*ReadResult, error) {
 	if in.Path == "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "path is missing").WithHint("name the file to read")
@@ -102,7 +104,8 @@ func (t *Tools) readFile(ctx context.Context, w *walk, in ReadInput, f *os.File,
 	}
 }
 
-// open opens the regular file at the end of a path. It never waits for a FIFO, and never opens a device.
+// open opens the regular file at the end of a path. It never waits for a FIFO, and never opens a
+// device.
 func (w *walk) open(parts []string, flag int) (*os.File, fs.FileInfo, error) {
 	for {
 		if err := w.run(parts); err != nil {
@@ -126,7 +129,8 @@ func (w *walk) open(parts []string, flag int) (*os.File, fs.FileInfo, error) {
 	}
 }
 
-// openHere opens the file that the walk has ended at. The result is nil if something else is there by now.
+// openHere opens the file that the walk has ended at. The result is nil if something else is there
+// by now.
 func (w *walk) openHere(flag int) (*os.File, fs.FileInfo, error) {
 	if !w.info.Mode().IsRegular() {
 		return nil, nil, w.irregular(w.info.Mode())
@@ -169,7 +173,8 @@ func (w *walk) irregular(mode fs.FileMode) error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s is %s", w.shown(), kind).WithHint("only regular files can be read and written")
 }
 
-// A scan is one pass over a file: it collects the lines that were asked for, counts the rest, and hashes the bytes.
+// A scan is one pass over a file: it collects the lines that were asked for, counts the rest, and
+// hashes the bytes.
 type scan struct {
 	size    int64
 	sum     hash.Hash // nil for a large file

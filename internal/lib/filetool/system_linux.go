@@ -7,7 +7,8 @@ import (
 
 const procMagic = 0x9fa0 // PROC_SUPER_MAGIC
 
-// inProc reports whether a file is in procfs, where files are the memory and the environment of processes, perigee's included.
+// inProc reports whether a file is in procfs, where files are the memory and the environment of
+// processes, perigee's included.
 func inProc(f *os.File) bool {
 	var stat syscall.Statfs_t
 	var err error

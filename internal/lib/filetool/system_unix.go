@@ -16,7 +16,8 @@ const (
 	nonblock = syscall.O_NONBLOCK // a FIFO does not delay its opening
 )
 
-// isBusy reports whether a file cannot be opened for writing because it is a program that runs. It can still be replaced.
+// isBusy reports whether a file cannot be opened for writing because it is a program that runs. It
+// can still be replaced.
 func isBusy(err error) bool { return errors.Is(err, syscall.ETXTBSY) }
 
 // mayHaveLinks reports whether a file has several names.
@@ -39,5 +40,6 @@ func chown(f *os.File, old fs.FileInfo) {
 // tryLock locks an open directory for its file descriptor, until that is closed.
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// isHeld reports whether something else has the lock. Other errors mean that the file system has no locks.
+// isHeld reports whether something else has the lock. Other errors mean that the file system has no
+// locks.
 func isHeld(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) }

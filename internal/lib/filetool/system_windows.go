@@ -13,7 +13,8 @@ const (
 
 func isBusy(error) bool { return false }
 
-// mayHaveLinks reports whether a file may have several names. The number is not in its FileInfo here.
+// mayHaveLinks reports whether a file may have several names. The number is not in its FileInfo
+// here.
 func mayHaveLinks(fs.FileInfo) bool { return true }
 
 func chown(*os.File, fs.FileInfo) {}

@@ -19,7 +19,8 @@ const (
 
 var boms = map[charset]string{utf8BOM: "\xef\xbb\xbf", utf16LE: "\xff\xfe", utf16BE: "\xfe\xff"}
 
-// detect returns the charset that the first bytes of a file announce. UTF-32 is not supported and is binary.
+// detect returns the charset that the first bytes of a file announce. UTF-32 is not supported and
+// is binary.
 func detect(head []byte) charset {
 	if bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")) {
 		return utf8Plain // which is invalid
@@ -40,8 +41,8 @@ type decoder struct {
 	out     []byte
 }
 
-// decode returns the characters that are complete. The result is valid until the next call. It is not ok if the file is not text:
-// invalid in its charset, or with a NUL.
+// decode returns the characters that are complete. The result is valid until the next call. It is
+// not ok if the file is not text: invalid in its charset, or with a NUL.
 func (d *decoder) decode(piece []byte, end bool) (text []byte, ok bool) {
 	if len(d.rest) > 0 {
 		piece = append(d.rest, piece...)

@@ -31,8 +31,8 @@ type walk struct {
 	links int
 	swaps int
 
-	// Where the walk ended: in a directory (name is empty), at something else, or at a name in the last directory that does not
-	// exist (info is nil).
+	// Where the walk ended: in a directory (name is empty), at something else, or at a name in the
+	// last directory that does not exist (info is nil).
 	name string
 	info fs.FileInfo
 }
@@ -98,7 +98,8 @@ func (w *walk) run(parts []string) error {
 	return nil
 }
 
-// step handles the first component of a path. It returns what is still to be followed, or sets name.
+// step handles the first component of a path. It returns what is still to be followed, or sets
+// name.
 func (w *walk) step(parts []string) ([]string, error) {
 	name, rest, dir := parts[0], parts[1:], w.top()
 	if w.guard.coversName(dir.info, parts) {
@@ -253,7 +254,8 @@ func (t *Tools) failed(action, shown string, err error) error {
 	return is(perigee.ClassUnavailable, "try again; if it stays, the disk or the file system has a problem")
 }
 
-// reason returns an error without the path, which may be of another form than the one that was asked for.
+// reason returns an error without the path, which may be of another form than the one that was
+// asked for.
 func reason(err error) string {
 	var p *fs.PathError
 	var l *os.LinkError
@@ -266,5 +268,6 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// escapes reports whether os.Root has refused to leave its directory. The standard library has no value for that error.
+// escapes reports whether os.Root has refused to leave its directory. The standard library has no
+// value for that error.
 func escapes(err error) bool { return strings.Contains(err.Error(), "path escapes from parent") }

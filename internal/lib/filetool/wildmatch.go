@@ -2,9 +2,10 @@ package filetool
 
 import "strings"
 
-// wildmatch reports whether a name matches a pattern by the rules of .gitignore: "*" and "?" do not match "/", "**" as a whole
-// component does, "[a-z]", "[!a]" and "[[:alpha:]]" match one character, and a backslash takes the next character literally. The
-// pattern begins at the beginning of a component.
+// wildmatch reports whether a name matches a pattern by the rules of .gitignore: "*" and "?" do not
+// match "/", "**" as a whole component does, "[a-z]", "[!a]" and "[[:alpha:]]" match one character,
+// and a backslash takes the next character literally. The pattern begins at the beginning of a
+// component.
 func wildmatch(pattern, name string) bool {
 	m := matcher{pattern: pattern, name: name}
 	return m.match(0, 0)
@@ -85,8 +86,8 @@ func (m *matcher) try(p, n int) bool {
 	return false
 }
 
-// class matches a character with the bracket expression whose first character is at p. It returns the position behind it. A
-// bracket expression without an end matches nothing.
+// class matches a character with the bracket expression whose first character is at p. It returns
+// the position behind it. A bracket expression without an end matches nothing.
 func class(pattern string, p int, char byte) (end int, ok bool) {
 	negated := p < len(pattern) && (pattern[p] == '!' || pattern[p] == '^')
 	if negated {

@@ -24,7 +24,8 @@ type WriteInput struct {
 	Content string `json:"content" jsonschema:"the whole new content of the file"`
 	// Encoding is utf-8, which is the default, or base64.
 	Encoding string `json:"encoding,omitzero" jsonschema:"utf-8, the default, or base64 for content that is not text"`
-	// ExpectedSHA256 is the hash that the file must have. Empty: it must not exist. Nil: anything is replaced.
+	// ExpectedSHA256 is the hash that the file must have. Empty: it must not exist. Nil: anything
+	// is replaced.
 	ExpectedSHA256 *string `json:"expected_sha256,omitzero" jsonschema:"write only if the file has this SHA-256, as read_file returned it; an empty string: only if there is no such file"`
 	CreateDirs     bool    `json:"create_dirs,omitzero" jsonschema:"create missing directories"`
 }
@@ -37,13 +38,14 @@ type WriteResult struct {
 	Created bool   `json:"created" jsonschema:"whether there was no such file before"`
 }
 
-// Write replaces a file, or creates it. The file has its old or its new content at any time, also when the disk is full or the
-// process is killed. Permissions, access control lists, owner (where the user may), byte order mark, UTF-16 and CR LF line ends are
-// kept; set-user-ID bits are not. A link inside the roots stays, and its target is replaced. Other hard links keep the old content.
+// Write replaces a file, or creates it. The file has its old or its new content at any time, also
+// when the disk is full or the process is killed. Permissions, access control lists, owner (where
+// the user may), byte order mark, UTF-16 and CR LF line ends are kept; set-user-ID bits are not. A
+// link inside the roots stays, and its target is replaced. Other hard links keep the old content.
 //
-// Of two writes with the same expected hash one fails, also if another process of perigee makes it: the directory is locked from the
-// last comparison to the replacement, where the system and the file system can. Other programs can still change the file in that
-// moment.
+// Of two writes with the same expected hash one fails, also if another process of perigee makes it:
+// the directory is locked from the last comparison to the replacement, where the system and the
+// file system can. Other programs can still change the file in that moment.
 func (t *Tools) Write(ctx context.Context, in WriteInput) (*WriteResult, error) {
 	if !t.write {
 		return nil, perigee.Errorf(perigee.ClassForbidden, "writing is turned off").
@@ -302,8 +304,9 @@ const (
 	lockPoll     = 5 * time.Millisecond
 )
 
-// lockDir keeps other processes of perigee from replacing files in a directory, until unlock is called or the process ends. It leaves
-// no file there. What cannot be locked is written without a lock.
+// lockDir keeps other processes of perigee from replacing files in a directory, until unlock is
+// called or the process ends. It leaves no file there. What cannot be locked is written without a
+// lock.
 func lockDir(ctx context.Context, dir *os.Root) (unlock func(), err error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -352,8 +355,8 @@ func (r *replacement) fill(dir *os.Root, temporary string, data []byte) error {
 	return nil
 }
 
-// publish gives a file its name unless there is something of that name. Not every file system can give a file a second name; there
-// an empty file reserves the name and is then replaced.
+// publish gives a file its name unless there is something of that name. Not every file system can
+// give a file a second name; there an empty file reserves the name and is then replaced.
 func publish(dir *os.Root, temporary, name string) error {
 	err := dir.Link(temporary, name)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -369,7 +372,8 @@ func publish(dir *os.Root, temporary, name string) error {
 	return err
 }
 
-// syncDir makes a new name last, where the file system can. The file is there in any case, so an error would be misleading.
+// syncDir makes a new name last, where the file system can. The file is there in any case, so an
+// error would be misleading.
 func syncDir(dir *os.Root) {
 	if d, err := dir.Open("."); err == nil {
 		_ = d.Sync()

@@ -118,7 +118,8 @@ func TestExpectedHashGuardsAWrite(t *testing.T) {
 	r.noTemporaryFiles()
 }
 
-// TestOneOfManyWritesWins has many writes with the same expectation at once, through several names of the file.
+// TestOneOfManyWritesWins has many writes with the same expectation at once, through several names
+// of the file.
 func TestOneOfManyWritesWins(t *testing.T) {
 	r := newRig(t, map[string]string{"f": "old", "link -> f": "", "d -> .": ""})
 	narrow := r.tools.Narrow([]string{r.root})

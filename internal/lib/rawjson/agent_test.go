@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// agentBody builds a request as coding agents send them, of at least size bytes: a system prompt, 20 tools with their
-// schemas, and a history of code, tool calls and tool results.
+// agentBody builds a request as coding agents send them, of at least size bytes: a system prompt,
+// 20 tools with their schemas, and a history of code, tool calls and tool results.
 func agentBody(size int) []byte {
 	type object = map[string]any
 	code := "func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {\n\tif r.Method != \"POST\" {\n" +

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Strings of many blocks, with characters cut by their borders and mistakes everywhere, are judged alike whether the blocks are
-// passed by the loop in assembly or looked at one by one.
+// Strings of many blocks, with characters cut by their borders and mistakes everywhere, are judged
+// alike whether the blocks are passed by the loop in assembly or looked at one by one.
 func TestPassingBlocksChangesNoVerdict(t *testing.T) {
 	if !hasAVX2 {
 		t.Skip("this processor has no AVX2, and no block is passed")

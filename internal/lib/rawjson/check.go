@@ -1,11 +1,12 @@
 // Package rawjson reads and edits JSON without turning it into Go values first.
 //
-// Agent requests are between 100 KB and 50 MB of JSON that goes on mostly unchanged. Check validates such a text once,
-// more strictly than encoding/json; a Cursor then reads the parts that are needed, from left to right; Find and
-// Splice change a few bytes and keep the rest as it was.
+// Agent requests are between 100 KB and 50 MB of JSON that goes on mostly unchanged. Check
+// validates such a text once, more strictly than encoding/json; a Cursor then reads the parts that
+// are needed, from left to right; Find and Splice change a few bytes and keep the rest as it was.
 //
-// The package does not map JSON to structs, does not format it, and does not read streams: it wants the whole text in
-// memory. The dialects call it with request bodies, the upstreams with answer chunks.
+// The package does not map JSON to structs, does not format it, and does not read streams: it wants
+// the whole text in memory. The dialects call it with request bodies, the upstreams with answer
+// chunks.
 package rawjson
 
 import (
@@ -21,16 +22,18 @@ const MaxDepth = 1000
 
 // Check reports, as an *Error, the first thing wrong with data as one JSON text, or nil.
 //
-// It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u surrogate has its
-// partner, no object has two members of the same name (compared after unescaping), and containers nest no deeper
-// than MaxDepth. Time is linear in len(data) whatever the data; ordinary texts cost no allocation.
+// It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u
+// surrogate has its partner, no object has two members of the same name (compared after
+// unescaping), and containers nest no deeper than MaxDepth. Time is linear in len(data) whatever
+// the data; ordinary texts cost no allocation.
 func Check(data []byte) error {
 	_, err := check(data, false, nil)
 	return err
 }
 
-// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the next reader would make
-// them infinite, or fail. It is for what clients send; what providers send is passed on as it is.
+// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the
+// next reader would make them infinite, or fail. It is for what clients send; what providers send
+// is passed on as it is.
 func CheckFinite(data []byte) error {
 	_, err := check(data, true, nil)
 	return err
@@ -48,13 +51,14 @@ type Member struct {
 	End   int
 }
 
-// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is wrong with data may come after
-// what visit was told.
+// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is
+// wrong with data may come after what visit was told.
 func CheckMembers(data []byte, visit func(m Member)) (Count, error) {
 	return check(data, true, visit)
 }
 
-// CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers does.
+// CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers
+// does.
 func CheckTop(data []byte, visit func(m Member)) error {
 	_, err := check(data, false, visit)
 	return err
@@ -97,7 +101,8 @@ func (k *checker) release() {
 	checkers.Put(k)
 }
 
-// A checker walks over data once. Its methods return the offset after what they checked, or -1 after calling fail.
+// A checker walks over data once. Its methods return the offset after what they checked, or -1
+// after calling fail.
 type checker struct {
 	data    []byte
 	finite  bool           // numbers must be
@@ -106,7 +111,8 @@ type checker struct {
 
 	count Count
 
-	// open has one entry for each container around the current place: where its keys start in keys, or inArray.
+	// open has one entry for each container around the current place: where its keys start in keys,
+	// or inArray.
 	open []int
 	// keys are the names read so far in the open objects, outermost object first.
 	keys    []key
@@ -158,8 +164,8 @@ func (k *checker) document() bool {
 	}
 }
 
-// enter steps into the container that opens at i and stops at its first value, or at the closing bracket when it is
-// empty.
+// enter steps into the container that opens at i and stops at its first value, or at the closing
+// bracket when it is empty.
 func (k *checker) enter(i int) (next int, empty bool) {
 	if len(k.open) == MaxDepth {
 		return k.fail(i, problemDepth), false
@@ -181,7 +187,8 @@ func (k *checker) enter(i int) (next int, empty bool) {
 	return k.key(i, "where a key or '}' should be"), false
 }
 
-// after goes on from the end of a value: past the brackets that close here, to the next value or the end of the text.
+// after goes on from the end of a value: past the brackets that close here, to the next value or
+// the end of the text.
 func (k *checker) after(i int) int {
 	for {
 		i = skipSpace(k.data, i)
@@ -253,7 +260,8 @@ func (k *checker) key(i int, where string) int {
 	return i
 }
 
-// leaveMember is called at the comma or the brace behind each member of each object, if members are reported.
+// leaveMember is called at the comma or the brace behind each member of each object, if members are
+// reported.
 func (k *checker) leaveMember(i int) {
 	if len(k.open) == 1 && k.member.Name != nil {
 		k.member.End = k.member.Start + len(bytes.TrimRight(k.data[k.member.Start:i], " \t\r\n"))

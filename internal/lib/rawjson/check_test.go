@@ -137,7 +137,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckAtEveryPlace puts each special thing at each distance from block borders and from the end of the text.
+// TestCheckAtEveryPlace puts each special thing at each distance from block borders and from the
+// end of the text.
 func TestCheckAtEveryPlace(t *testing.T) {
 	for piece, valid := range map[string]bool{
 		`\n`: true, `\"`: true, `\\`: true, `\\\"`: true, `\u00e4`: true, `\ud83d\ude80`: true, "ä": true, "✓": true, "🚀": true, "\u007f": true,
@@ -204,7 +205,8 @@ func TestCheckFinite(t *testing.T) {
 	}
 }
 
-// Members are where CheckMembers says: the name between its quotes, the value without what is around it.
+// Members are where CheckMembers says: the name between its quotes, the value without what is
+// around it.
 func TestCheckMembers(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{}`, ``},

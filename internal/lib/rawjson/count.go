@@ -2,21 +2,22 @@ package rawjson
 
 import "fmt"
 
-// A Count is how many values a text has that cost memory when it is decoded. Elements are those of arrays with at most
-// ElementDepth containers around them: messages, blocks, parts, tools, whatever becomes a struct of its own. What lies deeper is
-// arguments, results and schemas, which are kept as JSON. Members are those of all objects.
+// A Count is how many values a text has that cost memory when it is decoded. Elements are those of
+// arrays with at most ElementDepth containers around them: messages, blocks, parts, tools, whatever
+// becomes a struct of its own. What lies deeper is arguments, results and schemas, which are kept
+// as JSON. Members are those of all objects.
 type Count struct {
 	Elements int
 	Members  int
 }
 
-// ElementDepth is how many arrays and objects are around the innermost element that counts: the root, messages, a message, its
-// content, a result, its content.
+// ElementDepth is how many arrays and objects are around the innermost element that counts: the
+// root, messages, a message, its content, a result, its content.
 const ElementDepth = 6
 
-// What decoding, preparing and encoding takes at most for each value, its own bytes included, as measured in all dialects; and
-// what values may take in any text. Beyond that they may take two and three quarters of its size, which the rest of the text
-// does, too.
+// What decoding, preparing and encoding takes at most for each value, its own bytes included, as
+// measured in all dialects; and what values may take in any text. Beyond that they may take two and
+// three quarters of its size, which the rest of the text does, too.
 const (
 	elementCost = 1280
 	storedCost  = 4800 // of an element that is also stored
@@ -35,8 +36,9 @@ func (e *CountError) Error() string {
 		e.Elements, e.Members, e.Bytes)
 }
 
-// Err returns a *CountError when decoding a text of so many bytes could take more than four times its size and 32 MB, else nil.
-// The first elements and members are free: conversations of millions of tokens have fewer.
+// Err returns a *CountError when decoding a text of so many bytes could take more than four times
+// its size and 32 MB, else nil. The first elements and members are free: conversations of millions
+// of tokens have fewer.
 func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
 
 // ErrStored is Err for a text whose elements are stored as well, each with a name of its own.

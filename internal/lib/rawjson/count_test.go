@@ -57,7 +57,8 @@ func TestCountErr(t *testing.T) {
 	}
 }
 
-// Keys of open objects are kept to find duplicates, so their number is bounded by the size of the text.
+// Keys of open objects are kept to find duplicates, so their number is bounded by the size of the
+// text.
 func TestManyKeysAreRefused(t *testing.T) {
 	text := []byte(`{"a":{` + strings.Repeat(`"abcdefghij":1,`, 1<<19) + `"b":2}}`)
 	var before, after runtime.MemStats

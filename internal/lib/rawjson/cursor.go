@@ -24,7 +24,8 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// A TypeError says that a value has another type, or does not fit the type, that the reader of a document wanted.
+// A TypeError says that a value has another type, or does not fit the type, that the reader of a
+// document wanted.
 type TypeError struct {
 	Path string // such as contents[0].parts[1].text; "" is the whole text
 	Want string // such as "a string"
@@ -38,15 +39,18 @@ func (e *TypeError) Error() string {
 	return e.Path + ": want " + e.Want + ", found " + e.Got
 }
 
-// A Cursor reads a text that passed Check, once, from left to right. Each reading method takes the next value: the
-// text's one value at first, and inside a loop over Object or Array the member or element that the loop has come to.
-// There the loop body reads the value with one call, or does not and has it skipped.
+// A Cursor reads a text that passed Check, once, from left to right. Each reading method takes the
+// next value: the text's one value at first, and inside a loop over Object or Array the member or
+// element that the loop has come to. There the loop body reads the value with one call, or does not
+// and has it skipped.
 //
-// A null is the zero value of whatever is asked for, never an error. After the first value of the wrong type (see Err)
-// all loops end and all reads return zero values, so a caller may read a whole document and look at Err once.
+// A null is the zero value of whatever is asked for, never an error. After the first value of the
+// wrong type (see Err) all loops end and all reads return zero values, so a caller may read a whole
+// document and look at Err once.
 //
-// A loop may be left early, from any depth. The next read after it is of the value behind the object or array the loop
-// was over; the bytes in between are looked at only when there is such a read.
+// A loop may be left early, from any depth. The next read after it is of the value behind the
+// object or array the loop was over; the bytes in between are looked at only when there is such a
+// read.
 //
 // With a text that did not pass Check results are arbitrary, but no method panics or runs forever.
 type Cursor struct {
@@ -63,7 +67,8 @@ func NewCursor(data []byte) *Cursor {
 	return &Cursor{data: data}
 }
 
-// Reset puts the Cursor before the one value of other data. What it needs for unescaping is used again.
+// Reset puts the Cursor before the one value of other data. What it needs for unescaping is used
+// again.
 func (c *Cursor) Reset(data []byte) {
 	scratch := c.scratch[:0]
 	if cap(scratch) > maxScratch {
@@ -97,7 +102,8 @@ var kindOf = [256]Kind{
 	'5': Number, '6': Number, '7': Number, '8': Number, '9': Number,
 }
 
-// Object reads an object: the loop gets each key, unescaped. A key without escapes aliases the text.
+// Object reads an object: the loop gets each key, unescaped. A key without escapes aliases the
+// text.
 func (c *Cursor) Object() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if !c.enter(Object) {
@@ -142,9 +148,10 @@ func (c *Cursor) Array() iter.Seq[int] {
 	}
 }
 
-// Reserve returns list with room for one more element, and for all that are left where it has grown long: growing step by step
-// would leave several times its memory behind as garbage. The room is at least a quarter of the list, since a list may be
-// collected from many short arrays. It is called in a loop over an array, before the element is read.
+// Reserve returns list with room for one more element, and for all that are left where it has grown
+// long: growing step by step would leave several times its memory behind as garbage. The room is at
+// least a quarter of the list, since a list may be collected from many short arrays. It is called
+// in a loop over an array, before the element is read.
 func Reserve[T any](c *Cursor, list []T) []T {
 	const long = 512
 	if len(list) < cap(list) || len(list) < long {
@@ -153,8 +160,8 @@ func Reserve[T any](c *Cursor, list []T) []T {
 	return append(make([]T, 0, len(list)+max(c.rest(), len(list)/4)), list...)
 }
 
-// rest is how many elements are left of the array that is read, with the one that comes next. Where the value is none of an array
-// it is one.
+// rest is how many elements are left of the array that is read, with the one that comes next. Where
+// the value is none of an array it is one.
 func (c *Cursor) rest() int {
 	n := 0
 	for i := c.pos; c.left == 0; {
@@ -167,7 +174,8 @@ func (c *Cursor) rest() int {
 	return max(n, 1)
 }
 
-// List is Array, where one value may stand for a list of one, as it may in JSON that is read into protocol buffers.
+// List is Array, where one value may stand for a list of one, as it may in JSON that is read into
+// protocol buffers.
 func (c *Cursor) List() iter.Seq[int] {
 	if kind := c.Kind(); kind == Array || kind == Null {
 		return c.Array()
@@ -184,8 +192,9 @@ func (c *Cursor) enter(want Kind) bool {
 	return true
 }
 
-// more goes to the next key or element of a container, and behind the closing bracket when there is none. In a text
-// that passed Check commas stand only where something follows them, so they are spaces.
+// more goes to the next key or element of a container, and behind the closing bracket when there is
+// none. In a text that passed Check commas stand only where something follows them, so they are
+// spaces.
 func (c *Cursor) more(closing byte) bool {
 	if c.err != nil {
 		return false
@@ -204,7 +213,8 @@ func (c *Cursor) more(closing byte) bool {
 	return true
 }
 
-// leave goes behind the value that started at before, whether the loop body has read it, in part or not at all.
+// leave goes behind the value that started at before, whether the loop body has read it, in part or
+// not at all.
 func (c *Cursor) leave(before int) {
 	c.Kind()
 	if c.pos == before {
@@ -212,7 +222,8 @@ func (c *Cursor) leave(before int) {
 	}
 }
 
-// next reports whether a value of the wanted kind is about to be read. A null is read here, any other kind fails.
+// next reports whether a value of the wanted kind is about to be read. A null is read here, any
+// other kind fails.
 func (c *Cursor) next(want Kind) bool {
 	if c.err != nil {
 		return false
@@ -242,7 +253,8 @@ func (c *Cursor) Skip() {
 	c.pos = skipValue(c.data, c.pos)
 }
 
-// Offset returns where in the text the value about to be read starts; after the last one, where that ended.
+// Offset returns where in the text the value about to be read starts; after the last one, where
+// that ended.
 func (c *Cursor) Offset() int {
 	if c.left > 0 {
 		c.Kind()
@@ -281,7 +293,8 @@ func (c *Cursor) String() string {
 	return string(c.scratch)
 }
 
-// longString is the length, with escapes, from which a string is unescaped in place instead of being copied to its exact size.
+// longString is the length, with escapes, from which a string is unescaped in place instead of
+// being copied to its exact size.
 const longString = 4 << 10
 
 // Bytes reads a string. Without escapes the result aliases the text.

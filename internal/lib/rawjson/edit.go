@@ -2,8 +2,8 @@ package rawjson
 
 import "fmt"
 
-// Find returns where the value stands that is reached from the top of a checked text through the object members named
-// by path. With an empty path that is the whole value.
+// Find returns where the value stands that is reached from the top of a checked text through the
+// object members named by path. With an empty path that is the whole value.
 func Find(data []byte, path ...string) (start, end int, ok bool) {
 	c := Cursor{data: data}
 	return find(&c, path)
@@ -34,7 +34,8 @@ type Edit struct {
 	New        []byte
 }
 
-// Splice returns a copy of data with the edits made. They are in order and do not overlap; Splice panics otherwise.
+// Splice returns a copy of data with the edits made. They are in order and do not overlap; Splice
+// panics otherwise.
 func Splice(data []byte, edits ...Edit) []byte {
 	size, last := len(data), 0
 	for _, e := range edits {

@@ -52,7 +52,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// compareWithDecoder renders the text through a Cursor and compares what encoding/json makes of both.
+// compareWithDecoder renders the text through a Cursor and compares what encoding/json makes of
+// both.
 func compareWithDecoder(t *testing.T, data []byte) {
 	c := rawjson.NewCursor(data)
 	rendered := render(nil, c)
@@ -136,7 +137,8 @@ func hasDuplicates(data []byte) bool {
 	return walk()
 }
 
-// walkArbitrarily reads a text that may be anything, in ways its bytes decide. Nothing may panic or go on forever.
+// walkArbitrarily reads a text that may be anything, in ways its bytes decide. Nothing may panic or
+// go on forever.
 func walkArbitrarily(t *testing.T, data []byte) {
 	steps := 0
 	c := rawjson.NewCursor(data)

@@ -14,8 +14,8 @@ type key struct {
 	tag   uint64 // equal names without escapes have equal tags
 }
 
-// Keys of objects that are still open are kept, 100 bytes for each while the list grows and the table is filled. So there may be
-// manyKeys of them, or one for each keyBytes bytes of the text.
+// Keys of objects that are still open are kept, 100 bytes for each while the list grows and the
+// table is filled. So there may be manyKeys of them, or one for each keyBytes bytes of the text.
 const (
 	manyKeys = 1 << 18
 	keyBytes = 64
@@ -28,8 +28,8 @@ func newKey(data []byte, start, end int, escaped bool) key {
 	return key{start: start, end: end, tag: keyTag(data, start, end)}
 }
 
-// keyTag is a fingerprint that costs next to nothing: the name itself if it has at most eight bytes, otherwise a
-// mixture of both its ends.
+// keyTag is a fingerprint that costs next to nothing: the name itself if it has at most eight
+// bytes, otherwise a mixture of both its ends.
 func keyTag(data []byte, start, end int) uint64 {
 	n := end - start
 	if n >= 8 {
@@ -51,8 +51,9 @@ func keyTag(data []byte, start, end int) uint64 {
 // fewKeys is up to how many names comparing each with each is faster than a hash table.
 const fewKeys = 16
 
-// duplicate returns the index of the first of keys[from:to] that repeats an earlier one of them, or -1. It runs when an
-// object ends, because then its names lie side by side and one table serves all objects.
+// duplicate returns the index of the first of keys[from:to] that repeats an earlier one of them, or
+// -1. It runs when an object ends, because then its names lie side by side and one table serves all
+// objects.
 func (k *checker) duplicate(from, to int) int {
 	keys := k.keys[from:to]
 	if len(keys) > fewKeys {
@@ -71,8 +72,8 @@ func (k *checker) duplicate(from, to int) int {
 	return -1
 }
 
-// duplicateOfMany is duplicate for large objects and for escaped names. The hash is seeded, so that a request cannot
-// have a million names that fall into one slot.
+// duplicateOfMany is duplicate for large objects and for escaped names. The hash is seeded, so that
+// a request cannot have a million names that fall into one slot.
 func (k *checker) duplicateOfMany(from, to int) int {
 	size := 1 << bits.Len(uint(2*(to-from)))
 	if size > cap(k.table) {
@@ -97,7 +98,8 @@ func (k *checker) duplicateOfMany(from, to int) int {
 	return -1
 }
 
-// sameName compares two names. It may allocate, as it is called when they almost certainly are the same.
+// sameName compares two names. It may allocate, as it is called when they almost certainly are the
+// same.
 func (k *checker) sameName(a, b key) bool {
 	name := bytes.Clone(k.name(a))
 	return bytes.Equal(name, k.name(b))
@@ -116,8 +118,8 @@ func (k *checker) failDuplicate(index int) int {
 	return k.fail(k.keys[index].start-1, "duplicate key "+quoteShort(k.name(k.keys[index])))
 }
 
-// blameEarlierDuplicate replaces the problem found by a duplicate name that stands before it in an object that was
-// still open, and therefore not looked at yet.
+// blameEarlierDuplicate replaces the problem found by a duplicate name that stands before it in an
+// object that was still open, and therefore not looked at yet.
 func (k *checker) blameEarlierDuplicate() {
 	to := len(k.keys)
 	found := -1

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Int64 reads a whole number: 1, 1.0 and 1e3, and the same in a string, which is how JSON made from protocol buffers
-// writes 64-bit integers. A fraction or a number beyond 64 bits is an error.
+// Int64 reads a whole number: 1, 1.0 and 1e3, and the same in a string, which is how JSON made from
+// protocol buffers writes 64-bit integers. A fraction or a number beyond 64 bits is an error.
 func (c *Cursor) Int64() int64 {
 	const want = "a 64-bit integer"
 	text, start, ok := c.numeral(want)
@@ -115,8 +115,8 @@ func parseInt(text []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// parseExponent parses what follows the e of a number. Beyond a limit that no count of digits reaches it stops
-// counting, as the result does not change any more.
+// parseExponent parses what follows the e of a number. Beyond a limit that no count of digits
+// reaches it stops counting, as the result does not change any more.
 func parseExponent(text []byte) int {
 	const limit = math.MaxInt / 16 // ten times that and a digit more still fit into an int, also of 32 bits
 	n := 0

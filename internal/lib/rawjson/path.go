@@ -13,8 +13,9 @@ type step struct {
 	index  int    // of that value in an array
 }
 
-// pathAt returns the path of what stands at offset, such as contents[0].parts. It walks there from the start of the
-// text, so it is for errors only; the text need not be valid, and after the offset it usually is not.
+// pathAt returns the path of what stands at offset, such as contents[0].parts. It walks there from
+// the start of the text, so it is for errors only; the text need not be valid, and after the offset
+// it usually is not.
 func pathAt(data []byte, offset int) string {
 	steps := stepsTo(data, offset)
 	var path []byte

@@ -2,9 +2,10 @@ package rawjson
 
 import "encoding/json"
 
-// Read reads an object into variables: names and pointers take turns in into. A null leaves its variable as it is. Members that
-// into does not name are passed to rest, which may read them; nil skips them. It is for objects that a text has few of: for many,
-// a switch in a loop over Object is quicker.
+// Read reads an object into variables: names and pointers take turns in into. A null leaves its
+// variable as it is. Members that into does not name are passed to rest, which may read them; nil
+// skips them. It is for objects that a text has few of: for many, a switch in a loop over Object is
+// quicker.
 func (c *Cursor) Read(rest func(key []byte), into ...any) {
 	for key := range c.Object() {
 		if v := Named(string(key), into); v != nil {

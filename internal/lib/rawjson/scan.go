@@ -5,15 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are searched eight bytes at a time. Each byte of such a word is tested in its own lane: subtracting n sets
-// the top bit of every lane below n, and subtracting one sets it in lanes that are zero. A borrow may spoil lanes
-// above, never below, and only the lowest marked lane counts.
+// Strings are searched eight bytes at a time. Each byte of such a word is tested in its own lane:
+// subtracting n sets the top bit of every lane below n, and subtracting one sets it in lanes that
+// are zero. A borrow may spoil lanes above, never below, and only the lowest marked lane counts.
 const (
 	lanes = 0x0101010101010101
 	tops  = 0x8080808080808080
 )
 
-// stops marks the bytes that end a plain run in a string: quote, backslash, control characters and non-ASCII.
+// stops marks the bytes that end a plain run in a string: quote, backslash, control characters and
+// non-ASCII.
 func stops(x uint64) uint64 {
 	quote := (x ^ lanes*'"') - lanes
 	backslash := (x ^ lanes*'\\') - lanes
@@ -23,8 +24,8 @@ func stops(x uint64) uint64 {
 
 func lowestLane(m uint64) int { return bits.TrailingZeros64(m) >> 3 }
 
-// skipUTF8 returns the offset after the run of non-ASCII characters that starts at i. When the run is not valid UTF-8
-// it returns the complement (^) of the offset of the first bad sequence.
+// skipUTF8 returns the offset after the run of non-ASCII characters that starts at i. When the run
+// is not valid UTF-8 it returns the complement (^) of the offset of the first bad sequence.
 func skipUTF8(data []byte, i int) int {
 	for i < len(data) && data[i] >= 0x80 {
 		// Most are letters with accents, or Chinese, and not at the end of the text.
@@ -56,7 +57,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// scanNumber returns where the number that starts at i ends; when it is malformed, where the wrong byte stands.
+// scanNumber returns where the number that starts at i ends; when it is malformed, where the wrong
+// byte stands.
 func scanNumber(data []byte, i int) (end int, ok bool) {
 	if i < len(data) && data[i] == '-' {
 		i++

@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// These functions find the ends of values in a checked text. In other texts they may end anywhere up to len(data).
+// These functions find the ends of values in a checked text. In other texts they may end anywhere
+// up to len(data).
 
 // skipValue returns the offset after the value that starts at i.
 func skipValue(data []byte, i int) int {
@@ -55,7 +56,8 @@ func skipScalar(data []byte, i int) int {
 	return i
 }
 
-// skipOut returns the offset after the bracket that closes the depth-th container around i; i is not in a string.
+// skipOut returns the offset after the bracket that closes the depth-th container around i; i is
+// not in a string.
 func skipOut(data []byte, i, depth int) int {
 	for {
 		if i = skipToBracket(data, i); i >= len(data) {
@@ -77,7 +79,8 @@ func skipOut(data []byte, i, depth int) int {
 	}
 }
 
-// skipToBracket returns the offset of the next quote or bracket. Setting bit 0x20 maps [ to { and ] to }.
+// skipToBracket returns the offset of the next quote or bracket. Setting bit 0x20 maps [ to { and ]
+// to }.
 func skipToBracket(data []byte, i int) int {
 	for i+8 <= len(data) {
 		x := binary.LittleEndian.Uint64(data[i:])

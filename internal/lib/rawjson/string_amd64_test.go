@@ -13,8 +13,9 @@ import (
 	"unsafe"
 )
 
-// FuzzLongStrings compares three ways to look at a string of many blocks: passing blocks, one block after the other, and one
-// byte after the other. All find the same mistake at the same place, and what is right is what encoding/json reads.
+// FuzzLongStrings compares three ways to look at a string of many blocks: passing blocks, one block
+// after the other, and one byte after the other. All find the same mistake at the same place, and
+// what is right is what encoding/json reads.
 func FuzzLongStrings(f *testing.F) {
 	f.Add([]byte("ä中🙂\\n\\\\\\/"), uint8(60), uint8(70), uint8(10), true)
 	f.Add([]byte("\xf0\x9f\x99"), uint8(62), uint8(0), uint8(200), true)
@@ -83,7 +84,8 @@ func pageAlone(t *testing.T) []byte {
 	return pages[size : 2*size : 2*size]
 }
 
-// compareWays checks a text with and without the loop that passes blocks, and a string also by its bytes.
+// compareWays checks a text with and without the loop that passes blocks, and a string also by its
+// bytes.
 func compareWays(t *testing.T, text []byte) {
 	t.Helper()
 	before := hasAVX2
@@ -114,7 +116,8 @@ func compareWays(t *testing.T, text []byte) {
 	}
 }
 
-// stringEnd reads a string one byte after the other. It returns where it ends; if something is wrong with it, where.
+// stringEnd reads a string one byte after the other. It returns where it ends; if something is
+// wrong with it, where.
 func stringEnd(text []byte) (end int, right bool) {
 	for i := 1; i < len(text); {
 		switch c := text[i]; {

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// A Text is a long text that comes in pieces. It keeps long pieces as they are and copies short ones together, so that gathering
-// costs the text once: an array that grows is copied again and again, and leaves several times the text behind as garbage.
+// A Text is a long text that comes in pieces. It keeps long pieces as they are and copies short
+// ones together, so that gathering costs the text once: an array that grows is copied again and
+// again, and leaves several times the text behind as garbage.
 type Text struct {
 	pieces []string
 	last   []byte // what follows them; it never grows beyond what it was made with
@@ -65,8 +66,8 @@ func (t *Text) AppendTo(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// Joined is a JSON string of texts with line ends between them, which are escaped as they are added: joined first, they would be
-// in memory twice.
+// Joined is a JSON string of texts with line ends between them, which are escaped as they are
+// added: joined first, they would be in memory twice.
 type Joined struct {
 	json  []byte
 	texts int

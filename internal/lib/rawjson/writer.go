@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// A Writer appends JSON to Buf and sets the commas. Its zero value is ready; it allocates nothing but what Buf grows by. It does
-// not check that keys, values and brackets match. Methods return the Writer, so that a member is one expression:
-// w.Key("id").String(id).
+// A Writer appends JSON to Buf and sets the commas. Its zero value is ready; it allocates nothing
+// but what Buf grows by. It does not check that keys, values and brackets match. Methods return the
+// Writer, so that a member is one expression: w.Key("id").String(id).
 type Writer struct {
 	Buf []byte
-	// Flush, if set, is called with Buf whenever that has FlushSize bytes or more after a string or raw value, and within long ones.
-	// It returns the buffer to go on with.
+	// Flush, if set, is called with Buf whenever that has FlushSize bytes or more after a string or
+	// raw value, and within long ones. It returns the buffer to go on with.
 	Flush func(buf []byte) []byte
 
 	more bool // a value ended here: what follows in the same object or array needs a comma
@@ -118,7 +118,8 @@ func (w *Writer) Raw(pieces ...[]byte) *Writer {
 	return w
 }
 
-// Elements appends elements or members that are JSON already, with the commas between them, in one or more pieces; none: nothing.
+// Elements appends elements or members that are JSON already, with the commas between them, in one
+// or more pieces; none: nothing.
 func (w *Writer) Elements(pieces ...[]byte) *Writer {
 	for _, p := range pieces {
 		if len(p) > 0 {
@@ -135,8 +136,8 @@ func (w *Writer) Members(json string) *Writer {
 	return w
 }
 
-// Lit appends a text as it is, such as the frame around a value. A comma is due behind it if it ends as a value does, with a
-// bracket or a quote.
+// Lit appends a text as it is, such as the frame around a value. A comma is due behind it if it
+// ends as a value does, with a bracket or a quote.
 func (w *Writer) Lit(text string) *Writer {
 	w.Buf = append(w.Buf, text...)
 	if n := len(text); n > 0 {
@@ -153,7 +154,8 @@ func (w *Writer) Int(n int64) *Writer {
 	return w
 }
 
-// Float appends a number, in the fewest digits that give the same number of so many bits (32 or 64) again.
+// Float appends a number, in the fewest digits that give the same number of so many bits (32 or 64)
+// again.
 func (w *Writer) Float(f float64, bits int) *Writer {
 	w.open()
 	w.Buf = strconv.AppendFloat(w.Buf, f, 'g', -1, bits)

@@ -22,7 +22,8 @@ func TestWriterSetsCommas(t *testing.T) {
 	}
 }
 
-// TestWriterFlushesLongValues writes values longer than FlushSize, with characters of several bytes across the places of the cuts.
+// TestWriterFlushesLongValues writes values longer than FlushSize, with characters of several bytes
+// across the places of the cuts.
 func TestWriterFlushesLongValues(t *testing.T) {
 	text := strings.Repeat("aé€\U0001F600\n", rawjson.FlushSize/4)
 	raw := rawjson.AppendString(nil, text)

@@ -13,13 +13,14 @@ const Value = "REDACTED"
 // maxName is the longest name that is compared with those of secrets, with its escapes.
 const maxName = 128
 
-// Content returns a text for a recording: the body of a request or an answer, or what one of its headers has. It has Value for
-// the value of each name of a secret (access_token, clientSecret, password), and for what the forms of providers show to be a
-// credential.
+// Content returns a text for a recording: the body of a request or an answer, or what one of its
+// headers has. It has Value for the value of each name of a secret (access_token, clientSecret,
+// password), and for what the forms of providers show to be a credential.
 //
-// The text need not be valid: it may be a part of JSON, JSON in a string of JSON, events, a form, XML, or binary data with any of
-// these in it. A value that the text breaks off in is replaced up to the end. Members with an object as their value are not
-// replaced, only the members of that: the schema of a tool may describe a password. What is not replaced is unchanged.
+// The text need not be valid: it may be a part of JSON, JSON in a string of JSON, events, a form,
+// XML, or binary data with any of these in it. A value that the text breaks off in is replaced up
+// to the end. Members with an object as their value are not replaced, only the members of that: the
+// schema of a tool may describe a password. What is not replaced is unchanged.
 func Content(text []byte) []byte { return credentials(names(text), false) }
 
 // names replaces the values of names.
@@ -40,8 +41,8 @@ func names(text []byte) []byte {
 	return append(s.out, text[s.copied:]...)
 }
 
-// Binary is Content for data that are no text. Credentials that only their form shows keep their length, so that formats with
-// lengths in them can still be decoded.
+// Binary is Content for data that are no text. Credentials that only their form shows keep their
+// length, so that formats with lengths in them can still be decoded.
 func Binary(data []byte) []byte { return credentials(names(data), true) }
 
 // A scan copies a text with some parts replaced.
@@ -71,8 +72,8 @@ type label struct {
 	use   use
 }
 
-// separator looks at the name before a separator, and replaces the value after it if the name is that of a secret. It returns
-// the last byte that needs no further look.
+// separator looks at the name before a separator, and replaces the value after it if the name is
+// that of a secret. It returns the last byte that needs no further look.
 func (s *scan) separator(at, after int) int {
 	l := s.labelBefore(at)
 	if len(l.name) == 0 {
@@ -108,7 +109,8 @@ func (s *scan) separator(at, after int) int {
 	return s.value(from, l, s.in[at] == ':' && hasEnd(plain, lineEnds))
 }
 
-// value replaces the value at from; one without quotation marks up to the end of its line, or of its word.
+// value replaces the value at from; one without quotation marks up to the end of its line, or of
+// its word.
 func (s *scan) value(from int, l label, line bool) int {
 	if from >= len(s.in) {
 		return len(s.in)
@@ -205,8 +207,8 @@ func (s *scan) skipSpace(i int, lines bool) int {
 	return i
 }
 
-// A quotation is a quotation mark as it stands in the text. JSON in a string of JSON has a backslash before it, or is written as
-// \u0022; a further level has more of them.
+// A quotation is a quotation mark as it stands in the text. JSON in a string of JSON has a
+// backslash before it, or is written as \u0022; a further level has more of them.
 type quotation struct {
 	mark    byte // " or '
 	escapes int  // backslashes before it
@@ -266,8 +268,8 @@ func (s *scan) quoteBefore(end int) quotation {
 	return quotation{}
 }
 
-// endOf returns the end of a string that begins at from, after the quotation mark. It is the end of the text if the string has
-// none.
+// endOf returns the end of a string that begins at from, after the quotation mark. It is the end of
+// the text if the string has none.
 func (s *scan) endOf(q quotation, from int) int {
 	for i := from; i < len(s.in); i++ {
 		n := 0
@@ -306,8 +308,8 @@ func (s *scan) endOfArray(from int) int {
 	return len(s.in)
 }
 
-// endOfWord returns the end of a value without quotation marks: of a parameter, of a header to the end of its line, or of
-// another word.
+// endOfWord returns the end of a value without quotation marks: of a parameter, of a header to the
+// end of its line, or of another word.
 func (s *scan) endOfWord(from int, line bool) int {
 	for i := from; i < len(s.in); i++ {
 		switch c := s.in[i]; {
@@ -332,7 +334,8 @@ func (s *scan) endOfWord(from int, line bool) int {
 	return len(s.in)
 }
 
-// tag replaces the text of an XML element that has the name of a secret. at is the end of its first tag.
+// tag replaces the text of an XML element that has the name of a secret. at is the end of its first
+// tag.
 func (s *scan) tag(at int) int {
 	start := bytes.LastIndexByte(s.in[max(s.copied, at-2*maxName):at], '<')
 	if start < 0 {

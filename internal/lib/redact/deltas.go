@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Spelled reports whether the texts in a stream of events have a secret once they are joined: the values of all members named text,
-// in lines of JSON or in server-sent events. cut is as for Deltas.
+// Spelled reports whether the texts in a stream of events have a secret once they are joined: the
+// values of all members named text, in lines of JSON or in server-sent events. cut is as for
+// Deltas.
 func (r *Redactor) Spelled(stream []byte, cut bool) bool {
 	if !r.knowsAny() {
 		return false
@@ -26,8 +27,8 @@ func (r *Redactor) Spelled(stream []byte, cut bool) bool {
 	}
 }
 
-// Joined returns the values of the members of a stream of events, joined by the name of their member, wherever it is: what a reader
-// of the stream puts together.
+// Joined returns the values of the members of a stream of events, joined by the name of their
+// member, wherever it is: what a reader of the stream puts together.
 func Joined(stream []byte) [][]byte {
 	list := members(stream)
 	texts := make([][]byte, len(list))
@@ -37,12 +38,14 @@ func Joined(stream []byte) [][]byte {
 	return texts
 }
 
-// Deltas returns a stream of events without the secrets that are spread over the values of a member in several of them, such as
-// the text deltas of an answer: the first value has the mark, and the later ones lose their part. Values are joined by the name of
-// their member, wherever it is. What is no string of JSON is left as it is.
+// Deltas returns a stream of events without the secrets that are spread over the values of a member
+// in several of them, such as the text deltas of an answer: the first value has the mark, and the
+// later ones lose their part. Values are joined by the name of their member, wherever it is. What
+// is no string of JSON is left as it is.
 //
-// cut says that the stream may break off inside of a secret, as that of an open call does. Then the beginning of a secret at the end
-// of the values of a member is replaced as well, if it has at least four characters.
+// cut says that the stream may break off inside of a secret, as that of an open call does. Then the
+// beginning of a secret at the end of the values of a member is replaced as well, if it has at
+// least four characters.
 func (r *Redactor) Deltas(stream []byte, cut bool) []byte {
 	if !r.knowsAny() {
 		return stream
@@ -70,7 +73,8 @@ func (r *Redactor) Deltas(stream []byte, cut bool) []byte {
 	return append(out, stream[at:]...)
 }
 
-// members returns where the values of all members are, by name, in the order in which the names occur first.
+// members returns where the values of all members are, by name, in the order in which the names
+// occur first.
 func members(stream []byte) (list [][]span) {
 	index := map[string]int{}
 	eachMember(stream, func(name []byte, value span) {
@@ -92,7 +96,8 @@ func joinSpans(stream []byte, values []span) (joined []byte) {
 	return joined
 }
 
-// spread returns the parts of secrets in the joined values, and adds to marks where the first part of each begins.
+// spread returns the parts of secrets in the joined values, and adds to marks where the first part
+// of each begins.
 func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool, cut bool) (parts []span) {
 	joined := joinSpans(stream, values)
 	offsets := make([]int, len(values)) // of the values in joined
@@ -122,8 +127,9 @@ func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool, cut 
 	return parts
 }
 
-// eachMember calls visit with the members of JSON objects whose values are strings, and where the values are, without quotes. It
-// looks at each line on its own. A value that the end of the stream cuts off counts.
+// eachMember calls visit with the members of JSON objects whose values are strings, and where the
+// values are, without quotes. It looks at each line on its own. A value that the end of the stream
+// cuts off counts.
 func eachMember(stream []byte, visit func(name []byte, value span)) {
 	for start := 0; start < len(stream); {
 		line := stream[start:]
@@ -160,7 +166,8 @@ func eachMember(stream []byte, visit func(name []byte, value span)) {
 	}
 }
 
-// stringEnd is where the closing quote of a string of JSON is; -1: the text does not begin with a string.
+// stringEnd is where the closing quote of a string of JSON is; -1: the text does not begin with a
+// string.
 func stringEnd(text []byte) int {
 	if len(text) == 0 || text[0] != '"' {
 		return -1

@@ -49,7 +49,8 @@ var dialects = map[string]string{
 	"gemini":       "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":%s}],\"role\":\"model\"}}]}\r\n\r\n",
 }
 
-// A stream may be cut at any byte, and no four characters of a secret in a row are left in the values that a reader joins.
+// A stream may be cut at any byte, and no four characters of a secret in a row are left in the
+// values that a reader joins.
 func TestBeginningsOfSecretsInStreamsThatAreCut(t *testing.T) {
 	const secret = "perigee/key+0123\"9zyx<w>"
 	r := New(perigee.NewSecret(secret), perigee.NewSecret("another secret"))

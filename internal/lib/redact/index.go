@@ -11,15 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// gram is how many bytes of a text are looked up together, and maxStride how far apart these places are at most.
+// gram is how many bytes of a text are looked up together, and maxStride how far apart these places
+// are at most.
 const (
 	gram      = 4
 	maxStride = 8
 )
 
-// An index finds many secrets in a text in one pass. It looks at four bytes in every stride bytes of the text: each form of a
-// secret has entries for the four bytes at stride consecutive offsets, so that one of them is looked at wherever the form
-// begins. A bitmap excludes almost all places.
+// An index finds many secrets in a text in one pass. It looks at four bytes in every stride bytes
+// of the text: each form of a secret has entries for the four bytes at stride consecutive offsets,
+// so that one of them is looked at wherever the form begins. A bitmap excludes almost all places.
 type index struct {
 	stride   int
 	bits     []uint64 // of the grams that forms have, by their hash
@@ -115,8 +116,9 @@ func (x *index) sort(written func(string) string) (list []string) {
 	return slices.Compact(list)
 }
 
-// cutOff returns where the beginning of a secret is that the end of a text cuts off; the length of the text: there is none, or it
-// has less than four characters. Secrets of less than eight characters have no such beginnings.
+// cutOff returns where the beginning of a secret is that the end of a text cuts off; the length of
+// the text: there is none, or it has less than four characters. Secrets of less than eight
+// characters have no such beginnings.
 func (x *index) cutOff(text []byte) int {
 	from := max(0, len(text)-x.longest*maxEscape)
 	d := x.decode(new([2]decodedText), text[from:], false)
@@ -157,7 +159,8 @@ func (x *index) fill() {
 	})
 }
 
-// eachGram calls f with the entries of all forms. The last bytes of secrets are used, because many begin alike.
+// eachGram calls f with the entries of all forms. The last bytes of secrets are used, because many
+// begin alike.
 func (x *index) eachGram(f func(e entry)) {
 	for i, form := range x.forms {
 		for offset := len(form.text) - gram - x.stride + 1; offset <= len(form.text)-gram; offset++ {
@@ -168,8 +171,8 @@ func (x *index) eachGram(f func(e entry)) {
 
 func (x *index) hash(g uint32) uint32 { return g * 0x9E3779B1 >> x.shift }
 
-// base64Forms returns what base64 makes of a secret, whatever stands before and behind it. Characters that the neighbors have a
-// part in are left out.
+// base64Forms returns what base64 makes of a secret, whatever stands before and behind it.
+// Characters that the neighbors have a part in are left out.
 func base64Forms(secret string) (forms []string) {
 	for shift := range 3 {
 		padded := strings.Repeat("\x00", shift) + secret
@@ -195,9 +198,9 @@ type search struct {
 
 var searches = sync.Pool{New: func() any { return new(search) }}
 
-// find returns where secrets are in a text, in order and without overlaps, and up to where the spans are complete: a secret that
-// begins behind that may be cut off by the end of the text. before are the two bytes that the text follows. final says that
-// nothing follows the text.
+// find returns where secrets are in a text, in order and without overlaps, and up to where the
+// spans are complete: a secret that begins behind that may be cut off by the end of the text.
+// before are the two bytes that the text follows. final says that nothing follows the text.
 func (x *index) find(s *search, text []byte, before [2]byte, final bool) (spans []span, complete int) {
 	found, escaped := x.scan(s.spans[:0], text, false)
 	for _, word := range x.words {
@@ -294,8 +297,8 @@ func (x *index) verify(spans []span, text []byte, at int, g uint32, decoded bool
 	return spans
 }
 
-// findWord appends where a short secret is a word of its own. - and _ count as letters, and the letter of an escape such as \n
-// does not.
+// findWord appends where a short secret is a word of its own. - and _ count as letters, and the
+// letter of an escape such as \n does not.
 func findWord(spans []span, text []byte, word []byte, before [2]byte, final bool) []span {
 	at := func(i int) byte {
 		switch {
@@ -328,13 +331,15 @@ func isWordByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 || c == '-' || c == '_'
 }
 
-// Bounds of escapes: backslashes before one character (three levels of JSON in JSON), and a percent sign that was encoded twice.
+// Bounds of escapes: backslashes before one character (three levels of JSON in JSON), and a percent
+// sign that was encoded twice.
 const (
 	maxBackslashes = 7
 	maxEscape      = maxBackslashes + len("u0041")
 )
 
-// hasEscape reports whether an escape of a character that occurs in secrets begins between from and to.
+// hasEscape reports whether an escape of a character that occurs in secrets begins between from and
+// to.
 func (x *index) hasEscape(text []byte, from, to int) bool {
 	for i := from; i < to; i++ {
 		if c := text[i]; c != '\\' && c != '%' || c == '\\' && i+1 < len(text) && !x.escaped[text[i+1]] {
@@ -355,8 +360,8 @@ type unit struct {
 	partial bool // it is cut off by the end of the text
 }
 
-// unitAt decodes the character at i. Escapes of characters that do not occur in secrets are not decoded. An escape that the end
-// of the text cuts off is partial, unless the text is final.
+// unitAt decodes the character at i. Escapes of characters that do not occur in secrets are not
+// decoded. An escape that the end of the text cuts off is partial, unless the text is final.
 func (x *index) unitAt(text []byte, i int, final bool) unit {
 	switch text[i] {
 	case '\\':
@@ -455,9 +460,10 @@ type decodedText struct {
 	start, end []int32
 }
 
-// decode removes the escapes. If secrets have spaces, a space is +, as in forms. If they have backslashes, these are left out,
-// because JSON has twice as many of them in each level, and a line break or a tab is the letter of its escape: \t may be a tab, or
-// a backslash and a t. If they have backslashes or percent signs, what is decoded may be an escape of the secret's own, and is
+// decode removes the escapes. If secrets have spaces, a space is +, as in forms. If they have
+// backslashes, these are left out, because JSON has twice as many of them in each level, and a line
+// break or a tab is the letter of its escape: \t may be a tab, or a backslash and a t. If they have
+// backslashes or percent signs, what is decoded may be an escape of the secret's own, and is
 // decoded again, as it is in the secret. Decoding ends before a partial escape.
 func (x *index) decode(into *[2]decodedText, text []byte, final bool) *decodedText {
 	d := &into[0]

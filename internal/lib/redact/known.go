@@ -12,7 +12,8 @@ import (
 	"perigee"
 )
 
-// shortSecret is the length below which a secret is only replaced where it is a word of its own: it may be a part of many.
+// shortSecret is the length below which a secret is only replaced where it is a word of its own: it
+// may be a part of many.
 const shortSecret = 8
 
 // A Redactor replaces known secrets, as they are and as URLs encode them. Nil replaces nothing.
@@ -50,9 +51,9 @@ func (r *Redactor) Text(text string) string { return r.replace(text, "") }
 // Bytes is Text for bytes.
 func (r *Redactor) Bytes(text []byte) []byte { return []byte(r.Text(string(text))) }
 
-// Body returns the body of an answer with Mark for each secret. JSON is written anew, so that a secret is found however it was
-// escaped. - and _ count as letters beside a short secret: the answer is classified afterwards, and such a secret may be a part
-// of an error code.
+// Body returns the body of an answer with Mark for each secret. JSON is written anew, so that a
+// secret is found however it was escaped. - and _ count as letters beside a short secret: the
+// answer is classified afterwards, and such a secret may be a part of an error code.
 func (r *Redactor) Body(body []byte) []byte {
 	var value any
 	if json.Unmarshal(body, &value) == nil {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A use is where the name of a value stands. It decides which names are those of secrets: "key" has a credential in a URL, and
-// the name of anything in JSON.
+// A use is where the name of a value stands. It decides which names are those of secrets: "key" has
+// a credential in a URL, and the name of anything in JSON.
 type use int
 
 const (
@@ -17,8 +17,8 @@ const (
 	header
 )
 
-// secretEnds are the ends of names of secrets in small letters, without the marks between their words: access_token,
-// X-Goog-Api-Key and clientSecret end in one.
+// secretEnds are the ends of names of secrets in small letters, without the marks between their
+// words: access_token, X-Goog-Api-Key and clientSecret end in one.
 var secretEnds = []string{
 	"token", "secret", "password", "passwd", "passphrase", "apikey", "privatekey", "secretkey", "accesskey", "accesskeyid", "signingkey",
 	"sessionkey", "encryptionkey", "authkey", "authorization", "cookie", "credential", "assertion", "codeverifier", "jwt", "bearer",
@@ -27,7 +27,8 @@ var secretEnds = []string{
 // secretLists are names of several secrets.
 var secretLists = []string{"secrets", "passwords", "apikeys", "cookies", "credentials", "accesstokens", "refreshtokens"}
 
-// harmlessEnds end in one of secretEnds, and are of no use to another person: the place in a list, or a part of a text.
+// harmlessEnds end in one of secretEnds, and are of no use to another person: the place in a list,
+// or a part of a text.
 var harmlessEnds = []string{"pagetoken", "synctoken", "continuationtoken", "stoptoken", "bostoken", "eostoken"}
 
 // parameterNames are further names of secrets in URLs and forms.
@@ -56,8 +57,8 @@ func (u use) secret(plain []byte) bool {
 	return false
 }
 
-// plainName appends a name to room in small letters and digits. Escapes of JSON and of URLs are decoded. It is empty for what is
-// too long for a name.
+// plainName appends a name to room in small letters and digits. Escapes of JSON and of URLs are
+// decoded. It is empty for what is too long for a name.
 func plainName(name, room []byte) []byte {
 	if len(name) > maxName {
 		return nil
@@ -126,7 +127,8 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// Header returns the value of a header for a recording: Value for headers with credentials, and Content of any other.
+// Header returns the value of a header for a recording: Value for headers with credentials, and
+// Content of any other.
 func Header(name, value string) string {
 	if value != "" && header.secret(plainName([]byte(name), nil)) {
 		return Value
@@ -134,7 +136,8 @@ func Header(name, value string) string {
 	return string(Content([]byte(value)))
 }
 
-// URL returns a URL for a recording: without the password, and with Value for parameters that have credentials.
+// URL returns a URL for a recording: without the password, and with Value for parameters that have
+// credentials.
 func URL(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -154,8 +157,8 @@ func URL(u *url.URL) string {
 	return text
 }
 
-// Query returns the parameters of a URL, or of a form in a body, with Value for those that have credentials. All else is
-// unchanged, also the order.
+// Query returns the parameters of a URL, or of a form in a body, with Value for those that have
+// credentials. All else is unchanged, also the order.
 func Query(raw string) string {
 	if raw == "" {
 		return ""

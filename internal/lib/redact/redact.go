@@ -1,9 +1,10 @@
-// Package redact replaces secrets in texts that are shown, logged or stored: those that are known (Redactor, and Stream for texts
-// in pieces), and those that are recognized by their form (Credentials, Assignments, Parameters, MixedWords, RandomWords, Emails).
-// Header, URL, Query, Content and Binary are for recordings of HTTP, which keep everything but the secrets.
+// Package redact replaces secrets in texts that are shown, logged or stored: those that are known
+// (Redactor, and Stream for texts in pieces), and those that are recognized by their form
+// (Credentials, Assignments, Parameters, MixedWords, RandomWords, Emails). Header, URL, Query,
+// Content and Binary are for recordings of HTTP, which keep everything but the secrets.
 //
-// It is the only implementation. The errors of sign-in servers, providers and proxies, the record of calls, the audit log and the
-// log all use it; which forms apply is for each of them to choose.
+// It is the only implementation. The errors of sign-in servers, providers and proxies, the record
+// of calls, the audit log and the log all use it; which forms apply is for each of them to choose.
 package redact
 
 import (
@@ -18,8 +19,8 @@ const Mark = "[redacted]"
 // value is = or : and a value, in any state of quoting.
 const value = `(\\*["']?\s*[=:]\s*\\*["']?)(?:[^\s"'\\&,;}]|\\[^"'\\])+`
 
-// Credentials are recognized by the word before them, in a header, a query, a form or JSON in any state of quoting, or by the
-// prefixes of the providers.
+// Credentials are recognized by the word before them, in a header, a query, a form or JSON in any
+// state of quoting, or by the prefixes of the providers.
 var (
 	schemes = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}`)
 	pairs   = regexp.MustCompile(`(?i)\b((?:[a-z_-]*[_-])?` +
@@ -27,8 +28,8 @@ var (
 	prefixes = regexp.MustCompile(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
 )
 
-// The forms of credentials: the beginnings of those of providers, except for sk-, in which words may
-// end as well, and signed JSON.
+// The forms of credentials: the beginnings of those of providers, except for sk-, in which words
+// may end as well, and signed JSON.
 const (
 	prefixed = `ya29\.|1//|AIza|GOCSPX-|gh[opsu]_|github_pat_|xox[abp]-`
 	jwt      = `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`
@@ -43,14 +44,14 @@ func Credentials(text string) string {
 
 var assignments = regexp.MustCompile(`(?i)\b([a-z_-]*(?:token|secret|password|api[_-]?key|authorization|cookie))` + value)
 
-// Assignments replaces what follows any name of a token, secret, password or key. It is not for errors of providers: "invalid_token:"
-// is the beginning of a sentence there.
+// Assignments replaces what follows any name of a token, secret, password or key. It is not for
+// errors of providers: "invalid_token:" is the beginning of a sentence there.
 func Assignments(text string) string { return assignments.ReplaceAllString(text, "$1$2"+Mark) }
 
 var parameters = regexp.MustCompile(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=(?:[^\s"'\\&]|\\[^"'])+`)
 
-// Parameters replaces the values of parameters that have credentials in URLs and forms. Errors of net/http quote the URL that
-// they are about.
+// Parameters replaces the values of parameters that have credentials in URLs and forms. Errors of
+// net/http quote the URL that they are about.
 func Parameters(text string) string { return parameters.ReplaceAllString(text, "$1="+Mark) }
 
 var emails = regexp.MustCompile(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)
@@ -63,8 +64,8 @@ var mixedWords = regexp.MustCompile(`[A-Za-z0-9_-]{32,}`)
 // callIDs are the prefixes of ids of calls and answers, which are no secrets.
 var callIDs = []string{"toolu_", "call_", "msg_", "req_"}
 
-// MixedWords replaces words of 32 and more characters with capitals, small letters and digits, except for ids of calls and
-// answers. It leaves hexadecimal numbers, such as those of traces.
+// MixedWords replaces words of 32 and more characters with capitals, small letters and digits,
+// except for ids of calls and answers. It leaves hexadecimal numbers, such as those of traces.
 func MixedWords(text string) string {
 	return mixedWords.ReplaceAllStringFunc(text, func(word string) string {
 		for _, prefix := range callIDs {
@@ -82,8 +83,8 @@ func MixedWords(text string) string {
 
 var longWords = regexp.MustCompile(`[A-Za-z0-9_+/=-]{24,}`)
 
-// RandomWords replaces words of 24 and more characters that are more likely a credential than a name or the path of a file, in
-// hexadecimal, base32 or base64.
+// RandomWords replaces words of 24 and more characters that are more likely a credential than a
+// name or the path of a file, in hexadecimal, base32 or base64.
 func RandomWords(text string) string {
 	return longWords.ReplaceAllStringFunc(text, func(word string) string {
 		if looksRandom(word) {

@@ -28,7 +28,8 @@ func TestRedactorReplacesSecretsInEveryForm(t *testing.T) {
 	}
 }
 
-// A short secret in an answer is replaced where it is a word, and leaves error codes as they are. JSON is unescaped.
+// A short secret in an answer is replaced where it is a word, and leaves error codes as they are.
+// JSON is unescaped.
 func TestBodyReplacesShortSecretsAsWords(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":"invalid_grant","error_description":"i i=i&x is not good, nor is i"}`: `{"error":"invalid_grant","error_description":"[redacted] [redacted]=[redacted]&x is not good, nor is [redacted]"}` + "\n",
@@ -98,7 +99,8 @@ func TestWordsAndEmails(t *testing.T) {
 	}
 }
 
-// Notes and errors quote what clients have sent, and cut it. What is left of a secret is replaced, however much it is.
+// Notes and errors quote what clients have sent, and cut it. What is left of a secret is replaced,
+// however much it is.
 func TestSecretsThatWereCut(t *testing.T) {
 	const secret = "0123456789abcdefghijklmnopqrstuvwxyz"
 	r := redactorOf(secret, "another-secret")

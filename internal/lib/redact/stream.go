@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// A Stream replaces known secrets in a text that comes in pieces, such as the body of an answer. The zero value is ready; each text
-// needs its own. A secret is found
+// A Stream replaces known secrets in a text that comes in pieces, such as the body of an answer.
+// The zero value is ready; each text needs its own. A secret is found
 //   - wherever pieces begin and end,
 //   - as it is,
 //   - with any of its characters escaped as in JSON (\u002d, \/, \"), also in JSON inside of strings of JSON,
@@ -14,11 +14,12 @@ import (
 //   - in base64 of any text that it is a part of, as in basic authentication, also in lines of at least 60 characters if the
 //     secret has at least 13.
 //
-// Secrets of less than eight characters are found as they are, and only where they are words of their own. A secret that is spread
-// over several strings, such as the text deltas of a stream of events, is not found; Deltas is for that.
+// Secrets of less than eight characters are found as they are, and only where they are words of
+// their own. A secret that is spread over several strings, such as the text deltas of a stream of
+// events, is not found; Deltas is for that.
 //
-// The end of the text is held back while it may be the beginning of a secret. It takes one pass over the text, however many
-// secrets there are, and allocates nothing if no secret is found.
+// The end of the text is held back while it may be the beginning of a secret. It takes one pass
+// over the text, however many secrets there are, and allocates nothing if no secret is found.
 type Stream struct {
 	held    []byte
 	covered int     // bytes of held that a mark stands for already
@@ -29,7 +30,8 @@ type Stream struct {
 // piece is how many bytes of a text are searched at once.
 const piece = 32 << 10
 
-// Append appends the text to dst up to where it is certain. The secrets are those of r, which may be another one for each piece.
+// Append appends the text to dst up to where it is certain. The secrets are those of r, which may
+// be another one for each piece.
 func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
 	if !r.knowsAny() {
 		return append(s.release(dst), text...)

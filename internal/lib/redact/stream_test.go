@@ -112,7 +112,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Secrets become known while a text flows. What is held back then is searched for the new ones as well.
+// Secrets become known while a text flows. What is held back then is searched for the new ones as
+// well.
 func TestStreamLearnsSecrets(t *testing.T) {
 	first, second := redactorOf("the first secret of all"), redactorOf("the first secret of all", "ya29.a-new-access-token")
 	var s Stream
@@ -307,7 +308,8 @@ func (f reference) decode(text string) (decoded string, start, end []int) {
 
 var lineBreak = regexp.MustCompile(`^(?:[ \t\r\n]|\\{1,8}[nrt]|%0[AaDd9])+`)
 
-// inLines returns where a form ends that begins at i; 0: it does not. One of its last two parts has to be in one line.
+// inLines returns where a form ends that begins at i; 0: it does not. One of its last two parts has
+// to be in one line.
 func inLines(text string, i int, form string) int {
 	part := min(len(form)/2, minLine/2)
 	broken := [2]bool{}
@@ -409,7 +411,8 @@ func (f reference) replace(text string) string {
 	return b.String()
 }
 
-// FuzzStream compares a Stream with the reference, for texts of pieces that are likely to be found, wherever they are split.
+// FuzzStream compares a Stream with the reference, for texts of pieces that are likely to be found,
+// wherever they are split.
 func FuzzStream(f *testing.F) {
 	f.Add("a-secret-token", "another/secret+one", []byte("xasxbxc\\u0061"), 3, 5)
 	f.Add("aaaaaaaaab", "aaaaaaaa", []byte("aaaaaaaaaaaaaaaaaaaaaaaaaa"), 1, 1)
@@ -501,7 +504,8 @@ func odd(random *rand.Rand) string {
 	return b.String()
 }
 
-// Secrets with backslashes, percent signs, spaces and the like are found in every form, beside any other secret.
+// Secrets with backslashes, percent signs, spaces and the like are found in every form, beside any
+// other secret.
 func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	found := 0
@@ -522,7 +526,8 @@ func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
 	}
 }
 
-// What is left of a text has no secret that a search for it alone finds, whatever surrounds it and wherever the text is split.
+// What is left of a text has no secret that a search for it alone finds, whatever surrounds it and
+// wherever the text is split.
 func TestNothingIsLeftOfOddSecrets(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 4))
 	words := []string{"a word ", "x+y ", `\n`, `\"`, `%20`, "text, ", `{"a":"b"}`, `\u003c`, "%2B"}

@@ -7,8 +7,8 @@ const (
 	maxBreak = 16 // bytes of a line break with what escapes it and the spaces beside it
 )
 
-// wrapped returns the forms of a text that may be in lines: two neighboring parts of it, of which a line break is in one at most. A
-// short text is one form, which has to be in one line.
+// wrapped returns the forms of a text that may be in lines: two neighboring parts of it, of which a
+// line break is in one at most. A short text is one form, which has to be in one line.
 func wrapped(text string) []form {
 	n := min(len(text)/2, minLine/2)
 	if n < minPiece {
@@ -21,7 +21,8 @@ func wrapped(text string) []form {
 	}
 }
 
-// extend returns where the whole of a form is whose part was found. It is not ok if something else is around the part.
+// extend returns where the whole of a form is whose part was found. It is not ok if something else
+// is around the part.
 func (f *form) extend(text []byte, part span) (whole span, ok bool) {
 	if f.whole == "" {
 		return part, true
@@ -45,7 +46,8 @@ func (f *form) extend(text []byte, part span) (whole span, ok bool) {
 	return part, true
 }
 
-// breakAfter is the size of the line break that a text begins with, as it is or escaped, with spaces; 0: there is none.
+// breakAfter is the size of the line break that a text begins with, as it is or escaped, with
+// spaces; 0: there is none.
 func breakAfter(text []byte) int {
 	size, lines := 0, false
 	for size < len(text) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// WriteCSV writes rows, which are structs. Values that JSON leaves out or writes as null are empty, and lists and structs are cells
-// with JSON. A text that a spreadsheet would take for a formula gets a ' in front.
+// WriteCSV writes rows, which are structs. Values that JSON leaves out or writes as null are empty,
+// and lists and structs are cells with JSON. A text that a spreadsheet would take for a formula
+// gets a ' in front.
 func WriteCSV[T any](w io.Writer, rows []T) error {
 	columns := columnsOf(nil, reflect.TypeFor[T]())
 	out := csv.NewWriter(w)
@@ -45,7 +46,8 @@ type csvColumn struct {
 	omit  bool  // the zero value is left out in JSON
 }
 
-// columnsOf lists the members of a struct as JSON has them. Members of embedded structs are its own.
+// columnsOf lists the members of a struct as JSON has them. Members of embedded structs are its
+// own.
 func columnsOf(index []int, t reflect.Type) (columns []csvColumn) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -53,7 +53,8 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, unit)
 }
 
-// Age is a duration in days or, if it is not a number of days, in hours and minutes. It is empty for 0.
+// Age is a duration in days or, if it is not a number of days, in hours and minutes. It is empty
+// for 0.
 func Age(age time.Duration) string {
 	switch {
 	case age == 0:

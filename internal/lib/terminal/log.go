@@ -11,13 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// NewLogHandler returns a handler that writes one short line per call to a terminal, and other records as a sentence with
-// their time. A width of 0 is unknown.
+// NewLogHandler returns a handler that writes one short line per call to a terminal, and other
+// records as a sentence with their time. A width of 0 is unknown.
 func NewLogHandler(out io.Writer, width func() int, colour bool, level slog.Leveler) slog.Handler {
 	return &handler{level: level, write: (&screen{out: out, width: width, colour: colour}).write}
 }
 
-// NewSentenceHandler returns a handler that passes warnings and errors on as sentences, for commands that a person waits for.
+// NewSentenceHandler returns a handler that passes warnings and errors on as sentences, for
+// commands that a person waits for.
 func NewSentenceHandler(say func(sentence string)) slog.Handler {
 	return &handler{level: slog.LevelWarn, write: func(r slog.Record, f *facts) error {
 		say(f.sentence(r.Message))
@@ -107,7 +108,8 @@ func (f *facts) sentence(message string) string {
 // indent starts a further line of a record, below the text rather than below the time.
 const indent = "          "
 
-// A screen is the terminal that log lines are written to. It keeps the widths of columns, so that lines are aligned.
+// A screen is the terminal that log lines are written to. It keeps the widths of columns, so that
+// lines are aligned.
 type screen struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -132,7 +134,8 @@ func (s *screen) write(r slog.Record, f *facts) error {
 	return err
 }
 
-// A part is a piece of a line. Where the line is too long, parts are left out in the order of their rank.
+// A part is a piece of a line. Where the line is too long, parts are left out in the order of their
+// rank.
 type part struct {
 	text   string
 	colour string
@@ -217,8 +220,8 @@ func (s *screen) column(i int, text string, limit int) int {
 	return s.widest[i]
 }
 
-// line puts parts side by side, and the tail behind them: notes as far as there is room, the reason of a failure on lines of
-// its own where there is not.
+// line puts parts side by side, and the tail behind them: notes as far as there is room, the reason
+// of a failure on lines of its own where there is not.
 func (s *screen) line(parts []part, tail, tailColour string) string {
 	width := s.width()
 	if width == 0 {

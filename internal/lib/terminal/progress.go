@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Animates reports whether a stream is a terminal on which a line may be drawn again and again. The log of a CI run, and a
-// terminal that obeys no control sequences, are not.
+// Animates reports whether a stream is a terminal on which a line may be drawn again and again. The
+// log of a CI run, and a terminal that obeys no control sequences, are not.
 func Animates(stream any) bool {
 	switch strings.ToLower(os.Getenv("CI")) {
 	case "", "0", "false":
@@ -28,9 +28,10 @@ const (
 
 var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// A Progress shows a person what a command is doing while they wait. A terminal has one line that is drawn again and again and
-// vanishes at the end. Another stream gets a line for each step, and one for a change within a step every ten seconds at most.
-// The zero value, and a nil Progress, show nothing. All methods may be called at the same time.
+// A Progress shows a person what a command is doing while they wait. A terminal has one line that
+// is drawn again and again and vanishes at the end. Another stream gets a line for each step, and
+// one for a change within a step every ten seconds at most. The zero value, and a nil Progress,
+// show nothing. All methods may be called at the same time.
 type Progress struct {
 	out   io.Writer
 	plain func(text string) // nil: nothing is written to a stream that is no terminal
@@ -45,8 +46,9 @@ type Progress struct {
 	drawn   bool // the line is on the screen
 }
 
-// NewProgress returns a progress for a stream. Streams on which nothing can be drawn get the lines of plain, which may be nil.
-// The line is removed when ctx ends, and by Close, which has to be called.
+// NewProgress returns a progress for a stream. Streams on which nothing can be drawn get the lines
+// of plain, which may be nil. The line is removed when ctx ends, and by Close, which has to be
+// called.
 func NewProgress(ctx context.Context, out io.Writer, plain func(text string)) *Progress {
 	p := &Progress{out: out, plain: plain, ended: make(chan struct{})}
 	if !Animates(out) {
@@ -103,7 +105,8 @@ func (p *Progress) set(begins bool, text string) {
 	}
 }
 
-// Pause ends the step: until the next one, nothing is shown. The person may be asked for something then.
+// Pause ends the step: until the next one, nothing is shown. The person may be asked for something
+// then.
 func (p *Progress) Pause() {
 	if p == nil {
 		return
@@ -114,7 +117,8 @@ func (p *Progress) Pause() {
 	p.clear()
 }
 
-// Around removes the line while a function writes to the stream, or to another stream on the same terminal.
+// Around removes the line while a function writes to the stream, or to another stream on the same
+// terminal.
 func (p *Progress) Around(write func()) {
 	if p == nil {
 		write()

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// optional are the heads of columns that a narrow terminal leaves out, in this order. The first column of a table always stays.
+// optional are the heads of columns that a narrow terminal leaves out, in this order. The first
+// column of a table always stays.
 var optional = []string{
 	"UPSTREAM", "PROJECT", "PREFERRED", "WINDOWS", "KEY", "CACHED", "THINKING", "CLIENT", "IN", "OUT", "MS", "ACCOUNT", "POOL", "TIME",
 }
@@ -56,8 +57,9 @@ func (d Decimal) String() string { return fmt.Sprintf("%.1f", float64(d)) }
 // An Amount is a number that is formatted already, such as a sum of money.
 type Amount string
 
-// Write writes the table. Width 0 is a pipe, which gets every column and all digits. At a terminal counts are short, empty
-// columns are left out, optional columns are left out until the rest fits, and long cells are folded.
+// Write writes the table. Width 0 is a pipe, which gets every column and all digits. At a terminal
+// counts are short, empty columns are left out, optional columns are left out until the rest fits,
+// and long cells are folded.
 func (t *Table) Write(out io.Writer, width int) error {
 	columns := t.columns(width > 0)
 	if width > 0 {
@@ -108,7 +110,8 @@ type column struct {
 	short   bool // long cells are shortened, and not folded
 }
 
-// columns formats the cells. At a terminal a column without content is left out, unless it is the first.
+// columns formats the cells. At a terminal a column without content is left out, unless it is the
+// first.
 func (t *Table) columns(terminal bool) (columns []column) {
 	for i, head := range t.heads {
 		c := column{head: head, width: utf8.RuneCountInString(head)}
@@ -160,7 +163,8 @@ func (c column) folded() int {
 // cut is the width to which the column can be cut.
 func (c column) cut() int { return min(c.width, max(minimumWidth, utf8.RuneCountInString(c.head))) }
 
-// fit leaves out optional columns until the rest fits when it is folded. If nothing more can be left out, words are cut.
+// fit leaves out optional columns until the rest fits when it is folded. If nothing more can be
+// left out, words are cut.
 func fit(columns []column, width int) []column {
 	for _, head := range optional {
 		if total(columns, column.folded) <= width {
@@ -178,7 +182,8 @@ func fit(columns []column, width int) []column {
 	return columns
 }
 
-// shortenFirst shortens the cells of the first column if lines do not fit otherwise. An ID stays whole, because it is copied.
+// shortenFirst shortens the cells of the first column if lines do not fit otherwise. An ID stays
+// whole, because it is copied.
 func shortenFirst(columns []column, width int) {
 	over := total(columns, func(c column) int { return c.width }) - width
 	if first := &columns[0]; over > 0 && first.head != "ID" {
@@ -187,7 +192,8 @@ func shortenFirst(columns []column, width int) {
 	}
 }
 
-// total is the width of a line: the first column as it is, and each further one as wide as the function says.
+// total is the width of a line: the first column as it is, and each further one as wide as the
+// function says.
 func total(columns []column, widthOf func(column) int) int {
 	n := columns[0].width
 	for _, c := range columns[1:] {
@@ -196,7 +202,8 @@ func total(columns []column, widthOf func(column) int) int {
 	return n
 }
 
-// narrow lowers one limit for the width of all columns but the first until lines fit, or every column has its least width.
+// narrow lowers one limit for the width of all columns but the first until lines fit, or every
+// column has its least width.
 func narrow(columns []column, width int, least func(column) int) {
 	for limit := width; limit > 0 && total(columns, func(c column) int { return c.width }) > width; limit-- {
 		for i := 1; i < len(columns); i++ {

@@ -81,7 +81,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
-// An ID is copied, and a dozen characters are needed to tell names apart, so these are not shortened at any width.
+// An ID is copied, and a dozen characters are needed to tell names apart, so these are not
+// shortened at any width.
 func TestWhatIsNotShortened(t *testing.T) {
 	for cell, want := range map[[2]string]string{
 		{"ID", "01ktqe5x1v6n0q3hw8zd"}:    "01ktqe5x1v6n0q3hw8zd  done",

@@ -1,5 +1,5 @@
-// Package terminal writes for a person at a terminal: tables and log lines that fit its width, in the colours that it has.
-// Streams that are not terminals get everything, unfolded.
+// Package terminal writes for a person at a terminal: tables and log lines that fit its width, in
+// the colours that it has. Streams that are not terminals get everything, unfolded.
 package terminal
 
 import (
@@ -38,7 +38,8 @@ func Is(stream any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && isConsole(file)
 }
 
-// Printable replaces characters that could control the terminal. Names and messages of clients and providers go through it.
+// Printable replaces characters that could control the terminal. Names and messages of clients and
+// providers go through it.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -48,8 +49,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Fold breaks a text at its spaces into lines of at most width characters. Each line starts with the indentation of the text.
-// A longer word gets a line of its own and stays whole, so that an address can be copied.
+// Fold breaks a text at its spaces into lines of at most width characters. Each line starts with
+// the indentation of the text. A longer word gets a line of its own and stays whole, so that an
+// address can be copied.
 func Fold(text string, width int) []string { return fold(text, width, false) }
 
 // fold is Fold; with cut, words longer than a line are cut.
