@@ -1,6 +1,6 @@
-// Package atomicfile writes and locks the small files that perigee keeps for one user: keys, tokens,
-// exported accounts. A file is written whole or not at all, with mode 0600, and is on disk when the
-// call returns. DiskOf tells how much may still be written.
+// Package atomicfile writes and locks the small files that perigee keeps for one user: keys,
+// tokens, exported accounts. A file is written whole or not at all, with mode 0600, and is on disk
+// when the call returns. DiskOf tells how much may still be written.
 package atomicfile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Write writes a file in place of the one that was there. What is there and is not a plain file (a link, a device, a
-// pipe) is left alone, with an error.
+// Write writes a file in place of the one that was there. What is there and is not a plain file (a
+// link, a device, a pipe) is left alone, with an error.
 func Write(path string, data []byte) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is there and is no file", path)
@@ -22,14 +22,15 @@ func Write(path string, data []byte) error {
 	return write(path, data, os.Rename)
 }
 
-// Replace writes a file with a mode in place of the one that was there, or as a new one. The owner of the file stays, where the
-// process may decide that. What is there and is not a plain file is left alone, with an error.
+// Replace writes a file with a mode in place of the one that was there, or as a new one. The owner
+// of the file stays, where the process may decide that. What is there and is not a plain file is
+// left alone, with an error.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	return ReplaceIf(path, data, mode, func() error { return nil })
 }
 
-// ReplaceIf is Replace if check returns nil. It is called immediately before the new file gets its name, when only that is left to
-// do; its error is that of ReplaceIf.
+// ReplaceIf is Replace if check returns nil. It is called immediately before the new file gets its
+// name, when only that is left to do; its error is that of ReplaceIf.
 func ReplaceIf(path string, data []byte, mode fs.FileMode, check func() error) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -73,8 +74,8 @@ func write(path string, data []byte, name func(temporary, path string) error) er
 	return syncDir(dir)
 }
 
-// publish gives a file its name unless another has it. Not every file system can give a file a second name; there an empty
-// file reserves the name, which then is replaced.
+// publish gives a file its name unless another has it. Not every file system can give a file a
+// second name; there an empty file reserves the name, which then is replaced.
 func publish(temporary, path string) error {
 	err := os.Link(temporary, path)
 	if err == nil || os.IsExist(err) {

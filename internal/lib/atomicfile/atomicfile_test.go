@@ -49,7 +49,8 @@ func TestWriteReplacesWhatWasThere(t *testing.T) {
 	alone(t, path, "two")
 }
 
-// The check comes when the new content is on disk under another name, and the old one is still there.
+// The check comes when the new content is on disk under another name, and the old one is still
+// there.
 func TestReplaceIfChecksLast(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := atomicfile.Write(path, []byte("one")); err != nil {

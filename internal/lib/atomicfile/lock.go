@@ -11,12 +11,14 @@ import (
 // ErrHeld says that another process held the lock for the whole time to wait.
 var ErrHeld = errors.New("another process holds the lock")
 
-// pollTime is how often a lock is tried. The systems have no way of waiting for one that can be given up.
+// pollTime is how often a lock is tried. The systems have no way of waiting for one that can be
+// given up.
 const pollTime = 20 * time.Millisecond
 
-// Lock locks a file, which is made if it is missing, for this process alone. Closing the file gives the lock up, and so does
-// the end of the process, however it ends. While another process has the lock it waits: until ctx ends, which is ctx's error,
-// or until patience is over, which is ErrHeld. A link in its place is an error: it may lead to any file.
+// Lock locks a file, which is made if it is missing, for this process alone. Closing the file gives
+// the lock up, and so does the end of the process, however it ends. While another process has the
+// lock it waits: until ctx ends, which is ctx's error, or until patience is over, which is ErrHeld.
+// A link in its place is an error: it may lead to any file.
 func Lock(ctx context.Context, path string, patience time.Duration) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package connlimit bounds the connections of clients and the memory that their request heads take, before any key is checked.
+// Package connlimit bounds the connections of clients and the memory that their request heads take,
+// before any key is checked.
 package connlimit
 
 import (
@@ -15,11 +16,12 @@ import (
 	"time"
 )
 
-// A Limiter bounds how many connections clients have open at the same time, and what they hold, before any key is asked for. A
-// connection beyond the limit takes the place of the one that has been idle for the longest time between two requests; if there
-// is none, it gets 503 with Retry-After and is closed. So does one whose head is larger than freeHead while the heads of other
-// connections have filled maxHeads. On an idle HTTP/2 connection everything that arrives counts as a head, because frames
-// cannot be told apart here; such connections are closed first.
+// A Limiter bounds how many connections clients have open at the same time, and what they hold,
+// before any key is asked for. A connection beyond the limit takes the place of the one that has
+// been idle for the longest time between two requests; if there is none, it gets 503 with
+// Retry-After and is closed. So does one whose head is larger than freeHead while the heads of
+// other connections have filled maxHeads. On an idle HTTP/2 connection everything that arrives
+// counts as a head, because frames cannot be told apart here; such connections are closed first.
 type Limiter struct {
 	most     atomic.Int64 // 0: unlimited
 	heads    atomic.Int64 // bytes beyond freeHead of all heads that are being read
@@ -44,8 +46,8 @@ func New(logger *slog.Logger) *Limiter {
 	return &Limiter{logger: logger, open: map[*countedConn]struct{}{}, lingering: make(chan struct{}, maxLingering)}
 }
 
-// Apply sets the limits: on connections, and on heads a thirty-second of limits.memory, of which net/http needs about twice as
-// much.
+// Apply sets the limits: on connections, and on heads a thirty-second of limits.memory, of which
+// net/http needs about twice as much.
 func (c *Limiter) Apply(most int, memory int64) {
 	c.most.Store(int64(most))
 	c.maxHeads.Store(memory / 32)
@@ -120,10 +122,12 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// errTooManyHeads ends the reading of a head. net/http takes it for an error of the network and writes no answer of its own.
+// errTooManyHeads ends the reading of a head. net/http takes it for an error of the network and
+// writes no answer of its own.
 var errTooManyHeads = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("too many large request heads")}
 
-// freeHeads closes idle HTTP/2 connections, that with the largest count first, until the heads fit. It reports whether they do.
+// freeHeads closes idle HTTP/2 connections, that with the largest count first, until the heads fit.
+// It reports whether they do.
 func (c *Limiter) freeHeads(reader *countedConn) bool {
 	for c.heads.Load() > c.maxHeads.Load() {
 		largest := c.largestIdleHTTP2()
@@ -147,8 +151,8 @@ func (c *Limiter) largestIdleHTTP2() (largest *countedConn) {
 	return largest
 }
 
-// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that the client gets the answer. It
-// ends the count of the head first: what is read on is discarded.
+// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that
+// the client gets the answer. It ends the count of the head first: what is read on is discarded.
 func (c *countedConn) refuseHead() {
 	c.setHead(-1)
 	if c.http2.Load() {
@@ -164,8 +168,8 @@ func (c *countedConn) refuseHead() {
 	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 }
 
-// writeSecurely writes through TLS. That waits for the end of the handshake, which would wait for the read that this is called
-// from if it is not over; the deadline of the connection ends both.
+// writeSecurely writes through TLS. That waits for the end of the handshake, which would wait for
+// the read that this is called from if it is not over; the deadline of the connection ends both.
 func (c *countedConn) writeSecurely(text string) {
 	written := make(chan struct{})
 	go func() {
@@ -222,7 +226,8 @@ func countedOf(conn net.Conn) *countedConn {
 	}
 }
 
-// CloseWrite is what net/http calls so that a client reads an answer to a request that was not read to its end.
+// CloseWrite is what net/http calls so that a client reads an answer to a request that was not read
+// to its end.
 func (c *countedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -279,10 +284,11 @@ func (c *Limiter) ConnState(conn net.Conn, state http.ConnState) {
 }
 
 const (
-	// maxLingering is how many refused connections are closed slowly at the same time; further ones are closed at once.
+	// maxLingering is how many refused connections are closed slowly at the same time; further ones
+	// are closed at once.
 	maxLingering = 64
-	// lingerTime is how long a refused connection is read, so that its client gets the answer: the system resets a connection that
-	// is closed while it has unread bytes.
+	// lingerTime is how long a refused connection is read, so that its client gets the answer: the
+	// system resets a connection that is closed while it has unread bytes.
 	lingerTime = 500 * time.Millisecond
 	// lingerBytes is how much is read then.
 	lingerBytes = 64 << 10
@@ -290,7 +296,8 @@ const (
 	reportEvery = time.Minute
 )
 
-// refusalText is what a client gets that has no place. Which API it would have called is not known, so it is plain text.
+// refusalText is what a client gets that has no place. Which API it would have called is not known,
+// so it is plain text.
 func refusalText(text string) string {
 	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
 		"Retry-After: 2\r\nX-Perigee-Class: capacity\r\nConnection: close\r\n\r\n%s", len(text), text)

@@ -237,7 +237,8 @@ func TestLargeHeadsAreBounded(t *testing.T) {
 	await.Until(t, "no head is counted", func() bool { return rig.limiter.heads.Load() == 0 })
 }
 
-// A refused head does not count while its client may still read the answer: the heads of other connections have its room.
+// A refused head does not count while its client may still read the answer: the heads of other
+// connections have its room.
 func TestARefusedHeadDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := New(slog.New(slog.DiscardHandler))

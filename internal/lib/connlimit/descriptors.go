@@ -2,10 +2,12 @@ package connlimit
 
 import "log/slog"
 
-// spareDescriptors are for the database, the log, sockets and connections to providers that are kept.
+// spareDescriptors are for the database, the log, sockets and connections to providers that are
+// kept.
 const spareDescriptors = 64
 
-// WarnOfDescriptors logs that this process may have too few file descriptors for a number of connections; 0: no limit is set.
+// WarnOfDescriptors logs that this process may have too few file descriptors for a number of
+// connections; 0: no limit is set.
 func WarnOfDescriptors(logger *slog.Logger, connections int) {
 	warnOf(logger, connections, descriptors())
 }

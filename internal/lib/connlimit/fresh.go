@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// firstRequestTime is how old a connection may become without sending a request until Wait no longer waits for one. It is the
-// age up to which http.Server.Shutdown keeps such a connection open.
+// firstRequestTime is how old a connection may become without sending a request until Wait no
+// longer waits for one. It is the age up to which http.Server.Shutdown keeps such a connection
+// open.
 const firstRequestTime = 5 * time.Second
 
-// Fresh tracks connections whose first request has not reached a handler. http.Server.Shutdown closes such a connection
-// without an answer, even when the request is already there, so they are waited for first.
+// Fresh tracks connections whose first request has not reached a handler. http.Server.Shutdown
+// closes such a connection without an answer, even when the request is already there, so they are
+// waited for first.
 type Fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]*freshConnection // all that are open
@@ -27,7 +29,8 @@ type freshConnection struct {
 
 type freshConnectionKey struct{}
 
-// Track has a server count its new connections, and close connections after the answer while stopping is true.
+// Track has a server count its new connections, and close connections after the answer while
+// stopping is true.
 func (n *Fresh) Track(server *http.Server, stopping *atomic.Bool) {
 	remember := server.ConnContext
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

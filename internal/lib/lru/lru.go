@@ -3,8 +3,8 @@ package lru
 
 import "container/list"
 
-// A Map holds at most MaxEntries entries whose costs add up to at most MaxCost; 0: any number. It is not safe for concurrent
-// use. The limits are set before the first Put.
+// A Map holds at most MaxEntries entries whose costs add up to at most MaxCost; 0: any number. It
+// is not safe for concurrent use. The limits are set before the first Put.
 type Map[K comparable, V any] struct {
 	MaxEntries int
 	MaxCost    int
@@ -39,7 +39,8 @@ func (m *Map[K, V]) Keys() (keys []K) {
 	return keys
 }
 
-// Put sets the value of a key and evicts what is beyond the limits. A value that costs more than MaxCost is not kept.
+// Put sets the value of a key and evicts what is beyond the limits. A value that costs more than
+// MaxCost is not kept.
 func (m *Map[K, V]) Put(key K, value V) {
 	m.Delete(key)
 	e := &entry[K, V]{key: key, value: value}

@@ -1,5 +1,6 @@
-// Package match compares the names that people type with the names that exist, by pattern and by similarity. Configuration,
-// routing and the command line use it so that a typo gets the same hint everywhere.
+// Package match compares the names that people type with the names that exist, by pattern and by
+// similarity. Configuration, routing and the command line use it so that a typo gets the same hint
+// everywhere.
 package match
 
 import (
@@ -10,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern says whether name fits pattern, in which * stands for any run of characters and ? for one. Case
-// counts. The time is linear in practice and bounded by the product of the lengths.
+// Pattern says whether name fits pattern, in which * stands for any run of characters and ? for
+// one. Case counts. The time is linear in practice and bounded by the product of the lengths.
 func Pattern(pattern, name string) bool {
 	star, mark := -1, 0
 	p, n := 0, 0
@@ -40,8 +41,8 @@ func Pattern(pattern, name string) bool {
 // IsPattern says whether a name is a pattern for Match.
 func IsPattern(name string) bool { return strings.ContainsAny(name, "*?") }
 
-// BySpecificity orders patterns for a search that takes the first match: a longer one before a shorter one, of two that are as
-// long the one with fewer *, and then by their text.
+// BySpecificity orders patterns for a search that takes the first match: a longer one before a
+// shorter one, of two that are as long the one with fewer *, and then by their text.
 func BySpecificity(a, b string) int {
 	return cmp.Or(
 		cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)),
@@ -50,8 +51,8 @@ func BySpecificity(a, b string) int {
 	)
 }
 
-// SameNumbers says whether two names have the same digits in the same order. Models whose names differ in a number are
-// different models, however alike the names are.
+// SameNumbers says whether two names have the same digits in the same order. Models whose names
+// differ in a number are different models, however alike the names are.
 func SameNumbers(a, b string) bool { return digits(a) == digits(b) }
 
 func digits(s string) string {
@@ -66,8 +67,8 @@ func digits(s string) string {
 // maxCompared bounds the work that a hostile name can cause.
 const maxCompared = 128
 
-// Nearest returns up to n of the known names that look like word, the most alike first. Names that share
-// too little with it are left out, so the result may be empty.
+// Nearest returns up to n of the known names that look like word, the most alike first. Names that
+// share too little with it are left out, so the result may be empty.
 func Nearest(word string, known []string, n int) []string {
 	type candidate struct {
 		name     string
@@ -95,11 +96,12 @@ func Nearest(word string, known []string, n int) []string {
 	return nearest
 }
 
-// likeness is how far two names may be from each other and still look alike: a third of their letters, and of short ones one.
+// likeness is how far two names may be from each other and still look alike: a third of their
+// letters, and of short ones one.
 func likeness(a, b string) int { return max(1, max(len(a), len(b))/3) }
 
-// NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most; empty: none. Addresses of one
-// domain are not near each other for that, so the local part decides.
+// NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most;
+// empty: none. Addresses of one domain are not near each other for that, so the local part decides.
 func NearestAddress(address string, known []string) (nearest string) {
 	person := func(address string) string {
 		name, _, _ := strings.Cut(strings.ToLower(address), "@")
@@ -115,8 +117,8 @@ func NearestAddress(address string, known []string) (nearest string) {
 	return nearest
 }
 
-// Distance counts the insertions, deletions, replacements and swaps of neighbours between two words. Words
-// longer than any name that people type are infinitely far from everything.
+// Distance counts the insertions, deletions, replacements and swaps of neighbours between two
+// words. Words longer than any name that people type are infinitely far from everything.
 func Distance(a, b string) int {
 	if max(len(a), len(b)) > maxCompared {
 		return math.MaxInt

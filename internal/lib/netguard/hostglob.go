@@ -18,8 +18,9 @@ type HostList struct {
 // maxName is the longest name that DNS has.
 const maxName = 253
 
-// ParseHosts reads patterns. In a pattern, * stands for characters other than the dot; case does not count. The part after the last *
-// must have two labels, because a certificate authority can only be limited to whole labels: *.example.org becomes example.org.
+// ParseHosts reads patterns. In a pattern, * stands for characters other than the dot; case does
+// not count. The part after the last * must have two labels, because a certificate authority can
+// only be limited to whole labels: *.example.org becomes example.org.
 func ParseHosts(patterns []string) (HostList, error) {
 	list := HostList{patterns: slices.Clone(patterns)}
 	for _, p := range patterns {

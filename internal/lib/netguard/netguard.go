@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether host, without a port, names this machine and cannot be reached from another one. Names are not
-// resolved: only localhost, with or without a final dot, is known to be local.
+// IsLoopback reports whether host, without a port, names this machine and cannot be reached from
+// another one. Names are not resolved: only localhost, with or without a final dot, is known to be
+// local.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true
@@ -19,7 +20,8 @@ func IsLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// ListensOnLoopback reports whether a listener on address, as host:port, can be reached from this machine only.
+// ListensOnLoopback reports whether a listener on address, as host:port, can be reached from this
+// machine only.
 func ListensOnLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && IsLoopback(host)

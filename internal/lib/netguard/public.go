@@ -2,8 +2,8 @@ package netguard
 
 import "net/netip"
 
-// special lists the special-purpose blocks of the IANA registries that netip does not classify, and public-looking addresses
-// at which clouds serve the host of the machine.
+// special lists the special-purpose blocks of the IANA registries that netip does not classify, and
+// public-looking addresses at which clouds serve the host of the machine.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"),    // carriers; 100.100.100.200: metadata of Alibaba Cloud
@@ -30,8 +30,8 @@ var (
 	sixToFour     = netip.MustParsePrefix("2002::/16")
 )
 
-// IsPublic reports whether an address belongs to the public internet. An address that embeds an IPv4 address is as public as
-// that one.
+// IsPublic reports whether an address belongs to the public internet. An address that embeds an
+// IPv4 address is as public as that one.
 func IsPublic(a netip.Addr) bool {
 	if a.Zone() != "" {
 		return false

@@ -1,5 +1,6 @@
-// Package peeruser finds out whose process is at the other end of a connection on this machine, so that servers on loopback addresses,
-// which every user of a machine can reach, serve only the users that they are for. Linux tells; elsewhere every connection is let in.
+// Package peeruser finds out whose process is at the other end of a connection on this machine, so
+// that servers on loopback addresses, which every user of a machine can reach, serve only the users
+// that they are for. Linux tells; elsewhere every connection is let in.
 package peeruser
 
 import (
@@ -18,22 +19,26 @@ type Check struct {
 	known bool // the system tells whose a connection is
 }
 
-// NewCheck returns a check that lets in the user of this process, root, and further users. It tries out whether the system tells
-// whose a connection is, with one of perigee itself; if not, the check lets every user in.
+// NewCheck returns a check that lets in the user of this process, root, and further users. It tries
+// out whether the system tells whose a connection is, with one of perigee itself; if not, the check
+// lets every user in.
 func NewCheck(ctx context.Context, further ...int) *Check {
 	return Only(ctx, append([]int{os.Geteuid()}, further...)...)
 }
 
-// Only returns a check that lets in root and certain users, and not the user of this process unless it is one of them.
+// Only returns a check that lets in root and certain users, and not the user of this process unless
+// it is one of them.
 func Only(ctx context.Context, users ...int) *Check {
 	return &Check{users: append([]int{0}, users...), known: peersKnown(ctx)}
 }
 
-// Own reports whether a connection is from a process of a user that is let in. A socket that was closed belongs to none.
+// Own reports whether a connection is from a process of a user that is let in. A socket that was
+// closed belongs to none.
 func (c *Check) Own(conn net.Conn) bool { return c.OwnTo(conn, netip.AddrPort{}) }
 
-// OwnTo is Own for a connection that the system has redirected: the socket of the client is still connected to the destination.
-// A destination that is not valid means that the connection was not redirected.
+// OwnTo is Own for a connection that the system has redirected: the socket of the client is still
+// connected to the destination. A destination that is not valid means that the connection was not
+// redirected.
 func (c *Check) OwnTo(conn net.Conn, destination netip.AddrPort) bool {
 	own, _ := c.owner(conn, destination)
 	return own
@@ -60,8 +65,9 @@ func (c *Check) With(further ...int) *Check {
 	return &Check{users: append(slices.Clone(c.users), further...), known: c.known}
 }
 
-// OwnServer is Own for the client of a connection: it reports whether the server is a process of a user that is let in. It also works
-// before the server has accepted the connection, so that nothing has to be sent to learn it.
+// OwnServer is Own for the client of a connection: it reports whether the server is a process of a
+// user that is let in. It also works before the server has accepted the connection, so that nothing
+// has to be sent to learn it.
 func (c *Check) OwnServer(conn net.Conn) bool {
 	if !c.known {
 		return true
@@ -83,8 +89,9 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// Listener returns a listener whose connections are closed if they are of other users, and calls refused the first time. The system
-// is asked when a connection is used first, in the goroutine that uses it, so that no connection waits for the check of another.
+// Listener returns a listener whose connections are closed if they are of other users, and calls
+// refused the first time. The system is asked when a connection is used first, in the goroutine
+// that uses it, so that no connection waits for the check of another.
 func (c *Check) Listener(l net.Listener, refused func()) net.Listener {
 	return &listener{Listener: l, check: c, refused: sync.OnceFunc(refused)}
 }
@@ -111,7 +118,8 @@ func (l *listener) Accept() (net.Conn, error) {
 // errRefused is the error of connections of other users.
 var errRefused = errors.New("the connection is of another user")
 
-// A checkedConn closes itself at its first Read or Write if it is of another user. Servers use it so before anything else.
+// A checkedConn closes itself at its first Read or Write if it is of another user. Servers use it
+// so before anything else.
 type checkedConn struct {
 	*net.TCPConn
 	of   *listener

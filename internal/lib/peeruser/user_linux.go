@@ -42,7 +42,8 @@ func anyOf(address netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 }
 
-// searchListener looks for a listener at an address, or at all addresses, in the tables of the kernel.
+// searchListener looks for a listener at an address, or at all addresses, in the tables of the
+// kernel.
 func searchListener(address netip.AddrPort) (user int, found bool) {
 	for _, at := range []netip.Addr{address.Addr(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		local := netip.AddrPortFrom(at, address.Port())
@@ -105,7 +106,8 @@ func diagnose(local, remote netip.AddrPort) (user int, found bool, err error) {
 	return int(binary.NativeEndian.Uint32(answer[userAt:])), binary.NativeEndian.Uint32(answer[inodeAt:]) != 0, nil
 }
 
-// uninterrupted calls a function again that a signal has interrupted, such as those with which Go preempts goroutines.
+// uninterrupted calls a function again that a signal has interrupted, such as those with which Go
+// preempts goroutines.
 func uninterrupted(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR { //nolint:errorlint // system calls return exactly this value
@@ -136,8 +138,9 @@ func search(local, remote netip.AddrPort) (user int, found bool) {
 	return 0, false
 }
 
-// searchTable reads a table: after a header, lines of fields, of which the second and the third are the addresses, the eighth is
-// the user, and the tenth the inode, 0 for a socket that no process has open.
+// searchTable reads a table: after a header, lines of fields, of which the second and the third are
+// the addresses, the eighth is the user, and the tenth the inode, 0 for a socket that no process
+// has open.
 func searchTable(table, local, remote string) (user int, found bool) {
 	f, err := os.Open(table)
 	if err != nil {
@@ -159,7 +162,8 @@ func searchTable(table, local, remote string) (user int, found bool) {
 	return 0, false
 }
 
-// hexAddress is an address and a port as the tables have them: the words of the address, then the port.
+// hexAddress is an address and a port as the tables have them: the words of the address, then the
+// port.
 func hexAddress(a netip.AddrPort) string {
 	text := ""
 	for word := range slices.Chunk(a.Addr().AsSlice(), 4) {

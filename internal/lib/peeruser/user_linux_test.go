@@ -47,7 +47,8 @@ func testUserOfASocket(t *testing.T, address string) {
 	check("closed", false)
 }
 
-// TestListenerChecksWhenAConnectionIsUsed accepts a connection that belongs to none any more, and another one, before either is read.
+// TestListenerChecksWhenAConnectionIsUsed accepts a connection that belongs to none any more, and
+// another one, before either is read.
 func TestListenerChecksWhenAConnectionIsUsed(t *testing.T) {
 	check := NewCheck(t.Context())
 	if !check.known {
@@ -111,7 +112,8 @@ func TestListenerChecksWhenAConnectionIsUsed(t *testing.T) {
 	}
 }
 
-// TestServerOfAConnection asks for servers that have accepted a connection and for those that have not, at one address and at all.
+// TestServerOfAConnection asks for servers that have accepted a connection and for those that have
+// not, at one address and at all.
 func TestServerOfAConnection(t *testing.T) {
 	check, other := NewCheck(t.Context()), &Check{users: []int{61234}, known: true}
 	if !check.known {

@@ -34,8 +34,8 @@ func Kill(p *os.Process) error {
 	if p == nil {
 		return os.ErrProcessDone
 	}
-	// Windows knows no signal but Kill. Of a process that was waited for, whose number may belong to
-	// another one by now, there is another error.
+	// Windows knows no signal but Kill. Of a process that was waited for, whose number may belong
+	// to another one by now, there is another error.
 	if err := p.Signal(syscall.Signal(0)); !errors.Is(err, syscall.EWINDOWS) {
 		return err
 	}

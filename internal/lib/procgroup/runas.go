@@ -21,7 +21,8 @@ type User struct {
 	UID, GID int
 	Home     string
 
-	// Sudo says that programs are started through sudo; Check finds out. They are children of sudo then, which belongs to root.
+	// Sudo says that programs are started through sudo; Check finds out. They are children of sudo
+	// then, which belongs to root.
 	Sudo bool
 }
 
@@ -39,7 +40,8 @@ func Lookup(name string) (*User, error) {
 	return &User{Name: found.Username, UID: uid, GID: gid, Home: found.HomeDir}, nil
 }
 
-// Check finds out how programs of the user can be started, by starting one. It must come before the other methods.
+// Check finds out how programs of the user can be started, by starting one. It must come before the
+// other methods.
 func (u *User) Check(ctx context.Context) error {
 	if u.UID == os.Geteuid() {
 		return fmt.Errorf("%s is the user that perigee runs as; its own connections would be redirected to itself: "+
@@ -64,8 +66,8 @@ func (u *User) Check(ctx context.Context) error {
 // MaySignal reports whether perigee itself can send signals to processes of the user.
 func (u *User) MaySignal() bool { return os.Geteuid() == 0 && !u.Sudo }
 
-// Command makes a command one of the user. Through sudo, the program does not get the environment of the command: have it run a script
-// that sets its own.
+// Command makes a command one of the user. Through sudo, the program does not get the environment
+// of the command: have it run a script that sets its own.
 func (u *User) Command(cmd *exec.Cmd) {
 	if !u.Sudo {
 		u.setCredential(cmd)
@@ -79,8 +81,8 @@ func (u *User) Command(cmd *exec.Cmd) {
 	}
 }
 
-// Run runs a shell script as the user, with umask 077, in the root directory, and returns what it prints. The error of a script that
-// fails is the last line that it writes to stderr.
+// Run runs a shell script as the user, with umask 077, in the root directory, and returns what it
+// prints. The error of a script that fails is the last line that it writes to stderr.
 func (u *User) Run(ctx context.Context, input []byte, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -106,7 +108,8 @@ func (u *User) Signal(ctx context.Context, group int, signal string) {
 	_, _ = u.Run(ctx, nil, `kill -s "$1" -- "-$2"`, signal, strconv.Itoa(group))
 }
 
-// KillMarked kills the processes of the user that have an assignment in their environment. It reports how many there were.
+// KillMarked kills the processes of the user that have an assignment in their environment. It
+// reports how many there were.
 func (u *User) KillMarked(ctx context.Context, assignment string) int {
 	out, _ := u.Run(ctx, nil, `
 for file in /proc/[0-9]*/environ; do

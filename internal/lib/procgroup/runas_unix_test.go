@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// users returns a user whose programs are started directly, and one whose programs are started with sudo.
+// users returns a user whose programs are started directly, and one whose programs are started with
+// sudo.
 func users(t *testing.T) map[string]*procgroup.User {
 	t.Helper()
 	if os.Geteuid() != 0 {

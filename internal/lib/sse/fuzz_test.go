@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// FuzzReader checks that a stream means the same however it is cut, and that what was read can be written and read
-// again.
+// FuzzReader checks that a stream means the same however it is cut, and that what was read can be
+// written and read again.
 func FuzzReader(f *testing.F) {
 	for _, stream := range []string{
 		"data: a\n\ndata: b\r\n\r\n", ": c\rdata\rdata: x\r\revent: e\nid: 1\ndata:y\n", "\ufeffdata: 🚀\n\n\n",

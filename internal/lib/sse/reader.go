@@ -1,8 +1,9 @@
 // Package sse reads and writes text/event-stream, the way model providers use it.
 //
-// The reader follows the WHATWG definition in all but one point: an event that the stream's end cuts off before its
-// blank line is delivered, because providers forget the last newline. The package knows nothing of HTTP, reconnecting
-// or the JSON inside events. The upstreams read with it; the dialects and the simulator write.
+// The reader follows the WHATWG definition in all but one point: an event that the stream's end
+// cuts off before its blank line is delivered, because providers forget the last newline. The
+// package knows nothing of HTTP, reconnecting or the JSON inside events. The upstreams read with
+// it; the dialects and the simulator write.
 package sse
 
 import (
@@ -32,15 +33,15 @@ const (
 
 // A Reader reads events from a stream. It is for one goroutine.
 type Reader struct {
-	// Reserve, if it is set, is called before the buffer becomes larger than 64 KiB, with the bytes that are added, and with a minus
-	// when it becomes smaller again. An error ends the stream.
+	// Reserve, if it is set, is called before the buffer becomes larger than 64 KiB, with the bytes
+	// that are added, and with a minus when it becomes smaller again. An error ends the stream.
 	Reserve func(bytes int64) error
 
 	src io.Reader
 	err error // of src; what is whole in buf goes first
 
-	// buf[dataStart:dataEnd] is the data of the event being read, joined already; buf[pos:] are the bytes not yet
-	// looked at as lines. What is in between has been used.
+	// buf[dataStart:dataEnd] is the data of the event being read, joined already; buf[pos:] are the
+	// bytes not yet looked at as lines. What is in between has been used.
 	buf                []byte
 	dataStart, dataEnd int
 	pos                int
@@ -53,14 +54,16 @@ type Reader struct {
 	names   map[string]string
 }
 
-// NewReader returns a Reader of src. It reads no more from src than it needs to complete the next event.
+// NewReader returns a Reader of src. It reads no more from src than it needs to complete the next
+// event.
 func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, lf: lineEnd{char: '\n', at: -1}, cr: lineEnd{char: '\r', at: -1}}
 }
 
-// Next returns the next event as soon as its blank line has arrived. At the end of the stream it returns io.EOF, after
-// an event that had no blank line. Any other error is that of the underlying reader, or ErrTooLong; an event it cut
-// off is dropped. Events without a data field are skipped, as the definition says.
+// Next returns the next event as soon as its blank line has arrived. At the end of the stream it
+// returns io.EOF, after an event that had no blank line. Any other error is that of the underlying
+// reader, or ErrTooLong; an event it cut off is dropped. Events without a data field are skipped,
+// as the definition says.
 func (r *Reader) Next() (Event, error) {
 	r.reset()
 	for {
@@ -83,8 +86,9 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// Ready says whether the next event has arrived already, so that Next will return it without waiting. It may say no
-// when the answer is yes: it knows only the plainest form of an event, one that begins with its data.
+// Ready says whether the next event has arrived already, so that Next will return it without
+// waiting. It may say no when the answer is yes: it knows only the plainest form of an event, one
+// that begins with its data.
 func (r *Reader) Ready() bool {
 	rest := bytes.TrimLeft(r.buf[r.pos:], "\r\n")
 	if !bytes.HasPrefix(rest, []byte("data:")) {
@@ -117,8 +121,9 @@ func (r *Reader) reset() {
 	r.dataStart, r.dataEnd = r.pos, r.pos
 }
 
-// line goes behind the next line and returns where it stands in the buffer, without its end. If there is no whole line
-// and nothing more will come, it does the same with what is left, but ok is false.
+// line goes behind the next line and returns where it stands in the buffer, without its end. If
+// there is no whole line and nothing more will come, it does the same with what is left, but ok is
+// false.
 func (r *Reader) line() (start, end int, ok bool) {
 	if r.afterCR && r.pos < len(r.buf) {
 		r.afterCR = false
@@ -163,14 +168,16 @@ func (r *Reader) lineEnd() int {
 	return lf
 }
 
-// A lineEnd remembers where the next line feed, or carriage return, stands, so that no byte is searched twice.
+// A lineEnd remembers where the next line feed, or carriage return, stands, so that no byte is
+// searched twice.
 type lineEnd struct {
 	char byte
 	at   int // of one found, maybe already passed
 	seen int // there is none between the position and here, apart from the one at at
 }
 
-// find returns the offset of the first char in buf[from:to], or -1. It may also return one beyond to.
+// find returns the offset of the first char in buf[from:to], or -1. It may also return one beyond
+// to.
 func (e *lineEnd) find(buf []byte, from, to int) int {
 	if e.at >= from {
 		return e.at
@@ -216,8 +223,8 @@ func (r *Reader) field(start, end int) {
 	}
 }
 
-// data joins a data line to those before it. The first stays where it is; the next ones move down in the buffer, where
-// at least their field name made room.
+// data joins a data line to those before it. The first stays where it is; the next ones move down
+// in the buffer, where at least their field name made room.
 func (r *Reader) data(start, end int) {
 	if !r.hasData {
 		r.hasData = true

@@ -2,8 +2,9 @@ package sse
 
 import "bytes"
 
-// AppendEvent appends one event. Line ends in data (LF, CRLF or CR) start a new data line, which readers join with LF.
-// Without a name there is no event line; a name must not have line ends in it. Google's streams end lines with CRLF.
+// AppendEvent appends one event. Line ends in data (LF, CRLF or CR) start a new data line, which
+// readers join with LF. Without a name there is no event line; a name must not have line ends in
+// it. Google's streams end lines with CRLF.
 func AppendEvent(dst []byte, name string, data []byte, crlf bool) []byte {
 	end := ending(crlf)
 	if name != "" {
@@ -15,7 +16,8 @@ func AppendEvent(dst []byte, name string, data []byte, crlf bool) []byte {
 	return append(dst, end...)
 }
 
-// AppendComment appends a comment, which readers skip, and the blank line that makes them look at it.
+// AppendComment appends a comment, which readers skip, and the blank line that makes them look at
+// it.
 func AppendComment(dst []byte, text string, crlf bool) []byte {
 	end := ending(crlf)
 	dst = appendLines(dst, ": ", []byte(text), end)

@@ -124,7 +124,8 @@ func TestLogThatIsNoFileIsRefused(t *testing.T) {
 	}
 }
 
-// SQLite parses a schema in one go, which takes minutes for tens of thousands of views. Such a database is refused before.
+// SQLite parses a schema in one go, which takes minutes for tens of thousands of views. Such a
+// database is refused before.
 func TestLargeSchemasAreNotParsed(t *testing.T) {
 	many := "BEGIN;"
 	for i := range 300 {

@@ -13,12 +13,13 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The schema of a foreign database is not trusted: its expressions may call no functions that have effects, and its pages are
-// checked. None of these pragmas has SQLite read the schema, which is limited first.
+// The schema of a foreign database is not trusted: its expressions may call no functions that have
+// effects, and its pages are checked. None of these pragmas has SQLite read the schema, which is
+// limited first.
 const defensive = "mode=ro&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
 
-// limits are for everything that the database defines and for our own queries. The driver does not interrupt SQLite while it
-// parses, so what there is to parse has to be little.
+// limits are for everything that the database defines and for our own queries. The driver does not
+// interrupt SQLite while it parses, so what there is to parse has to be little.
 var limits = map[int]int{
 	sqlite3.SQLITE_LIMIT_LENGTH:          maxRow,
 	sqlite3.SQLITE_LIMIT_SQL_LENGTH:      4096,
@@ -85,7 +86,8 @@ func queryValues(ctx context.Context, db *sql.DB, keys []string) (map[string][]b
 	return values, nil
 }
 
-// checkTable refuses everything but an ordinary table: a view, a virtual table or a generated column is a program of its author.
+// checkTable refuses everything but an ordinary table: a view, a virtual table or a generated
+// column is a program of its author.
 func checkTable(ctx context.Context, conn *sql.Conn) error {
 	var all, ordinary int
 	err := conn.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(type = 'table' AND rootpage > 0), 0) FROM main.sqlite_schema

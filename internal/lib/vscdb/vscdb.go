@@ -1,6 +1,7 @@
-// Package vscdb reads single values from state.vscdb, the SQLite database in which VS Code and its descendants keep their
-// state. The editor has it open and assumes that no other program writes to it, so it is never opened where it is: a copy
-// is, in a directory that only we can read, and the copy is gone when Read returns.
+// Package vscdb reads single values from state.vscdb, the SQLite database in which VS Code and its
+// descendants keep their state. The editor has it open and assumes that no other program writes to
+// it, so it is never opened where it is: a copy is, in a directory that only we can read, and the
+// copy is gone when Read returns.
 //
 // It knows keys and values and nothing of what they mean.
 package vscdb
@@ -19,7 +20,8 @@ import (
 // Magic is how the file starts.
 const Magic = "SQLite format 3\x00"
 
-// maxSize bounds the database and its log together. The largest that were seen had a few hundred megabytes.
+// maxSize bounds the database and its log together. The largest that were seen had a few hundred
+// megabytes.
 const maxSize = 512 << 20
 
 // maxCopied bounds what all copies of a database that is being written to have together.
@@ -28,16 +30,19 @@ const maxCopied = 2 * maxSize
 // errTooLarge says that a database is refused for its size.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
 
-// maxValue bounds a value. The largest that is asked for, a list of conversations, has a few megabytes.
+// maxValue bounds a value. The largest that is asked for, a list of conversations, has a few
+// megabytes.
 const maxValue = 16 << 20
 
 // maxRow bounds every text, value and row that SQLite makes for a query, whatever the schema says.
 const maxRow = 64 << 20
 
-// queryTime bounds the reading of a copy, which takes milliseconds, or a second or two without the index of its table.
+// queryTime bounds the reading of a copy, which takes milliseconds, or a second or two without the
+// index of its table.
 const queryTime = 30 * time.Second
 
-// tries is how often a copy is made; between two the editor gets time to finish, from firstPause on twice as long each time.
+// tries is how often a copy is made; between two the editor gets time to finish, from firstPause on
+// twice as long each time.
 const (
 	tries      = 6
 	firstPause = 25 * time.Millisecond
@@ -46,9 +51,10 @@ const (
 // errMoving says that the database was written to while it was copied.
 var errMoving = errors.New("it is being written to")
 
-// Read returns the values of those of the keys that the database at path has; one of more than 16 MiB is nil. The file is not
-// trusted: it is refused for its size before anything is copied, only an ordinary table is read, and that is bounded in time and
-// memory. It is copied once, and again only if it was written to meanwhile.
+// Read returns the values of those of the keys that the database at path has; one of more than 16
+// MiB is nil. The file is not trusted: it is refused for its size before anything is copied, only
+// an ordinary table is read, and that is bounded in time and memory. It is copied once, and again
+// only if it was written to meanwhile.
 func Read(ctx context.Context, path string, keys ...string) (values map[string][]byte, err error) {
 	pause := firstPause
 	copied := int64(0)

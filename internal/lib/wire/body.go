@@ -12,8 +12,9 @@ import (
 	"perigee"
 )
 
-// A Body is the body of a call on its way to the provider, in pieces that need not be put together. The transport may go
-// on reading it after it has returned the response, so the owner of the bytes waits until all readers are closed.
+// A Body is the body of a call on its way to the provider, in pieces that need not be put together.
+// The transport may go on reading it after it has returned the response, so the owner of the bytes
+// waits until all readers are closed.
 type Body struct {
 	size    int64
 	log     *perigee.CallLog
@@ -37,14 +38,15 @@ func NewBody(pieces ...[]byte) *Body {
 	return b
 }
 
-// ShowTo has the log of a call know that the request was sent, and its tap, if it has one, get the bytes that are sent and those of
-// the answer.
+// ShowTo has the log of a call know that the request was sent, and its tap, if it has one, get the
+// bytes that are sent and those of the answer.
 func (b *Body) ShowTo(log *perigee.CallLog) *Body {
 	b.log, b.tap = log, log.Tap()
 	return b
 }
 
-// Carried says that the transport puts the body into another one, if carried is set. The transport calls Sent when it sends that.
+// Carried says that the transport puts the body into another one, if carried is set. The transport
+// calls Sent when it sends that.
 func (b *Body) Carried(carried bool) *Body {
 	b.carried = carried
 	return b
@@ -52,7 +54,8 @@ func (b *Body) Carried(carried bool) *Body {
 
 type sentKey struct{}
 
-// Sent is for the transport of a carried body: the call with this context was sent to the provider, with this body.
+// Sent is for the transport of a carried body: the call with this context was sent to the provider,
+// with this body.
 func Sent(ctx context.Context, body []byte) {
 	if sent, ok := ctx.Value(sentKey{}).(func(...[]byte)); ok {
 		sent(body)
@@ -92,7 +95,8 @@ func (b *Body) bytes() [][]byte {
 	return slices.Clone(b.pieces)
 }
 
-// sent notes that a request with these bytes is on its way to an endpoint. A request that is sent again is shown again.
+// sent notes that a request with these bytes is on its way to an endpoint. A request that is sent
+// again is shown again.
 func (b *Body) sent(endpoint string, pieces ...[]byte) {
 	b.log.SetReached()
 	if b.tap == nil {
@@ -118,8 +122,8 @@ func (a *tappedAnswer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Attach makes the bytes the body of a request. The transport may open it more than once: it sends a request again
-// when a connection turns out to have been closed before it was used.
+// Attach makes the bytes the body of a request. The transport may open it more than once: it sends
+// a request again when a connection turns out to have been closed before it was used.
 func (b *Body) Attach(req *http.Request) {
 	req.ContentLength = b.size
 	req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
@@ -150,9 +154,10 @@ func (b *Body) closed() {
 	b.readers.Done()
 }
 
-// ReleaseWith drops the bytes when the request that they were made of is released: the response has begun by then, but
-// net/http refers to the body for as long as it lasts. What the transport is still reading is kept until it has read it. Then
-// free is called, but not for a body that Wait has ended before.
+// ReleaseWith drops the bytes when the request that they were made of is released: the response has
+// begun by then, but net/http refers to the body for as long as it lasts. What the transport is
+// still reading is kept until it has read it. Then free is called, but not for a body that Wait has
+// ended before.
 func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 	req.OnRelease(func() {
 		b.mu.Lock()
@@ -175,9 +180,10 @@ func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 // waitTime is how long Wait leaves the transport time to close its readers.
 const waitTime = 5 * time.Second
 
-// Wait returns when the transport has let go of the bytes. That is at once after an ordinary answer, and after a
-// canceled call as soon as the transport has noticed. Readers that are still open after waitTime are closed: when an HTTP/2
-// connection is lost, net/http may open a body for a second try that it then does not make, and never close it.
+// Wait returns when the transport has let go of the bytes. That is at once after an ordinary
+// answer, and after a canceled call as soon as the transport has noticed. Readers that are still
+// open after waitTime are closed: when an HTTP/2 connection is lost, net/http may open a body for a
+// second try that it then does not make, and never close it.
 func (b *Body) Wait() {
 	b.mu.Lock()
 	open := b.open
@@ -231,8 +237,8 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// advance counts what was read. Behind the last byte the bytes are not needed any more, although HTTP/2 closes a body only
-// with its stream.
+// advance counts what was read. Behind the last byte the bytes are not needed any more, although
+// HTTP/2 closes a body only with its stream.
 func (r *bodyReader) advance(n int64) {
 	if r.left -= n; r.left == 0 {
 		r.end()

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A provider that wants to send us elsewhere is not followed, and the body that was opened for the way there is closed all the
-// same: else Wait would wait for ever.
+// A provider that wants to send us elsewhere is not followed, and the body that was opened for the
+// way there is closed all the same: else Wait would wait for ever.
 func TestWaitEndsAfterARedirect(t *testing.T) {
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		synctest.Test(t, func(t *testing.T) {
@@ -39,8 +39,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// HTTP/2 closes the body of a call that ends early from one goroutine while another reads it. The memory is in use by
-// another call by then.
+// HTTP/2 closes the body of a call that ends early from one goroutine while another reads it. The
+// memory is in use by another call by then.
 func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	body := NewBody([]byte("a question"))
 	r := body.reader()
@@ -54,7 +54,8 @@ func TestNothingIsReadOfAClosedBody(t *testing.T) {
 	}
 }
 
-// Providers may answer before they have read the whole request. Its bytes are kept until the transport has let go of them.
+// Providers may answer before they have read the whole request. Its bytes are kept until the
+// transport has let go of them.
 func TestReleasedBodyIsKeptWhileItIsRead(t *testing.T) {
 	freed := 0
 	req := perigee.NewRequest(perigee.Origin{Free: func() { freed++ }}, "m", true, nil)

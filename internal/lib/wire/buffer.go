@@ -2,7 +2,8 @@ package wire
 
 import "sync"
 
-// buffers keeps the memory of encoded requests, the largest allocation of a call, for the next ones.
+// buffers keeps the memory of encoded requests, the largest allocation of a call, for the next
+// ones.
 var buffers sync.Pool
 
 // maxBuffer is the capacity up to which a buffer is kept.

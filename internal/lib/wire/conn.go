@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// connectTimeout is how long a TCP connection may take, and then again what has to happen on it before it can carry a
-// request: the handshake of a proxy and of TLS.
+// connectTimeout is how long a TCP connection may take, and then again what has to happen on it
+// before it can carry a request: the handshake of a proxy and of TLS.
 const connectTimeout = 10 * time.Second
 
-// A connector makes connections. One that has not carried a request after the time-out of its handshake is closed; Transport
-// takes the deadline away when it hands a connection to a request.
+// A connector makes connections. One that has not carried a request after the time-out of its
+// handshake is closed; Transport takes the deadline away when it hands a connection to a request.
 type connector struct {
 	connect    func(ctx context.Context, network, address string) (net.Conn, error)
 	handshake  time.Duration
@@ -39,8 +39,9 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return kept, nil
 }
 
-// A conn copies request bodies to the provider through buffers that are used again. net/http would make a new one of
-// 32 KB for each call, which is more garbage than everything else together. Behind TLS that plays no part.
+// A conn copies request bodies to the provider through buffers that are used again. net/http would
+// make a new one of 32 KB for each call, which is more garbage than everything else together.
+// Behind TLS that plays no part.
 //
 // It also notices when what was written is not acknowledged.
 type conn struct {

@@ -13,8 +13,9 @@ func setSocketOptions(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
 }
 
-// An ackCheck ends a connection whose peer has acknowledged nothing for a time. The kernel's own TCP_USER_TIMEOUT does
-// not tell a peer that is gone from one that has a full buffer, such as a server that thinks before it reads a large body.
+// An ackCheck ends a connection whose peer has acknowledged nothing for a time. The kernel's own
+// TCP_USER_TIMEOUT does not tell a peer that is gone from one that has a full buffer, such as a
+// server that thinks before it reads a large body.
 type ackCheck struct {
 	conn    net.Conn
 	raw     syscall.RawConn
@@ -26,11 +27,13 @@ type ackCheck struct {
 	since   time.Time   // when what is pending was written, or some of it was acknowledged
 }
 
-// maxProbes is how many probes of a connection that cannot send may go unanswered. Those of a peer with a full buffer are answered one by
-// one. Where the local address is gone nothing can be sent at all, and the kernel sends keep-alives only when nothing is to be sent.
+// maxProbes is how many probes of a connection that cannot send may go unanswered. Those of a peer
+// with a full buffer are answered one by one. Where the local address is gone nothing can be sent
+// at all, and the kernel sends keep-alives only when nothing is to be sent.
 const maxProbes = 2
 
-// ackChecks is how often a connection that has something to be acknowledged is checked within the time.
+// ackChecks is how often a connection that has something to be acknowledged is checked within the
+// time.
 const ackChecks = 5
 
 func (a *ackCheck) init(c net.Conn, timeout time.Duration) {

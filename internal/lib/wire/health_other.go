@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// An ackCheck does nothing where the kernel can be told to end a connection whose peer acknowledges nothing.
+// An ackCheck does nothing where the kernel can be told to end a connection whose peer acknowledges
+// nothing.
 type ackCheck struct{}
 
 func (ackCheck) init(net.Conn, time.Duration) {}

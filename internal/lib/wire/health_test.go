@@ -18,10 +18,12 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// ackSoon is ackTimeout in tests with real connections. The kernel acknowledges at once however busy the machine is.
+// ackSoon is ackTimeout in tests with real connections. The kernel acknowledges at once however
+// busy the machine is.
 const ackSoon = 500 * time.Millisecond
 
-// A healthRig is a server that names the protocol it was asked with, behind a relay whose connections can die.
+// A healthRig is a server that names the protocol it was asked with, behind a relay whose
+// connections can die.
 type healthRig struct {
 	server *httptest.Server
 	relay  *perigeetest.Relay
@@ -53,7 +55,8 @@ func newHealthRig(t *testing.T, protocol string, handler http.HandlerFunc) *heal
 	return r
 }
 
-// impatient has connections be given up as early as the kernel can, but not for a server that is slow to answer a ping.
+// impatient has connections be given up as early as the kernel can, but not for a server that is
+// slow to answer a ping.
 func (r *healthRig) impatient() *healthRig {
 	r.transport.Configure(func(t *http.Transport) {
 		made := newConnector()
@@ -66,8 +69,8 @@ func (r *healthRig) impatient() *healthRig {
 	return r
 }
 
-// newPipeRig is a rig that speaks HTTP/2 over pipes, in the time of a bubble. The connections that are open are stalled when stall is
-// called: no byte passes any more, and both ends stay open.
+// newPipeRig is a rig that speaks HTTP/2 over pipes, in the time of a bubble. The connections that
+// are open are stalled when stall is called: no byte passes any more, and both ends stay open.
 func newPipeRig(t *testing.T, handler http.HandlerFunc) (r *healthRig, stall func()) {
 	t.Helper()
 	var unencrypted http.Protocols
@@ -88,8 +91,8 @@ func newPipeRig(t *testing.T, handler http.HandlerFunc) (r *healthRig, stall fun
 	return r, pipes.Stall
 }
 
-// post sends a body and returns what the server says to it, and how often the request was sent again. It is also called in bubbles; the
-// wait for the body has a limit of its own.
+// post sends a body and returns what the server says to it, and how often the request was sent
+// again. It is also called in bubbles; the wait for the body has a limit of its own.
 func (r *healthRig) post(ctx context.Context, body string) (answer string, resent int, err error) {
 	ctx, cancel := context.WithTimeout(OnResend(ctx, func(error) { resent++ }), await.Limit)
 	defer cancel()
@@ -160,8 +163,8 @@ func TestDeadConnection(t *testing.T) {
 	together(t, cases)
 }
 
-// The kernel acknowledges what is sent to a proxy that hangs. HTTP/2 finds it out with pings; HTTP/1.1 cannot tell it from a provider
-// that thinks.
+// The kernel acknowledges what is sent to a proxy that hangs. HTTP/2 finds it out with pings;
+// HTTP/1.1 cannot tell it from a provider that thinks.
 func TestStalledConnection(t *testing.T) {
 	for _, first := range []int{0, 3} { // the call under which the connection dies
 		synctest.Test(t, func(t *testing.T) {
@@ -201,7 +204,8 @@ func TestServerThatReadsLateIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A connection that dies under its first request is no different. Keep-alives of the kernel take three seconds for it.
+// A connection that dies under its first request is no different. Keep-alives of the kernel take
+// three seconds for it.
 func TestDeadNewConnection(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -271,8 +275,8 @@ func TestManyDeadConnections(t *testing.T) {
 	together(t, cases)
 }
 
-// A provider that is silent for longer than a dead connection would be waited for is not cut off, neither before the head of its
-// answer nor after it.
+// A provider that is silent for longer than a dead connection would be waited for is not cut off,
+// neither before the head of its answer nor after it.
 func TestSilentProviderIsWaitedFor(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

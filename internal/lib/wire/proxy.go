@@ -17,9 +17,10 @@ import (
 // NoProxy is the setting for connections that go through no proxy, whatever the environment says.
 const NoProxy = "none"
 
-// NewProxyTransport is NewTransport through the proxy at an address: http, https or socks5, with a user and password if it has
-// any. Empty: the proxy of the environment (HTTPS_PROXY, NO_PROXY and so on), if there is one. Loopback addresses are never
-// reached through a proxy. A SOCKS5 proxy resolves the names of hosts itself.
+// NewProxyTransport is NewTransport through the proxy at an address: http, https or socks5, with a
+// user and password if it has any. Empty: the proxy of the environment (HTTPS_PROXY, NO_PROXY and
+// so on), if there is one. Loopback addresses are never reached through a proxy. A SOCKS5 proxy
+// resolves the names of hosts itself.
 func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	t := NewTransport()
 	t.Configure(func(t *http.Transport) { t.OnProxyConnectResponse = refusedByProxy })
@@ -51,8 +52,8 @@ const maxPhrase = 100
 // errProxyRefused is the cause of errors about a proxy that does not connect.
 var errProxyRefused = errors.New("does not connect")
 
-// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and without the credentials that
-// it was sent, which some repeat.
+// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and
+// without the credentials that it was sent, which some repeat.
 func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil

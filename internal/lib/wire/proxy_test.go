@@ -28,7 +28,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was asked for and with which credentials.
+// A proxyRig is a proxy that connects every host to one server, and remembers which hosts it was
+// asked for and with which credentials.
 type proxyRig struct {
 	address string // host:port
 	dial    func() (net.Conn, error)
@@ -244,7 +245,8 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
-// A proxy that accepts a connection and does not finish its handshake is given up like a host that does not accept any.
+// A proxy that accepts a connection and does not finish its handshake is given up like a host that
+// does not accept any.
 func TestSilentProxyIsGivenUp(t *testing.T) {
 	provider := httptest.NewTLSServer(nil)
 	defer provider.Close()
@@ -292,7 +294,8 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 	}
 }
 
-// The time-out of the handshake ends with it: a provider may be silent for longer behind a proxy, too.
+// The time-out of the handshake ends with it: a provider may be silent for longer behind a proxy,
+// too.
 func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
 	for name, test := range map[string]struct {
 		proxy string
@@ -326,8 +329,8 @@ func TestHandshakeTimeoutEndsWithTheHandshake(t *testing.T) {
 	}
 }
 
-// A connection that was dialed for a request that was then sent on another one has carried nothing when it is used: the time-out of its
-// handshake ends then, too.
+// A connection that was dialed for a request that was then sent on another one has carried nothing
+// when it is used: the time-out of its handshake ends then, too.
 func TestHandshakeTimeoutEndsWithAKeptConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held, late := make(chan struct{}), atomic.Int32{}
@@ -383,7 +386,8 @@ func TestHandshakeTimeoutEndsWithAKeptConnection(t *testing.T) {
 	})
 }
 
-// What a proxy says about its refusal is shortened and escaped, and the credentials in it are removed.
+// What a proxy says about its refusal is shortened and escaped, and the credentials in it are
+// removed.
 func TestProxyPhrase(t *testing.T) {
 	provider := httptest.NewTLSServer(nil)
 	defer provider.Close()
@@ -410,7 +414,8 @@ func TestProxyPhrase(t *testing.T) {
 	}
 }
 
-// The variables of the environment are read once in a process, so this one has a process of its own.
+// The variables of the environment are read once in a process, so this one has a process of its
+// own.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	const child = "PERIGEE_TEST_PROXY_OF"
 	if address, ok := os.LookupEnv(child); ok {

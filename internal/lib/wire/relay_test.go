@@ -20,8 +20,8 @@ var (
 	errCut = errors.New("cut short")
 )
 
-// A words answer says each word of a chunk as an event, but for those in parentheses, which it keeps to itself. One
-// that has never said "stop" is cut short.
+// A words answer says each word of a chunk as an event, but for those in parentheses, which it
+// keeps to itself. One that has never said "stop" is cut short.
 type words struct {
 	relay   Relay
 	stopped bool
@@ -57,7 +57,8 @@ func (w *words) End() error {
 	return nil
 }
 
-// A listener writes down what it hears, with a plus where more is promised, and leaves after a number of events.
+// A listener writes down what it hears, with a plus where more is promised, and leaves after a
+// number of events.
 type listener struct {
 	heard  []string
 	leaves int // after so many; 0: never
@@ -158,8 +159,9 @@ func TestRelaySendsNothingToWhoHasLeft(t *testing.T) {
 	}
 }
 
-// A provider that falls silent is given up after the idle time, which each event starts anew. What the caller takes
-// does not count, and neither does the wait for the first event, which has its own limit.
+// A provider that falls silent is given up after the idle time, which each event starts anew. What
+// the caller takes does not count, and neither does the wait for the first event, which has its own
+// limit.
 func TestRelayGivesUpASilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, idle = time.Minute, 10 * time.Second
@@ -186,7 +188,8 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || context.Cause(ctx) != ErrIdle || w.ended != 0 {
 			t.Errorf("%v because of %v; ended %d times", err, context.Cause(ctx), w.ended)
 		}
-		// The timer goes on while the caller is busy, so that the rest of its last round is all that is waited for.
+		// The timer goes on while the caller is busy, so that the rest of its last round is all
+		// that is waited for.
 		if waited := time.Since(slow); waited <= 0 || waited > idle {
 			t.Errorf("waited %v after the caller was done", waited)
 		}

@@ -14,12 +14,14 @@ import (
 	"time"
 )
 
-// resendWithin is how long after it was sent a request counts as one that met a connection which the server was closing. A
-// server that closes the connection later has received the request, and has worked on it.
+// resendWithin is how long after it was sent a request counts as one that met a connection which
+// the server was closing. A server that closes the connection later has received the request, and
+// has worked on it.
 const resendWithin = time.Second
 
-// RoundTrip sends a request. When its connection turns out to be dead before anything was received, the request is sent once
-// more on a new connection. When nothing was received because its time is over, later requests use new connections.
+// RoundTrip sends a request. When its connection turns out to be dead before anything was received,
+// the request is sent once more on a new connection. When nothing was received because its time is
+// over, later requests use new connections.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := &attempt{}
 	used := t.current.Load()
@@ -48,8 +50,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type resendKey struct{}
 
-// OnResend returns a context for requests. f is called with what happened to the connection before a request is sent once more,
-// after the functions that ctx already has for that.
+// OnResend returns a context for requests. f is called with what happened to the connection before
+// a request is sent once more, after the functions that ctx already has for that.
 func OnResend(ctx context.Context, f func(error)) context.Context {
 	if earlier, ok := ctx.Value(resendKey{}).(func(error)); ok {
 		later := f
@@ -61,7 +63,8 @@ func OnResend(ctx context.Context, f func(error)) context.Context {
 	return context.WithValue(ctx, resendKey{}, f)
 }
 
-// timedOut says whether the request ended because the provider was silent for too long, and not because the client left.
+// timedOut says whether the request ended because the provider was silent for too long, and not
+// because the client left.
 func timedOut(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, ErrFirstByte) || errors.Is(cause, context.DeadlineExceeded)
@@ -84,8 +87,8 @@ func rewind(req *http.Request) (again *http.Request, ok bool) {
 	return again, true
 }
 
-// An attempt is one request on its way. net/http may move it from one connection to the next before anything is sent; what is
-// noted here is about the last.
+// An attempt is one request on its way. net/http may move it from one connection to the next before
+// anything is sent; what is noted here is about the last.
 type attempt struct {
 	connected atomic.Bool               // it has a connection
 	reused    atomic.Bool               // which has carried other requests before
@@ -93,7 +96,8 @@ type attempt struct {
 	sent      atomic.Pointer[time.Time] // when all of the request was written; nil: it was not
 }
 
-// send sends the request. A handshake that took too long is an error of dialing: nothing has reached the server.
+// send sends the request. A handshake that took too long is an error of dialing: nothing has
+// reached the server.
 func (a *attempt) send(through *http.Transport, req *http.Request) (*http.Response, error) {
 	resp, err := through.RoundTrip(a.watch(req))
 	if err != nil && !a.connected.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -110,8 +114,9 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 			a.sent.Store(nil)
 		},
 		GotConn: func(info httptrace.GotConnInfo) {
-			// The deadline of the handshake may still be there, also where net/http says that the connection was used before: it
-			// says so of one that it dialed for a request that was then sent on another. Fails where the connection is closed already.
+			// The deadline of the handshake may still be there, also where net/http says that the
+			// connection was used before: it says so of one that it dialed for a request that was
+			// then sent on another. Fails where the connection is closed already.
 			_ = info.Conn.SetDeadline(time.Time{})
 			a.reused.Store(info.Reused)
 			a.connected.Store(true)
@@ -125,9 +130,10 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 	}))
 }
 
-// connectionLost reports whether an attempt that received nothing failed with its connection, and not because of the request. A
-// new connection that the server closes at once does not count, because the request may be the reason, and neither does a reused
-// one that it closes later than within after the request was sent. One that has died in silence always counts.
+// connectionLost reports whether an attempt that received nothing failed with its connection, and
+// not because of the request. A new connection that the server closes at once does not count,
+// because the request may be the reason, and neither does a reused one that it closes later than
+// within after the request was sent. One that has died in silence always counts.
 func (a *attempt) connectionLost(err error, within time.Duration) bool {
 	if stream := (streamError{}); errors.As(err, &stream) {
 		return false // the server refuses this request, on a connection that works
@@ -145,7 +151,8 @@ type streamError struct {
 
 func (e streamError) Error() string { return "stream error" }
 
-// silent says whether a connection has died because the peer did not react, neither to a ping or a probe nor to what was sent.
+// silent says whether a connection has died because the peer did not react, neither to a ping or a
+// probe nor to what was sent.
 func silent(err error) bool {
 	for _, lost := range []error{os.ErrDeadlineExceeded, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
 		if errors.Is(err, lost) {

@@ -36,8 +36,9 @@ func (r *bodiesRig) ProviderEndpoint(endpoint string) { r.add(endpoint) }
 func (r *bodiesRig) ProviderStatus(status int)        { r.add(fmt.Sprint(status)) }
 func (r *bodiesRig) Attempted(*perigee.Attempt)       {}
 
-// A connection that is lost long after the request has arrived is no connection that was closed while it was idle: the provider
-// has worked on the request, and would do so twice. A request that is sent again is shown again.
+// A connection that is lost long after the request has arrived is no connection that was closed
+// while it was idle: the provider has worked on the request, and would do so twice. A request that
+// is sent again is shown again.
 func TestWorkIsNotAskedForTwice(t *testing.T) {
 	for after, want := range map[time.Duration]string{
 		900 * time.Millisecond:  "x http://provider.example x http://provider.example 200",

@@ -18,7 +18,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A rawServer speaks HTTP/1.1 by hand, as serve says for the nth request on a connection, counted from 0. False closes the connection.
+// A rawServer speaks HTTP/1.1 by hand, as serve says for the nth request on a connection, counted
+// from 0. False closes the connection.
 type rawServer struct {
 	url      string
 	requests atomic.Int32 // of which it has seen the head
@@ -93,8 +94,8 @@ func TestClosedWhileIdle(t *testing.T) {
 	}
 }
 
-// What is not sent again: a request that the server hung up on with a new connection, one that was answered in part, and one whose
-// client has left.
+// What is not sent again: a request that the server hung up on with a new connection, one that was
+// answered in part, and one whose client has left.
 func TestNotSentAgain(t *testing.T) {
 	var seen atomic.Int32
 	for name, test := range map[string]struct {
@@ -140,7 +141,8 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
-// A reused connection that the server closes under a request costs nothing: the request is sent once more.
+// A reused connection that the server closes under a request costs nothing: the request is sent
+// once more.
 func TestClosedUnderRequest(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -185,7 +187,8 @@ func TestStreamResetIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// After a time-out the next request uses another connection, and requests that wait on the old one are still answered.
+// After a time-out the next request uses another connection, and requests that wait on the old one
+// are still answered.
 func TestTimeOutRenewsConnection(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {

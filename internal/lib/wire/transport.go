@@ -1,6 +1,6 @@
-// Package wire is what upstreams over HTTP have in common: connections that are kept and checked, request bodies in pooled
-// buffers, a watchdog for providers that fall silent, and a relay that passes answers on, chunk by chunk. Upstream packages
-// decode the chunks.
+// Package wire is what upstreams over HTTP have in common: connections that are kept and checked,
+// request bodies in pooled buffers, a watchdog for providers that fall silent, and a relay that
+// passes answers on, chunk by chunk. Upstream packages decode the chunks.
 package wire
 
 import (
@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse, many to one host, and leaves
-// bodies as they are: a compressed event stream arrives in lumps.
+// A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse,
+// many to one host, and leaves bodies as they are: a compressed event stream arrives in lumps.
 //
-// Connections are checked while requests wait on them (see health.go). A request whose connection turns out to be dead before
-// anything was received is sent once more on a new one, unless the provider has worked on it (see resend.go).
+// Connections are checked while requests wait on them (see health.go). A request whose connection
+// turns out to be dead before anything was received is sent once more on a new one, unless the
+// provider has worked on it (see resend.go).
 type Transport struct {
 	current      atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted
 	resendWithin time.Duration
@@ -32,7 +33,8 @@ func NewTransport() *Transport {
 		IdleConnTimeout:       90 * time.Second,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		// Requests are a short head and a body that goes past the buffer; answers are short events. Every open call has both.
+		// Requests are a short head and a body that goes past the buffer; answers are short events.
+		// Every open call has both.
 		WriteBufferSize:    1 << 10,
 		ReadBufferSize:     2 << 10,
 		DisableCompression: true,
@@ -46,16 +48,17 @@ func (t *Transport) Configure(change func(*http.Transport)) { change(t.current.L
 // CloseIdleConnections closes the connections that no request uses.
 func (t *Transport) CloseIdleConnections() { t.current.Load().CloseIdleConnections() }
 
-// renew makes later requests use new connections, unless that has happened since old was current. Requests that wait on
-// connections of old keep them; each of these connections is closed when its last request has ended.
+// renew makes later requests use new connections, unless that has happened since old was current.
+// Requests that wait on connections of old keep them; each of these connections is closed when its
+// last request has ended.
 func (t *Transport) renew(old *http.Transport) {
 	if t.current.CompareAndSwap(old, old.Clone()) {
 		old.CloseIdleConnections()
 	}
 }
 
-// NewClient returns a client that does not follow redirects: they would carry the secret of the call to wherever they
-// point. A nil transport is a new one.
+// NewClient returns a client that does not follow redirects: they would carry the secret of the
+// call to wherever they point. A nil transport is a new one.
 func NewClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = NewTransport()

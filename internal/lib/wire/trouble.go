@@ -12,8 +12,9 @@ import (
 	"perigee"
 )
 
-// Trouble is the error of a call that failed without an answer of the provider: a time-out, a caller that left, or a lost
-// connection. Setting is the configuration key of the provider's address.
+// Trouble is the error of a call that failed without an answer of the provider: a time-out, a
+// caller that left, or a lost connection. Setting is the configuration key of the provider's
+// address.
 func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.Error {
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
 	cause := context.Cause(ctx)
@@ -36,7 +37,8 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 		}
 		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", upstream, err)
 		e.Hint = fmt.Sprintf("check its %s and the network, or try again", setting)
-		// Go's own words name addresses and ports of this machine, and some agents retry only what they recognise as transient.
+		// Go's own words name addresses and ports of this machine, and some agents retry only what
+		// they recognise as transient.
 		e.Public = fmt.Sprintf("upstream %s: connection lost", upstream)
 		switch never := NeverConnected(err); {
 		case isProxy(err):
@@ -53,7 +55,8 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 	return e
 }
 
-// NeverConnected reports whether a request failed because no connection was made, neither to the provider nor to a proxy.
+// NeverConnected reports whether a request failed because no connection was made, neither to the
+// provider nor to a proxy.
 func NeverConnected(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if op, ok := err.(*net.OpError); ok && op.Op == "dial" {
@@ -63,8 +66,9 @@ func NeverConnected(err error) bool {
 	return false
 }
 
-// isProxy reports whether a request failed at a proxy, before anything was sent to the provider. Net/http has that operation for
-// everything between dialing a proxy and the answer of a SOCKS5 proxy.
+// isProxy reports whether a request failed at a proxy, before anything was sent to the provider.
+// Net/http has that operation for everything between dialing a proxy and the answer of a SOCKS5
+// proxy.
 func isProxy(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "proxyconnect" || errors.Is(err, errProxyRefused)

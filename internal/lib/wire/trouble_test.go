@@ -51,7 +51,8 @@ func TestTroubleNamesTheCause(t *testing.T) {
 	}
 }
 
-// What clients see of a broken connection has no addresses, and words that agents know as transient.
+// What clients see of a broken connection has no addresses, and words that agents know as
+// transient.
 func TestClientsSeeNoAddresses(t *testing.T) {
 	there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8401}
 	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 60096}

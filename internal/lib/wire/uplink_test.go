@@ -15,7 +15,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// uplink passes connections on to a server, with so many bytes a second in that direction and a small buffer.
+// uplink passes connections on to a server, with so many bytes a second in that direction and a
+// small buffer.
 //
 // Real time: it paces what the kernel sends.
 func uplink(t *testing.T, server string, rate int) (address string) {
@@ -58,10 +59,12 @@ func uplink(t *testing.T, server string, rate int) (address string) {
 	return listener.Addr().String()
 }
 
-// A large body on a slow uplink does not delay pings so long that the connection is taken for dead. The server has a large window and
-// reads late, so it sends nothing that would make pings unnecessary.
+// A large body on a slow uplink does not delay pings so long that the connection is taken for dead.
+// The server has a large window and reads late, so it sends nothing that would make pings
+// unnecessary.
 //
-// Real time: how much the kernel keeps of a body is what is tested. TestUnsentBytesAreBounded looks at its setting.
+// Real time: how much the kernel keeps of a body is what is tested. TestUnsentBytesAreBounded looks
+// at its setting.
 func TestSlowUplinkIsNotDead(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

@@ -26,8 +26,9 @@ type Watchdog struct {
 	cause  error
 }
 
-// Watch returns a context for a call, and a watchdog that cancels it with ErrFirstByte after firstByte, unless that is 0 or the
-// watchdog is reset before. The caller stops the watchdog, which ends the context.
+// Watch returns a context for a call, and a watchdog that cancels it with ErrFirstByte after
+// firstByte, unless that is 0 or the watchdog is reset before. The caller stops the watchdog, which
+// ends the context.
 func Watch(ctx context.Context, firstByte time.Duration) (context.Context, *Watchdog) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &Watchdog{cancel: cancel}
@@ -60,7 +61,8 @@ func (w *Watchdog) start(d time.Duration, cause error) {
 	w.timer = time.AfterFunc(d, func() { w.fire(number, d, cause) })
 }
 
-// fire ends the wait of the timer with a number. One that was stopped or replaced meanwhile does nothing.
+// fire ends the wait of the timer with a number. One that was stopped or replaced meanwhile does
+// nothing.
 func (w *Watchdog) fire(number int, d time.Duration, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A timer that has just fired when the watchdog is stopped or gets another limit must not start again: it would hold the call for
-// ever, or end it with the wrong cause.
+// A timer that has just fired when the watchdog is stopped or gets another limit must not start
+// again: it would hold the call for ever, or end it with the wrong cause.
 func TestStoppedWatchdogStaysStopped(t *testing.T) {
 	for name, end := range map[string]func(w *Watchdog){
 		"stopped":  (*Watchdog).Stop,
