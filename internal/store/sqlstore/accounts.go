@@ -12,15 +12,15 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// A Sealer encrypts secrets before they are stored. It decrypts them only for the same owner, so that a row cannot be passed off
-// as another.
+// A Sealer encrypts secrets before they are stored. It decrypts them only for the same owner, so
+// that a row cannot be passed off as another.
 type Sealer interface {
 	Seal(plain perigee.Secret, owner ...string) (sealed string, err error)
 	Open(sealed string, owner ...string) (perigee.Secret, error)
 }
 
-// Accounts is the part of a Store that keeps sign-ins. Emails count in lower case: a person signs in once, however
-// the address is written.
+// Accounts is the part of a Store that keeps sign-ins. Emails count in lower case: a person signs
+// in once, however the address is written.
 type Accounts struct {
 	store  *Store
 	sealer Sealer
@@ -31,8 +31,8 @@ var (
 	_ perigee.RefreshLeaser = (*Accounts)(nil)
 )
 
-// Accounts returns the sign-ins of the database. Refresh tokens pass through sealer on their way in and out. It is
-// valid until the Store is closed.
+// Accounts returns the sign-ins of the database. Refresh tokens pass through sealer on their way in
+// and out. It is valid until the Store is closed.
 func (s *Store) Accounts(sealer Sealer) *Accounts { return &Accounts{store: s, sealer: sealer} }
 
 // Shared reports whether other processes may be using the same accounts.
@@ -48,7 +48,8 @@ const (
 		coalesce(c.family, ''), coalesce(c.pool, ''), coalesce(c.until_us, 0), coalesce(c.reason, '')
 	FROM accounts AS a LEFT JOIN cooldowns AS c ON c.upstream = a.upstream AND c.email = a.email AND c.until_us > $1`
 	orderAccounts = ` ORDER BY a.preferred DESC, a.added_us, a.place, c.family, c.pool`
-	// Every transaction that changes an account updates this row first, so such transactions wait for each other here.
+	// Every transaction that changes an account updates this row first, so such transactions wait
+	// for each other here.
 	nextGeneration = `UPDATE account_generation SET last = last + 1, changes = changes + 1 RETURNING last`
 	countChange    = `UPDATE account_generation SET changes = changes + 1`
 	selectChanges  = `SELECT changes FROM account_generation`
@@ -75,10 +76,10 @@ const (
 	dropCooldowns = `DELETE FROM cooldowns WHERE until_us <= $1`
 )
 
-// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts first, then in the order in
-// which they were added. They have the cooldowns that are not over. An account whose refresh token cannot be decrypted is
-// there all the same, so that it can be seen and removed: it has no token, is signed out, and says why. Its row stays as it
-// is.
+// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts
+// first, then in the order in which they were added. They have the cooldowns that are not over. An
+// account whose refresh token cannot be decrypted is there all the same, so that it can be seen and
+// removed: it has no token, is signed out, and says why. Its row stays as it is.
 func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
 	return a.find(ctx, upstream, "")
 }
@@ -125,8 +126,9 @@ func (a *Accounts) find(ctx context.Context, upstream, email string) (list []per
 	return list, err
 }
 
-// change runs work in a transaction that has reached the disk when it returns: a provider may already have forgotten
-// the token that the new one replaces, so a power cut must not bring the old one back.
+// change runs work in a transaction that has reached the disk when it returns: a provider may
+// already have forgotten the token that the new one replaces, so a power cut must not bring the old
+// one back.
 func (a *Accounts) change(ctx context.Context, doing string, work func(ctx context.Context, tx engine.Tx) error) error {
 	err := a.store.db.TransactDurably(ctx, doing, work)
 	if errors.Is(err, perigee.ErrAccountChanged) {
@@ -135,7 +137,8 @@ func (a *Accounts) change(ctx context.Context, doing string, work func(ctx conte
 	return err
 }
 
-// changeOne runs a statement that has to change a row; otherwise it returns perigee.ErrAccountChanged.
+// changeOne runs a statement that has to change a row; otherwise it returns
+// perigee.ErrAccountChanged.
 func changeOne(ctx context.Context, tx engine.Tx, statement string, args ...any) error {
 	changed, err := tx.Exec(ctx, statement, args...)
 	if err == nil && changed == 0 {
@@ -144,9 +147,10 @@ func changeOne(ctx context.Context, tx engine.Tx, statement string, args ...any)
 	return err
 }
 
-// AddSignIns adds accounts, and gives those that are there already a new refresh token, state and reason, and a
-// project if it names one; all or none. An account without a state is ready, one without a time was added now. A new
-// account is not preferred, whatever the list says, and a preferred one stays so: see PreferSignIn.
+// AddSignIns adds accounts, and gives those that are there already a new refresh token, state and
+// reason, and a project if it names one; all or none. An account without a state is ready, one
+// without a time was added now. A new account is not preferred, whatever the list says, and a
+// preferred one stays so: see PreferSignIn.
 func (a *Accounts) AddSignIns(ctx context.Context, list []perigee.SignIn) (added []bool, err error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -188,10 +192,11 @@ func (a *Accounts) addOne(ctx context.Context, tx engine.Tx, s *perigee.SignIn) 
 	return true, err
 }
 
-// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if its generation is still
-// s.Generation; otherwise, also when it is gone, it returns perigee.ErrAccountChanged. It returns the new generation. An s
-// without a refresh token leaves the stored token and state as they are, so a caller that could not decrypt the token does not
-// lose it.
+// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if
+// its generation is still s.Generation; otherwise, also when it is gone, it returns
+// perigee.ErrAccountChanged. It returns the new generation. An s without a refresh token leaves the
+// stored token and state as they are, so a caller that could not decrypt the token does not lose
+// it.
 func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generation int64, err error) {
 	read := s.Generation
 	if err := complete(&s, a.store.now()); err != nil {
@@ -224,9 +229,9 @@ func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (re
 	return removed && err == nil, err
 }
 
-// PreferSignIn makes an account the preferred one of its upstream, in place of the one before. When it is not there it changes
-// nothing and returns perigee.ErrAccountChanged. The generation does not change, so a concurrent token refresh of the account is
-// not disturbed.
+// PreferSignIn makes an account the preferred one of its upstream, in place of the one before. When
+// it is not there it changes nothing and returns perigee.ErrAccountChanged. The generation does not
+// change, so a concurrent token refresh of the account is not disturbed.
 func (a *Accounts) PreferSignIn(ctx context.Context, upstream, email string) error {
 	email = fold(email)
 	return a.change(ctx, "prefer account "+email+" in", func(ctx context.Context, tx engine.Tx) error {
@@ -240,9 +245,10 @@ func (a *Accounts) PreferSignIn(ctx context.Context, upstream, email string) err
 	})
 }
 
-// SaveCooldown keeps a cooldown of an account until it is over, in place of the one that there was for the same family and
-// pool; one that is over already ends it. It does not change the account's generation. For an account that is not there it
-// does nothing. Unlike other writes it may be lost when the power goes, as it can be learned again.
+// SaveCooldown keeps a cooldown of an account until it is over, in place of the one that there was
+// for the same family and pool; one that is over already ends it. It does not change the account's
+// generation. For an account that is not there it does nothing. Unlike other writes it may be lost
+// when the power goes, as it can be learned again.
 func (a *Accounts) SaveCooldown(ctx context.Context, upstream, email string, c perigee.Cooldown) error {
 	email = fold(email)
 	return a.store.db.Transact(ctx, "save cooldown of "+email+" in", func(ctx context.Context, tx engine.Tx) error {
@@ -257,23 +263,25 @@ func (a *Accounts) SaveCooldown(ctx context.Context, upstream, email string, c p
 	})
 }
 
-// LeaseRefresh waits until neither this process nor another replica refreshes an account, and keeps them from it until release is
-// called. A holder that is killed holds nothing any more. In a store that may not write release is nil.
+// LeaseRefresh waits until neither this process nor another replica refreshes an account, and keeps
+// them from it until release is called. A holder that is killed holds nothing any more. In a store
+// that may not write release is nil.
 func (a *Accounts) LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error) {
 	email = fold(email)
 	defer a.store.db.Explain("wait for the turn to refresh "+email+" in", &err)
 	return a.store.db.Lease(ctx, upstream, email)
 }
 
-// Changes counts the changes of accounts, cooldowns included, by any process. While it stays the same there is
-// nothing new to read.
+// Changes counts the changes of accounts, cooldowns included, by any process. While it stays the
+// same there is nothing new to read.
 func (s *Store) Changes(ctx context.Context) (changes int64, err error) {
 	defer s.db.Explain("read changes of accounts from", &err)
 	_, err = engine.One(ctx, s.db, selectChanges, nil, &changes)
 	return changes, err
 }
 
-// values takes the next generation, encrypts the token and gives the values of a row as the statements count them.
+// values takes the next generation, encrypts the token and gives the values of a row as the
+// statements count them.
 func (a *Accounts) values(ctx context.Context, tx engine.Tx, s *perigee.SignIn) ([]any, error) {
 	if _, err := engine.One(ctx, tx, nextGeneration, nil, &s.Generation); err != nil {
 		return nil, err

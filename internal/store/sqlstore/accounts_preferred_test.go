@@ -19,7 +19,8 @@ func mustPrefer(t testing.TB, a *Accounts, email string) {
 	}
 }
 
-// wantOrder checks the order of the accounts of an upstream, and that only the first one is preferred, if marked.
+// wantOrder checks the order of the accounts of an upstream, and that only the first one is
+// preferred, if marked.
 func wantOrder(t *testing.T, a *Accounts, upstream string, marked bool, want ...string) {
 	t.Helper()
 	list := mustSignIns(t, a, upstream)
@@ -100,7 +101,8 @@ func testAccountPreferredRace(t *testing.T, a *Accounts) {
 	}
 }
 
-// testAccountPreferredStays has a refresh that was under way while the mark moved: neither undoes the other.
+// testAccountPreferredStays has a refresh that was under way while the mark moved: neither undoes
+// the other.
 func testAccountPreferredStays(t *testing.T, a *Accounts) {
 	mustAdd(t, a, signIn("a@example.com", "t"), signIn("b@example.com", "t"))
 	mustPrefer(t, a, "a@example.com")

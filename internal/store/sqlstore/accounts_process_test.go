@@ -19,13 +19,14 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// accountsVariable names the database that the test binary, started again, changes until it is killed.
+// accountsVariable names the database that the test binary, started again, changes until it is
+// killed.
 const accountsVariable = "PERIGEE_TEST_ACCOUNTS"
 
 const kills = 50
 
-// TestKilledWhileChangingAccounts kills a process that adds, rotates, prefers and removes accounts. What it had confirmed
-// must be there, what it had begun may be, whole, and nothing else.
+// TestKilledWhileChangingAccounts kills a process that adds, rotates, prefers and removes accounts.
+// What it had confirmed must be there, what it had begun may be, whole, and nothing else.
 func TestKilledWhileChangingAccounts(t *testing.T) {
 	perigeetest.Slow(t)
 	if path := os.Getenv(accountsVariable); path != "" {
@@ -68,8 +69,8 @@ func TestKilledWhileChangingAccounts(t *testing.T) {
 	}
 }
 
-// runAndKill starts a child, kills it after some changes, and brings want to what the child confirmed. It returns the
-// change that the child had begun and not confirmed, if any.
+// runAndKill starts a child, kills it after some changes, and brings want to what the child
+// confirmed. It returns the change that the child had begun and not confirmed, if any.
 func runAndKill(t *testing.T, path string, changes int, want map[string]string) (begun string, confirmed int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -134,7 +135,8 @@ func apply(accounts map[string]string, line string) {
 	}
 }
 
-// changeUntilKilled changes accounts at random. It says what it is about to do, and "done" when that has returned.
+// changeUntilKilled changes accounts at random. It says what it is about to do, and "done" when
+// that has returned.
 func changeUntilKilled(path string) {
 	s, err := Open(context.Background(), Options{Path: path})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// TestAccountWritesAreSynced looks at the setting that decides whether a commit survives a power cut.
+// TestAccountWritesAreSynced looks at the setting that decides whether a commit survives a power
+// cut.
 func TestAccountWritesAreSynced(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
 	level := func(row *sql.Row) (n int) {

@@ -24,7 +24,8 @@ var insertAudit = engine.Insert("audit", auditColumns)
 // auditReading are the actions that change nothing. There can be many of them.
 var auditReading = []string{perigee.AuditTraceList, perigee.AuditTraceRead, perigee.AuditAdminRefused}
 
-// SaveAudit adds an entry, whose ID must be new. An entry about a change is on the disk when it returns.
+// SaveAudit adds an entry, whose ID must be new. An entry about a change is on the disk when it
+// returns.
 func (s *Store) SaveAudit(ctx context.Context, e perigee.AuditEntry) error {
 	if e.ID == "" {
 		return perigee.Errorf(perigee.ClassInternal, "save an audit entry: it has no id")
@@ -39,7 +40,8 @@ func (s *Store) SaveAudit(ctx context.Context, e perigee.AuditEntry) error {
 	})
 }
 
-// AuditEntries returns entries, the newest first. A Before that names no entry is of perigee.ClassNotFound.
+// AuditEntries returns entries, the newest first. A Before that names no entry is of
+// perigee.ClassNotFound.
 func (s *Store) AuditEntries(ctx context.Context, q perigee.AuditQuery) (entries []perigee.AuditEntry, err error) {
 	defer s.db.Explain("read audit entries from", &err)
 	var where conditions
@@ -61,7 +63,8 @@ func (s *Store) AuditEntries(ctx context.Context, q perigee.AuditQuery) (entries
 	})
 }
 
-// auditTrimEvery is how often the audit log is checked against its bounds. Counting it reads up to AuditMaxStored rows.
+// auditTrimEvery is how often the audit log is checked against its bounds. Counting it reads up to
+// AuditMaxStored rows.
 const auditTrimEvery = time.Hour
 
 // An auditBound is how many entries of some actions, or of all, are kept.
@@ -75,7 +78,8 @@ var auditBounds = []auditBound{
 	{`1 = 1`, perigee.AuditMaxStored},
 }
 
-// boundAudit removes some of the entries that are too old or too many, and reports whether there may be more.
+// boundAudit removes some of the entries that are too old or too many, and reports whether there
+// may be more.
 func (s *Store) boundAudit(ctx context.Context) (more bool, err error) {
 	if !s.auditDue() {
 		return false, nil

@@ -20,8 +20,9 @@ const callColumns = `id, time_us, operation, dialect, stream,
 
 var saveCall = engine.Upsert("calls", "id", callColumns+", replica, counted")
 
-// SaveCalls writes the calls in one transaction, each under its ID in place of an older state, and keeps the daily
-// sums in step. Either all of them are kept or none. Times are kept to the microsecond.
+// SaveCalls writes the calls in one transaction, each under its ID in place of an older state, and
+// keeps the daily sums in step. Either all of them are kept or none. Times are kept to the
+// microsecond.
 func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 	if len(calls) == 0 {
 		return nil
@@ -66,8 +67,8 @@ func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Cal
 	return s.writeSums(ctx, tx, difference)
 }
 
-// uncount subtracts calls that are about to be replaced from the sums. That is rare: a call that was cut off
-// because its replica seemed gone, or a batch whose commit was never confirmed.
+// uncount subtracts calls that are about to be replaced from the sums. That is rare: a call that
+// was cut off because its replica seemed gone, or a batch whose commit was never confirmed.
 func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, difference sums) error {
 	// The batch of this replica that was not confirmed may still be on its way into the database.
 	if err := s.db.Lock(ctx, tx, "calls of "+s.replica); err != nil {
@@ -176,8 +177,8 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	return where
 }
 
-// Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one. A
-// Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
+// Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one.
+// A Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
 func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) (calls []perigee.Call, err error) {
 	defer s.db.Explain("read calls from", &err)
 	if q.Limit < 0 {

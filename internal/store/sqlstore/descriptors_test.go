@@ -11,7 +11,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestReadersNeedNoDescriptor: with no file descriptor left, a store that is open reads with all its connections.
+// TestReadersNeedNoDescriptor: with no file descriptor left, a store that is open reads with all
+// its connections.
 func TestReadersNeedNoDescriptor(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
 	if err := s.SaveCalls(t.Context(), []perigee.Call{fullCall("c1")}); err != nil {

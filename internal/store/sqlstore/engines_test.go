@@ -34,7 +34,8 @@ func onEngines(t *testing.T, run func(t *testing.T, fresh fresh)) {
 	})
 }
 
-// onNewerSchemas holds a promise as onEngines does, and against databases that a newer perigee has migrated.
+// onNewerSchemas holds a promise as onEngines does, and against databases that a newer perigee has
+// migrated.
 func onNewerSchemas(t *testing.T, run func(t *testing.T, fresh fresh)) {
 	onEngines(t, run)
 	t.Run("sqlite of a newer perigee", func(t *testing.T) { run(t, newer(freshSQLite)) })
@@ -89,7 +90,8 @@ func needPostgres(t testing.TB) {
 
 func atNoon() time.Time { return noon }
 
-// freshSQLite copies a database that was migrated once: the migrations of each test would be most of its time.
+// freshSQLite copies a database that was migrated once: the migrations of each test would be most
+// of its time.
 func freshSQLite(t testing.TB) Options {
 	t.Helper()
 	file, err := emptySQLite()

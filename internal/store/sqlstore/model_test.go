@@ -13,7 +13,8 @@ import (
 	"perigee"
 )
 
-// testUsageModel saves random calls, some of them several times, removes some, and compares every sum with a plain one.
+// testUsageModel saves random calls, some of them several times, removes some, and compares every
+// sum with a plain one.
 func testUsageModel(t *testing.T, s *Store) {
 	known := map[string]perigee.Call{}
 	removed := 0
@@ -118,7 +119,8 @@ func sumByHand(calls map[string]perigee.Call, q perigee.UsageQuery) []perigee.Us
 	return rows
 }
 
-// partsByHand adds up calls one by one. The rows of calls whose names begin with "removed" are gone.
+// partsByHand adds up calls one by one. The rows of calls whose names begin with "removed" are
+// gone.
 func partsByHand(calls map[string]perigee.Call, q perigee.UsageQuery) map[partKey]perigee.UsagePart {
 	parts := map[partKey]perigee.UsagePart{}
 	for id, c := range calls {

@@ -15,8 +15,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// TestNoQuestionIsWaitedForForever asks everything of a database that takes questions and answers none, as behind a network
-// that has swallowed them.
+// TestNoQuestionIsWaitedForForever asks everything of a database that takes questions and answers
+// none, as behind a network that has swallowed them.
 func TestNoQuestionIsWaitedForForever(t *testing.T) {
 	signIn := signIn("ada@example.com", "t")
 	questions := map[string]func(ctx context.Context, s *Store, a *Accounts) error{
@@ -123,7 +123,8 @@ func TestNoQuestionIsWaitedForForever(t *testing.T) {
 	}
 }
 
-// A muteDriver sends the statements of a transaction one by one: there is no server to send them to at once.
+// A muteDriver sends the statements of a transaction one by one: there is no server to send them to
+// at once.
 type muteDriver struct{ engine.Driver }
 
 func (muteDriver) Advice(error) (perigee.Class, string) { return perigee.ClassUnavailable, "" }
@@ -154,7 +155,8 @@ func (m muteTx) Each(ctx context.Context, b engine.Bulk) error {
 	return err
 }
 
-// mute is a driver whose connections begin and end transactions, take the settings of one, and answer nothing.
+// mute is a driver whose connections begin and end transactions, take the settings of one, and
+// answer nothing.
 type mute struct{}
 
 func (m mute) Connect(context.Context) (driver.Conn, error) { return m, nil }

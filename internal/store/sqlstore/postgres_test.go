@@ -150,7 +150,8 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 }
 
-// A server may be set to lose what it has confirmed when the power goes; accounts are confirmed only on disk.
+// A server may be set to lose what it has confirmed when the power goes; accounts are confirmed
+// only on disk.
 func TestPostgresAccountWritesAreSynced(t *testing.T) {
 	needPostgres(t)
 	for setting, want := range map[string]string{"off": "on", "remote_apply": "remote_apply", "local": "local"} {

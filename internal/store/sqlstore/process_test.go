@@ -115,8 +115,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// readAsNobody reads a database as a user without write access to its directory. Root always has it, so the process changes its
-// user first.
+// readAsNobody reads a database as a user without write access to its directory. Root always has
+// it, so the process changes its user first.
 func readAsNobody(path string) {
 	if err := dropRoot(); err != nil {
 		fmt.Println("error:", err)

@@ -8,9 +8,10 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// A replica renews its row every few seconds. One that has not done so for the length of a lease counts as gone, and another
-// replica marks its open calls as cut off. A replica that was only cut off from the database for a while renews its row again,
-// and writes how its calls really ended when they do.
+// A replica renews its row every few seconds. One that has not done so for the length of a lease
+// counts as gone, and another replica marks its open calls as cut off. A replica that was only cut
+// off from the database for a while renews its row again, and writes how its calls really ended
+// when they do.
 const (
 	leaseTime  = 20 * time.Second
 	leaseRenew = 5 * time.Second
@@ -30,8 +31,9 @@ const (
 	(SELECT 1 FROM replicas WHERE replicas.id = calls.replica AND alive_until_us > ` + databaseNow + `)`
 )
 
-// CutOffOpenCalls marks the calls that are still open as cut off, if their replica is gone, and returns how many
-// there were. The daemon calls it when it starts. Where there are no replicas that is all of them.
+// CutOffOpenCalls marks the calls that are still open as cut off, if their replica is gone, and
+// returns how many there were. The daemon calls it when it starts. Where there are no replicas that
+// is all of them.
 func (s *Store) CutOffOpenCalls(ctx context.Context) (int, error) {
 	statement := cutOffAll
 	if s.Shared() {
@@ -98,7 +100,8 @@ func (h *heartbeat) run(ctx context.Context) {
 			since = asked
 		}
 		last = asked
-		// After an outage of the database, other replicas may be alive and not have renewed their rows yet.
+		// After an outage of the database, other replicas may be alive and not have renewed their
+		// rows yet.
 		if asked.Sub(since) >= leaseTime {
 			h.clear(ctx)
 		}

@@ -157,8 +157,8 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 	receive(t, lease(t.Context(), list[1], "ada@example.com"))()
 }
 
-// More accounts at once than there are connections for their turns must not stand in each other's way for good, and the
-// rotated tokens must still find a connection to be stored.
+// More accounts at once than there are connections for their turns must not stand in each other's
+// way for good, and the rotated tokens must still find a connection to be stored.
 func TestManyAccountsTakeTheirTurns(t *testing.T) {
 	list := replicas(t, "a", "b")
 	const accounts = 12 // three for each connection

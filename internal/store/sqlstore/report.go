@@ -8,7 +8,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// A part is a kind of thing that is kept, and the tables that it is in. The first has a row for each.
+// A part is a kind of thing that is kept, and the tables that it is in. The first has a row for
+// each.
 type part struct {
 	what   string
 	tables []string
@@ -35,8 +36,9 @@ var parts = []part{
 	}},
 }
 
-// Report returns the number of rows and the bytes of each part of the database. It looks at each page of an SQLite file, which
-// takes seconds for gigabytes, and keeps nothing from being written meanwhile.
+// Report returns the number of rows and the bytes of each part of the database. It looks at each
+// page of an SQLite file, which takes seconds for gigabytes, and keeps nothing from being written
+// meanwhile.
 func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err error) {
 	defer s.db.Explain("read the sizes of", &err)
 	report, sizes, err := s.db.Driver.Sizes(ctx, s.db.Read)
@@ -65,7 +67,8 @@ func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err err
 	return report, nil
 }
 
-// Compact returns free space to the file system, as far as the engine can. Calls that are being saved meanwhile hardly wait.
+// Compact returns free space to the file system, as far as the engine can. Calls that are being
+// saved meanwhile hardly wait.
 func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err error) {
 	done.Database = s.db.Name
 	if err := s.db.Writable("compact"); err != nil {

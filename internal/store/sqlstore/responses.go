@@ -38,9 +38,9 @@ const (
 	responseOverhead = 256
 )
 
-// SaveResponse keeps r until it expires, and removes some of those that have, and of the oldest if there are more bytes than
-// LimitResponses allows. Of the conversation only what no other response of the key has already is written. Times are kept
-// to the microsecond.
+// SaveResponse keeps r until it expires, and removes some of those that have, and of the oldest if
+// there are more bytes than LimitResponses allows. Of the conversation only what no other response
+// of the key has already is written. Times are kept to the microsecond.
 func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) error {
 	if r.ID == "" {
 		return perigee.Errorf(perigee.ClassInternal, "save response: it has no id")
@@ -96,8 +96,8 @@ func (s *Store) saveTree(ctx context.Context, tx engine.Tx, key string, r *perig
 	return s.replaceRow(ctx, tx, id, row)
 }
 
-// replaceRow replaces a response that was saved before. What the new row has of the old one's segments is referred to by it
-// already.
+// replaceRow replaces a response that was saved before. What the new row has of the old one's
+// segments is referred to by it already.
 func (s *Store) replaceRow(ctx context.Context, tx engine.Tx, id string, row []any) error {
 	before, err := s.findRow(ctx, tx, id)
 	if err != nil {
@@ -129,7 +129,8 @@ func last(list []segment) []byte {
 	return list[len(list)-1].ID[:]
 }
 
-// A total counts the rows and bytes that a key has stored, or the difference that a transaction makes.
+// A total counts the rows and bytes that a key has stored, or the difference that a transaction
+// makes.
 type total struct{ responses, items, bytes int64 }
 
 func (d *total) write(ctx context.Context, tx engine.Tx, key string) error {
@@ -137,8 +138,8 @@ func (d *total) write(ctx context.Context, tx engine.Tx, key string) error {
 	return err
 }
 
-// saveList writes those segments of a list that are not there yet, and refers to the last one. It returns the names that the
-// response needs: none if the names that are stored are right.
+// saveList writes those segments of a list that are not there yet, and refers to the last one. It
+// returns the names that the response needs: none if the names that are stored are right.
 func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
@@ -174,8 +175,9 @@ func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment) (str
 // knownFirst is how many segments the first query asks for.
 const knownFirst = 8
 
-// findLast returns how many of the segments are stored already: with a segment all before it are. named is the digest of names
-// that is stored with the last of them. Most of a conversation is stored, so it searches from the end.
+// findLast returns how many of the segments are stored already: with a segment all before it are.
+// named is the digest of names that is stored with the last of them. Most of a conversation is
+// stored, so it searches from the end.
 func findLast(ctx context.Context, tx engine.Tx, list []segment) (known int, named segmentID, err error) {
 	for end, some := len(list), knownFirst; end > 0 && known == 0; some = min(some*8, 512) {
 		from := max(0, end-some)
@@ -215,7 +217,8 @@ func (s *Store) Response(ctx context.Context, key, id string) (r *perigee.Stored
 	return nil, err
 }
 
-// errTorn is the error of a read during which the response was replaced or removed: some of its items are missing.
+// errTorn is the error of a read during which the response was replaced or removed: some of its
+// items are missing.
 var errTorn = errors.New("the items of the response are not all there")
 
 func (s *Store) readResponse(ctx context.Context, key, id string) (*perigee.StoredResponse, error) {
@@ -247,8 +250,8 @@ func (s *Store) readResponse(ctx context.Context, key, id string) (*perigee.Stor
 	return r, err
 }
 
-// readList reads the segments of a list by the id of the last one, with the names that the response has for them. Rows of
-// segments do not change, so a list that is whole is right.
+// readList reads the segments of a list by the id of the last one, with the names that the response
+// has for them. Rows of segments do not change, so a list that is whole is right.
 func (s *Store) readList(ctx context.Context, end []byte, names string) ([]segmentPart, error) {
 	if len(end) == 0 {
 		return nil, nil

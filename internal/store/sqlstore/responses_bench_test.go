@@ -10,7 +10,8 @@ import (
 	"perigee"
 )
 
-// BenchmarkSaveResponse stores the answers of a conversation whose input is a number of bytes of source code.
+// BenchmarkSaveResponse stores the answers of a conversation whose input is a number of bytes of
+// source code.
 func BenchmarkSaveResponse(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {

@@ -14,11 +14,12 @@ const (
 	selectFirst = `SELECT id, client_key FROM stored_responses ORDER BY expires_us, id LIMIT $1`
 )
 
-// LimitResponses sets how many bytes stored responses may take in all; 0: any number. It takes effect with the next save, or
-// with Upkeep.
+// LimitResponses sets how many bytes stored responses may take in all; 0: any number. It takes
+// effect with the next save, or with Upkeep.
 func (s *Store) LimitResponses(limit int64) { s.responses.limit.Store(limit) }
 
-// trimRows is how many responses one transaction removes: few enough that calls which are saved at the same time hardly wait.
+// trimRows is how many responses one transaction removes: few enough that calls which are saved at
+// the same time hardly wait.
 const trimRows = 16
 
 // keptState is what decides whether responses are removed.
@@ -27,15 +28,16 @@ type keptState struct {
 	first int64 // when the first response expires; 0: there is none
 }
 
-// trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep removes the rest.
+// trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep
+// removes the rest.
 func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 	if _, err := s.trim(ctx, kept); err != nil && !errors.Is(err, context.Canceled) {
 		s.logger.Debug("stored responses cannot be removed", "error", err)
 	}
 }
 
-// trimResponses removes responses that have expired, and the oldest ones as long as there are more bytes than the limit. It does
-// a small part of that, and reports whether there is more to do.
+// trimResponses removes responses that have expired, and the oldest ones as long as there are more
+// bytes than the limit. It does a small part of that, and reports whether there is more to do.
 func (s *Store) trimResponses(ctx context.Context) (more bool, err error) {
 	var kept keptState
 	if _, err := engine.One(ctx, s.db, selectKept, nil, &kept.bytes, &kept.first); err != nil {
@@ -88,7 +90,8 @@ type storedName struct{ id, key string }
 // logEvery is how often it is logged that the limit removes responses.
 const logEvery = 24 * time.Hour
 
-// logTrimmed logs that responses are removed before they expire: the first time, and then once a day.
+// logTrimmed logs that responses are removed before they expire: the first time, and then once a
+// day.
 func (s *Store) logTrimmed(limit int64, removed int, freed int64) {
 	if removed == 0 {
 		return

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// talkUntilKilled saves the responses of a conversation, removes some, and says so after each, until the process is killed. What
-// it saves can be made again from its number.
+// talkUntilKilled saves the responses of a conversation, removes some, and says so after each,
+// until the process is killed. What it saves can be made again from its number.
 func talkUntilKilled(path string) {
 	s, err := Open(context.Background(), Options{Path: path, Now: atNoon})
 	if err != nil {
@@ -79,7 +79,8 @@ func TestKilledWhileResponsesAreSaved(t *testing.T) {
 	}
 }
 
-// checkAfterKill reads every response that was said to be saved, neither deleted since nor removed for the limit.
+// checkAfterKill reads every response that was said to be saved, neither deleted since nor removed
+// for the limit.
 func checkAfterKill(t *testing.T, path, writer string, saved int) {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Path: path, Now: atNoon})
@@ -111,7 +112,8 @@ func checkAfterKill(t *testing.T, path, writer string, saved int) {
 	}
 }
 
-// TestFullDiskForResponses: what was confirmed stays, what did not fit leaves nothing behind, and deleting works on a full disk.
+// TestFullDiskForResponses: what was confirmed stays, what did not fit leaves nothing behind, and
+// deleting works on a full disk.
 func TestFullDiskForResponses(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "perigee.db"))
 	var c conversation

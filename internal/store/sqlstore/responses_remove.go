@@ -25,7 +25,8 @@ func selectKnown(some int) string {
 	return `SELECT id, named FROM response_items WHERE id IN (` + engine.Places(some) + `)`
 }
 
-// responsesOf is the lock for what a key has stored: trees are shared among the responses of a key, never among keys.
+// responsesOf is the lock for what a key has stored: trees are shared among the responses of a key,
+// never among keys.
 func responsesOf(key string) string { return "responses of " + key }
 
 // A responseRow is a response as far as it has to be known to remove it.
@@ -45,8 +46,8 @@ func (s *Store) findRow(ctx context.Context, tx engine.Tx, id string) (found *re
 	return found, err
 }
 
-// dropRow removes the segments that only this response had, subtracts it from the totals, and returns the bytes that are free
-// now. Its row is gone, or replaced, already.
+// dropRow removes the segments that only this response had, subtracts it from the totals, and
+// returns the bytes that are free now. Its row is gone, or replaced, already.
 func (s *Store) dropRow(ctx context.Context, tx engine.Tx, row *responseRow) (freed int64, err error) {
 	removed := total{responses: -1, bytes: -row.bytes}
 	for _, end := range [][]byte{row.items, row.members} {
@@ -61,7 +62,8 @@ func (s *Store) dropRow(ctx context.Context, tx engine.Tx, row *responseRow) (fr
 	return -removed.bytes, err
 }
 
-// dropList gives up one reference to a segment, and removes it and those before it that nothing refers to any more.
+// dropList gives up one reference to a segment, and removes it and those before it that nothing
+// refers to any more.
 func (d *total) dropList(ctx context.Context, tx engine.Tx, end []byte) error {
 	if len(end) == 0 {
 		return nil
@@ -93,7 +95,8 @@ func (d *total) dropList(ctx context.Context, tx engine.Tx, end []byte) error {
 	return err
 }
 
-// DeleteResponse removes the response that a key has saved under an id. Responses that continue it stay as they are.
+// DeleteResponse removes the response that a key has saved under an id. Responses that continue it
+// stay as they are.
 func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	now, text := s.now().UnixMicro(), s.db.Text
 	return s.db.Transact(ctx, "delete response "+id+" from", func(ctx context.Context, tx engine.Tx) error {
@@ -105,7 +108,8 @@ func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	})
 }
 
-// remove removes a response of a key if it is there and wanted, and returns the bytes that are free now.
+// remove removes a response of a key if it is there and wanted, and returns the bytes that are free
+// now.
 func (s *Store) remove(
 	ctx context.Context, tx engine.Tx, key, id string, wanted func(*responseRow) bool,
 ) (freed int64, found bool, err error) {

@@ -35,8 +35,8 @@ func inside(array []byte) []string {
 	return []string{string(array[1 : len(array)-1])}
 }
 
-// goOn is the answer to a call that says something more, as the dialect would have it stored. With whole the client sends the
-// whole conversation, else it names the response that it goes on from.
+// goOn is the answer to a call that says something more, as the dialect would have it stored. With
+// whole the client sends the whole conversation, else it names the response that it goes on from.
 func (c *conversation) goOn(call string, whole bool, said, answer string) *perigee.StoredResponse {
 	var input []string
 	c.said = append(c.said, said)
@@ -234,7 +234,8 @@ func finishUpkeep(t testing.TB, s *Store) {
 	}
 }
 
-// testResponseLimit: the oldest of all keys are removed first, and one that would be too large alone is refused.
+// testResponseLimit: the oldest of all keys are removed first, and one that would be too large
+// alone is refused.
 func testResponseLimit(t *testing.T, s *Store, _ *time.Time) {
 	const limit = 40 << 10
 	s.LimitResponses(limit)
@@ -279,7 +280,8 @@ type responseModel struct {
 	kept map[string]*perigee.StoredResponse
 }
 
-// TestResponseModel saves, reads, deletes and expires in random order, under a limit that changes, and compares with a map.
+// TestResponseModel saves, reads, deletes and expires in random order, under a limit that changes,
+// and compares with a map.
 func TestResponseModel(t *testing.T) {
 	onEngines(t, func(t *testing.T, fresh fresh) {
 		m, options := &responseModel{}, fresh(t)
@@ -429,7 +431,8 @@ func TestManyAtATime(t *testing.T) {
 	})
 }
 
-// talkOn has the same conversation as the other workers, forgets it now and then, and reads what it has stored.
+// talkOn has the same conversation as the other workers, forgets it now and then, and reads what it
+// has stored.
 func talkOn(t *testing.T, s *Store, worker int) error {
 	s.LimitResponses(60 << 10)
 	for round := range 6 {

@@ -14,10 +14,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// segmentBytes is how long a segment is at least, unless nothing follows: a row costs about a hundred bytes of its own.
+// segmentBytes is how long a segment is at least, unless nothing follows: a row costs about a
+// hundred bytes of its own.
 const segmentBytes = 512
 
-// memberBytes is from which length on members of the response, such as its instructions and tools, are rows of their own.
+// memberBytes is from which length on members of the response, such as its instructions and tools,
+// are rows of their own.
 const memberBytes = 512
 
 // digestBytes is the length of the id of a segment.
@@ -35,11 +37,12 @@ type hole struct{ from, to int }
 // the same segments there.
 //
 // The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A
-// client that sends the whole conversation with each call has all of its items named anew each time.
-// Therefore a segment has a NUL in place of the call, and the response says which calls its segments
-// are named after if they are not those that they were named after first.
+// client that sends the whole conversation with each call has all of its items named anew each
+// time. Therefore a segment has a NUL in place of the call, and the response says which calls its
+// segments are named after if they are not those that they were named after first.
 //
-// The items are not decoded: wherever a list is cut, joinSegments returns the bytes that were saved.
+// The items are not decoded: wherever a list is cut, joinSegments returns the bytes that were
+// saved.
 type segment struct {
 	text  []byte
 	Name  string // of a call; empty: there are no holes
@@ -85,7 +88,8 @@ func chain(key string, list []segment) {
 	nameSegments(list, segmentID{})
 }
 
-// nameSegments gives each segment the digest of its name and all before it, of which before is the digest.
+// nameSegments gives each segment the digest of its name and all before it, of which before is the
+// digest.
 func nameSegments(list []segment, before segmentID) {
 	for i := range list {
 		if name := list[i].Name; name != "" {
@@ -105,11 +109,12 @@ type splitter struct {
 	from   int     // where it begins there
 }
 
-// itemStart is how items begin, behind a comma, as the dialect writes them. In JSON these bytes are never a part of a string.
+// itemStart is how items begin, behind a comma, as the dialect writes them. In JSON these bytes are
+// never a part of a string.
 var itemStart = []byte(`,{"id":"`)
 
-// add cuts an array, between items as far as they begin as they should. It returns false when it is no array, or has bytes that
-// JSON cannot have.
+// add cuts an array, between items as far as they begin as they should. It returns false when it is
+// no array, or has bytes that JSON cannot have.
 func (s *splitter) add(array []byte) bool {
 	end := len(array) - 1
 	if end < 1 || array[0] != '[' || array[end] != ']' || bytes.IndexByte(array, 0) >= 0 {
@@ -165,7 +170,8 @@ func (s *splitter) close() {
 // maxName is how long the name of a call may be to be taken for one.
 const maxName = 64
 
-// callOf finds the call that an item is named after, if its id is the first that it says: {"id":"msg_CALL_i0".
+// callOf finds the call that an item is named after, if its id is the first that it says:
+// {"id":"msg_CALL_i0".
 func callOf(item []byte) (call []byte, at int) {
 	const opening = `{"id":"`
 	if len(item) < len(opening) || string(item[:len(opening)]) != opening {
@@ -222,7 +228,8 @@ func cutSegments(key string, r *perigee.StoredResponse) segmentTree {
 	return t
 }
 
-// cutMembers takes the large members out of the response. Its output is in no other response, so that stays.
+// cutMembers takes the large members out of the response. Its output is in no other response, so
+// that stays.
 func (t *segmentTree) cutMembers(response []byte) {
 	c := rawjson.NewCursor(response)
 	if c.Kind() != rawjson.Object {
@@ -314,8 +321,8 @@ func (n *segmentPart) appendTo(dst []byte) []byte {
 	return append(dst, rest...)
 }
 
-// nameRuns say from which segment on, counted from the first, which call segments are named after. They are written as
-// 0:CALL,7:CALL.
+// nameRuns say from which segment on, counted from the first, which call segments are named after.
+// They are written as 0:CALL,7:CALL.
 type nameRuns []nameRun
 
 type nameRun struct {
@@ -356,7 +363,8 @@ func (n nameRuns) String() string {
 // segmentNames says which calls segments are named after, for Rename.
 func segmentNames(list []segment) string { return runsOf(list).String() }
 
-// renameSegments gives parts that have a name the one that Names has for them; without names they stay.
+// renameSegments gives parts that have a name the one that Names has for them; without names they
+// stay.
 func renameSegments(parts []segmentPart, names string) error {
 	runs, err := parseRuns(names)
 	for i := range parts {

@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// FuzzResponseTree holds that whatever is cut into a tree is put together again byte for byte, and that a conversation which goes
-// on shares its beginning.
+// FuzzResponseTree holds that whatever is cut into a tree is put together again byte for byte, and
+// that a conversation which goes on shares its beginning.
 func FuzzResponseTree(f *testing.F) {
 	long := strings.Repeat("long ", 150)
 	for _, input := range []string{

@@ -7,7 +7,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// sessionTime is how long it is kept which account a session was with: longer than any prompt cache lives.
+// sessionTime is how long it is kept which account a session was with: longer than any prompt cache
+// lives.
 const sessionTime = 6 * time.Hour
 
 var saveSession = engine.Upsert("sessions", "upstream, session, family", "upstream, session, family, email, pool, expires_us")
@@ -29,8 +30,8 @@ type Sessions struct {
 // Sessions returns the sessions of an upstream. It is valid until the Store is closed.
 func (s *Store) Sessions(upstream string) *Sessions { return &Sessions{s, upstream} }
 
-// SaveSession keeps which account, in which pool of quota, a session is with for a family of models, in place of the one
-// before. It is forgotten after some hours.
+// SaveSession keeps which account, in which pool of quota, a session is with for a family of
+// models, in place of the one before. It is forgotten after some hours.
 func (n *Sessions) SaveSession(ctx context.Context, session, family, email, pool string) error {
 	now := n.store.now()
 	return n.store.db.Transact(ctx, "save a session in", func(ctx context.Context, tx engine.Tx) error {
@@ -49,7 +50,8 @@ func (n *Sessions) FindSession(ctx context.Context, session, family string) (ema
 	return email, pool, err
 }
 
-// A KnownSession is a session, for a family of models, and the account and pool of quota that it is with.
+// A KnownSession is a session, for a family of models, and the account and pool of quota that it is
+// with.
 type KnownSession struct{ Session, Family, Email, Pool string }
 
 // Known returns the sessions that are not forgotten yet, the latest first, and at most so many.

@@ -17,14 +17,15 @@ const dropSignatures = `DELETE FROM signatures WHERE expires_us <= $1`
 
 var saveSignature = engine.Upsert("signatures", "key", "key, value, seal, expires_us")
 
-// SaveSignatures writes the signatures in one transaction, each under its key, and forgets those that have
-// expired. Either all of them are kept or none.
+// SaveSignatures writes the signatures in one transaction, each under its key, and forgets those
+// that have expired. Either all of them are kept or none.
 func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signature) error {
 	if len(signatures) == 0 {
 		return nil
 	}
 	if s.Shared() {
-		// Another replica may be saving some of the same keys: locking them in one order prevents deadlocks.
+		// Another replica may be saving some of the same keys: locking them in one order prevents
+		// deadlocks.
 		byKey := func(a, b perigee.Signature) int { return cmp.Compare(a.Key, b.Key) }
 		signatures = slices.SortedStableFunc(slices.Values(signatures), byKey)
 	}
@@ -47,7 +48,8 @@ func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signatu
 	return err
 }
 
-// FindSignatures returns the signatures that are kept under the keys and have not expired, in no order.
+// FindSignatures returns the signatures that are kept under the keys and have not expired, in no
+// order.
 func (s *Store) FindSignatures(ctx context.Context, keys []string) (found []perigee.Signature, err error) {
 	defer s.db.Explain("read signatures from", &err)
 	texts := make([]string, len(keys))

@@ -1,14 +1,16 @@
-// Package sqlstore keeps what perigee must not forget in an SQL database: calls and their sums (it is the
-// perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee usage`), sign-ins with
-// their cooldowns, thought signatures, stored responses, the audit log, and the account that a session was with. The daemon opens
-// it for writing; commands may open it beside a running daemon or without one.
+// Package sqlstore keeps what perigee must not forget in an SQL database: calls and their sums (it
+// is the perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee
+// usage`), sign-ins with their cooldowns, thought signatures, stored responses, the audit log, and
+// the account that a session was with. The daemon opens it for writing; commands may open it beside
+// a running daemon or without one.
 //
-// It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and times: no keys,
-// no tokens and no bodies. Responses hold conversations, because their clients asked for them to be stored.
+// It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and
+// times: no keys, no tokens and no bodies. Responses hold conversations, because their clients
+// asked for them to be stored.
 //
-// The database is SQLite in a file, for one daemon, or PostgreSQL, which several replicas share: then this package also
-// knows which of them are alive and which of them refreshes an account. Package engine opens either; the statements here are
-// the same for both.
+// The database is SQLite in a file, for one daemon, or PostgreSQL, which several replicas share:
+// then this package also knows which of them are alive and which of them refreshes an account.
+// Package engine opens either; the statements here are the same for both.
 package sqlstore
 
 import (
@@ -28,9 +30,10 @@ import (
 type Options struct {
 	Path string         // of the SQLite file
 	URL  perigee.Secret // postgres://…; then Path is not used
-	// Replica is what this process is called among those that share the database, and different with each start. With it
-	// calls are stored as this replica's own, and the Store keeps the replica alive until it is closed. Only
-	// PostgreSQL has replicas; a process that records no calls needs no name.
+	// Replica is what this process is called among those that share the database, and different
+	// with each start. With it calls are stored as this replica's own, and the Store keeps the
+	// replica alive until it is closed. Only PostgreSQL has replicas; a process that records no
+	// calls needs no name.
 	Replica  string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger     // nil: silent
@@ -86,10 +89,10 @@ var hot = []string{
 	deleteItem, releaseItem, forgetTotals, selectKept,
 }
 
-// Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are
-// created if they are missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless
-// its schema needs that perigee. Such a database, one of another program and one of a schema that was never released are
-// refused unchanged.
+// Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory
+// (0700) are created if they are missing; a PostgreSQL database has to be there. A database of a
+// newer perigee is used as it is, unless its schema needs that perigee. Such a database, one of
+// another program and one of a schema that was never released are refused unchanged.
 //
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
@@ -119,7 +122,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Shared reports whether other processes may be using the database as this one does: whether it is PostgreSQL.
+// Shared reports whether other processes may be using the database as this one does: whether it is
+// PostgreSQL.
 func (s *Store) Shared() bool { return s.db.Shared }
 
 // Close closes the database. Calls that are under way end with an error or finish first.
@@ -140,7 +144,8 @@ var (
 // CheckIntegrity looks for damage in an SQLite file, as engine.DB does.
 func (s *Store) CheckIntegrity(ctx context.Context) error { return s.db.CheckIntegrity(ctx) }
 
-// Ping reads one row of the schema, to find out whether the database answers. The caller's ctx bounds it.
+// Ping reads one row of the schema, to find out whether the database answers. The caller's ctx
+// bounds it.
 func (s *Store) Ping(ctx context.Context) (err error) {
 	defer s.db.Explain("read", &err)
 	_, err = engine.One(ctx, s.db, `SELECT count(*) FROM schema_version`, nil, new(int))

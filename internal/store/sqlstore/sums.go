@@ -22,8 +22,8 @@ func compareSumKeys(a, b sumKey) int {
 		cmp.Compare(a.model, b.model), cmp.Compare(a.upstream, b.upstream), cmp.Compare(a.account, b.account))
 }
 
-// A sum has the values of sumColumns for the calls of a sumKey, or the differences that a transaction
-// makes to them.
+// A sum has the values of sumColumns for the calls of a sumKey, or the differences that a
+// transaction makes to them.
 type sum [9]int64
 
 // A counted is what one call adds to the sums.
@@ -93,8 +93,9 @@ func (m sums) add(n counted, times int64) {
 
 var addSums = engine.AddUp("daily_usage", sumKeyColumns, sumKeyColumns+", "+sumColumns)
 
-// writeSums adds the differences to the table. It is the last thing that a transaction does, because other replicas wait for
-// these rows until it ends; and it takes them in one order, so that no two transactions wait for each other.
+// writeSums adds the differences to the table. It is the last thing that a transaction does,
+// because other replicas wait for these rows until it ends; and it takes them in one order, so that
+// no two transactions wait for each other.
 func (s *Store) writeSums(ctx context.Context, tx engine.Tx, m sums) error {
 	maps.DeleteFunc(m, func(_ sumKey, s sum) bool { return s == sum{} })
 	m, err := s.foldSums(ctx, tx, m)
@@ -112,8 +113,9 @@ func (s *Store) writeSums(ctx context.Context, tx engine.Tx, m sums) error {
 	}})
 }
 
-// Names of clients and models are what callers say they are, and daily sums are never removed. So a key has so many sums a day
-// at most; what comes after those is added up under otherName. What a key, an account or an upstream has cost stays exact.
+// Names of clients and models are what callers say they are, and daily sums are never removed. So a
+// key has so many sums a day at most; what comes after those is added up under otherName. What a
+// key, an account or an upstream has cost stays exact.
 const (
 	maxDailySums = 1000
 	otherName    = "(other)"
@@ -132,14 +134,15 @@ type knownSums struct {
 	rows  map[dailyKey]map[sumKey]bool
 }
 
-// maxKnownDays is how many days and keys are remembered; saved calls are of today, or of a few hours ago.
+// maxKnownDays is how many days and keys are remembered; saved calls are of today, or of a few
+// hours ago.
 const maxKnownDays = 256
 
 const selectSums = `SELECT client_name, model, upstream, account FROM daily_usage WHERE day = $1 AND client_key = $2`
 
-// foldSums returns the differences with those added up under otherName that would be one row too many for their key and day. A
-// row that is there already takes what it is about, and once a day is full it gets no more rows: what is taken out of the sums
-// later is taken from where it was added.
+// foldSums returns the differences with those added up under otherName that would be one row too
+// many for their key and day. A row that is there already takes what it is about, and once a day is
+// full it gets no more rows: what is taken out of the sums later is taken from where it was added.
 func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
@@ -158,7 +161,8 @@ func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error
 	return folded, nil
 }
 
-// roomFor reports whether a sum has a row, or may get one. looked has the days that this transaction has looked at.
+// roomFor reports whether a sum has a row, or may get one. looked has the days that this
+// transaction has looked at.
 func (s *Store) roomFor(ctx context.Context, tx engine.Tx, k sumKey, looked map[dailyKey]bool) (bool, error) {
 	day := dailyKey{k.day, k.key}
 	rows := s.known.rows[day]

@@ -67,8 +67,8 @@ func testSumsAreFew(t *testing.T, s *Store) {
 	checkSums(t, s)
 }
 
-// Names that callers make up have a bounded number of sums, and what a key, an account or an upstream cost stays exact: also when
-// calls are saved anew, and when a range ends within the day.
+// Names that callers make up have a bounded number of sums, and what a key, an account or an
+// upstream cost stays exact: also when calls are saved anew, and when a range ends within the day.
 func testInventedNames(t *testing.T, s *Store) {
 	s.known.limit = 20
 	invent := func(i int) perigee.Call {
@@ -232,7 +232,8 @@ func TestUncountedCallsGetIntoTheSums(t *testing.T) {
 	})
 }
 
-// What keys with tokens_per_day ask, and a listing of whole days, reads sums and the few rows that are not in them.
+// What keys with tokens_per_day ask, and a listing of whole days, reads sums and the few rows that
+// are not in them.
 func TestUsageOfWholeDaysReadsNoCountedRows(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
 	midnight := noon.Truncate(24 * time.Hour)
@@ -292,7 +293,8 @@ func TestReplicasAddToTheSameSums(t *testing.T) {
 	checkSums(t, stores[0])
 }
 
-// A call that was cut off in the record because its replica seemed gone, and then ended well, counts once and as what it was.
+// A call that was cut off in the record because its replica seemed gone, and then ended well,
+// counts once and as what it was.
 func TestCallThatWasTakenForCutOffCountsOnce(t *testing.T) {
 	needPostgres(t)
 	options := freshPostgres(t)

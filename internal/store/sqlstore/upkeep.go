@@ -8,8 +8,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// upkeepRows is how many rows one transaction of Upkeep changes: few enough that calls which are saved at the same time hardly
-// wait.
+// upkeepRows is how many rows one transaction of Upkeep changes: few enough that calls which are
+// saved at the same time hardly wait.
 const upkeepRows = 500
 
 const (
@@ -19,10 +19,12 @@ const (
 	deleteCalls     = `DELETE FROM calls WHERE id IN (SELECT id FROM picked)`
 )
 
-// Upkeep does a small part of the background work, and returns whether there is more to do at once: it adds calls
-// to the daily sums that are not in them yet, and then removes calls that began before a time; a zero time removes none. Calls
-// that are open, or not in the sums, are never removed. It also removes stored responses that have expired, and what is
-// beyond the limits of responses, sessions, signatures and audit entries. Of replicas that do this at the same time one does it.
+// Upkeep does a small part of the background work, and returns whether there is more to do at once:
+// it adds calls to the daily sums that are not in them yet, and then removes calls that began
+// before a time; a zero time removes none. Calls that are open, or not in the sums, are never
+// removed. It also removes stored responses that have expired, and what is beyond the limits of
+// responses, sessions, signatures and audit entries. Of replicas that do this at the same time one
+// does it.
 func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more bool, err error) {
 	defer s.db.Explain(upkeepDoing, &err)
 	summed, err := s.upkeep(ctx, s.countSome)
@@ -44,7 +46,8 @@ func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more
 
 const upkeepDoing = "sum up and remove rows in"
 
-// picked names the rows of a query in the statement that follows. It is materialized, so that the query runs once.
+// picked names the rows of a query in the statement that follows. It is materialized, so that the
+// query runs once.
 func picked(query string) string { return `WITH picked AS MATERIALIZED (` + query + `) ` }
 
 // upkeep runs one piece of work in a transaction, if no other replica is at it.
@@ -78,7 +81,8 @@ func (s *Store) removeSome(ctx context.Context, tx engine.Tx, before time.Time) 
 	return int(removed), err
 }
 
-// What calls leave behind for some hours is bounded in number or bytes as well: a client can make calls quickly.
+// What calls leave behind for some hours is bounded in number or bytes as well: a client can make
+// calls quickly.
 const (
 	maxSessions       = 100_000
 	maxSignatureBytes = 256 << 20
@@ -102,7 +106,8 @@ type bounds struct {
 	counted    int   // how many more times Upkeep uses that number before it adds signatures up again
 }
 
-// recount is how often Upkeep uses the number of bytes before it adds signatures up again: for an hour.
+// recount is how often Upkeep uses the number of bytes before it adds signatures up again: for an
+// hour.
 const recount = 60
 
 // signed counts signatures that were saved.

@@ -11,7 +11,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// microsPerDay turns a call's start into the number of its UTC day, in a way that every engine computes alike.
+// microsPerDay turns a call's start into the number of its UTC day, in a way that every engine
+// computes alike.
 const (
 	microsPerDay     = 24 * 60 * 60 * 1_000_000
 	microsPerDayText = "86400000000"
@@ -20,21 +21,21 @@ const (
 // failedCalls is the condition for calls that count as errors.
 const failedCalls = "outcome IN ('failed', 'cut_off')"
 
-// usageGroups are the columns that usage is grouped by. A call that was cut off before anything answered is grouped by the model
-// that was asked for.
+// usageGroups are the columns that usage is grouped by. A call that was cut off before anything
+// answered is grouped by the model that was asked for.
 var usageGroups = map[string]string{
 	"": "model", perigee.ByModel: "model", perigee.ByAccount: "account", perigee.ByKey: "client_key",
 	perigee.ByClient: "client_name", perigee.ByUpstream: "upstream", perigee.BySession: "client_session", perigee.ByDay: "day",
 }
 
 // Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
-// calls; failed and cut-off ones are errors, canceled ones and replays are not. An unknown group is of perigee.ClassInvalid. Costs are unknown
-// here.
+// calls; failed and cut-off ones are errors, canceled ones and replays are not. An unknown group is
+// of perigee.ClassInvalid. Costs are unknown here.
 //
-// Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of calls. What was removed of a day
-// (see Upkeep) counts as if it had been at the day's first moment: in ranges that begin later that day it is missing, in those
-// that contain that moment it is there, and ranges side by side add up to what was spent. Sums by session are of the rows of calls
-// alone.
+// Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of
+// calls. What was removed of a day (see Upkeep) counts as if it had been at the day's first moment:
+// in ranges that begin later that day it is missing, in those that contain that moment it is there,
+// and ranges side by side add up to what was spent. Sums by session are of the rows of calls alone.
 func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	parts, err := s.sumUp(ctx, q, "''", "''")
 	var rows []perigee.UsageRow
@@ -86,7 +87,8 @@ func usageColumn(group string) (string, error) {
 	return column, nil
 }
 
-// Where the parts of a range come from: daily sums, rows, or rows that are taken out of the sum of their day.
+// Where the parts of a range come from: daily sums, rows, or rows that are taken out of the sum of
+// their day.
 const (
 	fromSums     = `SELECT ` + sumKeyColumns + `, ` + sumColumns + ` FROM daily_usage`
 	fromCalls    = `SELECT ` + callSums + ` FROM calls`
@@ -102,7 +104,8 @@ const (
 		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
 )
 
-// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil: without that bound.
+// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil:
+// without that bound.
 type rangePart struct {
 	from, column string
 	low, high    *int64
@@ -110,7 +113,8 @@ type rangePart struct {
 	rest         string // of the query
 }
 
-// usageQuery writes the query for a range in one statement, so that all of its parts are of one moment.
+// usageQuery writes the query for a range in one statement, so that all of its parts are of one
+// moment.
 func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []any) {
 	since, until := micros(q.Since), micros(q.Until)
 	firstDay, endDay := dayFrom(since), dayFrom(until) // the range has all days from the first on, and before the end

@@ -12,8 +12,8 @@ import (
 // newestFirst is the order of rows with a time and an id. The limit follows.
 const newestFirst = ` ORDER BY time_us DESC, id DESC LIMIT `
 
-// before adds that rows of a table are older than the one with an id; empty: any. what is such a row in the error for an id that
-// is not there, which is of perigee.ClassNotFound.
+// before adds that rows of a table are older than the one with an id; empty: any. what is such a
+// row in the error for an id that is not there, which is of perigee.ClassNotFound.
 func (s *Store) before(ctx context.Context, where *conditions, table, what, id string) error {
 	if id == "" {
 		return nil
@@ -49,8 +49,8 @@ func (c *conditions) add(comparison string, values ...any) {
 	c.parts = append(c.parts, comparison+list)
 }
 
-// match adds that one of the columns fits a pattern with * and ?, without regard to the case of letters. An empty pattern adds
-// nothing.
+// match adds that one of the columns fits a pattern with * and ?, without regard to the case of
+// letters. An empty pattern adds nothing.
 func (c *conditions) match(pattern string, columns ...string) {
 	if pattern == "" {
 		return

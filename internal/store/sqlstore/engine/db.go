@@ -1,7 +1,8 @@
-// Package engine opens the database of a store and runs statements on it. The database is an SQLite file, for one daemon, or
-// PostgreSQL, which several replicas share. It knows no tables: the store brings the migrations and writes statements that both
-// understand. Where they differ by a few words, those are fields of Dialect; where they differ in what has to be done, there is a
-// Driver for each.
+// Package engine opens the database of a store and runs statements on it. The database is an SQLite
+// file, for one daemon, or PostgreSQL, which several replicas share. It knows no tables: the store
+// brings the migrations and writes statements that both understand. Where they differ by a few
+// words, those are fields of Dialect; where they differ in what has to be done, there is a Driver
+// for each.
 package engine
 
 import (
@@ -36,8 +37,8 @@ type DB struct {
 	Write  *sql.DB              // nil: read-only. The same as Read where one pool does for both
 	hot    map[string]*sql.Stmt // prepared once for the one writing connection of SQLite; see Options.Hot
 	leases *sql.DB              // for Lease, whose transactions stay open for a while; nil: the database is not shared
-	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan struct{} with one place, which
-	// the lease takes.
+	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan
+	// struct{} with one place, which the lease takes.
 	refreshing sync.Map
 }
 
@@ -59,14 +60,16 @@ type Dialect struct {
 	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
 	warm          int    // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
 
-	// backUp keeps a copy of the database before it is migrated; nil: the database has backups of its own.
+	// backUp keeps a copy of the database before it is migrated; nil: the database has backups of
+	// its own.
 	backUp func(ctx context.Context, version int, logger *slog.Logger)
 }
 
 // A Driver does what SQLite and PostgreSQL do each in their own way.
 type Driver interface {
-	// Open returns pools of connections, of which it has used at most the one for reading: already the writer's settings
-	// change an SQLite file. Where one pool does for both they are the same. Read-only, write is nil and nothing is created.
+	// Open returns pools of connections, of which it has used at most the one for reading: already
+	// the writer's settings change an SQLite file. Where one pool does for both they are the same.
+	// Read-only, write is nil and nothing is created.
 	Open(ctx context.Context, readOnly bool) (read, write *sql.DB, err error)
 	// Transact runs work in a transaction. A durable one has reached the disk when it returns.
 	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
@@ -78,10 +81,11 @@ type Driver interface {
 	Advice(err error) (class perigee.Class, hint string)
 }
 
-// Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory (0700) are created if they are
-// missing; a PostgreSQL database has to be there. A database of a newer perigee is used as it is, unless its schema needs that
-// perigee. Such a database, one of another program and one of a schema before the first migration are refused unchanged.
-// Where nothing may be created and there is no database, the error is of perigee.ClassNotFound.
+// Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory
+// (0700) are created if they are missing; a PostgreSQL database has to be there. A database of a
+// newer perigee is used as it is, unless its schema needs that perigee. Such a database, one of
+// another program and one of a schema before the first migration are refused unchanged. Where
+// nothing may be created and there is no database, the error is of perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	migrations, err := readMigrations(opts.Migrations)
 	if err != nil {
@@ -148,7 +152,8 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 	return db.warmUp(ctx, opts.Hot)
 }
 
-// version says how many tables there are, and the version of the schema; -1: the tables, if there are any, are not ours.
+// version says how many tables there are, and the version of the schema; -1: the tables, if there
+// are any, are not ours.
 func (db *DB) version(ctx context.Context) (tables, version int, err error) {
 	var ours bool
 	err = db.Read.QueryRowContext(ctx, db.tables).Scan(&tables, &ours)
@@ -159,9 +164,10 @@ func (db *DB) version(ctx context.Context) (tables, version int, err error) {
 	return tables, version, err
 }
 
-// warmUp prepares the hot statements and opens the connections for reading, which the pool keeps, with the file and the log of
-// each. Opened when a query needs it, a connection can fail for want of a file descriptor; one that gets the file and not the
-// log sees an old database, or an empty one: "no such table".
+// warmUp prepares the hot statements and opens the connections for reading, which the pool keeps,
+// with the file and the log of each. Opened when a query needs it, a connection can fail for want
+// of a file descriptor; one that gets the file and not the log sees an old database, or an empty
+// one: "no such table".
 func (db *DB) warmUp(ctx context.Context, hot []string) error {
 	if db.warm == 0 {
 		return nil
@@ -194,7 +200,8 @@ func errNoDatabase() *perigee.Error {
 // Close closes the database. Transactions that are under way end with an error or finish first.
 func (db *DB) Close() error {
 	var errs []error
-	// The writer goes last: SQLite's last connection moves the log into the database file and removes it.
+	// The writer goes last: SQLite's last connection moves the log into the database file and
+	// removes it.
 	for _, pool := range []*sql.DB{db.leases, db.Read, db.Write} {
 		if pool != nil {
 			errs = append(errs, pool.Close()) // closing a pool twice does nothing
@@ -214,8 +221,9 @@ func (db *DB) Writable(doing string) error {
 // ErrTimeout says that the database did not answer within the time limit of the DB itself.
 var ErrTimeout = errors.New("the database did not answer in time")
 
-// Explain turns an error of the database into one that says what to do about it. Errors that say so already, and the end of a
-// context, stay as they are. It is deferred with the error that a function returns.
+// Explain turns an error of the database into one that says what to do about it. Errors that say so
+// already, and the end of a context, stay as they are. It is deferred with the error that a
+// function returns.
 func (db *DB) Explain(doing string, err *error) {
 	if *err == nil || errors.Is(*err, context.Canceled) || errors.Is(*err, context.DeadlineExceeded) {
 		return

@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	// The lock goes with the transaction, and the transaction with its connection: a killed process holds nothing. The
-	// settings are for a machine that vanishes without closing its connections, and for a holder that hangs.
+	// The lock goes with the transaction, and the transaction with its connection: a killed process
+	// holds nothing. The settings are for a machine that vanishes without closing its connections,
+	// and for a holder that hangs.
 	leaseSettings = `SELECT set_config('tcp_keepalives_idle', '10', true), set_config('tcp_keepalives_interval', '5', true),
 		set_config('tcp_keepalives_count', '3', true), set_config('idle_in_transaction_session_timeout', '120s', true)`
 	leaseAccount = `SELECT pg_advisory_xact_lock(
 		hashtextextended('perigee refresh ' || current_schema() || ' ' || $1 || ' ' || $2, 0))`
 )
 
-// Lease waits until an account is not being refreshed, here or in another process, and holds the lease until release is called;
-// nil: the database may not be written to. Waiting for it ends with ctx; once it is there it does not, because ctx may be done
-// before what the lock protects is stored.
+// Lease waits until an account is not being refreshed, here or in another process, and holds the
+// lease until release is called; nil: the database may not be written to. Waiting for it ends with
+// ctx; once it is there it does not, because ctx may be done before what the lock protects is
+// stored.
 func (db *DB) Lease(ctx context.Context, upstream, email string) (release func(), err error) {
 	switch {
 	case db.Write == nil:
@@ -47,8 +49,8 @@ func (db *DB) Lease(ctx context.Context, upstream, email string) (release func()
 	return release, nil
 }
 
-// leaseHere is for this process, the only one: after a reload, the upstream that was replaced and the new one may refresh the
-// same account.
+// leaseHere is for this process, the only one: after a reload, the upstream that was replaced and
+// the new one may refresh the same account.
 func (db *DB) leaseHere(ctx context.Context, upstream, email string) (release func(), err error) {
 	place, _ := db.refreshing.LoadOrStore([2]string{upstream, email}, make(chan struct{}, 1))
 	turn := place.(chan struct{})

@@ -18,7 +18,8 @@ type migration struct {
 	version   int // the version of the schema after this step
 	name, sql string
 	// compatible is the lowest version whose perigee may use the database after this step; 0: this
-	// step changes nothing about that. A step that only adds tables, columns and indexes needs none.
+	// step changes nothing about that. A step that only adds tables, columns and indexes needs
+	// none.
 	compatible int
 }
 
@@ -85,8 +86,8 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
-// usable returns an error if a perigee that knows these steps cannot use a schema of this version: the
-// schema records that it needs a newer perigee, or it is older than the first step.
+// usable returns an error if a perigee that knows these steps cannot use a schema of this version:
+// the schema records that it needs a newer perigee, or it is older than the first step.
 func (db *DB) usable(ctx context.Context, q querier, version int, steps []migration) error {
 	if version > 0 && version < steps[0].version && !fromPrerelease(version, steps) {
 		return perigee.Errorf(perigee.ClassInvalid,
@@ -104,8 +105,8 @@ func (db *DB) usable(ctx context.Context, q querier, version int, steps []migrat
 	return err
 }
 
-// migrate applies the steps that the database does not have yet and returns how many there were. Each is
-// one transaction together with its number, so a step is there whole or not at all.
+// migrate applies the steps that the database does not have yet and returns how many there were.
+// Each is one transaction together with its number, so a step is there whole or not at all.
 func (db *DB) migrate(ctx context.Context, steps []migration, now func() time.Time) (applied int, err error) {
 	for more := true; more; {
 		err := inTransaction(ctx, db.Write, func(tx *sql.Tx) (err error) {
@@ -122,8 +123,8 @@ func (db *DB) migrate(ctx context.Context, steps []migration, now func() time.Ti
 	return applied, nil
 }
 
-// migrateOne applies the next step, if there is one. It looks at the version inside the transaction, because another
-// process may be starting on the same database at this moment.
+// migrateOne applies the next step, if there is one. It looks at the version inside the
+// transaction, because another process may be starting on the same database at this moment.
 func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now func() time.Time) (applied bool, err error) {
 	for _, statement := range []string{db.lockSchema, createSchemaVersion} {
 		if statement == "" {

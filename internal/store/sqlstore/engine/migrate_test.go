@@ -76,7 +76,8 @@ func testMigrations(t *testing.T, opts Options) {
 	}
 }
 
-// A file is copied before it is migrated, once for each version, so that the previous perigee can go on with the copy.
+// A file is copied before it is migrated, once for each version, so that the previous perigee can
+// go on with the copy.
 func TestCopyBeforeMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perigee.db")
 	open := func(path string, steps ...string) *DB {

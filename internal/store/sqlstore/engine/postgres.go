@@ -19,14 +19,15 @@ import (
 
 // A postgres is a database on a server, which several replicas share.
 //
-// Nothing here outlives a transaction on the server (no prepared statements of ours, no session locks, no LISTEN), so
-// that a pooler which lends connections by transaction may stand in between.
+// Nothing here outlives a transaction on the server (no prepared statements of ours, no session
+// locks, no LISTEN), so that a pooler which lends connections by transaction may stand in between.
 type postgres struct {
 	config *pgx.ConnConfig
 	db     *DB
 }
 
-// How many connections a replica has at most, and for how long: a server that has moved is found again.
+// How many connections a replica has at most, and for how long: a server that has moved is found
+// again.
 const (
 	connections      = 12
 	leaseConnections = 4
@@ -74,7 +75,8 @@ func newPostgres(opts Options) (*DB, error) {
 		lock:    `SELECT pg_advisory_xact_lock` + lockKey + ` IS NOT NULL`,
 		tryLock: `SELECT pg_try_advisory_xact_lock` + lockKey,
 
-		// It looks into the schema that ours would be made in. Other programs have a table schema_version, too.
+		// It looks into the schema that ours would be made in. Other programs have a table
+		// schema_version, too.
 		tables: `SELECT count(DISTINCT table_name),
 			count(*) FILTER (WHERE table_name = 'schema_version' AND column_name = 'applied_us') > 0
 			FROM information_schema.columns WHERE table_schema = current_schema()`,
@@ -177,8 +179,8 @@ func (t postgresTx) Each(ctx context.Context, b Bulk) error {
 	return t.tx.SendBatch(ctx, batch).Close()
 }
 
-// postgresText makes a text one that PostgreSQL takes: it knows no NUL and nothing that is not UTF-8, and a row that is refused
-// for that would be tried again for ever.
+// postgresText makes a text one that PostgreSQL takes: it knows no NUL and nothing that is not
+// UTF-8, and a row that is refused for that would be tried again for ever.
 func postgresText(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
 		return s
@@ -213,8 +215,9 @@ func tableSizes(ctx context.Context, db *sql.DB, query string) (map[string]int64
 	return tables, err
 }
 
-// Compact has the server make the space of removed rows free for new ones, which keeps nothing waiting. To give it back to the
-// system it would have to lock the tables, and when that is possible only its administrator knows.
+// Compact has the server make the space of removed rows free for new ones, which keeps nothing
+// waiting. To give it back to the system it would have to lock the tables, and when that is
+// possible only its administrator knows.
 func (p *postgres) Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error) {
 	for _, table := range tables {
 		if _, err := db.ExecContext(ctx, "VACUUM (ANALYZE) "+table); err != nil {

@@ -12,7 +12,8 @@ import (
 	"perigee"
 )
 
-// advices say what to do about PostgreSQL's error codes, by their beginnings; the first that fits counts.
+// advices say what to do about PostgreSQL's error codes, by their beginnings; the first that fits
+// counts.
 var advices = []struct{ code, hint string }{
 	{"28", "check the user and the password in store.url, and pg_hba.conf on the server"},
 	{"3D000", "make the database first, with createdb, or name another in store.url"},

@@ -42,7 +42,8 @@ func ForEach[T any](statement string, args []T) Bulk {
 	return Bulk{statement, len(args), func(i int, into []any) ([]any, error) { return append(into, args[i]), nil }}
 }
 
-// bounded runs work that ends when ctx does, and else after some time, because a network can lose a question; 0: it cannot hang.
+// bounded runs work that ends when ctx does, and else after some time, because a network can lose a
+// question; 0: it cannot hang.
 func bounded(ctx context.Context, limit time.Duration, work func(ctx context.Context) error) error {
 	if limit == 0 {
 		return work(ctx)
@@ -127,8 +128,8 @@ func (db *DB) Exec(ctx context.Context, doing, statement string, args ...any) (c
 // Work is done in a transaction.
 type Work func(ctx context.Context, tx Tx) error
 
-// Transact does work in one transaction: all of it is kept, or nothing. doing says what that is about in an error, in front of
-// the name of the database.
+// Transact does work in one transaction: all of it is kept, or nothing. doing says what that is
+// about in an error, in front of the name of the database.
 func (db *DB) Transact(ctx context.Context, doing string, work Work) error {
 	return db.transact(ctx, doing, work, false)
 }
@@ -212,7 +213,8 @@ func AddUp(table, key, columns string) string {
 	return insertOr(table, key, columns, func(column string) string { return table + "." + column + " + excluded." + column })
 }
 
-// insertOr is Insert that sets the columns beside the key to a value where there is a row with the same key.
+// insertOr is Insert that sets the columns beside the key to a value where there is a row with the
+// same key.
 func insertOr(table, key, columns string, value func(column string) string) string {
 	var sets []string
 	keys := "," + strings.ReplaceAll(key, " ", "") + ","

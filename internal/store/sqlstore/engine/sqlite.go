@@ -22,14 +22,15 @@ import (
 
 // A sqliteFile is a database in a file.
 //
-// It has one writer at a time. Queueing for the one connection of the writing pool is fair and immediate, where waiting
-// for the file lock would be polling.
+// It has one writer at a time. Queueing for the one connection of the writing pool is fair and
+// immediate, where waiting for the file lock would be polling.
 type sqliteFile struct {
 	path string
 	db   *DB
 }
 
-// newSQLite returns a database that is not open. A writing transaction is alone from its beginning, so there is nothing to lock.
+// newSQLite returns a database that is not open. A writing transaction is alone from its beginning,
+// so there is nothing to lock.
 func newSQLite(opts Options) *DB {
 	f := &sqliteFile{path: opts.Path}
 	f.db = &DB{Driver: f, hot: map[string]*sql.Stmt{}, Dialect: Dialect{
@@ -64,9 +65,9 @@ func (f *sqliteFile) Open(ctx context.Context, readOnly bool) (read, write *sql.
 // switchTime is how long a process waits for one that is making the same file.
 const switchTime = 5 * time.Second
 
-// switchToWAL makes the writing connection, which switches a new file to WAL. SQLite does not wait for a process that does so
-// at the same moment but says at once that the file is busy. Errors that last are those of the first statement. On
-// PostgreSQL it only connects.
+// switchToWAL makes the writing connection, which switches a new file to WAL. SQLite does not wait
+// for a process that does so at the same moment but says at once that the file is busy. Errors that
+// last are those of the first statement. On PostgreSQL it only connects.
 func switchToWAL(ctx context.Context, write *sql.DB) {
 	for begun := time.Now(); time.Since(begun) < switchTime; {
 		err := write.PingContext(ctx)
@@ -83,16 +84,19 @@ const readers = 4
 type mode string
 
 const (
-	// A writer takes the write lock when its transaction begins: taking it at the first write instead
-	// can fail at once, without waiting, when another process wrote in between. The log that WAL
-	// leaves behind after a burst is cut back to 16 MiB. In a file that is made now, free pages can be returned
-	// a few at a time (see compact); for one that exists already the setting does nothing.
+	// A writer takes the write lock when its transaction begins: taking it at the first write
+	// instead can fail at once, without waiting, when another process wrote in between. The log
+	// that WAL leaves behind after a burst is cut back to 16 MiB. In a file that is made now, free
+	// pages can be returned a few at a time (see compact); for one that exists already the setting
+	// does nothing.
 	writing mode = "_txlock=immediate&_pragma=auto_vacuum(incremental)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)" +
 		"&_pragma=foreign_keys(1)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-512)"
-	// The system has read pages in its own cache, so each connection keeps few: half a MiB, not two.
+	// The system has read pages in its own cache, so each connection keeps few: half a MiB, not
+	// two.
 	reading  mode = "_pragma=query_only(1)&_pragma=cache_size(-512)"
 	existing mode = "mode=ro&_pragma=query_only(1)"
-	// Immutable means no locks and no log: the one way to read where SQLite cannot make its -shm file.
+	// Immutable means no locks and no log: the one way to read where SQLite cannot make its -shm
+	// file.
 	immutable mode = "mode=ro&immutable=1&_pragma=query_only(1)"
 )
 
@@ -114,7 +118,8 @@ func openPool(path string, m mode, size int) (*sql.DB, error) {
 	return db, nil
 }
 
-// fileURI writes a path the way SQLite reads it in a connection string: a path may have ? # and % in it.
+// fileURI writes a path the way SQLite reads it in a connection string: a path may have ? # and %
+// in it.
 func fileURI(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -127,8 +132,9 @@ func fileURI(path string) (string, error) {
 	return "file://" + (&url.URL{Path: slashed}).EscapedPath(), nil
 }
 
-// prepareFiles makes the directory and the file, so that it is ours alone from its first moment; SQLite
-// gives -wal and -shm the mode of the file they belong to. An older file that other users can read becomes private.
+// prepareFiles makes the directory and the file, so that it is ours alone from its first moment;
+// SQLite gives -wal and -shm the mode of the file they belong to. An older file that other users
+// can read becomes private.
 func prepareFiles(path string) error {
 	if path == "" {
 		return perigee.Errorf(perigee.ClassInvalid, "the database has no path")
@@ -182,7 +188,8 @@ func (f *sqliteFile) openExisting(ctx context.Context) (*sql.DB, error) {
 		return db, err
 	}
 	_ = db.Close()
-	// The directory cannot be written to, and the database is not open elsewhere: its log would be there.
+	// The directory cannot be written to, and the database is not open elsewhere: its log would be
+	// there.
 	return openPool(f.path, immutable, readers)
 }
 
@@ -206,8 +213,8 @@ func (f *sqliteFile) Transact(ctx context.Context, db *sql.DB, durable bool, wor
 	return inTransaction(ctx, db, change)
 }
 
-// synced runs change in a transaction whose commit syncs the log. The setting cannot change inside a transaction, hence
-// the connection that is held around it.
+// synced runs change in a transaction whose commit syncs the log. The setting cannot change inside
+// a transaction, hence the connection that is held around it.
 func synced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -228,7 +235,8 @@ func restore(ctx context.Context, conn *sql.Conn, setting string) {
 	}
 }
 
-// placeholders are names to SQLite, and the driver looks up the name of each for each row, unless it has none.
+// placeholders are names to SQLite, and the driver looks up the name of each for each row, unless
+// it has none.
 var placeholders = regexp.MustCompile(`\$\d+`)
 
 type sqliteTx struct {
@@ -244,8 +252,8 @@ func (tx sqliteTx) hot(ctx context.Context, statement string) *sql.Stmt {
 	return nil
 }
 
-// Query leaves ctx out where the statement is hot: where a context can end, the driver starts a goroutine to wait for it. The
-// transaction has its lock and such a statement does not wait.
+// Query leaves ctx out where the statement is hot: where a context can end, the driver starts a
+// goroutine to wait for it. The transaction has its lock and such a statement does not wait.
 func (tx sqliteTx) Query(ctx context.Context, statement string, args []any, read func(row Row) error) error {
 	if hot := tx.hot(ctx, statement); hot != nil {
 		rows, err := hot.QueryContext(context.WithoutCancel(ctx), args...)
@@ -268,7 +276,8 @@ func (tx sqliteTx) Exec(ctx context.Context, statement string, args ...any) (cha
 	return result.RowsAffected()
 }
 
-// Each prepares the statement once: SQLite would otherwise read it again for each row. It looks at ctx between two rows.
+// Each prepares the statement once: SQLite would otherwise read it again for each row. It looks at
+// ctx between two rows.
 func (tx sqliteTx) Each(ctx context.Context, b Bulk) (err error) {
 	if b.Rows == 0 {
 		return nil

@@ -19,8 +19,8 @@ const (
 // CopyName is the copy that is kept of a file before it is migrated to a version.
 func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
 
-// backUp keeps a copy of the file, with which the previous perigee can go on. Only the last copy is kept. A copy that cannot be made
-// keeps nothing from being migrated: each step is a transaction.
+// backUp keeps a copy of the file, with which the previous perigee can go on. Only the last copy is
+// kept. A copy that cannot be made keeps nothing from being migrated: each step is a transaction.
 func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logger) {
 	name := CopyName(f.path, version)
 	info, err := os.Stat(f.path)

@@ -51,12 +51,14 @@ func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
 }
 
 const (
-	// returnSome returns so many pages in one transaction. Writers wait for that, for some milliseconds.
+	// returnSome returns so many pages in one transaction. Writers wait for that, for some
+	// milliseconds.
 	returnSome   = `PRAGMA incremental_vacuum(256)`
 	compactSpace = 64 << 20 // on disk at most, for the log while pages are moved
 )
 
-// logWhileMoving is what the log may take while pages are moved: about the size of the file, and some for its index.
+// logWhileMoving is what the log may take while pages are moved: about the size of the file, and
+// some for its index.
 func logWhileMoving(pages pageCounts) int64 {
 	return min(compactSpace, pages.all*pages.size+pages.all*pages.size/10+256<<10)
 }
@@ -76,8 +78,8 @@ func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, _ []string) (note 
 	return "", f.shorten(ctx, db)
 }
 
-// shorten moves the log into the file, which gets shorter by that. Where a reader keeps it from doing so, the next checkpoint
-// does it: writers would wait as long as this does.
+// shorten moves the log into the file, which gets shorter by that. Where a reader keeps it from
+// doing so, the next checkpoint does it: writers would wait as long as this does.
 func (f *sqliteFile) shorten(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -93,7 +95,8 @@ func (f *sqliteFile) shorten(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// returnPages moves pages from the end of the file to free ones, a few at a time. Other transactions can run between two of them.
+// returnPages moves pages from the end of the file to free ones, a few at a time. Other
+// transactions can run between two of them.
 func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 	for {
 		pages, err := countPages(ctx, db)
@@ -112,7 +115,8 @@ func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-// wantSpace returns an error when the disk of the database has less than so many bytes left. Where that is not known it is tried.
+// wantSpace returns an error when the disk of the database has less than so many bytes left. Where
+// that is not known it is tried.
 func (f *sqliteFile) wantSpace(bytes int64) error {
 	free, known := atomicfile.Free(filepath.Dir(f.path))
 	if !known || free >= bytes {

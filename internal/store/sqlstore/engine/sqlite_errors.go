@@ -59,7 +59,8 @@ func code(err error) int {
 	return 0
 }
 
-// needsSharedMemory reports whether a read failed only because SQLite could not make or write its -shm file.
+// needsSharedMemory reports whether a read failed only because SQLite could not make or write its
+// -shm file.
 func needsSharedMemory(err error) bool {
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
