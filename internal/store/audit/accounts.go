@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// Accounts returns a control of accounts that records every act that changes something, whether it succeeds or not.
+// Accounts returns a control of accounts that records every act that changes something, whether it
+// succeeds or not.
 func (l *Log) Accounts(c perigee.AccountControl) perigee.AccountControl { return accounts{c, l} }
 
 type accounts struct {
@@ -16,8 +17,8 @@ type accounts struct {
 	log *Log
 }
 
-// done records an act that ended with err. When the row cannot be stored the act stands: undoing it could fail as well, and
-// the log has its line.
+// done records an act that ended with err. When the row cannot be stored the act stands: undoing it
+// could fail as well, and the log has its line.
 func (c accounts) done(ctx context.Context, action, object, detail string, err error) {
 	_ = c.log.Record(ctx, perigee.AuditEntry{Action: action, Object: object, Detail: detail, Result: ResultOf(err)})
 }

@@ -1,8 +1,9 @@
-// Package audit records administrative acts: each is one log line and one row in a store. Texts are cleaned before they are
-// kept: configured secrets and what looks like a credential are replaced by [redacted], control characters are escaped, long
-// texts are cut.
+// Package audit records administrative acts: each is one log line and one row in a store. Texts are
+// cleaned before they are kept: configured secrets and what looks like a credential are replaced by
+// [redacted], control characters are escaped, long texts are cut.
 //
-// The daemon records what it is asked to do; commands without a daemon record what they do themselves.
+// The daemon records what it is asked to do; commands without a daemon record what they do
+// themselves.
 package audit
 
 import (
@@ -21,7 +22,8 @@ import (
 // saveTime bounds one row: an act never waits longer for its entry.
 const saveTime = 5 * time.Second
 
-// refusedPerMinute is how many refused requests are recorded one by one. The next entry counts the rest.
+// refusedPerMinute is how many refused requests are recorded one by one. The next entry counts the
+// rest.
 const refusedPerMinute = 10
 
 // Options say where entries go. Store is required.
@@ -78,10 +80,11 @@ var messages = map[string]string{
 	perigee.AuditAdminRefused:    "admin request refused",
 }
 
-// Record writes the log line and the row of an act, whose Action, Object, Detail and Result the caller sets. The error says
-// that the row is not stored; a warning about it is in the log. Callers whose act may not go unrecorded check it before they
-// act. All other callers go on: an act on accounts is what an owner needs most while the store is in trouble, and its log line
-// has been written.
+// Record writes the log line and the row of an act, whose Action, Object, Detail and Result the
+// caller sets. The error says that the row is not stored; a warning about it is in the log. Callers
+// whose act may not go unrecorded check it before they act. All other callers go on: an act on
+// accounts is what an owner needs most while the store is in trouble, and its log line has been
+// written.
 func (l *Log) Record(ctx context.Context, e perigee.AuditEntry) error {
 	e = l.complete(ctx, e)
 	attrs := []any{"action", e.Action, "actor", e.Actor, "object", e.Object, "result", e.Result}
@@ -99,8 +102,9 @@ func (l *Log) Save(ctx context.Context, e perigee.AuditEntry) error {
 	return l.save(ctx, l.complete(ctx, e))
 }
 
-// Refused writes the row of an administrative request that was refused; the server logs refusals itself. At most
-// refusedPerMinute rows are written in a minute, and the first one after that has the number of the omitted ones.
+// Refused writes the row of an administrative request that was refused; the server logs refusals
+// itself. At most refusedPerMinute rows are written in a minute, and the first one after that has
+// the number of the omitted ones.
 func (l *Log) Refused(ctx context.Context, e perigee.AuditEntry) {
 	e.Action = perigee.AuditAdminRefused
 	l.mu.Lock()

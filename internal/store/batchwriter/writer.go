@@ -1,6 +1,7 @@
-// Package batchwriter writes rows to a store in the background, many at a time: a caller with a row to write neither waits for
-// the store nor fails with it. Rows gather for a moment and are written in one batch. While the store fails, the batch is retried
-// with exponential backoff, and the oldest rows beyond the limits are dropped, counted and logged.
+// Package batchwriter writes rows to a store in the background, many at a time: a caller with a row
+// to write neither waits for the store nor fails with it. Rows gather for a moment and are written
+// in one batch. While the store fails, the batch is retried with exponential backoff, and the
+// oldest rows beyond the limits are dropped, counted and logged.
 package batchwriter
 
 import (
@@ -30,8 +31,8 @@ type Options[V any] struct {
 	Logger     *slog.Logger  // nil: silent
 }
 
-// A Writer writes rows in the order in which they were put, and of several rows with the same key that wait only the last. Its
-// goroutine runs while rows wait.
+// A Writer writes rows in the order in which they were put, and of several rows with the same key
+// that wait only the last. Its goroutine runs while rows wait.
 type Writer[K comparable, V any] struct {
 	opts Options[V]
 
@@ -50,7 +51,8 @@ type Writer[K comparable, V any] struct {
 	giveUp context.CancelFunc
 }
 
-// New returns a Writer. It holds nothing that has to be released, but only Close waits for rows that are not written.
+// New returns a Writer. It holds nothing that has to be released, but only Close waits for rows
+// that are not written.
 func New[K comparable, V any](opts Options[V]) *Writer[K, V] {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Size == nil {
@@ -64,7 +66,8 @@ func New[K comparable, V any](opts Options[V]) *Writer[K, V] {
 	return w
 }
 
-// Put queues a row, in place of one with the same key that waits, and never waits for the store. After Close it does nothing.
+// Put queues a row, in place of one with the same key that waits, and never waits for the store.
+// After Close it does nothing.
 func (w *Writer[K, V]) Put(key K, value V) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +102,8 @@ func (w *Writer[K, V]) Failure() error {
 	return w.failure
 }
 
-// Flush waits until the rows that wait now have been written, or have been tried and refused; or until ctx ends.
+// Flush waits until the rows that wait now have been written, or have been tried and refused; or
+// until ctx ends.
 func (w *Writer[K, V]) Flush(ctx context.Context) {
 	w.mu.Lock()
 	if w.running == nil {
@@ -116,8 +120,8 @@ func (w *Writer[K, V]) Flush(ctx context.Context) {
 	}
 }
 
-// Close writes the rows that wait and ends the Writer. While the store fails it keeps trying until ctx ends; then it returns how
-// many rows are not written, dropped ones included, and why.
+// Close writes the rows that wait and ends the Writer. While the store fails it keeps trying until
+// ctx ends; then it returns how many rows are not written, dropped ones included, and why.
 func (w *Writer[K, V]) Close(ctx context.Context) (missing int, err error) {
 	w.mu.Lock()
 	running := w.running
@@ -171,8 +175,8 @@ func (w *Writer[K, V]) run() {
 	}
 }
 
-// wait waits for d, until Flush is called, until Close is called for the first time, or until it gives up. It reports whether Close
-// was called.
+// wait waits for d, until Flush is called, until Close is called for the first time, or until it
+// gives up. It reports whether Close was called.
 func (w *Writer[K, V]) wait(d time.Duration, wasClosing bool) (closing bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -232,7 +236,8 @@ func (w *Writer[K, V]) write() error {
 	return err
 }
 
-// end reports whether there is nothing to do for the goroutine, and then ends calls of Flush and Close that wait for it.
+// end reports whether there is nothing to do for the goroutine, and then ends calls of Flush and
+// Close that wait for it.
 func (w *Writer[K, V]) end() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -221,7 +221,8 @@ func newTexts(save func([]text) error) *batchwriter.Writer[string, text] {
 	})
 }
 
-// What was refused goes back before what has come since, and the oldest beyond the limit are dropped.
+// What was refused goes back before what has come since, and the oldest beyond the limit are
+// dropped.
 func TestRefusedRowsKeepTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches []string
@@ -279,8 +280,9 @@ func TestNothingRunsWhileNothingWaits(t *testing.T) {
 	})
 }
 
-// After a failed batch, as many rows are dropped as came while it was tried; Put has to wait for that. If all rows were searched for each of
-// them it would take minutes, and the wait fails after one.
+// After a failed batch, as many rows are dropped as came while it was tried; Put has to wait for
+// that. If all rows were searched for each of them it would take minutes, and the wait fails after
+// one.
 func TestDroppingManyRowsIsQuick(t *testing.T) {
 	many := 300_000
 	if testing.Short() {

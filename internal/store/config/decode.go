@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	// maxVisited bounds how many nodes are decoded, so that aliases of aliases cannot multiply without end.
+	// maxVisited bounds how many nodes are decoded, so that aliases of aliases cannot multiply
+	// without end.
 	maxVisited = 100_000
 	// maxMerges bounds how deep << may nest; a mapping that merges itself ends there.
 	maxMerges = 10
 )
 
-// decode reads a node into s. The recursion follows the types, so it ends even if aliases form a cycle.
+// decode reads a node into s. The recursion follows the types, so it ends even if aliases form a
+// cycle.
 func (l *loader) decode(node *yaml.Node, s setting) {
 	node = l.follow(node)
 	if node == nil || isNull(node) {

@@ -9,7 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// parseDuration reads the texts of time.ParseDuration, and whole days of 24 hours in front of them: 90d, 1d12h.
+// parseDuration reads the texts of time.ParseDuration, and whole days of 24 hours in front of them:
+// 90d, 1d12h.
 func parseDuration(text string) (d time.Duration, ok bool) {
 	number, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
@@ -28,7 +29,8 @@ func parseDuration(text string) (d time.Duration, ok bool) {
 	return d + more, err == nil && more >= 0 && rest[0] != '+' && d+more >= d
 }
 
-// formatDuration writes d without the zero units that time.Duration writes: 2m, not 2m0s; 2d, not 48h0m0s.
+// formatDuration writes d without the zero units that time.Duration writes: 2m, not 2m0s; 2d, not
+// 48h0m0s.
 func formatDuration(d time.Duration) string {
 	if d >= day && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"

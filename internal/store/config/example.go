@@ -12,8 +12,9 @@ var example string
 
 const exampleMark = "# ---\n"
 
-// Example returns a configuration file that explains every key. It sets the address to listen on and, if there is an API key in
-// the environment, an upstream; all other settings are commented out with # and no space behind it.
+// Example returns a configuration file that explains every key. It sets the address to listen on
+// and, if there is an API key in the environment, an upstream; all other settings are commented out
+// with # and no space behind it.
 func Example(src Sources) []byte {
 	parts := strings.Split(example, exampleMark)
 	if variable := newLoader(src).src.keyVariable(); variable != "" {

@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// A field is a key of a mapping, as its struct field and the tags describe it. Decoding, defaults and validation use these
-// descriptions; the schema, the example file and the manual are generated from them and from the comments of the fields.
+// A field is a key of a mapping, as its struct field and the tags describe it. Decoding, defaults
+// and validation use these descriptions; the schema, the example file and the manual are generated
+// from them and from the comments of the fields.
 type field struct {
 	Index    int
 	Name     string // in the file
@@ -28,7 +29,8 @@ type field struct {
 	Example  string
 }
 
-// fieldsOf lists the fields of a struct in order, and is nil for other types. The result must not be changed.
+// fieldsOf lists the fields of a struct in order, and is nil for other types. The result must not
+// be changed.
 func fieldsOf(t reflect.Type) []*field {
 	if !isMapping(t) {
 		return nil
@@ -44,7 +46,8 @@ func fieldsOf(t reflect.Type) []*field {
 	return kept.([]*field)
 }
 
-// known are the fields of structs by type. Tags are read once: a file may have thousands of the same structs.
+// known are the fields of structs by type. Tags are read once: a file may have thousands of the
+// same structs.
 var known sync.Map
 
 func readTags(t reflect.Type, index int) *field {
@@ -111,8 +114,9 @@ type setting struct {
 	Kind  string // of the upstream whose field it is
 }
 
-// walkSettings visits everything in the struct that c points to in the order of the file, mappings and lists before their contents. Where
-// visit returns false, the contents are skipped. Of a mapping with a kind, Walk visits the fields of that kind.
+// walkSettings visits everything in the struct that c points to in the order of the file, mappings
+// and lists before their contents. Where visit returns false, the contents are skipped. Of a
+// mapping with a kind, Walk visits the fields of that kind.
 func walkSettings(c any, visit func(setting) bool) {
 	walkFields(reflect.ValueOf(c).Elem(), "", visit)
 }

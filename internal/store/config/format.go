@@ -18,7 +18,8 @@ import (
 // maxName is the longest name of a key or an upstream in bytes: names are in headers and tables.
 const maxName = 100
 
-// checkValue says what is expected of a text of a format ("url", "listen"), or "" for a valid one and for formats without a check.
+// checkValue says what is expected of a text of a format ("url", "listen"), or "" for a valid one
+// and for formats without a check.
 func checkValue(format, text string) string {
 	if check := formats[format]; check != nil {
 		return check(text)
@@ -166,7 +167,8 @@ func checkPort(u *url.URL) string {
 	return ""
 }
 
-// isHost reports whether a text can be a host name or an address, in contrast to placeholders: https://…, https://<host>.
+// isHost reports whether a text can be a host name or an address, in contrast to placeholders:
+// https://…, https://<host>.
 func isHost(host string) bool {
 	if strings.Contains(host, ":") {
 		_, err := netip.ParseAddr(host)
@@ -196,7 +198,8 @@ func checkProxy(text string) string {
 	return checkPort(u)
 }
 
-// checkOrigin accepts the values that browsers send as Origin, those of apps (app, vscode-webview, chrome-extension) included.
+// checkOrigin accepts the values that browsers send as Origin, those of apps (app, vscode-webview,
+// chrome-extension) included.
 func checkOrigin(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Whatever the file holds, Load gives a configuration or problems that all stand somewhere in the file.
+// Whatever the file holds, Load gives a configuration or problems that all stand somewhere in the
+// file.
 func FuzzLoad(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

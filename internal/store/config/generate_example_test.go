@@ -81,7 +81,8 @@ func (w *exampleWriter) setting(indent string, f *field, kind string) {
 	}
 }
 
-// items writes one item of a list of mappings, of upstreams one for each kind but simulator, with a mark after gemini.
+// items writes one item of a list of mappings, of upstreams one for each kind but simulator, with a
+// mark after gemini.
 func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
 	if !upstreams {
 		w.fields(indent+"  - ", f.Type.Elem(), "")
@@ -97,7 +98,8 @@ func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
 	}
 }
 
-// fields writes the fields of a mapping, those of upstreams for a kind. An indent that ends in - is for the first field only.
+// fields writes the fields of a mapping, those of upstreams for a kind. An indent that ends in - is
+// for the first field only.
 func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 	for _, f := range fieldsOf(t) {
 		if kind != "" && !f.Belongs(kind) {
@@ -110,7 +112,8 @@ func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 	}
 }
 
-// exampleValue is the default of a field in YAML, or else its example. Kind is that of the upstream.
+// exampleValue is the default of a field in YAML, or else its example. Kind is that of the
+// upstream.
 func exampleValue(f *field, kind string) string {
 	isList, preset := f.Type.Kind() == reflect.Slice, f.PresetFor(kind)
 	switch {

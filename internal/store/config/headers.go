@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// parseHeaders reads HTTP headers in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, separated by commas, with percent signs for
-// characters that cannot be in it.
+// parseHeaders reads HTTP headers in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, separated
+// by commas, with percent signs for characters that cannot be in it.
 func parseHeaders(text string) (http.Header, bool) {
 	h := http.Header{}
 	for pair := range strings.SplitSeq(text, ",") {

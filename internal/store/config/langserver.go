@@ -10,14 +10,16 @@ import (
 	"strings"
 )
 
-// HasAccounts reports whether the upstream has accounts of its own, which a sign-in or an import adds.
+// HasAccounts reports whether the upstream has accounts of its own, which a sign-in or an import
+// adds.
 func (u Upstream) HasAccounts() bool {
 	return u.Kind == KindAntigravity || u.Kind == KindLangserver && u.AccountsFrom == "" && !u.Attach
 }
 
-// ForAccounts returns the settings with which the accounts of the upstream sign in and are selected. Those of a language server
-// are the defaults of kind antigravity, with cloud_url as the only endpoint if it is set, and without the pool of quota of the
-// command-line tool, whose requests a language server does not make.
+// ForAccounts returns the settings with which the accounts of the upstream sign in and are
+// selected. Those of a language server are the defaults of kind antigravity, with cloud_url as the
+// only endpoint if it is set, and without the pool of quota of the command-line tool, whose
+// requests a language server does not make.
 func (u Upstream) ForAccounts() Upstream {
 	if u.Kind != KindLangserver {
 		return u
@@ -40,7 +42,8 @@ func (u Upstream) ForAccounts() Upstream {
 	return settings
 }
 
-// unusedWithAttach are the keys that say how a language server is started, which does not happen with attach.
+// unusedWithAttach are the keys that say how a language server is started, which does not happen
+// with attach.
 var unusedWithAttach = []string{"accounts_from", "account", "oauth", "profile", "version", "intercept", "cloud_url",
 	"start_timeout", "memory", "allow", "policies", "args", "env"}
 
@@ -73,8 +76,9 @@ func (l *loader) checkLangserver(u Upstream, key string) {
 	l.checkWorkspace(u.Workspace, key+".workspace")
 }
 
-// checkIntercept refuses a second upstream behind the intercepting proxy, which has one listener and cannot tell their calls apart, and
-// permissions that would make perigee act for the other user of a transparent redirect.
+// checkIntercept refuses a second upstream behind the intercepting proxy, which has one listener
+// and cannot tell their calls apart, and permissions that would make perigee act for the other user
+// of a transparent redirect.
 func (l *loader) checkIntercept(u Upstream, key string) {
 	if u.Intercept == "endpoint" || !l.good(key+".intercept") {
 		return
@@ -113,7 +117,8 @@ func (l *loader) checkAccountsFrom(u Upstream, key string) {
 	}
 }
 
-// checkWorkspace reports a directory that the language server cannot work in, or in which it would find the secrets of perigee.
+// checkWorkspace reports a directory that the language server cannot work in, or in which it would
+// find the secrets of perigee.
 func (l *loader) checkWorkspace(dir, key string) {
 	if dir == "" || l.src.ReadFile != nil {
 		return
@@ -129,7 +134,8 @@ func (l *loader) checkWorkspace(dir, key string) {
 	}
 }
 
-// Langserver returns the upstream of kind langserver that perigee runs, by its name; without a name, the only one.
+// Langserver returns the upstream of kind langserver that perigee runs, by its name; without a
+// name, the only one.
 func (c *Config) Langserver(name string) (Upstream, error) {
 	var found []Upstream
 	for _, u := range c.Upstreams {

@@ -21,8 +21,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// Sources are the inputs of a configuration. The zero value uses the search path, the environment of the process and the file
-// system.
+// Sources are the inputs of a configuration. The zero value uses the search path, the environment
+// of the process and the file system.
 type Sources struct {
 	Path     string                       // --config; empty: search
 	Flags    map[string]string            // by key: "listen", "limits.body"
@@ -33,8 +33,8 @@ type Sources struct {
 	// Models are names of existing models. A similar name in the configuration gets a warning.
 	Models []string
 
-	// Spare reports whether the value of a key will not be used; nil: all are used. Such a secret may be missing, and such an
-	// upstream may be of a kind that this version does not support.
+	// Spare reports whether the value of a key will not be used; nil: all are used. Such a secret
+	// may be missing, and such an upstream may be of a kind that this version does not support.
 	Spare func(key string) bool
 
 	Now       func() time.Time // nil: time.Now
@@ -44,7 +44,8 @@ type Sources struct {
 	system string // empty: runtime.GOOS; decides where data is stored
 }
 
-// Loaded is a valid configuration and its origins. It is not changed after Load, so it may be shared.
+// Loaded is a valid configuration and its origins. It is not changed after Load, so it may be
+// shared.
 type Loaded struct {
 	Config      *Config
 	Path        string            // the file; empty: none
@@ -61,7 +62,8 @@ type Loaded struct {
 	bad    map[string]bool   // keys with a refused value: there are no further problems about them
 }
 
-// Files returns the files that the configuration was read from: its own file, and those of secrets and certificates.
+// Files returns the files that the configuration was read from: its own file, and those of secrets
+// and certificates.
 func (l *Loaded) Files() []string {
 	paths := make([]string, len(l.inputs))
 	for i, in := range l.inputs {
@@ -79,7 +81,8 @@ type input struct {
 	unfinished bool // the last line has no line break
 }
 
-// Load merges flags over environment over file over defaults, and validates the result. The error is a *Problems.
+// Load merges flags over environment over file over defaults, and validates the result. The error
+// is a *Problems.
 func Load(src Sources) (*Loaded, error) {
 	l := newLoader(src)
 	l.load()
@@ -89,8 +92,8 @@ func Load(src Sources) (*Loaded, error) {
 	return l.loaded(), nil
 }
 
-// Inspect is Load for showing a configuration even if it is invalid: the result then has the values that could be read, and
-// must not be used. It is nil if the file could not be parsed.
+// Inspect is Load for showing a configuration even if it is invalid: the result then has the values
+// that could be read, and must not be used. It is nil if the file could not be parsed.
 func Inspect(src Sources) (*Loaded, error) {
 	l := newLoader(src)
 	if !l.load() {
@@ -236,7 +239,8 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// readRegular is read for regular files: a device or a pipe might never end. Its error does not name the path.
+// readRegular is read for regular files: a device or a pipe might never end. Its error does not
+// name the path.
 func (l *loader) readRegular(path string, limit int64) ([]byte, error) {
 	if info, err := os.Stat(path); l.src.ReadFile == nil && err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
@@ -259,7 +263,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// KeyVariables are the variables in which an API key is searched if there is no configuration file, in order.
+// KeyVariables are the variables in which an API key is searched if there is no configuration file,
+// in order.
 var KeyVariables = []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}
 
 // environmentUpstream is the name of the upstream that uses the API key in the environment.
@@ -363,8 +368,8 @@ func (l *loader) problemAt(node *yaml.Node, message, hint string) {
 	l.report(Origin{l.Path, max(1, node.Line), max(1, node.Column)}, message, hint)
 }
 
-// problem reports a problem with the value of a key, unless the value was refused already. If the key is not set, the problem
-// is reported where the mapping or list around it was set.
+// problem reports a problem with the value of a key, unless the value was refused already. If the
+// key is not set, the problem is reported where the mapping or list around it was set.
 func (l *loader) problem(key, message, hint string) {
 	if l.good(key) {
 		l.report(l.origin(key), message, hint)
@@ -377,8 +382,8 @@ func (l *loader) refuse(key, message, hint string) {
 	l.bad[key] = true
 }
 
-// warn reports that the value of a key is allowed but unwise, unless the value was refused. An empty key is for warnings
-// without a place.
+// warn reports that the value of a key is allowed but unwise, unless the value was refused. An
+// empty key is for warnings without a place.
 func (l *loader) warn(key, format string, args ...any) {
 	if !l.good(key) {
 		return
@@ -390,7 +395,8 @@ func (l *loader) warn(key, format string, args ...any) {
 	l.Warnings = append(l.Warnings, warning)
 }
 
-// hint calls search for the first maxProblems problems: comparing names takes long, and no more problems are shown.
+// hint calls search for the first maxProblems problems: comparing names takes long, and no more
+// problems are shown.
 func (l *loader) hint(search func() string) string {
 	if l.hints++; l.hints > maxProblems {
 		return ""
@@ -424,8 +430,9 @@ func (l *loader) isSet(key string) bool {
 	return ok
 }
 
-// A Value is a setting in effect. Key is as in "upstreams[0].keys[1]". Value is as in the file, but a secret is a reference
-// ([env:NAME], [file:PATH]) or [redacted], and a value that Inspect found invalid is [refused].
+// A Value is a setting in effect. Key is as in "upstreams[0].keys[1]". Value is as in the file, but
+// a secret is a reference ([env:NAME], [file:PATH]) or [redacted], and a value that Inspect found
+// invalid is [refused].
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"-"`

@@ -150,7 +150,8 @@ func compare(t *testing.T, archive *txtar.Archive, results map[string]string) {
 	}
 }
 
-// rewrite keeps the part that was expected when it still applies, and else writes the one that does.
+// rewrite keeps the part that was expected when it still applies, and else writes the one that
+// does.
 func rewrite(t *testing.T, path string, archive *txtar.Archive, results map[string]string) {
 	t.Helper()
 	var kept []txtar.File
@@ -176,7 +177,8 @@ func rewrite(t *testing.T, path string, archive *txtar.Archive, results map[stri
 	}
 }
 
-// A configuration that does not hold can be looked at: what is wrong is the error, and what was refused has no value.
+// A configuration that does not hold can be looked at: what is wrong is the error, and what was
+// refused has no value.
 func TestInspect(t *testing.T) {
 	text := "listen: 127.0.0.1:9\nlimits: {body: a lot}\nupstreams: [{name: one, kind: antigravity}]\n"
 	src := Sources{Path: "c.yaml", ReadFile: func(string) ([]byte, error) { return []byte(text), nil }, HomeDir: "/home/ada", ConfigDir: "/etc",

@@ -12,14 +12,15 @@ import (
 // EnvFile is the variable with the path of the file.
 const EnvFile = "PERIGEE_CONFIG"
 
-// Files lists the paths of the configuration file in the order of search: one if a flag or a variable names it, none if the
-// system has no place for it.
+// Files lists the paths of the configuration file in the order of search: one if a flag or a
+// variable names it, none if the system has no place for it.
 func Files(src Sources) []string {
 	paths, _ := newLoader(src).src.files()
 	return paths
 }
 
-// files also returns which flag or variable names the file. A file that is not named may be missing.
+// files also returns which flag or variable names the file. A file that is not named may be
+// missing.
 func (s Sources) files() (paths []string, named string) {
 	if s.Path != "" {
 		return []string{s.Path}, "--config"
@@ -37,7 +38,8 @@ func (s Sources) files() (paths []string, named string) {
 	return paths, ""
 }
 
-// lookup reads an environment variable. An empty one counts as not set: many tools pass on variables that way.
+// lookup reads an environment variable. An empty one counts as not set: many tools pass on
+// variables that way.
 func (s Sources) lookup(name string) string {
 	if value, ok := s.Env(name); ok {
 		return value
@@ -64,8 +66,8 @@ func (s Sources) expand(path string) (string, bool) {
 	return filepath.Join(home, rest), home != ""
 }
 
-// besideFile resolves a relative path in the file against the directory of the file. Paths in flags and in the environment are
-// relative to the working directory, as usual.
+// besideFile resolves a relative path in the file against the directory of the file. Paths in flags
+// and in the environment are relative to the working directory, as usual.
 func (l *loader) besideFile(path string, origin Origin) string {
 	if path == "" || filepath.IsAbs(path) || origin.Line == 0 {
 		return path

@@ -54,8 +54,8 @@ func (l *loader) checkPrices() {
 	}
 }
 
-// checkBudgets warns about keys with cost_per_day that may use models without a price: models that the configuration names, and those
-// that an upstream can have.
+// checkBudgets warns about keys with cost_per_day that may use models without a price: models that
+// the configuration names, and those that an upstream can have.
 func (l *loader) checkBudgets() {
 	known := slices.DeleteFunc(slices.Clone(l.src.Models), func(model string) bool { return !l.Config.canHave(model) })
 	known = append(known, l.Config.Models.Default, l.Config.Models.Fallback)
@@ -68,7 +68,8 @@ func (l *loader) checkBudgets() {
 	}
 }
 
-// canHave says whether an upstream whose calls cost something can have a known model. The Gemini API has no models of other providers.
+// canHave says whether an upstream whose calls cost something can have a known model. The Gemini
+// API has no models of other providers.
 func (c *Config) canHave(model string) bool {
 	spec, _ := models.Lookup(model)
 	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A Problem is something wrong in a configuration: where, what, and what to do about it. It never contains a secret.
+// A Problem is something wrong in a configuration: where, what, and what to do about it. It never
+// contains a secret.
 type Problem struct {
 	Origin
 	Message string
@@ -31,7 +32,8 @@ func (p Problem) String() string {
 // maxProblems is how many problems are shown. More of them usually have one cause.
 const maxProblems = 100
 
-// Problems are all problems of a configuration: those in the file by line, then environment and flags.
+// Problems are all problems of a configuration: those in the file by line, then environment and
+// flags.
 type Problems struct {
 	List []Problem
 	More int // problems that are not in List
@@ -62,8 +64,8 @@ func (p *Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// An Origin is where a value was set: "default", the path of the file, "environment PERIGEE_LISTEN" or "flag --listen". Line and
-// Column count from 1 and are 0 outside the file.
+// An Origin is where a value was set: "default", the path of the file, "environment PERIGEE_LISTEN"
+// or "flag --listen". Line and Column count from 1 and are 0 outside the file.
 type Origin struct {
 	Source string
 	Line   int

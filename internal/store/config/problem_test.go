@@ -49,7 +49,8 @@ func TestManyProblemsAreShortenedSoon(t *testing.T) {
 					t.Errorf("the message has no %s in\n%.1000s", line, err)
 				}
 			}
-			// Comparing names is what takes time: it is done for as many as are told, and for no more.
+			// Comparing names is what takes time: it is done for as many as are told, and for no
+			// more.
 			l := newLoader(src)
 			l.load()
 			if hints := slices.DeleteFunc(l.problems, func(p Problem) bool { return p.Hint == "" }); len(hints) > maxProblems {

@@ -21,7 +21,8 @@ type scalarType struct {
 	Parse    func(text string) (value any, ok bool)
 }
 
-// textTags are the YAML tags of text, which accepts numbers as they are written: a model may be called 4.
+// textTags are the YAML tags of text, which accepts numbers as they are written: a model may be
+// called 4.
 const textTags = "!!str !!int !!float !!timestamp"
 
 // scalars are all types of single values.
@@ -72,7 +73,8 @@ func expectedKind(t reflect.Type) string {
 	return "a mapping of keys to values"
 }
 
-// Parse reads a text as a value of the field. The error does not contain the text, which may be a secret.
+// Parse reads a text as a value of the field. The error does not contain the text, which may be a
+// secret.
 func (f *field) Parse(text string) (reflect.Value, error) {
 	parsed, ok := f.Scalar.Parse(text)
 	v := reflect.ValueOf(parsed)

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Editors must not complain about what Load takes, and should complain about what it does not, as far as
-// a schema can see.
+// Editors must not complain about what Load takes, and should complain about what it does not, as
+// far as a schema can see.
 func TestSchemaAgreesWithLoad(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	// What is wrong in these files is beyond a schema: other files, other values, or the text itself. And
-	// a number for text is taken, but nothing that an editor should propose.
+	// What is wrong in these files is beyond a schema: other files, other values, or the text
+	// itself. And a number for text is taken, but nothing that an editor should propose.
 	beyond := []string{
 		"numbers_as_text",
 		"bad_environment_and_flags", "bad_value_replaced_by_environment", "public_listener_without_keys", "environment_of_lists", "interception_twice", "keep_alive", "listen_addresses", "misspelt_environment",
@@ -54,8 +54,8 @@ func TestSchemaAgreesWithLoad(t *testing.T) {
 	}
 }
 
-// asJSON gives the configuration of a test as an editor sees it, unless it is not even YAML or has keys
-// without values, which editors do not take.
+// asJSON gives the configuration of a test as an editor sees it, unless it is not even YAML or has
+// keys without values, which editors do not take.
 func asJSON(t *testing.T, archive *txtar.Archive) (any, bool) {
 	t.Helper()
 	for _, f := range archive.Files {
@@ -100,7 +100,8 @@ func TestSchemaExplainsEverything(t *testing.T) {
 	}
 }
 
-// violation checks value against the part of JSON Schema that Schema uses, and says what does not fit.
+// violation checks value against the part of JSON Schema that Schema uses, and says what does not
+// fit.
 func violation(schema, value any, at string) string {
 	if schema == false {
 		return at + " is not allowed"

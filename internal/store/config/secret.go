@@ -18,8 +18,9 @@ import (
 
 const maxSecretFile = 64 << 10
 
-// spareSecrets returns values for secrets that are missing and will not be used, by format of the field. Should one be used after
-// all, the call fails. Formats that are not listed have none: without the URL of its database, perigee would use another one.
+// spareSecrets returns values for secrets that are missing and will not be used, by format of the
+// field. Should one be used after all, the call fails. Formats that are not listed have none:
+// without the URL of its database, perigee would use another one.
 var spareSecrets = map[string]func() string{
 	"":      rand.Text,
 	"proxy": func() string { return "http://proxy.invalid" },
@@ -51,7 +52,8 @@ func (l *loader) resolveSecret(s setting, text string) (value string, ok bool) {
 // spared reports whether the value of a key will not be used.
 func (l *loader) spared(key string) bool { return l.src.Spare != nil && l.src.Spare(key) }
 
-// shownSecret is what listings show of a secret: the reference, or the address of a proxy without user and password.
+// shownSecret is what listings show of a secret: the reference, or the address of a proxy without
+// user and password.
 func shownSecret(text string, f *field) string {
 	switch {
 	case text == "":
@@ -124,10 +126,12 @@ func (l *loader) findSecret(s setting, text string) (secret string, problem Prob
 	return secret, Problem{}
 }
 
-// credentialsVariable is the directory in which a service manager puts the credentials of a service.
+// credentialsVariable is the directory in which a service manager puts the credentials of a
+// service.
 const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
-// expandCredential replaces a leading $CREDENTIALS_DIRECTORY, by "" for the whole path if it is not set.
+// expandCredential replaces a leading $CREDENTIALS_DIRECTORY, by "" for the whole path if it is not
+// set.
 func (s Sources) expandCredential(path string) (expanded string, ok bool) {
 	for _, prefix := range []string{"$" + credentialsVariable + "/", "${" + credentialsVariable + "}/"} {
 		if name, ok := strings.CutPrefix(path, prefix); ok {
@@ -149,7 +153,8 @@ var placeholder = regexp.MustCompile(`(?i)^(?:<.*>|\[.*\]|(?:sk-|aiza)?[x*]{3,}|
 	`insert[-_ ].*|` +
 	`.*\byour?[-_ ](?:[a-z]+[-_ ]){0,3}(?:key|secret|token|password)(?:[-_ ]here)?|.*(?:\.\.\.|…))$`)
 
-// warnAboutPlaceholder warns about a text, or the value that it refers to, that is probably not a secret.
+// warnAboutPlaceholder warns about a text, or the value that it refers to, that is probably not a
+// secret.
 func (l *loader) warnAboutPlaceholder(text, value, key string) {
 	if name := variable.FindStringSubmatch(text); name != nil {
 		l.warn(key, "%s looks like a variable, which is not replaced here; write env:%s", key, name[1])
@@ -172,7 +177,8 @@ func (l *loader) warnAboutReadableSecrets() {
 	}
 }
 
-// modeForOthers is the mode of a file if it permits users besides the owner anything, and 0 otherwise.
+// modeForOthers is the mode of a file if it permits users besides the owner anything, and 0
+// otherwise.
 func (l *loader) modeForOthers(path string) os.FileMode {
 	info, err := os.Stat(path)
 	if err != nil || l.src.ReadFile != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
@@ -181,10 +187,12 @@ func (l *loader) modeForOthers(path string) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// minCredential is the length of the shortest header that is taken for a credential: shorter ones are names of tenants.
+// minCredential is the length of the shortest header that is taken for a credential: shorter ones
+// are names of tenants.
 const minCredential = 8
 
-// NamedSecrets returns all secrets of a configuration by their keys ("keys[0].secret"); of a URL, the password.
+// NamedSecrets returns all secrets of a configuration by their keys ("keys[0].secret"); of a URL,
+// the password.
 func (c *Config) NamedSecrets() iter.Seq2[string, perigee.Secret] {
 	return func(yield func(string, perigee.Secret) bool) {
 		more := true

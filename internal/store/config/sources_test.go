@@ -250,7 +250,8 @@ func TestSecretFilesThatOthersCanReadAreAWarning(t *testing.T) {
 	}
 }
 
-// A data directory that cannot be made is spoken of before anything is started, and nothing is made to find out.
+// A data directory that cannot be made is spoken of before anything is started, and nothing is made
+// to find out.
 func TestDataDirThatCannotBeMadeIsAWarning(t *testing.T) {
 	dir, src := inDir(t, nil)
 	write(t, filepath.Join(dir, "file"), "")

@@ -15,8 +15,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// validate checks rules that involve more than one value. Every check runs, whatever is found before; loader.problem and
-// loader.warn ignore values that were refused already.
+// validate checks rules that involve more than one value. Every check runs, whatever is found
+// before; loader.problem and loader.warn ignore values that were refused already.
 func (l *loader) validate() {
 	l.checkFields()
 	l.checkDataDir()
@@ -50,7 +50,8 @@ func (l *loader) checkFields() {
 	})
 }
 
-// checkDataDir warns about a data directory that cannot be used: commands that only read the configuration need no data.
+// checkDataDir warns about a data directory that cannot be used: commands that only read the
+// configuration need no data.
 func (l *loader) checkDataDir() {
 	if l.Config.DataDir == "" {
 		l.problem("data_dir", "data_dir: no home directory found", "set data_dir or PERIGEE_DATA_DIR")
@@ -61,7 +62,8 @@ func (l *loader) checkDataDir() {
 	}
 }
 
-// checkStore reports a limit that is too small to store anything, probably because its unit is missing.
+// checkStore reports a limit that is too small to store anything, probably because its unit is
+// missing.
 func (l *loader) checkStore() {
 	if n := l.Config.Store.Responses; n > 0 && n < 1<<20 {
 		l.problem("store.responses", fmt.Sprintf("store.responses: %d bytes is less than 1MiB", n),
@@ -108,7 +110,8 @@ func (l *loader) checkListener() {
 	}
 }
 
-// checkInterception refuses a proxy that other machines could use: it would lend them the network of this one.
+// checkInterception refuses a proxy that other machines could use: it would lend them the network
+// of this one.
 func (l *loader) checkInterception() {
 	i := l.Config.Interception
 	l.checkDuplicates("interception.hosts", i.Hosts)
@@ -132,7 +135,8 @@ func (l *loader) checkMCP() {
 	}
 }
 
-// checkOrigins refuses the origin null without a key: every web page can open a sandboxed frame, whose origin is null.
+// checkOrigins refuses the origin null without a key: every web page can open a sandboxed frame,
+// whose origin is null.
 func (l *loader) checkOrigins() {
 	l.checkDuplicates("origins", l.Config.Origins)
 	l.checkDuplicates("hosts", l.Config.Hosts)
@@ -297,7 +301,8 @@ func hintForUpstream(name string, known []string) string {
 // thinkingSuffix is the part of a model name that sets how much the model thinks.
 var thinkingSuffix = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|medium|high))$`)
 
-// checkModelNames warns about names that are similar to those of models. Only upstreams know whether a model exists.
+// checkModelNames warns about names that are similar to those of models. Only upstreams know
+// whether a model exists.
 func (l *loader) checkModelNames() {
 	models := l.Config.Models
 	keys, names := []string{"models.default", "models.fallback"}, []string{models.Default, models.Fallback}
@@ -319,8 +324,8 @@ func (l *loader) checkModelNames() {
 // maxMisspelt is the largest edit distance of a misspelt model or variable.
 const maxMisspelt = 2
 
-// misspeltModel is the known model that is most similar to name, or to base, which is name without its suffix. Models whose
-// names differ in a number are different models.
+// misspeltModel is the known model that is most similar to name, or to base, which is name without
+// its suffix. Models whose names differ in a number are different models.
 func misspeltModel(name, base string, known []string) string {
 	near, least := "", maxMisspelt+1
 	for _, model := range known {
@@ -342,8 +347,8 @@ func nearest(name string, known []string) string {
 	return ""
 }
 
-// checkVariables reports PERIGEE_ variables that cannot be set or are nearly known. Other unknown variables may belong to other
-// programs, and variables that the file refers to are known.
+// checkVariables reports PERIGEE_ variables that cannot be set or are nearly known. Other unknown
+// variables may belong to other programs, and variables that the file refers to are known.
 func (l *loader) checkVariables() {
 	if l.src.Environ == nil {
 		return

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// A Watcher reads the configuration again when the content of the file, or of a file with a secret, changes.
+// A Watcher reads the configuration again when the content of the file, or of a file with a secret,
+// changes.
 //
-// New content counts when consecutive reads agree on it (see reads), because a file may be read while it is written. Every file is
-// read at each interval: that works on every file system and through renames, links and mounts, and size and modification time
-// can stay the same when the content changes.
+// New content counts when consecutive reads agree on it (see reads), because a file may be read
+// while it is written. Every file is read at each interval: that works on every file system and
+// through renames, links and mounts, and size and modification time can stay the same when the
+// content changes.
 type Watcher struct {
 	src    Sources
 	onGood func(*Loaded)
@@ -25,9 +27,9 @@ type Watcher struct {
 	agreed  int     // reads that agreed on pending
 }
 
-// NewWatcher returns a Watcher for what current was loaded from. It calls onGood with each valid configuration. An invalid one goes
-// to onBad, once for each content, and so does a file that is removed or has only comments: losing a file must not remove
-// its keys.
+// NewWatcher returns a Watcher for what current was loaded from. It calls onGood with each valid
+// configuration. An invalid one goes to onBad, once for each content, and so does a file that is
+// removed or has only comments: losing a file must not remove its keys.
 func NewWatcher(src Sources, current *Loaded, onGood func(*Loaded), onBad func(error)) *Watcher {
 	return &Watcher{src: src, onGood: onGood, onBad: onBad, path: current.Path, blank: current.blank, seen: current.inputs}
 }
@@ -78,8 +80,8 @@ func (w *Watcher) poll() {
 	}
 }
 
-// reads is how many consecutive reads must agree on new content. A last line without a line break is common in a file that is
-// still being written, and rare in a complete one.
+// reads is how many consecutive reads must agree on new content. A last line without a line break
+// is common in a file that is still being written, and rare in a complete one.
 func reads(inputs []input) int {
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.unfinished }) {
 		return 3
@@ -102,8 +104,8 @@ func (in input) isStream() bool {
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeDevice|os.ModeCharDevice) != 0
 }
 
-// Emptied returns the section that next removes completely, "" for none. A reload must not do that: without keys every caller
-// would be answered, and without upstreams the simulator would answer.
+// Emptied returns the section that next removes completely, "" for none. A reload must not do that:
+// without keys every caller would be answered, and without upstreams the simulator would answer.
 func (c *Config) Emptied(next *Config) string {
 	switch {
 	case len(c.Keys) > 0 && len(next.Keys) == 0:

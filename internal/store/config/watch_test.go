@@ -46,7 +46,8 @@ func secretsOf(l *Loaded) string {
 	return text
 }
 
-// expect polls as often as a change takes to count and compares what was said: nothing before the last poll.
+// expect polls as often as a change takes to count and compares what was said: nothing before the
+// last poll.
 func (w *watched) expect(want ...string) {
 	w.t.Helper()
 	w.said = nil

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A configuration can come through a pipe (--config <(…)); reading that a second time would wait forever.
+// A configuration can come through a pipe (--config <(…)); reading that a second time would wait
+// forever.
 func TestWatchLeavesPipesAlone(t *testing.T) {
 	dir, src := inDir(t, nil)
 	src.Path = filepath.Join(dir, "pipe")

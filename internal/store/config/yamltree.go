@@ -17,7 +17,8 @@ const (
 	maxBytesToSearch = 64 << 10
 )
 
-// An yamlError is why a text is not one YAML document, and what to do about it. Line and Column count from 1.
+// An yamlError is why a text is not one YAML document, and what to do about it. Line and Column
+// count from 1.
 type yamlError struct {
 	Line, Column int
 	Message      string
@@ -26,7 +27,8 @@ type yamlError struct {
 
 func (e *yamlError) Error() string { return e.Message }
 
-// parseTree returns the root of the only document in a text, nil if the text is empty. The error is an *Error.
+// parseTree returns the root of the only document in a text, nil if the text is empty. The error is
+// an *Error.
 func parseTree(text []byte) (*yaml.Node, error) {
 	if offset := firstInvalid(text); offset >= 0 {
 		before := text[:offset]
@@ -59,7 +61,8 @@ func parseAll(text []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
-// syntaxError says where the text stops being YAML. The parser names at best the line where the enclosing block began.
+// syntaxError says where the text stops being YAML. The parser names at best the line where the
+// enclosing block began.
 func syntaxError(text []byte, err error) *yamlError {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {

@@ -14,8 +14,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// ListenSocket listens on a Unix socket that only the owner can connect to. The socket of a daemon that was killed is replaced: the
-// lock on the directory proves that no other daemon uses it.
+// ListenSocket listens on a Unix socket that only the owner can connect to. The socket of a daemon
+// that was killed is replaced: the lock on the directory proves that no other daemon uses it.
 func ListenSocket(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -32,8 +32,8 @@ func ListenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// lockPatience is how long the lock is waited for: a daemon that has just ended may still be releasing it, and a process between fork
-// and exec holds it for a moment.
+// lockPatience is how long the lock is waited for: a daemon that has just ended may still be
+// releasing it, and a process between fork and exec holds it for a moment.
 const lockPatience = 500 * time.Millisecond
 
 // Lock makes sure that one daemon at a time uses a data directory. The lock ends with the process,
@@ -58,9 +58,10 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 	return f, nil
 }
 
-// LockStop makes sure that one command at a time stops the daemon that uses a data directory. While another command does, it waits, at
-// most for patience. The lock ends with unlock or with the process. Where no lock can be had, on a full disk for instance, there is no
-// error, since the daemon has to be stopped all the same.
+// LockStop makes sure that one command at a time stops the daemon that uses a data directory. While
+// another command does, it waits, at most for patience. The lock ends with unlock or with the
+// process. Where no lock can be had, on a full disk for instance, there is no error, since the
+// daemon has to be stopped all the same.
 func LockStop(ctx context.Context, dir string, patience time.Duration) (unlock func(), err error) {
 	f, err := atomicfile.Lock(ctx, filepath.Join(dir, stopName), patience)
 	switch {
@@ -77,7 +78,8 @@ func LockStop(ctx context.Context, dir string, patience time.Duration) (unlock f
 // LockPath is the file that a running daemon holds locked.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 
-// Holder returns the process ID of the daemon that used a data directory last, 0 if it is unknown. The process may have ended.
+// Holder returns the process ID of the daemon that used a data directory last, 0 if it is unknown.
+// The process may have ended.
 func Holder(dir string) int {
 	text, err := os.ReadFile(filepath.Join(dir, lockName))
 	if err != nil {
@@ -87,8 +89,8 @@ func Holder(dir string) int {
 	return pid
 }
 
-// Locked reports whether a daemon uses a data directory, after waiting a moment for the lock. A daemon that starts meanwhile waits as
-// well. The error is that of ctx.
+// Locked reports whether a daemon uses a data directory, after waiting a moment for the lock. A
+// daemon that starts meanwhile waits as well. The error is that of ctx.
 func Locked(ctx context.Context, dir string) (bool, error) {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Stat(path); err != nil {

@@ -2,7 +2,8 @@ package datadir
 
 import "os"
 
-// Owned reports whether a file belongs to the user of this process. On Windows the directory decides that.
+// Owned reports whether a file belongs to the user of this process. On Windows the directory
+// decides that.
 func Owned(os.FileInfo) bool { return true }
 
 func isLinkedTwice(os.FileInfo) bool { return false }

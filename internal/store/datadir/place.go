@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Default is the data directory on a system (see runtime.GOOS), "" if there is none. lookup reads the environment.
+// Default is the data directory on a system (see runtime.GOOS), "" if there is none. lookup reads
+// the environment.
 func Default(system string, lookup func(string) string, home string) string {
 	switch system {
 	case "windows":
@@ -19,8 +20,8 @@ func Default(system string, lookup func(string) string, home string) string {
 	return under(cmp.Or(absolute(lookup("XDG_DATA_HOME")), under(home, ".local", "share")), "perigee")
 }
 
-// ConfigDirs lists the directories for configuration files on a system. On macOS both are searched, because command-line tools
-// use ~/.config more often than the directory of the system.
+// ConfigDirs lists the directories for configuration files on a system. On macOS both are searched,
+// because command-line tools use ~/.config more often than the directory of the system.
 func ConfigDirs(system string, lookup func(string) string, home string) (dirs []string) {
 	first := cmp.Or(absolute(lookup("XDG_CONFIG_HOME")), under(home, ".config"))
 	second := ""
@@ -38,7 +39,8 @@ func ConfigDirs(system string, lookup func(string) string, home string) (dirs []
 	return dirs
 }
 
-// absolute is path if it is absolute. The XDG specification says that relative paths are to be ignored.
+// absolute is path if it is absolute. The XDG specification says that relative paths are to be
+// ignored.
 func absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -54,7 +56,8 @@ func under(dir string, elements ...string) string {
 	return filepath.Join(append([]string{dir}, elements...)...)
 }
 
-// CheckWritable returns an error if a directory neither exists nor can be created, or cannot be written to. It creates nothing.
+// CheckWritable returns an error if a directory neither exists nor can be created, or cannot be
+// written to. It creates nothing.
 func CheckWritable(dir string) error {
 	dir = filepath.Clean(dir)
 	for !exists(dir) && filepath.Dir(dir) != dir {

@@ -1,5 +1,5 @@
-// Package datadir knows the data directory: the names of the files that perigee keeps there, their permissions, the lock of the
-// running daemon, the socket for commands and the admin token.
+// Package datadir knows the data directory: the names of the files that perigee keeps there, their
+// permissions, the lock of the running daemon, the socket for commands and the admin token.
 package datadir
 
 import (
@@ -51,10 +51,12 @@ func Unusable(err error) error {
 	return fmt.Errorf("data_dir: %w; make it writable, or choose another one with data_dir or PERIGEE_DATA_DIR", err)
 }
 
-// Secure creates the directory with mode 0700, or removes the permissions of all other users from an existing one and from the
-// files of perigee in it: a reader would see prompts, and a writer could place an admin token.
+// Secure creates the directory with mode 0700, or removes the permissions of all other users from
+// an existing one and from the files of perigee in it: a reader would see prompts, and a writer
+// could place an admin token.
 //
-// An existing directory that also has other files loses only write permissions; that it is readable may be intended, and is logged.
+// An existing directory that also has other files loses only write permissions; that it is readable
+// may be intended, and is logged.
 func Secure(dir string, logger *slog.Logger) error {
 	if err := secureDir(dir, logger); err != nil {
 		return Unusable(err)
@@ -92,8 +94,9 @@ func secureDir(dir string, logger *slog.Logger) error {
 	return nil
 }
 
-// refuseForeignFiles returns an error for a file of perigee's names that another user may have placed in a writable directory: a link
-// would redirect writes to its target, and another user would know the key or the database in a file of theirs.
+// refuseForeignFiles returns an error for a file of perigee's names that another user may have
+// placed in a writable directory: a link would redirect writes to its target, and another user
+// would know the key or the database in a file of theirs.
 func refuseForeignFiles(root *os.Root) error {
 	for _, name := range ourFiles {
 		info, err := root.Lstat(name)
@@ -113,7 +116,8 @@ func refuseForeignFiles(root *os.Root) error {
 
 // restrictDir removes all permissions of other users from a directory, or logs why it does not.
 func restrictDir(dir string, info fs.FileInfo, root *os.Root, logger *slog.Logger) error {
-	// A sticky directory such as /tmp is meant for many users: they can add files and not change ours, which are checked one by one.
+	// A sticky directory such as /tmp is meant for many users: they can add files and not change
+	// ours, which are checked one by one.
 	sticky := info.Mode()&os.ModeSticky != 0
 	writable := info.Mode().Perm()&0o022 != 0
 	if Owned(info) && !sticky && (writable || isPerigees(root)) {
@@ -136,8 +140,8 @@ func isPerigees(root *os.Root) bool {
 	return err == nil && len(entries) == 0
 }
 
-// restrict removes the permissions of other users from a file or a directory of ours. The files in a directory are checked when
-// it, or the one that it is in, was accessible before.
+// restrict removes the permissions of other users from a file or a directory of ours. The files in
+// a directory are checked when it, or the one that it is in, was accessible before.
 func restrict(root *os.Root, name string, seen bool, logger *slog.Logger) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// The files of perigee are private afterwards. A directory with other files as well stays as it is, unless it was writable.
+// The files of perigee are private afterwards. A directory with other files as well stays as it is,
+// unless it was writable.
 func TestSecure(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes here")
@@ -116,7 +117,8 @@ func TestSecureFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// In a writable directory another user may have placed a link under the name of a file of ours, and we would write to its target.
+// In a writable directory another user may have placed a link under the name of a file of ours, and
+// we would write to its target.
 func TestPlantedFilesAreNotUsed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes here")

@@ -16,8 +16,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// An AdminToken gives access to the admin routes over TCP: 32 random bytes in a file that only the owner can read. When the file
-// is deleted, a new token is made.
+// An AdminToken gives access to the admin routes over TCP: 32 random bytes in a file that only the
+// owner can read. When the file is deleted, a new token is made.
 type AdminToken struct {
 	path  string
 	mu    sync.Mutex

@@ -21,8 +21,8 @@ import (
 type Options struct {
 	Dir       string // the data directory; made if it is missing
 	NoKeyring bool   // keep the key in a file, as PERIGEE_KEYRING=off in the environment does
-	// Given is the key itself, for several machines that share what is sealed: 32 bytes in base64, or the line of a key
-	// file. Then nothing is looked for or made.
+	// Given is the key itself, for several machines that share what is sealed: 32 bytes in base64,
+	// or the line of a key file. Then nothing is looked for or made.
 	Given  perigee.Secret
 	Logger *slog.Logger // nil: discard
 
@@ -40,11 +40,12 @@ const (
 // patience is how long one start waits for another that is making the key.
 const patience = 10 * time.Second
 
-// Open finds the key of a data directory, or makes it. A key file counts before the keyring: it is there because at some
-// time there was no keyring to ask. Of several processes that start at once all get the same key.
+// Open finds the key of a data directory, or makes it. A key file counts before the keyring: it is
+// there because at some time there was no keyring to ask. Of several processes that start at once
+// all get the same key.
 //
-// A key that was lost is replaced by a new one; what the lost one sealed then says so when it is opened. A key file that
-// cannot be read is an error, and stays as it is.
+// A key that was lost is replaced by a new one; what the lost one sealed then says so when it is
+// opened. A key file that cannot be read is an error, and stays as it is.
 func Open(ctx context.Context, opts Options) (*Key, error) {
 	if !opts.Given.IsZero() {
 		return parseGiven(opts.Given)
@@ -125,7 +126,8 @@ func parseGiven(given perigee.Secret) (*Key, error) {
 	return newKey(raw, InConfig)
 }
 
-// inFile is a key from the file. What was sealed before there was a file was sealed with the one in the keyring.
+// inFile is a key from the file. What was sealed before there was a file was sealed with the one in
+// the keyring.
 func (o *Options) inFile(raw []byte, account string) (*Key, error) {
 	k, err := newKey(raw, InFile)
 	if err == nil && !o.NoKeyring {

@@ -41,8 +41,9 @@ var errNoRing = errors.New("there is no session bus")
 func (noRing) Get(string) (string, error) { return "", errNoRing }
 func (noRing) Set(string, string) error   { return errNoRing }
 
-// platformRing is the keyring of this machine. Where it is reached over a session bus, there has to be one: asking all the same
-// would start a bus of its own, which outlives us and has no keyring on it.
+// platformRing is the keyring of this machine. Where it is reached over a session bus, there has to
+// be one: asking all the same would start a bus of its own, which outlives us and has no keyring on
+// it.
 func platformRing() ring {
 	switch runtime.GOOS {
 	case "windows", "darwin":
@@ -59,8 +60,8 @@ func platformRing() ring {
 	return noRing{}
 }
 
-// keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there are keyrings that
-// forget at once.
+// keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there
+// are keyrings that forget at once.
 func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	raw, err := askRing(ctx, r, account)
 	if !errors.Is(err, errGone) {
@@ -81,7 +82,8 @@ func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	return raw, err
 }
 
-// askRing takes the key from the keyring. The error is errGone when it is not there, and errLocked when it cannot be told.
+// askRing takes the key from the keyring. The error is errGone when it is not there, and errLocked
+// when it cannot be told.
 func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
 	if errors.Is(err, keyring.ErrNotFound) {

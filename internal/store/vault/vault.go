@@ -1,10 +1,10 @@
-// Package vault encrypts secrets at rest: a refresh token in a copied database or a backup
-// is worth nothing without the key, and the key is in the keyring of the operating system, or in a file of its own where
-// there is no keyring.
+// Package vault encrypts secrets at rest: a refresh token in a copied database or a backup is worth
+// nothing without the key, and the key is in the keyring of the operating system, or in a file of
+// its own where there is no keyring.
 //
-// It seals and opens, and finds or makes the key; it stores nothing that it has sealed. It does not protect against
-// an attacker that can act as the user on a running machine. The daemon and the commands open the key once and give it to
-// the store.
+// It seals and opens, and finds or makes the key; it stores nothing that it has sealed. It does not
+// protect against an attacker that can act as the user on a running machine. The daemon and the
+// commands open the key once and give it to the store.
 package vault
 
 import (
@@ -40,7 +40,8 @@ type Key struct {
 	found error                  // and what it said
 }
 
-// askAgain is how long an answer about other keys counts: there may be many sealed secrets, and asking may be slow.
+// askAgain is how long an answer about other keys counts: there may be many sealed secrets, and
+// asking may be slow.
 const askAgain = 30 * time.Second
 
 // The places where a key is kept.
@@ -74,8 +75,8 @@ const version = "v1"
 
 var encoding = base64.RawURLEncoding
 
-// Seal seals a secret for an owner: the names of what it belongs to, such as the table and the key of its row.
-// Sealing twice gives two different texts.
+// Seal seals a secret for an owner: the names of what it belongs to, such as the table and the key
+// of its row. Sealing twice gives two different texts.
 func (k *Key) Seal(plain perigee.Secret, owner ...string) (string, error) {
 	box := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain.Reveal())+k.aead.Overhead())
 	_, _ = rand.Read(box) // never fails
@@ -83,8 +84,9 @@ func (k *Key) Seal(plain perigee.Secret, owner ...string) (string, error) {
 	return version + ":" + k.id + ":" + encoding.EncodeToString(box), nil
 }
 
-// Open opens what was sealed for the same owner. The error reports whether the key is gone, so that only a new sign-in
-// helps, or cannot be had at the moment, or what is stored is not what was sealed.
+// Open opens what was sealed for the same owner. The error reports whether the key is gone, so that
+// only a new sign-in helps, or cannot be had at the moment, or what is stored is not what was
+// sealed.
 func (k *Key) Open(sealed string, owner ...string) (perigee.Secret, error) {
 	v, rest, _ := strings.Cut(sealed, ":")
 	id, text, found := strings.Cut(rest, ":")
@@ -133,7 +135,8 @@ func errDamaged(owner []string) error {
 
 func name(owner []string) string { return strings.Join(owner, "/") }
 
-// withID finds the key that sealed something: this one, or one from the place that is not in use at the moment.
+// withID finds the key that sealed something: this one, or one from the place that is not in use at
+// the moment.
 func (k *Key) withID(id string) (cipher.AEAD, error) {
 	if id == k.id {
 		return k.aead, nil
@@ -172,7 +175,8 @@ func (k *Key) askOthers() error {
 	return err
 }
 
-// bind writes what a secret belongs to so that no two owners look alike, whatever characters their names have.
+// bind writes what a secret belongs to so that no two owners look alike, whatever characters their
+// names have.
 func bind(id string, owner []string) []byte {
 	bound := []byte(version + ":" + id + ":")
 	for _, part := range owner {
