@@ -1,5 +1,5 @@
-// Package accountfile reads and writes the files in which accounts travel: the five formats that are imported, told apart by what
-// is in them, and the one that is exported.
+// Package accountfile reads and writes the files in which accounts travel: the five formats that
+// are imported, told apart by what is in them, and the one that is exported.
 //
 // It does not verify what it reads, and stores nothing. If a file has no email for a refresh token,
 // package oauth finds it. The daemon calls this package, for the commands and for the admin routes.
@@ -30,9 +30,10 @@ const (
 // An Import is what a file has to say.
 type Import struct {
 	Format string
-	// Accounts are those that can be used, in the order of the file, each person once. They have no upstream. An account without
-	// an email is one that the file has no email for, see oauth.Client.Identify; its state is
-	// perigee.AccountUntested, or what the file knows for or against it.
+	// Accounts are those that can be used, in the order of the file, each person once. They have no
+	// upstream. An account without an email is one that the file has no email for, see
+	// oauth.Client.Identify; its state is perigee.AccountUntested, or what the file knows for or
+	// against it.
 	Accounts []perigee.SignIn
 	Active   string // the email of the account that was in use; may be empty
 	Lines    []Line // one for each entry of the file
@@ -51,9 +52,10 @@ type Line struct {
 // maxImport bounds a file that is read as JSON; an account takes a few kilobytes at most.
 const maxImport = 16 << 20
 
-// ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the whole file is refused,
-// unless partial is true. A file that is refused for its entries is still returned, without accounts, for its Lines. Errors
-// name places in the file and never quote it. What has an end by now is left out.
+// ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the
+// whole file is refused, unless partial is true. A file that is refused for its entries is still
+// returned, without accounts, for its Lines. Errors name places in the file and never quote it.
+// What has an end by now is left out.
 func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
 	list, err := readAny(ctx, path, now)
 	if err != nil {
@@ -116,7 +118,8 @@ func unusable(format string, args ...any) *perigee.Error {
 		WithHint("export the accounts again with the program that wrote the file")
 }
 
-// unknownFormat is the error about a file that is something else. Its next step is several lines, one for each format.
+// unknownFormat is the error about a file that is something else. Its next step is several lines,
+// one for each format.
 func unknownFormat(problem string) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithHint("%s", `perigee reads these formats:
   a list:                      [{"email": "ada@example.com", "refresh_token": "…"}]

@@ -31,8 +31,8 @@ var readAt = time.Date(2025, 10, 9, 9, 0, 0, 0, time.UTC)
 
 var codePoint = regexp.MustCompile(`⟪([0-9a-f]{4})⟫`)
 
-// TestImportFiles reads each file of testdata/import and compares the report, whole and partial. In the files ⟪feff⟫ is a
-// character that cannot be seen.
+// TestImportFiles reads each file of testdata/import and compares the report, whole and partial. In
+// the files ⟪feff⟫ is a character that cannot be seen.
 func TestImportFiles(t *testing.T) {
 	names, err := filepath.Glob("testdata/read/*.txtar")
 	if err != nil || len(names) == 0 {

@@ -16,8 +16,8 @@ import (
 	"perigee/internal/lib/vscdb"
 )
 
-// Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older versions have one message
-// with everything.
+// Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older
+// versions have one message with everything.
 const (
 	tokenKey  = "antigravityUnifiedStateSync.oauthToken"
 	userKey   = "antigravityUnifiedStateSync.userStatus"
@@ -89,7 +89,8 @@ func ideEmail(values map[string][]byte) string {
 
 var errNoRow = errors.New("no such row")
 
-// row takes a row out of a topic: a map of names to rows, whose first field is the base64 of another message.
+// row takes a row out of a topic: a map of names to rows, whose first field is the base64 of
+// another message.
 func row(value []byte, name string) ([]byte, error) {
 	topic, err := decodeBase64(value)
 	if err != nil {

@@ -87,7 +87,8 @@ func TestImportFromTheIDE(t *testing.T) {
 	}
 }
 
-// TestGoldenRow has the bytes of a whole topic written down, so that proto above is not its only witness.
+// TestGoldenRow has the bytes of a whole topic written down, so that proto above is not its only
+// witness.
 func TestGoldenRow(t *testing.T) {
 	const golden = "0a3f0a196f61757468546f6b656e496e666f53656e74696e656c4b657912220a2043674a4256424947516d5668636d567947674a5356434947434943756d615150"
 	raw, err := hex.DecodeString(golden)

@@ -16,7 +16,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// members are the members of a JSON object, looked at one by one, so that one of the wrong type spoils no other.
+// members are the members of a JSON object, looked at one by one, so that one of the wrong type
+// spoils no other.
 type members map[string]json.RawMessage
 
 func parseJSON(data []byte, now time.Time) (*Import, error) {
@@ -164,8 +165,8 @@ func (e *entry) readProject(m members, packed string) {
 	e.ProjectID = strings.TrimSpace(cmp.Or(own, chosen, managed, made))
 }
 
-// readState keeps what a file knows against an account. What other programs hold against a refresh token is not taken
-// over: the next refresh will show.
+// readState keeps what a file knows against an account. What other programs hold against a refresh
+// token is not taken over: the next refresh will show.
 func (e *entry) readState(m members) {
 	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files say neither
 	e.State = perigee.AccountUntested
@@ -186,10 +187,12 @@ func (e *entry) readState(m members) {
 	}
 }
 
-// mostWords is how many characters of what a file says about an account are kept, beside the links in it.
+// mostWords is how many characters of what a file says about an account are kept, beside the links
+// in it.
 const mostWords = 1000
 
-// oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length: half of one leads nowhere.
+// oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length:
+// half of one leads nowhere.
 func oneLine(text string) string {
 	var kept []string
 	room := mostWords
@@ -213,8 +216,8 @@ func isLink(text string) bool {
 // notPrinted is white space, and what steers a terminal or is not to be seen.
 func notPrinted(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line. What its characters mean is
-// the provider's business.
+// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line.
+// What its characters mean is the provider's business.
 func plausibleToken(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return notPrinted(r) || r == utf8.RuneError })
 }

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// limitNames are the names under which the OpenCode plugin notes until when an account has used something up, and what that
-// is here. The second is what its older versions wrote.
+// limitNames are the names under which the OpenCode plugin notes until when an account has used
+// something up, and what that is here. The second is what its older versions wrote.
 var limitNames = map[string]perigee.Cooldown{
 	"gemini-antigravity": {Family: "gemini", Pool: pool.PoolAntigravity},
 	"gemini":             {Family: "gemini", Pool: pool.PoolAntigravity},
@@ -22,8 +22,8 @@ var limitNames = map[string]perigee.Cooldown{
 	"claude":             {Family: "claude", Pool: pool.PoolAntigravity},
 }
 
-// readLimits takes over what the account has used up and for how long, and says what of it has no place here. Limits that
-// are over are dropped.
+// readLimits takes over what the account has used up and for how long, and says what of it has no
+// place here. Limits that are over are dropped.
 func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	keep := func(c perigee.Cooldown) {
 		if c.Until.After(now) {

@@ -8,8 +8,9 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// A document is accounts on their way from one perigee to another, or from a command to where they are kept: FormatAccounts,
-// with the members that the readers of other formats know by the same names.
+// A document is accounts on their way from one perigee to another, or from a command to where they
+// are kept: FormatAccounts, with the members that the readers of other formats know by the same
+// names.
 type document struct {
 	Accounts []documentAccount `json:"accounts"`
 	Active   string            `json:"active,omitempty"`
@@ -29,8 +30,8 @@ type documentAccount struct {
 	Cooldowns    []perigee.Cooldown `json:"cooldowns,omitempty"`
 }
 
-// Document writes accounts as Parse reads them. Those that are ready are taken to have been tested just now. active may be
-// empty.
+// Document writes accounts as Parse reads them. Those that are ready are taken to have been tested
+// just now. active may be empty.
 func Document(list []perigee.SignIn, active string) []byte {
 	d := document{Active: active, Accounts: []documentAccount{}}
 	for _, s := range list {
@@ -68,13 +69,14 @@ func documented(s perigee.SignIn) documentAccount {
 type ExportOptions struct {
 	Active  string // may be empty
 	Replace bool   // write in place of a file that is there; otherwise that is fs.ErrExist
-	// Before is called with the emails that will be in the file, before anything is written; its error is Export's, and then
-	// there is no file.
+	// Before is called with the emails that will be in the file, before anything is written; its
+	// error is Export's, and then there is no file.
 	Before func(emails []string) error
 }
 
-// Export writes accounts to a file of FormatAccounts, which only the user can read (0600); the file is there whole or not
-// at all. Accounts without a refresh token are left out, and their emails returned; when none is left nothing is written.
+// Export writes accounts to a file of FormatAccounts, which only the user can read (0600); the file
+// is there whole or not at all. Accounts without a refresh token are left out, and their emails
+// returned; when none is left nothing is written.
 func Export(path string, list []perigee.SignIn, opts ExportOptions) (skipped []string, err error) {
 	var kept []perigee.SignIn
 	var emails []string

@@ -10,7 +10,8 @@ import (
 
 const callbackPath = "/oauth-callback"
 
-// serve is the callback. Any local program can call it, so a request without the state changes nothing.
+// serve is the callback. Any local program can call it, so a request without the state changes
+// nothing.
 func (l *Login) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != callbackPath {
 		http.NotFound(w, r)

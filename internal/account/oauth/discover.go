@@ -28,8 +28,8 @@ type DiscoverOptions struct {
 	Logger    *slog.Logger      // nil: discard
 }
 
-// A Discoverer finds out for which project an account makes its calls, and has one made when there is none. It may be
-// used concurrently.
+// A Discoverer finds out for which project an account makes its calls, and has one made when there
+// is none. It may be used concurrently.
 type Discoverer struct {
 	opts DiscoverOptions
 	http caller
@@ -71,12 +71,12 @@ const (
 	StageOnboarding = "onboarding"
 )
 
-// Discover returns the project of the account that an access token belongs to. An account that has none is onboarded to the
-// tier that the provider offers first; own is the project to give to tiers that want the user's own, and may be empty.
-// progress may be nil.
+// Discover returns the project of the account that an access token belongs to. An account that has
+// none is onboarded to the tier that the provider offers first; own is the project to give to tiers
+// that want the user's own, and may be empty. progress may be nil.
 //
-// When the provider refuses the account, the error wraps a *Refusal, with the Link where it is verified if that is what
-// is missing.
+// When the provider refuses the account, the error wraps a *Refusal, with the Link where it is
+// verified if that is what is missing.
 func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own string, progress func(Progress)) (Project, error) {
 	if progress == nil {
 		progress = func(Progress) {}
@@ -97,7 +97,8 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	if err != nil {
 		return Project{}, err
 	}
-	// Only this answer has the tier, and it may have the project that the onboarding did not return.
+	// Only this answer has the tier, and it may have the project that the onboarding did not
+	// return.
 	if after, err := d.load(ctx, access); err == nil {
 		assist = after
 	} else if id == "" {
@@ -112,8 +113,9 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	return found, nil
 }
 
-// Look returns the project that the provider knows the account by; one without an ID if it knows none. Unlike Discover it
-// has none made; due says that Discover would, because the account was never onboarded and need not bring a project.
+// Look returns the project that the provider knows the account by; one without an ID if it knows
+// none. Unlike Discover it has none made; due says that Discover would, because the account was
+// never onboarded and need not bring a project.
 func (d *Discoverer) Look(ctx context.Context, access perigee.Secret) (found Project, due bool, err error) {
 	assist, err := d.load(ctx, access)
 	if err != nil {
@@ -133,8 +135,8 @@ func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistan
 	return &answer, err
 }
 
-// onboard asks for a project until it is there: the same call starts and polls. It returns no id when the provider did
-// not tell it.
+// onboard asks for a project until it is there: the same call starts and polls. It returns no id
+// when the provider did not tell it.
 func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, own string, progress func(Progress)) (string, error) {
 	body := map[string]any{"tierId": tier.ID, "metadata": metadata}
 	if tier.OwnProject { // other tiers refuse one
@@ -177,8 +179,8 @@ func (d *Discoverer) failed(status json.RawMessage) error {
 	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithHint("try again in a minute")
 }
 
-// call asks the endpoints one after the other until one answers, or refuses in the name of all. The first one's words are
-// those that count.
+// call asks the endpoints one after the other until one answers, or refuses in the name of all. The
+// first one's words are those that count.
 func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

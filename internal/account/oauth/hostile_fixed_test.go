@@ -57,7 +57,8 @@ func TestEscapedEchoGivesNothingAway(t *testing.T) {
 	}
 }
 
-// A userinfo endpoint that reports a different owner for one account after the other is not believed a third time.
+// A userinfo endpoint that reports a different owner for one account after the other is not
+// believed a third time.
 func TestUserinfoThatLiesCostsTwoAccounts(t *testing.T) {
 	inCrowd(t, 5, func(t *testing.T, c *crowd) {
 		for i := range c.store.list {

@@ -28,7 +28,8 @@ func elsewhere(t *testing.T) (address string, calls *atomic.Int32) {
 	return server.URL, calls
 }
 
-// A sign-in server that sends us on gets neither a refresh token nor an access token carried there, and no account changes its state.
+// A sign-in server that sends us on gets neither a refresh token nor an access token carried there,
+// and no account changes its state.
 func TestSecretsAreNotCarriedAlongARedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

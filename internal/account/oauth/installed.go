@@ -31,9 +31,9 @@ const (
 	maxDistance    = 4 << 10  // bytes between an id and a secret that belong together
 )
 
-// Installed finds the OAuth client of the IDE that the user has installed: an id and a secret close together in a script of
-// the IDE's own extension. It reads nothing before a client is needed, and keeps what it finds in memory only. It may be
-// used concurrently.
+// Installed finds the OAuth client of the IDE that the user has installed: an id and a secret close
+// together in a script of the IDE's own extension. It reads nothing before a client is needed, and
+// keeps what it finds in memory only. It may be used concurrently.
 type Installed struct {
 	dir    string
 	logger *slog.Logger
@@ -44,8 +44,8 @@ type Installed struct {
 	looked  string // where the last search looked, and what it could not read
 }
 
-// NewInstalled returns an Installed that searches dir alone; if dir is empty, the directory in PERIGEE_IDE; if that is empty, the
-// directories where the IDE installs itself.
+// NewInstalled returns an Installed that searches dir alone; if dir is empty, the directory in
+// PERIGEE_IDE; if that is empty, the directories where the IDE installs itself.
 func NewInstalled(dir string, logger *slog.Logger) *Installed {
 	return &Installed{dir: dir, logger: logger}
 }
@@ -133,7 +133,8 @@ func (i *Installed) search() {
 	i.at, i.looked = time.Now(), strings.Join(notes, "; ")
 }
 
-// usualDirs are where the IDE's installers and its users put it. Directories below a variable that is not set are left out.
+// usualDirs are where the IDE's installers and its users put it. Directories below a variable that
+// is not set are left out.
 func usualDirs(system string, env func(string) string) (dirs []string) {
 	below := func(base string, names ...string) {
 		for _, name := range names {
@@ -156,8 +157,9 @@ func usualDirs(system string, env func(string) string) (dirs []string) {
 	return dirs
 }
 
-// read adds the clients in the scripts of one installation, which is laid out like Linux's and Windows's, like macOS's, or is
-// a part of one. Links that lead out of it are not followed. The error is about scripts that were left out.
+// read adds the clients in the scripts of one installation, which is laid out like Linux's and
+// Windows's, like macOS's, or is a part of one. Links that lead out of it are not followed. The
+// error is about scripts that were left out.
 func (i *Installed) read(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -198,8 +200,9 @@ var markPattern = regexp.MustCompile(`\b[0-9]{6,20}-[a-z0-9]{1,64}\.apps\.google
 
 const secretPrefix, secretLength = "GOCSPX-", 35
 
-// clientsIn returns the ids and secrets of a script that belong together. In a list of clients they alternate, and each secret
-// belongs to the id next to it. In any other order it may belong to every id nearby, and all these pairs are returned.
+// clientsIn returns the ids and secrets of a script that belong together. In a list of clients they
+// alternate, and each secret belongs to the id next to it. In any other order it may belong to
+// every id nearby, and all these pairs are returned.
 func clientsIn(script []byte) (clients []Identity) {
 	text := func(at []int) string { return string(script[at[0]:at[1]]) }
 	isSecret := func(at []int) bool { return strings.HasPrefix(text(at), secretPrefix) }

@@ -21,8 +21,8 @@ import (
 
 const scriptPath = "resources/app/extensions/antigravity/dist/extension.js"
 
-// fakeID and fakeSecret have the form of an OAuth client's. They are put together here, so that nothing that looks like a
-// credential is in the source.
+// fakeID and fakeSecret have the form of an OAuth client's. They are put together here, so that
+// nothing that looks like a credential is in the source.
 func fakeID(letter string) string {
 	return "123456" + "789012-" + strings.Repeat(letter, 32) + ".apps." + "googleusercontent.com"
 }
@@ -93,7 +93,8 @@ func (i *installRig) findsNone(id string) (*perigee.Error, *NoClient) {
 	return e, cause
 }
 
-// TestInstalledLayouts finds a client in the layout of each platform, and in each part of an installation that a user may name.
+// TestInstalledLayouts finds a client in the layout of each platform, and in each part of an
+// installation that a user may name.
 func TestInstalledLayouts(t *testing.T) {
 	for _, c := range []struct{ system, root, file string }{
 		{"linux", ".local/share/Antigravity", scriptPath},
@@ -135,7 +136,8 @@ func TestUsualDirs(t *testing.T) {
 	}
 }
 
-// TestClientsInAScript writes a script as letters for ids, their capitals for secrets, and a dot for what is between them.
+// TestClientsInAScript writes a script as letters for ids, their capitals for secrets, and a dot
+// for what is between them.
 func TestClientsInAScript(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -339,7 +341,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestSignInWithTheClientOfTheIDE signs in, and then refreshes: tokens are good only with the client that they were given to.
+// TestSignInWithTheClientOfTheIDE signs in, and then refreshes: tokens are good only with the
+// client that they were given to.
 func TestSignInWithTheClientOfTheIDE(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	i := newInstall(t)

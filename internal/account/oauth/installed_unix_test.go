@@ -35,7 +35,8 @@ func TestInstallationThatEverybodyCanWriteTo(t *testing.T) {
 	i.finds("", "a") // named by the user
 }
 
-// TestOnlyScriptsOfTheExtensionAreRead puts clients everywhere else, and what is no file where scripts are.
+// TestOnlyScriptsOfTheExtensionAreRead puts clients everywhere else, and what is no file where
+// scripts are.
 func TestOnlyScriptsOfTheExtensionAreRead(t *testing.T) {
 	i := newInstall(t)
 	for _, name := range []string{"main.js", "resources/app/out/main.js", "resources/app/extensions/other/dist/extension.js",

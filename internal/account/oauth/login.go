@@ -26,9 +26,9 @@ type LoginOptions struct {
 	Timeout time.Duration // how long the person may take; 0: 5 minutes
 }
 
-// A Login is a sign-in that waits for a person. There are two ways for the answer to come back, open at the same
-// time: the browser's callback to a loopback port, and pasting the address that the browser ended on, for browsers that
-// are on another machine.
+// A Login is a sign-in that waits for a person. There are two ways for the answer to come back,
+// open at the same time: the browser's callback to a loopback port, and pasting the address that
+// the browser ended on, for browsers that are on another machine.
 type Login struct {
 	URL         string   // the page to open in a browser
 	RedirectURI string   // where the browser ends
@@ -57,8 +57,8 @@ type attempt struct {
 	result chan<- error // what became of it
 }
 
-// StartLogin opens the callback. Wait or Close must be called; ctx is for the start alone, which may have to look for the
-// OAuth client.
+// StartLogin opens the callback. Wait or Close must be called; ctx is for the start alone, which
+// may have to look for the OAuth client.
 func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Minute)
 	identity, err := opts.Client.Identity(ctx)
@@ -96,11 +96,12 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 // morePorts is how many ports after the configured one are tried before any will do.
 const morePorts = 10
 
-// anyTries is how often a port of the system's choice is tried: it may be free on one loopback address only.
+// anyTries is how often a port of the system's choice is tried: it may be free on one loopback
+// address only.
 const anyTries = 20
 
-// listen takes a port on the loopback addresses, the same on both: browsers differ in which of the two localhost is, and one
-// that another program has would get the answer.
+// listen takes a port on the loopback addresses, the same on both: browsers differ in which of the
+// two localhost is, and one that another program has would get the answer.
 func listen(port int) (listeners []net.Listener, taken int, err error) {
 	families := loopbacks()
 	for p := port; p != 0 && p < port+morePorts && p <= 65535; p++ {
@@ -130,7 +131,8 @@ func loopbacks() (families [][2]string) {
 	return families
 }
 
-// listenOn listens on the same port of all addresses, or on none. Port 0 is one that the first of them has free.
+// listenOn listens on the same port of all addresses, or on none. Port 0 is one that the first of
+// them has free.
 func listenOn(families [][2]string, port int) (listeners []net.Listener, err error) {
 	for _, family := range families {
 		l, err := net.Listen(family[0], net.JoinHostPort(family[1], strconv.Itoa(port)))
@@ -145,9 +147,9 @@ func listenOn(families [][2]string, port int) (listeners []net.Listener, err err
 	return listeners, nil
 }
 
-// Wait returns the account that signed in. It ends when ctx does, when the time is up, when the person declines, or when the provider
-// does not take the answer; a pasted code that is not good is the error of Paste, and another can be pasted. The callback
-// is closed when it returns.
+// Wait returns the account that signed in. It ends when ctx does, when the time is up, when the
+// person declines, or when the provider does not take the answer; a pasted code that is not good is
+// the error of Paste, and another can be pasted. The callback is closed when it returns.
 func (l *Login) Wait(ctx context.Context) (SignedIn, error) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, l.opts.Timeout, errTimeUp)
@@ -177,7 +179,8 @@ var (
 	errOver   = perigee.Errorf(perigee.ClassUnavailable, "the sign-in is over").WithHint("run `perigee login` again")
 )
 
-// pasteAgain reports whether another code may do. One that was given for another callback looks like a wrong OAuth client.
+// pasteAgain reports whether another code may do. One that was given for another callback looks
+// like a wrong OAuth client.
 func pasteAgain(err error) bool {
 	class := perigee.AsError(err).Class
 	return class == perigee.ClassUnauthenticated || class == perigee.ClassIdentity
@@ -200,9 +203,9 @@ func (l *Login) redeem(ctx context.Context, a attempt) (SignedIn, error) {
 	return SignedIn{Email: email, Grant: grant}, nil
 }
 
-// Paste takes what a person pasted: the address that the browser ended on, or the code alone. It returns when it is
-// clear what became of it; after an error of perigee.ClassInvalid, ClassUnauthenticated or ClassIdentity something else can
-// be pasted.
+// Paste takes what a person pasted: the address that the browser ended on, or the code alone. It
+// returns when it is clear what became of it; after an error of perigee.ClassInvalid,
+// ClassUnauthenticated or ClassIdentity something else can be pasted.
 func (l *Login) Paste(ctx context.Context, text string) error {
 	p, err := parsePasted(text)
 	if err != nil {

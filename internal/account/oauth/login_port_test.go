@@ -10,7 +10,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A port that another program has on one of the two loopback addresses is not used: the browser may go there.
+// A port that another program has on one of the two loopback addresses is not used: the browser may
+// go there.
 func TestLoginSharesItsPortWithNobody(t *testing.T) {
 	probe, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

@@ -1,11 +1,13 @@
-// Package oauth signs people in and keeps them signed in: it asks for consent (Login), turns codes and refresh tokens
-// into access tokens (Client, Tokens), and finds the project that calls are made for (Discoverer). The files in which sign-ins travel
-// between programs are read and written by package accountfile.
+// Package oauth signs people in and keeps them signed in: it asks for consent (Login), turns codes
+// and refresh tokens into access tokens (Client, Tokens), and finds the project that calls are made
+// for (Discoverer). The files in which sign-ins travel between programs are read and written by
+// package accountfile.
 //
-// It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are kept by a
-// perigee.AccountStore, and what a refusal means is decided by package providererr. It has no OAuth client of its own: id and
-// secret come from the user's configuration, or from the user's own copy of the IDE (Installed). The daemon calls it, for
-// the accounts of its pools and for `perigee login`.
+// It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are
+// kept by a perigee.AccountStore, and what a refusal means is decided by package providererr. It
+// has no OAuth client of its own: id and secret come from the user's configuration, or from the
+// user's own copy of the IDE (Installed). The daemon calls it, for the accounts of its pools and
+// for `perigee login`.
 package oauth
 
 import (
@@ -52,8 +54,8 @@ type Options struct {
 	Logger       *slog.Logger      // nil: discard
 }
 
-// A Client speaks to the sign-in server. It may be used concurrently. Its errors are *perigee.Error, hold no secret, and
-// when the server gave a reason wrap a *Refusal.
+// A Client speaks to the sign-in server. It may be used concurrently. Its errors are
+// *perigee.Error, hold no secret, and when the server gave a reason wrap a *Refusal.
 type Client struct {
 	opts Options
 	http caller
@@ -89,8 +91,9 @@ func (r *Refusal) Error() string { return r.Diagnosis.Error.Error() }
 // Unwrap returns the *perigee.Error.
 func (r *Refusal) Unwrap() error { return r.Diagnosis.Error }
 
-// StateOf says which state an account gets into by an error, and the reason for a person. An error that says nothing
-// about the account, such as a network that is down, gives ok false: it must not change any account.
+// StateOf says which state an account gets into by an error, and the reason for a person. An error
+// that says nothing about the account, such as a network that is down, gives ok false: it must not
+// change any account.
 func StateOf(err error) (state, reason string, ok bool) {
 	refusal, found := errors.AsType[*Refusal](err)
 	if !found {
@@ -118,8 +121,8 @@ type ask struct {
 	email       string // of the account to offer first; may be empty
 }
 
-// consentURL is the page where a person consents. It asks for a refresh token even if they have consented before: the
-// provider gives one only with the consent.
+// consentURL is the page where a person consents. It asks for a refresh token even if they have
+// consented before: the provider gives one only with the consent.
 func (c *Client) consentURL(a ask) (string, error) {
 	page, err := url.Parse(c.opts.AuthURL)
 	if err != nil || page.Host == "" {
@@ -147,8 +150,8 @@ type Identity struct {
 	File   string // the script of the installed IDE that has it; empty: it is the configured one
 }
 
-// NoClient is the cause of the error that there is no OAuth client to sign in with. It names directories of this machine, so
-// it is for the command line and not for clients of the gateway.
+// NoClient is the cause of the error that there is no OAuth client to sign in with. It names
+// directories of this machine, so it is for the command line and not for clients of the gateway.
 type NoClient struct {
 	Several []string // the ids to choose from; nil: no client fits
 	Looked  string   // where, and what could not be read
@@ -156,8 +159,8 @@ type NoClient struct {
 
 func (n *NoClient) Error() string { return "no OAuth client in an installed IDE" }
 
-// Identity is the OAuth client that is signed in with. When there is none, because it is not configured and not to be found
-// either, the error wraps a *NoClient if it was looked for.
+// Identity is the OAuth client that is signed in with. When there is none, because it is not
+// configured and not to be found either, the error wraps a *NoClient if it was looked for.
 func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	own := Identity{ID: c.opts.ClientID, Secret: c.opts.ClientSecret}
 	switch {
@@ -245,7 +248,8 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		Lifetime: lifetime(answer.ExpiresIn), Scope: answer.Scope}, nil
 }
 
-// withoutToken tells what is about the sign-in from trouble of the server's own, which is soon worth another try.
+// withoutToken tells what is about the sign-in from trouble of the server's own, which is soon
+// worth another try.
 func (c *Client) withoutToken(err error) error {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return &Refusal{refusal.AtSignIn(c.opts.Now())}
@@ -259,7 +263,8 @@ func (c *Client) withoutToken(err error) error {
 	return &e
 }
 
-// An access token that does not say how long it is good gets the usual lifetime; none is used for longer than a day.
+// An access token that does not say how long it is good gets the usual lifetime; none is used for
+// longer than a day.
 const (
 	usualLifetime = time.Hour
 	maxLifetime   = 24 * time.Hour
@@ -313,8 +318,8 @@ func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent str
 // maxAnswer bounds what is read of an answer; the longest that make sense have a few kilobytes.
 const maxAnswer = 1 << 20
 
-// do sends a request and decodes the JSON of a successful answer. secrets are what the request has in it that must not
-// come back in an error, whatever the server repeats.
+// do sends a request and decodes the JSON of a successful answer. secrets are what the request has
+// in it that must not come back in an error, whatever the server repeats.
 func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) error {
 	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
 	defer cancel()
@@ -360,8 +365,8 @@ func senseless(req *http.Request, err error) error {
 		WithHint("try again; if that does not help, check whether a proxy interferes")
 }
 
-// Address is an e-mail address as accounts are named by it, in lower case. What cannot be one gives ok false, so that no junk
-// becomes the name of an account.
+// Address is an e-mail address as accounts are named by it, in lower case. What cannot be one gives
+// ok false, so that no junk becomes the name of an account.
 func Address(text string) (email string, ok bool) {
 	email = strings.ToLower(strings.TrimSpace(text))
 	name, domain, found := strings.Cut(email, "@")

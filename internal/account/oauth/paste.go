@@ -14,8 +14,8 @@ type pasted struct {
 	denied string // the provider's word for why there is no code
 }
 
-// parsePasted reads the address that a browser ended on, its query alone, or a bare code, with whatever a terminal or a
-// chat program did to it: broken lines, quotes, angle brackets.
+// parsePasted reads the address that a browser ended on, its query alone, or a bare code, with
+// whatever a terminal or a chat program did to it: broken lines, quotes, angle brackets.
 func parsePasted(text string) (pasted, error) {
 	text = strings.Trim(strings.Join(strings.Fields(text), ""), "\"'`<>")
 	if text == "" {

@@ -30,7 +30,8 @@ func openStore(t *testing.T, dir string) (*sqlstore.Accounts, func()) {
 	}
 }
 
-// TestFromSignInToRestart goes the whole way: sign in, discover, store, refresh with rotation, and again after a restart.
+// TestFromSignInToRestart goes the whole way: sign in, discover, store, refresh with rotation, and
+// again after a restart.
 func TestFromSignInToRestart(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})

@@ -68,8 +68,9 @@ func (a *assistance) found(id string) Project {
 
 const freeTier = "free-tier"
 
-// choose picks the tier to onboard to: the provider's default, else its first, else the one that the account is on. A
-// tier that wants the user's own project is used only if there is one. The ids of paid tiers are not for onboarding.
+// choose picks the tier to onboard to: the provider's default, else its first, else the one that
+// the account is on. A tier that wants the user's own project is used only if there is one. The ids
+// of paid tiers are not for onboarding.
 func (a *assistance) choose(own string, now time.Time) (tier, error) {
 	usable := slices.DeleteFunc(slices.Clone(a.Allowed), func(t tier) bool { return t.ID == "" || t.OwnProject && own == "" })
 	if i := slices.IndexFunc(usable, func(t tier) bool { return t.Default }); i >= 0 {

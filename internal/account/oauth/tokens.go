@@ -24,21 +24,23 @@ const (
 	maxRounds     = 4                // of finding that the sign-in was changed meanwhile
 )
 
-// Tokens gives out access tokens for one sign-in. It refreshes them when they are asked for and about to end, once
-// for all callers, and never on its own. A refresh token that the provider replaced is in the store before the access token
-// that came with it is given out. An account whose refresh token is no longer accepted is stored as signed out; a
-// network that is down changes nothing. One that was brought from elsewhere is untested until its first refresh has shown that
+// Tokens gives out access tokens for one sign-in. It refreshes them when they are asked for and
+// about to end, once for all callers, and never on its own. A refresh token that the provider
+// replaced is in the store before the access token that came with it is given out. An account whose
+// refresh token is no longer accepted is stored as signed out; a network that is down changes
+// nothing. One that was brought from elsewhere is untested until its first refresh has shown that
 // it works and whose it is.
 //
 // All methods may be called concurrently. The exported fields are set before the first call.
 type Tokens struct {
 	// Guard is shared with other accounts; nil: refreshing is never paused.
 	Guard *Guard
-	// Changed is called whenever refreshing has changed the account: its state, its project or whether
-	// it is enabled. It is called before the callers that wait for the refresh get their answer. nil:
-	// nothing is called.
+	// Changed is called whenever refreshing has changed the account: its state, its project or
+	// whether it is enabled. It is called before the callers that wait for the refresh get their
+	// answer. nil: nothing is called.
 	Changed func()
-	// Refreshed is called after each refresh that brought a new access token; nil: nothing is called.
+	// Refreshed is called after each refresh that brought a new access token; nil: nothing is
+	// called.
 	Refreshed func()
 
 	client  *Client
@@ -82,7 +84,8 @@ type held struct {
 	margin   time.Duration // before the end it is not given out
 }
 
-// NewTokens returns a source of access tokens for a sign-in as it is stored. It makes no calls until a token is asked for.
+// NewTokens returns a source of access tokens for a sign-in as it is stored. It makes no calls
+// until a token is asked for.
 func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn) *Tokens {
 	t := &Tokens{client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
 		jitter: func() time.Duration { return rand.N(aheadJitter) }}
@@ -90,12 +93,12 @@ func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn
 	return t
 }
 
-// closeGrace is how long Close waits for a refresh that is under way: the server may have rotated the token already, and
-// without the new one the account is lost.
+// closeGrace is how long Close waits for a refresh that is under way: the server may have rotated
+// the token already, and without the new one the account is lost.
 const closeGrace = 3 * time.Second
 
-// Close waits a moment for a refresh that is under way and then ends it, except for storing a token that has already come.
-// Token fails from then on.
+// Close waits a moment for a refresh that is under way and then ends it, except for storing a token
+// that has already come. Token fails from then on.
 func (t *Tokens) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -132,8 +135,9 @@ func (t *Tokens) Secrets() (refresh, access perigee.Secret) {
 	return t.signIn.Refresh, t.held.access
 }
 
-// Token returns an access token that is still good for a while. When ctx ends only this caller stops waiting. When the
-// sign-in is gone the error is of perigee.ClassUnauthenticated and says what to do.
+// Token returns an access token that is still good for a while. When ctx ends only this caller
+// stops waiting. When the sign-in is gone the error is of perigee.ClassUnauthenticated and says
+// what to do.
 func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
 	access, err := t.own(ctx)
 	if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
@@ -184,8 +188,9 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	}
 }
 
-// Refused says that the provider did not accept an access token although it should still be good. The next Token gets
-// another one. Of many calls that were refused with the same token only the first makes a difference.
+// Refused says that the provider did not accept an access token although it should still be good.
+// The next Token gets another one. Of many calls that were refused with the same token only the
+// first makes a difference.
 func (t *Tokens) Refused(access perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,8 +202,8 @@ func (t *Tokens) Refused(access perigee.Secret) {
 	}
 }
 
-// Left returns how long an access token that Token gave out lasts, and how long before its end Token begins to replace it. Both are 0
-// for one that has been replaced already.
+// Left returns how long an access token that Token gave out lasts, and how long before its end
+// Token begins to replace it. Both are 0 for one that has been replaced already.
 func (t *Tokens) Left(access perigee.Secret) (left, ahead time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +250,8 @@ func (t *Tokens) startRefresh() {
 // errReplaced says that the stored sign-in has another refresh token than the one that was used.
 var errReplaced = errors.New("the sign-in was replaced meanwhile")
 
-// renew gets a new access token, with the refresh token that is stored if that is another than the one known here.
+// renew gets a new access token, with the refresh token that is stored if that is another than the
+// one known here.
 func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	release, err := t.takeTurn(ctx)
 	if err != nil {
@@ -277,8 +283,8 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	return nil, perigee.Errorf(perigee.ClassUnavailable, "the account %s changes faster than it can be refreshed", t.SignIn().Email)
 }
 
-// takeTurn waits for other processes that refresh the same account in the same store, and then uses what they stored: a
-// refresh token that was replaced must not be used again.
+// takeTurn waits for other processes that refresh the same account in the same store, and then uses
+// what they stored: a refresh token that was replaced must not be used again.
 func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 	shared, ok := t.store.(perigee.RefreshLeaser)
 	if !ok {
@@ -305,7 +311,8 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 // ask refreshes and leaves the answer in unsaved.
 func (t *Tokens) ask(ctx context.Context) error {
 	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
-		// Only another token can help, or enabling the account again: the provider need not be asked.
+		// Only another token can help, or enabling the account again: the provider need not be
+		// asked.
 		err := t.look(ctx)
 		s := t.SignIn()
 		switch {
@@ -362,8 +369,8 @@ func (t *Tokens) remember(refusal *Refusal, used perigee.Secret) {
 	t.refused, t.refusal, t.since = refusal, used, t.SignIn().Generation
 }
 
-// keep stores a rotated token and gives out what came with it. When storing fails the answer stays in unsaved: it may be the
-// only one that knows the new token.
+// keep stores a rotated token and gives out what came with it. When storing fails the answer stays
+// in unsaved: it may be the only one that knows the new token.
 func (t *Tokens) keep(ctx context.Context) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()

@@ -18,10 +18,11 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// A Guard keeps the sign-ins that share an OAuth client from being given up one after the other for a cause that is not
-// theirs: a client that was replaced is refused like tokens that were revoked. When the sign-in server has refused two
-// accounts alike and accepted none in between, refreshing is paused for all other accounts, with an error that wraps
-// providererr.ErrRefreshPaused, except for one at a time after each pause. Access tokens that are held already stay in use.
+// A Guard keeps the sign-ins that share an OAuth client from being given up one after the other for
+// a cause that is not theirs: a client that was replaced is refused like tokens that were revoked.
+// When the sign-in server has refused two accounts alike and accepted none in between, refreshing
+// is paused for all other accounts, with an error that wraps providererr.ErrRefreshPaused, except
+// for one at a time after each pause. Access tokens that are held already stay in use.
 //
 // All methods may be called concurrently. A nil Guard pauses nothing.
 type Guard struct {
@@ -52,8 +53,8 @@ func newGuard(now func() time.Time) *Guard {
 	return &Guard{clock: steadyclock.New(now), refused: map[string]bool{}}
 }
 
-// ofNames returns the guard of the userinfo endpoint. If that names another owner for one account after
-// the other, it is more likely to be wrong than the accounts are.
+// ofNames returns the guard of the userinfo endpoint. If that names another owner for one account
+// after the other, it is more likely to be wrong than the accounts are.
 func (g *Guard) ofNames() *Guard {
 	if g == nil {
 		return nil
@@ -78,7 +79,8 @@ func (g *Guard) reset() {
 	g.pause, g.trying = 0, ""
 }
 
-// forget resets the guard if the last refusal is older than sameCause and two pauses. The lock is held.
+// forget resets the guard if the last refusal is older than sameCause and two pauses. The lock is
+// held.
 func (g *Guard) forget() {
 	if len(g.refused) > 0 && g.age(g.last) > sameCause+2*g.pause {
 		g.reset()
@@ -95,7 +97,8 @@ func (g *Guard) check(email string) error {
 	return g.keeps(email)
 }
 
-// enter is check for an account that is refreshed now. It becomes the one that is tried after a pause.
+// enter is check for an account that is refreshed now. It becomes the one that is tried after a
+// pause.
 func (g *Guard) enter(email string) error {
 	if g == nil {
 		return nil
@@ -111,8 +114,8 @@ func (g *Guard) enter(email string) error {
 	return nil
 }
 
-// keeps returns the error for an account whose refresh is paused. Accounts that were refused already are
-// not paused. The lock is held.
+// keeps returns the error for an account whose refresh is paused. Accounts that were refused
+// already are not paused. The lock is held.
 func (g *Guard) keeps(email string) error {
 	g.forget()
 	left := g.pause - g.age(g.began)
@@ -134,8 +137,8 @@ func (g *Guard) leftAlone(left time.Duration) error {
 // accepted notes that the sign-in server has accepted an account.
 func (g *Guard) accepted() { g.Reset() }
 
-// believe notes a refusal. It returns nil if the refusal counts against the account, and otherwise the
-// error for it: other accounts were refused alike while this refresh was under way.
+// believe notes a refusal. It returns nil if the refusal counts against the account, and otherwise
+// the error for it: other accounts were refused alike while this refresh was under way.
 func (g *Guard) believe(email string, refusal *Refusal) error {
 	if g == nil {
 		return nil

@@ -118,7 +118,8 @@ func TestGuardLeavesTheThirdAlone(t *testing.T) {
 	})
 }
 
-// Refreshes that began before the guard noticed do not stop their accounts either. It runs in a bubble.
+// Refreshes that began before the guard noticed do not stop their accounts either. It runs in a
+// bubble.
 func TestGuardDoesNotBelieveManyAtOnce(t *testing.T) {
 	inCrowd(t, 8, func(t *testing.T, c *crowd) {
 		c.pace = time.Second
@@ -201,7 +202,8 @@ func TestGuardIsResetByNewSignIns(t *testing.T) {
 	})
 }
 
-// A pause is over when the wall clock says so as well: a machine may sleep through it. Setting it back prolongs nothing.
+// A pause is over when the wall clock says so as well: a machine may sleep through it. Setting it
+// back prolongs nothing.
 func TestGuardKnowsThatClocksJump(t *testing.T) {
 	inCrowd(t, 4, func(t *testing.T, c *crowd) {
 		var jump time.Duration

@@ -8,11 +8,11 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// What follows handles changes of the account that are not made by Tokens: by users that sign in again or remove it, and by
-// processes that share the store.
+// What follows handles changes of the account that are not made by Tokens: by users that sign in
+// again or remove it, and by processes that share the store.
 
-// Adopt takes over the sign-in as other processes have changed it in the store. An access token that is held stays in use:
-// theirs is another one, and both are good.
+// Adopt takes over the sign-in as other processes have changed it in the store. An access token
+// that is held stays in use: theirs is another one, and both are good.
 func (t *Tokens) Adopt(s perigee.SignIn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,15 +26,17 @@ func (t *Tokens) Adopt(s perigee.SignIn) {
 	t.signIn = s
 }
 
-// willStore notes a token before it is in the store, so that Covers knows it when it is read from there.
+// willStore notes a token before it is in the store, so that Covers knows it when it is read from
+// there.
 func (t *Tokens) willStore(refresh perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stored = refresh
 }
 
-// Covers reports whether a sign-in that was read from the store needs no Tokens of its own: it has the refresh token that is
-// in use here, or the one that is just being stored, or it was read before that.
+// Covers reports whether a sign-in that was read from the store needs no Tokens of its own: it has
+// the refresh token that is in use here, or the one that is just being stored, or it was read
+// before that.
 func (t *Tokens) Covers(s perigee.SignIn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,9 +48,10 @@ func (t *Tokens) covers(s perigee.SignIn) bool {
 		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
 }
 
-// Transfer has successor take the place of t, unless t covers the sign-in after all; for one that is added anew, unless t is
-// refreshing it already. From then on t spends no refresh token, and gives out what successor does. Two that refresh the same
-// sign-in would spend its token twice, and a provider that rotates tokens forgives that once at most.
+// Transfer has successor take the place of t, unless t covers the sign-in after all; for one that
+// is added anew, unless t is refreshing it already. From then on t spends no refresh token, and
+// gives out what successor does. Two that refresh the same sign-in would spend its token twice, and
+// a provider that rotates tokens forgives that once at most.
 func (t *Tokens) Transfer(s perigee.SignIn, successor *Tokens, anew bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +69,9 @@ func (t *Tokens) replacedBy() *Tokens {
 	return t.successor
 }
 
-// Retire ends t, which has a successor or whose account was removed, unless it is refreshing: then it returns false, and can be
-// called again later. An access token that is held is given out to its end, and what successor has for ever.
+// Retire ends t, which has a successor or whose account was removed, unless it is refreshing: then
+// it returns false, and can be called again later. An access token that is held is given out to its
+// end, and what successor has for ever.
 func (t *Tokens) Retire() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +92,8 @@ func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
 
 var errRemoved = errors.New("the account was removed")
 
-// look takes the sign-in from the store. It returns errReplaced when that has another refresh token.
+// look takes the sign-in from the store. It returns errReplaced when that has another refresh
+// token.
 func (t *Tokens) look(ctx context.Context) error {
 	known := t.SignIn()
 	s, found, err := t.store.SignIn(ctx, known.Upstream, known.Email)
@@ -105,12 +110,14 @@ func (t *Tokens) look(ctx context.Context) error {
 		}
 		return nil
 	}
-	// That is no state of an account: one that is added again under the same address has nothing to do with it.
+	// That is no state of an account: one that is added again under the same address has nothing to
+	// do with it.
 	return &Refusal{providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithHint("run `perigee login` to add it again")}}
 }
 
-// know takes over the sign-in as it is stored, and calls Changed if that changes what the account can be used for.
+// know takes over the sign-in as it is stored, and calls Changed if that changes what the account
+// can be used for.
 func (t *Tokens) know(s perigee.SignIn) {
 	t.mu.Lock()
 	was := t.signIn
@@ -121,8 +128,8 @@ func (t *Tokens) know(s perigee.SignIn) {
 	}
 }
 
-// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next refresh will
-// find out again.
+// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next
+// refresh will find out again.
 func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
 	s := t.SignIn()
 	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()

@@ -49,7 +49,8 @@ func (l *leasing) LeaseRefresh(ctx context.Context, _, _ string) (func(), error)
 	}
 }
 
-// thefts counts the refresh tokens that come to the provider more than once, which it would take for theft.
+// thefts counts the refresh tokens that come to the provider more than once, which it would take
+// for theft.
 type thefts struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -150,7 +151,8 @@ func TestNoTurnNoRefresh(t *testing.T) {
 	}
 }
 
-// What a replica hears of another's rotation leaves its own access token alone, and counts at its next refresh.
+// What a replica hears of another's rotation leaves its own access token alone, and counts at its
+// next refresh.
 func TestAdoptKeepsTheAccessToken(t *testing.T) {
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})
 	client, th := r.watch()
@@ -203,7 +205,8 @@ func TestAdoptEndsARefusal(t *testing.T) {
 	}
 }
 
-// TestReplicasOnPostgres is the same storm with the real store, each replica with connections of its own.
+// TestReplicasOnPostgres is the same storm with the real store, each replica with connections of
+// its own.
 func TestReplicasOnPostgres(t *testing.T) {
 	address := dbtest.Postgres(t)
 	r := newRig(t, simulator.Script{RotateRefreshTokens: true})

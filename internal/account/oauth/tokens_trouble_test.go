@@ -45,7 +45,8 @@ func TestTokenThatWaitedTooLongForTheStoreIsReplaced(t *testing.T) {
 	})
 }
 
-// TestStoredSignInThatChangedMeanwhile changes the account between reading it and storing its new token.
+// TestStoredSignInThatChangedMeanwhile changes the account between reading it and storing its new
+// token.
 func TestStoredSignInThatChangedMeanwhile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -121,7 +122,8 @@ func TestRevokedTokenSignsOut(t *testing.T) {
 	}
 }
 
-// The pool learns that an account is signed out before the calls that wait for its token do, also when none waits.
+// The pool learns that an account is signed out before the calls that wait for its token do, also
+// when none waits.
 func TestStateThatChangesIsTold(t *testing.T) {
 	inTime(t, simulator.Script{}, func(t *testing.T, s *source) {
 		var told []string
@@ -184,7 +186,8 @@ func TestTroubleThatIsNotTheAccounts(t *testing.T) {
 				if _, _, ok := StateOf(err); ok || s.store.writes != 0 {
 					t.Errorf("the account suffers from %v", err)
 				}
-				// No model was asked: neither its quota nor when that is back is told, and no status that speaks of it.
+				// No model was asked: neither its quota nor when that is back is told, and no
+				// status that speaks of it.
 				if strings.Contains(e.Message, "for this model") || e.Retry <= 0 || e.Retry > time.Minute || e.Status != 0 || e.Details != nil {
 					t.Errorf("told %+v", e)
 				}

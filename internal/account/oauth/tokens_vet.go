@@ -17,9 +17,9 @@ const vetAgain = 5 * time.Minute
 const vetTime = 5 * time.Second
 
 // vet checks the owner of an imported account with its first access token. If the email is the one
-// that the account was imported under, the account is stored as ready. If it is another one, the account
-// is stored as misnamed and no longer used: under two names, one account would get twice the load. If
-// the server does not answer, the account stays untested.
+// that the account was imported under, the account is stored as ready. If it is another one, the
+// account is stored as misnamed and no longer used: under two names, one account would get twice
+// the load. If the server does not answer, the account stays untested.
 func (t *Tokens) vet(ctx context.Context, h *held) error {
 	s := t.SignIn()
 	if s.State != perigee.AccountUntested {
@@ -72,7 +72,8 @@ func otherOwner(name, owner string) *Refusal {
 			WithHint("remove it or import it under its own name")}}
 }
 
-// misnamed stores that the refresh token of the account belongs to another email. It returns the refusal.
+// misnamed stores that the refresh token of the account belongs to another email. It returns the
+// refusal.
 func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	if err := t.turn(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
 		return err
@@ -81,9 +82,9 @@ func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	return refusal
 }
 
-// turn stores the state of an account that was untested, unless the user has changed it meanwhile. If
-// that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if the
-// stored sign-in is no longer this one.
+// turn stores the state of an account that was untested, unless the user has changed it meanwhile.
+// If that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
+// the stored sign-in is no longer this one.
 func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()

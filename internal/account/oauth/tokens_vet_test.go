@@ -132,7 +132,8 @@ func TestUserinfoThatMayNotBeAskedMarksNobody(t *testing.T) {
 	}
 }
 
-// A process that is killed while it asks for the owner of an account must not have lost the rotated token.
+// A process that is killed while it asks for the owner of an account must not have lost the rotated
+// token.
 func TestRotatedTokenIsStoredBeforeItIsAskedWhoseItIs(t *testing.T) {
 	untested(t, rotating, nil, func(t *testing.T, s *source) {
 		s.fault("/userinfo", "hang", 1)

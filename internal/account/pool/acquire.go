@@ -10,7 +10,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// An acquisition belongs to the goroutine of its call. While that waits, it is changed under the pool's lock.
+// An acquisition belongs to the goroutine of its call. While that waits, it is changed under the
+// pool's lock.
 type acquisition struct {
 	pool   *Pool
 	req    Request
@@ -84,9 +85,10 @@ func (a *acquisition) suits(m *member, g *quotaGroup) bool {
 	return (a.req.Email == "" || m.email == a.req.Email) && (a.req.Pool == "" || g.pool == a.req.Pool)
 }
 
-// Next leases an account that can serve the request, and whose access token is valid. A session stays with its account while
-// that is usable. When no account is usable but one will be in time, Next waits; waiting calls are served in their order.
-// Otherwise the error is a *perigee.Error that says what the accounts wait for, with the time after which to try again.
+// Next leases an account that can serve the request, and whose access token is valid. A session
+// stays with its account while that is usable. When no account is usable but one will be in time,
+// Next waits; waiting calls are served in their order. Otherwise the error is a *perigee.Error that
+// says what the accounts wait for, with the time after which to try again.
 func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -125,7 +127,8 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	return nil, a.tokens.err
 }
 
-// lose notes that the call has lost an account to a cause, and reports whether it has lost as many as it may.
+// lose notes that the call has lost an account to a cause, and reports whether it has lost as many
+// as it may.
 func (a *acquisition) lose(kind providererr.Kind, m *member) (enough bool) {
 	if a.lost == nil {
 		a.lost = map[providererr.Kind][]*member{}
@@ -192,8 +195,9 @@ func (a *acquisition) wait(ctx context.Context, limit time.Duration) (*lease, er
 	return s.lease, s.err
 }
 
-// serveWaiters goes through the waiting calls, first come first served. A call that can no longer be served in time gets its
-// refusal. The remaining ones are looked at again when the next cooldown ends.
+// serveWaiters goes through the waiting calls, first come first served. A call that can no longer
+// be served in time gets its refusal. The remaining ones are looked at again when the next cooldown
+// ends.
 func (p *Pool) serveWaiters() {
 	if len(p.waiters) == 0 {
 		return

@@ -13,17 +13,19 @@ import (
 const (
 	// breakerOpenFor is how long a breaker stays open, and how long between two probes.
 	breakerOpenFor = 10 * time.Minute
-	// breakerMaxLost is how many accounts may be lost to one cause. A third would be lost to it too.
+	// breakerMaxLost is how many accounts may be lost to one cause. A third would be lost to it
+	// too.
 	breakerMaxLost = 2
 )
 
-// A breaker opens when MaxLost accounts in a row were banned, or have to be verified, and no call was answered in between: the
-// cause may be something that all accounts have in common, and the next one would be locked too. While it is open no account is
-// leased, but every OpenFor one call probes one account. A good answer resets it, and so does the owner. P identifies the call
-// that probes.
+// A breaker opens when MaxLost accounts in a row were banned, or have to be verified, and no call
+// was answered in between: the cause may be something that all accounts have in common, and the
+// next one would be locked too. While it is open no account is leased, but every OpenFor one call
+// probes one account. A good answer resets it, and so does the owner. P identifies the call that
+// probes.
 //
-// It lives in memory: a restart resets it, and each replica has its own. A breaker that is open without need costs all calls, a
-// missing one at most MaxLost accounts for each replica.
+// It lives in memory: a restart resets it, and each replica has its own. A breaker that is open
+// without need costs all calls, a missing one at most MaxLost accounts for each replica.
 type breaker[P comparable] struct {
 	lost  []string            // accounts that were locked since the last good answer
 	kind  providererr.Kind    // why the last of them was
@@ -78,8 +80,8 @@ func (b *breaker[P]) StartProbe(call P, now steadyclock.Instant) {
 	}
 }
 
-// EndProbe notes the result of a call that may be the probe. A call that was canceled, or was wrong in itself, has proven
-// nothing, so that the next call probes.
+// EndProbe notes the result of a call that may be the probe. A call that was canceled, or was wrong
+// in itself, has proven nothing, so that the next call probes.
 func (b *breaker[P]) EndProbe(call P, v *providererr.Diagnosis, now steadyclock.Instant) {
 	var none P
 	if b.probe != call {

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// locks makes calls, one after the other, that are all answered with a diagnosis that locks the account; it returns the accounts that they asked.
+// locks makes calls, one after the other, that are all answered with a diagnosis that locks the
+// account; it returns the accounts that they asked.
 func (r *poolRig) locks(kind providererr.Kind, calls int) (asked string) {
 	r.t.Helper()
 	for range calls {

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// A provider that asks for a moment again and again is waited for as long as max_wait says: asking the same accounts once
-// more spends no other. All of it happens in bubbles.
+// A provider that asks for a moment again and again is waited for as long as max_wait says: asking
+// the same accounts once more spends no other. All of it happens in bubbles.
 func TestProviderThatAsksForAMomentIsWaitedForUntilMaxWait(t *testing.T) {
 	for _, accounts := range []int{1, 2} {
 		moments := func(t *testing.T, times int, wait time.Duration) (waited time.Duration, err error) {

@@ -18,7 +18,8 @@ const (
 	none                      // no account will be usable in time
 )
 
-// attempt looks for an account, unless the breaker is open. When a probe is due, the call that gets an account is the probe.
+// attempt looks for an account, unless the breaker is open. When a probe is due, the call that gets
+// an account is the probe.
 func (a *acquisition) attempt() (*lease, finding) {
 	p := a.pool
 	if p.breaker.Blocks(a.models != groupControl, p.now) {
@@ -31,15 +32,16 @@ func (a *acquisition) attempt() (*lease, finding) {
 	return l, result
 }
 
-// eligible says whether an account can be leased to the call from a quota group now. Accounts with low quota are eligible only
-// where low is true; see choose.
+// eligible says whether an account can be leased to the call from a quota group now. Accounts with
+// low quota are eligible only where low is true; see choose.
 func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
 	v := m.availability(g, a.req.Model)
 	return v.free && (low || !v.low) && a.suits(m, g) && !slices.Contains(a.tokens.members, m)
 }
 
-// choose looks for an account. The account of the last lease, of the session and of the sticky choice go first; then the
-// accounts with enough quota left, in the order of the pools; then those with low quota.
+// choose looks for an account. The account of the last lease, of the session and of the sticky
+// choice go first; then the accounts with enough quota left, in the order of the pools; then those
+// with low quota.
 func (a *acquisition) choose() (*lease, finding) {
 	p := a.pool
 	if a.brief {
@@ -86,7 +88,8 @@ func (a *acquisition) named() string {
 	return "the configuration names it"
 }
 
-// pick chooses among the eligible accounts of a quota group by the selection strategy, and says why; nil: there is none.
+// pick chooses among the eligible accounts of a quota group by the selection strategy, and says
+// why; nil: there is none.
 func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
 	if reason := a.named(); reason != "" {
 		return a.next(g, 0, low), reason
@@ -138,9 +141,9 @@ func (p *Pool) first(g *quotaGroup) int {
 	return min(g.turn+1, len(p.members))
 }
 
-// pickBest chooses the account with the highest score. A call without a session stays with the current account unless another
-// one is better by health.Stickiness. A new session has no prompt cache to lose and goes to the best, which spreads sessions over
-// accounts that are equally good.
+// pickBest chooses the account with the highest score. A call without a session stays with the
+// current account unless another one is better by health.Stickiness. A new session has no prompt
+// cache to lose and goes to the best, which spreads sessions over accounts that are equally good.
 func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason string) {
 	most := 0.0
 	for _, m := range a.pool.members {
@@ -163,15 +166,17 @@ func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason st
 	return best, fmt.Sprintf("highest score (%.0f)", most)
 }
 
-// overloaded says whether a session is to leave its account because that has failed too often, or has made too many calls in
-// a short time, and another one has not. An account is worth more than a prompt cache.
+// overloaded says whether a session is to leave its account because that has failed too often, or
+// has made too many calls in a short time, and another one has not. An account is worth more than a
+// prompt cache.
 func (a *acquisition) overloaded(b binding, low bool) bool {
 	p := a.pool
 	return p.opts.Selection == Hybrid && !b.member.health.Fit(p.now) &&
 		slices.ContainsFunc(p.members, func(m *member) bool { return m.health.Fit(p.now) && a.eligible(m, b.group, low) })
 }
 
-// backBriefly says whether an account will be back so soon that the call should wait for it, although another one may be usable.
+// backBriefly says whether an account will be back so soon that the call should wait for it,
+// although another one may be usable.
 func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	c := &m.cooldowns[g.id]
 	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() || !a.suits(m, g) {
@@ -181,8 +186,9 @@ func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	return v.returns() && v.until == c.until && !v.low
 }
 
-// afterFault chooses for a call that the provider has just failed with trouble of its own: another account, or the same one after
-// a pause. It is not ok when the call has to be served like any other, which may mean to wait.
+// afterFault chooses for a call that the provider has just failed with trouble of its own: another
+// account, or the same one after a pause. It is not ok when the call has to be served like any
+// other, which may mean to wait.
 func (a *acquisition) afterFault() (l *lease, result finding, ok bool) {
 	failed := a.failed
 	for _, low := range []bool{false, true} {
@@ -210,8 +216,9 @@ func (a *acquisition) onlyFaulty(m *member, g *quotaGroup) bool {
 	return v.faulty && !slices.Contains(a.tokens.members, m)
 }
 
-// lastResort decides about a call for which no account is eligible: it gets the account whose trouble with the provider was
-// longest ago, or waits, or probes the account whose cooldown has been in doubt for longest.
+// lastResort decides about a call for which no account is eligible: it gets the account whose
+// trouble with the provider was longest ago, or waits, or probes the account whose cooldown has
+// been in doubt for longest.
 func (a *acquisition) lastResort() (*lease, finding) {
 	var faulty, probe binding
 	var faultyUntil, doubt instant
@@ -245,7 +252,8 @@ func (a *acquisition) lastResort() (*lease, finding) {
 	return a.lease(probe.member, probe.group, why{reason: whyProbe}), found
 }
 
-// earliest is when the first account is back. A call that has met trouble with tokens does not wait for accounts without one.
+// earliest is when the first account is back. A call that has met trouble with tokens does not wait
+// for accounts without one.
 func (a *acquisition) earliest() (first instant, ok bool) {
 	for _, g := range a.groups {
 		for _, m := range a.candidates() {
@@ -273,5 +281,6 @@ func (a *acquisition) lease(m *member, g *quotaGroup, w why) *lease {
 	return &lease{call: a, pool: p, member: m, source: m.source, group: g, why: w, began: p.now}
 }
 
-// faultPause is how long a call waits before it tries the same account once more, because there is no other.
+// faultPause is how long a call waits before it tries the same account once more, because there is
+// no other.
 const faultPause = 500 * time.Millisecond

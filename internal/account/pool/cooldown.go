@@ -21,22 +21,24 @@ const (
 
 	worthStoring = 30 * time.Second // the shortest cooldown that is stored
 
-	// probeEvery is how often one call per quota group is let through to an account that cools down, when no account is usable.
-	// A guessed cooldown is probed once it is that old, one that the provider has told when it is older than believed: the
-	// provider may name a week, and then reset the window, or sell more quota, before that.
+	// probeEvery is how often one call per quota group is let through to an account that cools
+	// down, when no account is usable. A guessed cooldown is probed once it is that old, one that
+	// the provider has told when it is older than believed: the provider may name a week, and then
+	// reset the window, or sell more quota, before that.
 	probeEvery = time.Minute
 	believed   = time.Hour
 )
 
-// guesses are the cooldowns after failures of which the provider does not say how long they last; the rest follow
-// providererr.Ladder.
+// guesses are the cooldowns after failures of which the provider does not say how long they last;
+// the rest follow providererr.Ladder.
 var guesses = map[providererr.Kind]time.Duration{
 	providererr.KindProject:         10 * time.Minute,
 	providererr.KindCredits:         30 * time.Minute,
 	providererr.KindUnauthenticated: time.Minute, // a new access token was refused as well
 }
 
-// A cooldown is a time during which an account is not used: as a whole, for one quota group, or for one model.
+// A cooldown is a time during which an account is not used: as a whole, for one quota group, or for
+// one model.
 type cooldown struct {
 	group   *quotaGroup // nil: the whole account
 	missing bool        // it is about a model that the account does not have
@@ -92,8 +94,9 @@ type failure struct {
 	began instant // of the call that failed
 }
 
-// startCooldown starts or extends a cooldown, and reports whether the failure counts. Of several calls that were under way
-// together only the first does: the later ones say nothing about the time since.
+// startCooldown starts or extends a cooldown, and reports whether the failure counts. Of several
+// calls that were under way together only the first does: the later ones say nothing about the time
+// since.
 func (m *member) startCooldown(c *cooldown, f failure) (counts bool) {
 	now := m.pool.now
 	counts = f.began > c.failedAt
@@ -172,8 +175,8 @@ func (m *member) save(c *cooldown) {
 	}
 }
 
-// restore takes over the cooldowns that other pools have stored since. One that this pool has stored itself, or has taken over
-// before, is not news, even if the pool has ended it meanwhile.
+// restore takes over the cooldowns that other pools have stored since. One that this pool has
+// stored itself, or has taken over before, is not news, even if the pool has ended it meanwhile.
 func (m *member) restore() {
 	p := m.pool
 	for _, stored := range m.signIn.Cooldowns {
@@ -190,7 +193,8 @@ func (m *member) restore() {
 	}
 }
 
-// cooldownOf finds the cooldown that a stored one is about; nil: the pool does not have its quota group.
+// cooldownOf finds the cooldown that a stored one is about; nil: the pool does not have its quota
+// group.
 func (m *member) cooldownOf(stored perigee.Cooldown) *cooldown {
 	if stored.Family == "" && stored.Pool == "" {
 		return &m.cooldowns[wholeAccount]
@@ -203,8 +207,8 @@ func (m *member) cooldownOf(stored perigee.Cooldown) *cooldown {
 	return nil
 }
 
-// maxMissing bounds the models that an account is known not to have. There are fewer real ones: the rest are misspelt names,
-// of which the oldest are dropped.
+// maxMissing bounds the models that an account is known not to have. There are fewer real ones: the
+// rest are misspelt names, of which the oldest are dropped.
 const maxMissing = 32
 
 // missingModel is the cooldown of a model that the account does not have; nil: it may have it.
@@ -217,8 +221,8 @@ func (m *member) missingModel(g *quotaGroup, model string) *cooldown {
 	return nil
 }
 
-// setMissing notes that the account does not have a model, or may not use it. Whether such a model exists at all shows when
-// another account is found to have it.
+// setMissing notes that the account does not have a model, or may not use it. Whether such a model
+// exists at all shows when another account is found to have it.
 func (m *member) setMissing(g *quotaGroup, model string, kind providererr.Kind) {
 	c := m.missingModel(g, model)
 	if c == nil {

@@ -27,8 +27,9 @@ const (
 	rankUnusable
 )
 
-// Explain says for each account and pool that a request can use whether it would be leased now, in the order in which they would
-// be chosen, and why the first of them comes first. It changes nothing.
+// Explain says for each account and pool that a request can use whether it would be leased now, in
+// the order in which they would be chosen, and why the first of them comes first. It changes
+// nothing.
 func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 	a := p.acquire(req)
 	p.lock()
@@ -76,7 +77,8 @@ func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 	return rows
 }
 
-// ordered lists the members in the order in which a quota group would choose them for a call without a session.
+// ordered lists the members in the order in which a quota group would choose them for a call
+// without a session.
 func (p *Pool) ordered(g *quotaGroup) []*member {
 	if p.opts.Selection != Hybrid {
 		first := p.first(g)

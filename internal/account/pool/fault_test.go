@@ -12,7 +12,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// call makes a call as its caller would: it goes on as long as the diagnoses let it. It returns the accounts that it asked, and how it ended.
+// call makes a call as its caller would: it goes on as long as the diagnoses let it. It returns the
+// accounts that it asked, and how it ended.
 func (r *poolRig) call(want Request, answers func(email string) *providererr.Diagnosis) (asked string, end *providererr.Diagnosis) {
 	r.t.Helper()
 	b := r.Acquire(want)
@@ -61,7 +62,8 @@ func TestAccountThatTheProviderFailsIsLeftForAnother(t *testing.T) {
 	}
 }
 
-// Sticky stays with the account that has answered, and so does the session: the other one has failed the same call.
+// Sticky stays with the account that has answered, and so does the session: the other one has
+// failed the same call.
 func TestStickyMovesToTheAccountThatHasAnswered(t *testing.T) {
 	r := newPoolRig(t, 3, onlyAntigravity(Options{}))
 	r.sees("before", r.ask(in("s", flash), nil), "a")
@@ -206,8 +208,8 @@ func TestNetworkThatIsDownIsNoAccountsFault(t *testing.T) {
 	})
 }
 
-// A token that is refused in the middle of a call, and cannot be renewed because the sign-in server has a hiccup, is no
-// reason to fail while another account has one.
+// A token that is refused in the middle of a call, and cannot be renewed because the sign-in server
+// has a hiccup, is no reason to fail while another account has one.
 func TestAccountWithoutANewTokenGivesWayDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hiccup := &tokenRefusal{*judged(providererr.KindUnavailable, 0)}

@@ -36,8 +36,8 @@ func groupOf(req Request) group {
 	return groupOther
 }
 
-// A quotaGroup is a group of models in one pool of quota. The cooldowns of an account in one quota group say nothing
-// about the other groups.
+// A quotaGroup is a group of models in one pool of quota. The cooldowns of an account in one quota
+// group say nothing about the other groups.
 type quotaGroup struct {
 	id    int // place in member.cooldowns and member.least
 	group group

@@ -72,7 +72,8 @@ func (h *health) Fit(now steadyclock.Instant) bool {
 	return h.now(now) >= least && h.load(now) <= loadMost-loadCall
 }
 
-// Score is the worth of the account in hybrid selection, with what is left of its quota. Unfit accounts come last.
+// Score is the worth of the account in hybrid selection, with what is left of its quota. Unfit
+// accounts come last.
 func (h *health) Score(quota float64, now steadyclock.Instant) float64 {
 	points := weightHealth*h.now(now) + weightLoad*100*(1-float64(h.load(now))/float64(loadMost)) +
 		weightIdle*min(now-h.usedAt, longestIdle).Seconds() + weightQuota*100*quota

@@ -19,8 +19,8 @@ type lease struct {
 	group  *quotaGroup
 	why    why
 	began  instant
-	// generation is that of the sign-in which the diagnosis is about; it is read before the pool is locked, as a source may
-	// have locks of its own.
+	// generation is that of the sign-in which the diagnosis is about; it is read before the pool is
+	// locked, as a source may have locks of its own.
 	generation int64
 	pause      time.Duration // before it is used
 	done       bool          // guarded by the pool's lock
@@ -106,12 +106,13 @@ func (l *lease) paused(ctx context.Context) bool {
 	return l.pause == 0 || perigee.Pause(ctx, l.pause)
 }
 
-// maxTokenFailures is how many accounts one Next tries whose tokens cannot be renewed for the moment. After so many the
-// sign-in server is in trouble, and each attempt may take long.
+// maxTokenFailures is how many accounts one Next tries whose tokens cannot be renewed for the
+// moment. After so many the sign-in server is in trouble, and each attempt may take long.
 const maxTokenFailures = 3
 
-// getToken gets the access token, so that an account that has lost its sign-in is noticed while another can still take its
-// place. A lease that it returns an error for has ended; took is how long the attempt took.
+// getToken gets the access token, so that an account that has lost its sign-in is noticed while
+// another can still take its place. A lease that it returns an error for has ended; took is how
+// long the attempt took.
 func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 	l.token, err = l.source.Token(ctx)
 	if err == nil {
@@ -145,7 +146,8 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 	return p.now - l.began - l.pause, err
 }
 
-// signInRefused is the error of a call that has lost as many accounts as it may to the answers of the sign-in server.
+// signInRefused is the error of a call that has lost as many accounts as it may to the answers of
+// the sign-in server.
 func signInRefused(err error, others bool) error {
 	e := *perigee.AsError(err)
 	e.Message = fmt.Sprintf("%d accounts cannot be signed in for the same cause: %s", breakerMaxLost, e.Message)
@@ -157,9 +159,10 @@ func signInRefused(err error, others bool) error {
 	return &e
 }
 
-// TokenFailure is the diagnosis about an account for which there was no access token: what the sign-in server said about the
-// account, or about every account, and otherwise providererr.KindNoToken, which is not the account's fault but means that
-// another one has to be tried.
+// TokenFailure is the diagnosis about an account for which there was no access token: what the
+// sign-in server said about the account, or about every account, and otherwise
+// providererr.KindNoToken, which is not the account's fault but means that another one has to be
+// tried.
 func TokenFailure(err error) providererr.Diagnosis {
 	v, ok := providererr.Of(err)
 	if ok && (v.Scope == providererr.ScopeNone || causeOf(v.Kind).State != "") {

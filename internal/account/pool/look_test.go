@@ -10,7 +10,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A watcher looks at quotas for a rig: it notes the accounts that it was asked about, and reports after a while what it was told to.
+// A watcher looks at quotas for a rig: it notes the accounts that it was asked about, and reports
+// after a while what it was told to.
 type watcher struct {
 	rig   *poolRig
 	takes time.Duration
@@ -104,7 +105,8 @@ func TestCallsDoNotWaitLongForALook(t *testing.T) {
 	})
 }
 
-// The figures of the provider lag behind its refusals. An account whose cooldown wrong figures have ended is not asked about again so soon.
+// The figures of the provider lag behind its refusals. An account whose cooldown wrong figures have
+// ended is not asked about again so soon.
 func TestFiguresThatWereWrongAreNotLookedAtSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := newWatched(t, 1, onlyAntigravity(Options{MaxWait: 10 * time.Second}))

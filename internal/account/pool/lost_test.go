@@ -41,7 +41,8 @@ func TestTheSignInServerCostsACallTwoAccountsAtMost(t *testing.T) {
 	}
 }
 
-// What the gateway and the sign-in server say to one call counts together, and with anything in between.
+// What the gateway and the sign-in server say to one call counts together, and with anything in
+// between.
 func TestCausesAreCountedWhereverTheyAreMet(t *testing.T) {
 	r := newPoolRig(t, 5, onlyAntigravity(Options{}))
 	b := r.caller(flash)
@@ -109,7 +110,8 @@ func TestNoAccountIsStoppedForTheOAuthClient(t *testing.T) {
 	}
 }
 
-// An account that is left alone neither stops nor cools down, and does not keep the call from one that has a token.
+// An account that is left alone neither stops nor cools down, and does not keep the call from one
+// that has a token.
 func TestAccountsThatAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 6, Options{MaxWait: time.Minute})
@@ -132,7 +134,8 @@ func TestAccountsThatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// A report on a sign-in that was replaced while the call was under way says nothing about the new one.
+// A report on a sign-in that was replaced while the call was under way says nothing about the new
+// one.
 func TestOldReportsStopNoAccount(t *testing.T) {
 	for _, kind := range []providererr.Kind{providererr.KindBan, providererr.KindVerification, providererr.KindSignedOut} {
 		r := newPoolRig(t, 1, Options{})
@@ -186,7 +189,8 @@ func TestUntestedAccountsAreLentLikeReadyOnes(t *testing.T) {
 	r.sees("brought again", r.ask(flash, nil)+" "+r.Status()[0].State, "a "+perigee.AccountUntested)
 }
 
-// A call waits for a provider that asks for a moment again and again as long as it may wait, however many leases that takes.
+// A call waits for a provider that asks for a moment again and again as long as it may wait,
+// however many leases that takes.
 func TestBriefDelaysAreBoundedByMaxWaitAlone(t *testing.T) {
 	for _, accounts := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {

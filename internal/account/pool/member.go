@@ -115,15 +115,15 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 	return a
 }
 
-// onlyBusy says whether nothing but its own leases keeps the account from being chosen. A session or a sticky choice then
-// stays with it.
+// onlyBusy says whether nothing but its own leases keeps the account from being chosen. A session
+// or a sticky choice then stays with it.
 func (m *member) onlyBusy(g *quotaGroup, model string) bool {
 	a := m.availability(g, model)
 	return a.kind == KindBusy && !a.low
 }
 
-// stop takes the account out of use until its sign-in changes. It does nothing if another sign-in has replaced the source that
-// the diagnosis is about.
+// stop takes the account out of use until its sign-in changes. It does nothing if another sign-in
+// has replaced the source that the diagnosis is about.
 func (m *member) stop(source Source, state, reason string, generation int64) {
 	if m.index < 0 || !perigee.UsableState(m.state()) || m.source != source {
 		return
@@ -140,7 +140,8 @@ func (m *member) stop(source Source, state, reason string, generation int64) {
 	}
 }
 
-// renew takes over a sign-in that may have changed. It ignores one that is older than what the pool knows.
+// renew takes over a sign-in that may have changed. It ignores one that is older than what the pool
+// knows.
 func (m *member) renew(source Source, s perigee.SignIn) {
 	if source == m.source && s.Generation < m.signIn.Generation {
 		return
@@ -172,7 +173,8 @@ func (m *member) projectRefused() bool {
 	return false
 }
 
-// listCooldowns lists the active cooldowns of the account. A model that no account had lately is left out: it may not exist.
+// listCooldowns lists the active cooldowns of the account. A model that no account had lately is
+// left out: it may not exist.
 func (m *member) listCooldowns() (list []perigee.Cooldown) {
 	for c := range m.active() {
 		pub := m.pool.public(c)

@@ -30,7 +30,8 @@ func TestModelThatNoAccountHasIsNotShownAsACooldown(t *testing.T) {
 	})
 }
 
-// As soon as one account is seen to have a model, it is missing from the accounts that were refused it.
+// As soon as one account is seen to have a model, it is missing from the accounts that were refused
+// it.
 func TestModelThatOneAccountHasIsMissingFromTheRest(t *testing.T) {
 	const rests = "[gemini antigravity not_found: gemini-3-flash]"
 	synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ func (n *observerRig) TokenFailed(l Lease, err error, took time.Duration) {
 	*n = append(*n, fmt.Sprintf("%s (%s): %s, %v", l.Account().Email, l.Account().Why, perigee.AsError(err).Message, took))
 }
 
-// The observer is told of each account that was chosen and had no token, with the answer of the sign-in server, and not of
-// accounts that were not even tried.
+// The observer is told of each account that was chosen and had no token, with the answer of the
+// sign-in server, and not of accounts that were not even tried.
 func TestObserverIsToldOfAccountsWithoutAToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hiccup := perigee.Errorf(perigee.ClassUnavailable, "no network")

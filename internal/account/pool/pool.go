@@ -1,11 +1,13 @@
 // Package pool chooses the account that a call is made with.
 //
-// A Pool leases accounts to calls. Each lease ends with a providererr.Diagnosis, from which the pool learns which account cools down,
-// for which models and until when. It keeps sessions on their account, prefers accounts that have enough quota left, and lets
-// calls wait where an account is back in time. Cooldowns and sessions are stored for the next start.
+// A Pool leases accounts to calls. Each lease ends with a providererr.Diagnosis, from which the
+// pool learns which account cools down, for which models and until when. It keeps sessions on their
+// account, prefers accounts that have enough quota left, and lets calls wait where an account is
+// back in time. Cooldowns and sessions are stored for the next start.
 //
-// The pool never calls the provider, reads no answers and keeps no tokens: package providererr classifies answers, and a Source
-// has the tokens. The antigravity upstream leases accounts here, and the daemon provides the sources.
+// The pool never calls the provider, reads no answers and keeps no tokens: package providererr
+// classifies answers, and a Source has the tokens. The antigravity upstream leases accounts here,
+// and the daemon provides the sources.
 package pool
 
 import (
@@ -23,19 +25,20 @@ import (
 	"perigee/internal/store/batchwriter"
 )
 
-// A Source is a sign-in that can be leased. All methods may be called concurrently. SignIn may not call the pool.
+// A Source is a sign-in that can be leased. All methods may be called concurrently. SignIn may not
+// call the pool.
 type Source interface {
 	SignIn() perigee.SignIn
-	// Token returns an access token that is still valid for a while. A Diagnosis inside its error is
-	// applied to the account. Any other error stops the account if it is of
+	// Token returns an access token that is still valid for a while. A Diagnosis inside its error
+	// is applied to the account. Any other error stops the account if it is of
 	// perigee.ClassUnauthenticated (only a new sign-in helps) or of perigee.ClassVerification, and
 	// otherwise starts a short cooldown. providererr.ErrRefreshPaused does neither.
 	Token(ctx context.Context) (perigee.Secret, error)
 	Refused(token perigee.Secret)
 }
 
-// A CooldownStore keeps cooldowns for the next start, at which they come back in the sign-ins. A cooldown that is over
-// replaces the stored one of the same family and pool.
+// A CooldownStore keeps cooldowns for the next start, at which they come back in the sign-ins. A
+// cooldown that is over replaces the stored one of the same family and pool.
 type CooldownStore interface {
 	SaveCooldown(ctx context.Context, upstream, email string, c perigee.Cooldown) error
 }
@@ -60,8 +63,8 @@ type Options struct {
 	MaxWait     time.Duration // longest wait of one call, over all its leases; 0: never wait
 	SoftQuota   float64       // used fraction from which an account is chosen only if no other is usable; 0 and 1: never
 	Concurrency int           // leases that an account may have at a time; 0: any number
-	// OnState is called when an account stops because of what the provider said, so that it can be stored. It runs in the
-	// goroutine that ended the lease, after the stop has taken effect.
+	// OnState is called when an account stops because of what the provider said, so that it can be
+	// stored. It runs in the goroutine that ended the lease, after the stop has taken effect.
 	OnState  func(Stop)
 	Look     Look             // nil: quota cooldowns are not checked before they end
 	Store    CooldownStore    // nil: cooldowns are not stored
@@ -70,7 +73,8 @@ type Options struct {
 	Logger   *slog.Logger     // nil: discard
 }
 
-// A Stop says that an account is out of use, and why. It is out of date if the account has another generation by now.
+// A Stop says that an account is out of use, and why. It is out of date if the account has another
+// generation by now.
 type Stop struct {
 	Email, State, Reason string
 	Generation           int64 // of the sign-in that it is about
@@ -79,8 +83,8 @@ type Stop struct {
 // An instant is a time on the clock of the pool.
 type instant = steadyclock.Instant
 
-// A Pool leases accounts. It never calls the provider: it learns from the diagnoses that end its leases, and from ReportQuota
-// and Report. All methods may be called concurrently.
+// A Pool leases accounts. It never calls the provider: it learns from the diagnoses that end its
+// leases, and from ReportQuota and Report. All methods may be called concurrently.
 //
 // Every choice is a scan over the members under one mutex. BenchmarkAcquire1000 measures it.
 type Pool struct {
@@ -128,7 +132,8 @@ func New(opts Options) *Pool {
 	return p
 }
 
-// lock locks the pool, and reads the clock: all that happens under one lock happens at the same time.
+// lock locks the pool, and reads the clock: all that happens under one lock happens at the same
+// time.
 func (p *Pool) lock() {
 	p.mu.Lock()
 	p.now = p.clock.Now()
@@ -137,8 +142,8 @@ func (p *Pool) lock() {
 // date is an instant on the wall clock, for people and stores.
 func (p *Pool) date(at instant) time.Time { return p.opts.Now().Round(0).Add(at - p.now) }
 
-// unlock serves the waiting calls, because the change made under the lock may have made an account usable, and then calls
-// what has to run without the lock.
+// unlock serves the waiting calls, because the change made under the lock may have made an account
+// usable, and then calls what has to run without the lock.
 func (p *Pool) unlock() {
 	p.serveWaiters()
 	after := p.after
@@ -167,8 +172,8 @@ func (p *Pool) find(email string) *member {
 	return nil
 }
 
-// Use makes an account the one that sticky selection stays with from now on; sessions may move to it as well. The owner wants
-// this account used, so its cooldowns end too.
+// Use makes an account the one that sticky selection stays with from now on; sessions may move to
+// it as well. The owner wants this account used, so its cooldowns end too.
 func (p *Pool) Use(email string) error {
 	p.lock()
 	defer p.unlock()
@@ -185,8 +190,9 @@ func (p *Pool) Use(email string) error {
 	return nil
 }
 
-// Clear ends all cooldowns of an account, or of all accounts when email is empty, and resets the circuit breaker. A cooldown
-// that is still needed starts again with the next answer of the provider.
+// Clear ends all cooldowns of an account, or of all accounts when email is empty, and resets the
+// circuit breaker. A cooldown that is still needed starts again with the next answer of the
+// provider.
 func (p *Pool) Clear(email string) error {
 	p.lock()
 	defer p.unlock()

@@ -19,8 +19,8 @@ const (
 	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait at all
 )
 
-// A Look asks the provider what accounts have left, and reports it to the pool. It returns at once, with a channel that is
-// closed when all is reported; nil: it does not look.
+// A Look asks the provider what accounts have left, and reports it to the pool. It returns at once,
+// with a channel that is closed when all is reported; nil: it does not look.
 type Look func(emails []string) <-chan struct{}
 
 // A remainder is what is left of a quota.
@@ -38,9 +38,10 @@ func (o *Options) belowSoftQuota(left float64) bool {
 	return o.SoftQuota > 0 && o.SoftQuota < 1 && 1-left >= o.SoftQuota-1e-9
 }
 
-// ReportQuota says what an account had left at a time. A cooldown of a quota that was used up ends if some has returned.
-// Accounts that have used more than the soft quota of PoolAntigravity are passed over for a while; PoolCLI does not report all
-// its models. Figures that are old, or about an account that is not in the pool, are ignored.
+// ReportQuota says what an account had left at a time. A cooldown of a quota that was used up ends
+// if some has returned. Accounts that have used more than the soft quota of PoolAntigravity are
+// passed over for a while; PoolCLI does not report all its models. Figures that are old, or about
+// an account that is not in the pool, are ignored.
 func (p *Pool) ReportQuota(email string, rows []perigee.QuotaRow, at time.Time) {
 	p.lock()
 	defer p.unlock()
@@ -94,8 +95,8 @@ func (m *member) learnQuota(figures map[string]remainder, least map[*quotaGroup]
 	}
 }
 
-// quotaReturned ends the cooldown of a quota that was used up, if a later report shows that some is left: of the model that
-// was asked, or where that is not known of all.
+// quotaReturned ends the cooldown of a quota that was used up, if a later report shows that some is
+// left: of the model that was asked, or where that is not known of all.
 func (m *member) quotaReturned(g *quotaGroup, left float64, reported instant) {
 	c, now := &m.cooldowns[g.id], m.pool.now
 	if left <= 0 || c.until <= now || !exhausted(c.kind) || reported <= max(c.since, c.failedAt) {
@@ -107,7 +108,8 @@ func (m *member) quotaReturned(g *quotaGroup, left float64, reported instant) {
 		"account", m.email, "family", g.group, "pool", g.pool, "left", percent(left))
 }
 
-// Exhausted says until when an account cools down because its quota for a model is used up in one of its pools.
+// Exhausted says until when an account cools down because its quota for a model is used up in one
+// of its pools.
 func (p *Pool) Exhausted(email, model, pool string) (until time.Time, ok bool) {
 	p.lock()
 	defer p.unlock()
@@ -129,8 +131,8 @@ func (l *lease) hasQuota() bool {
 	return ok && l.group.pool == PoolAntigravity && q.until > l.pool.now && q.fraction >= someLeft
 }
 
-// look asks for the quota of the accounts that the call could not get because theirs was used up. It returns what to wait
-// for; nil: nothing. It is called without the lock.
+// look asks for the quota of the accounts that the call could not get because theirs was used up.
+// It returns what to wait for; nil: nothing. It is called without the lock.
 func (a *acquisition) look() <-chan struct{} {
 	p := a.pool
 	if p.opts.Look == nil || a.looked {

@@ -15,8 +15,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A thousand calls borrow and give back while accounts are disabled, enabled, removed and added. No account has more calls
-// than it may, every call ends, and in the end every account is back.
+// A thousand calls borrow and give back while accounts are disabled, enabled, removed and added. No
+// account has more calls than it may, every call ends, and in the end every account is back.
 func TestThousandCallsWhileAccountsComeAndGo(t *testing.T) {
 	const calls, accounts, limit = 1000, 20, 3
 	for _, selection := range []string{Sticky, RoundRobin, Hybrid} {

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A Shortage is inside the error of a Next that has no account. Kind is what the whole error is about: the cause that ends
-// first, or else the one that is easiest to remove.
+// A Shortage is inside the error of a Next that has no account. Kind is what the whole error is
+// about: the cause that ends first, or else the one that is easiest to remove.
 type Shortage struct{ Kind providererr.Kind }
 
 func (s *Shortage) Error() string { return "no account can be leased (" + string(s.Kind) + ")" }
@@ -18,8 +18,8 @@ func (s *Shortage) Error() string { return "no account can be leased (" + string
 // Unwrap makes it a perigee.ErrNotAsked.
 func (s *Shortage) Unwrap() error { return perigee.ErrNotAsked }
 
-// refusal is the error of a call that gets no account: what the accounts wait for, when the first is back, and what to do. It
-// names no account, because it goes to the client.
+// refusal is the error of a call that gets no account: what the accounts wait for, when the first
+// is back, and what to do. It names no account, because it goes to the client.
 func (a *acquisition) refusal() error {
 	p, now, members := a.pool, a.pool.now, a.candidates()
 	if len(members) == 0 {
@@ -50,8 +50,8 @@ func (a *acquisition) refusal() error {
 	return e
 }
 
-// Refusal is the error of a call for which no account is in use, so that none will be without the owner; nil: one is, or there is no account
-// at all. It leases nothing, and changes nothing.
+// Refusal is the error of a call for which no account is in use, so that none will be without the
+// owner; nil: one is, or there is no account at all. It leases nothing, and changes nothing.
 func (p *Pool) Refusal(req Request) error {
 	a := p.acquire(req)
 	p.lock()

@@ -21,20 +21,22 @@ type Request struct {
 	Pool  string // the only pool of quota; empty: those of Options.Pools
 }
 
-// A TokenFailureFunc is called for each account that was chosen for a call and not leased, because the
-// sign-in server gave no access token for it. It runs in the goroutine of the call.
+// A TokenFailureFunc is called for each account that was chosen for a call and not leased, because
+// the sign-in server gave no access token for it. It runs in the goroutine of the call.
 type TokenFailureFunc func(l Lease, err error, took time.Duration)
 
-// An Acquisition gives one call one account after the other, until one of them is answered. The results of earlier leases
-// decide which account is next.
+// An Acquisition gives one call one account after the other, until one of them is answered. The
+// results of earlier leases decide which account is next.
 type Acquisition interface {
-	// Next waits for an account if one is back in time. Otherwise its error is a *perigee.Error that says why there is none,
-	// with the time after which there may be one. The previous lease has to be done.
+	// Next waits for an account if one is back in time. Otherwise its error is a *perigee.Error
+	// that says why there is none, with the time after which there may be one. The previous lease
+	// has to be done.
 	Next(ctx context.Context) (Lease, error)
 }
 
-// A ProjectFinder is a Source or a Lease that can look up its project. FindProject is called after the provider has refused a
-// project, or may have: it reports whether the account has another one now.
+// A ProjectFinder is a Source or a Lease that can look up its project. FindProject is called after
+// the provider has refused a project, or may have: it reports whether the account has another one
+// now.
 type ProjectFinder interface {
 	FindProject(ctx context.Context, refused string) bool
 }
@@ -55,9 +57,11 @@ type Lease interface {
 	Token(ctx context.Context) (perigee.Secret, error)
 	// Refused says that the provider did not accept the token, so that Token returns another one.
 	Refused(token perigee.Secret)
-	// Answering says that an answer has begun, which may take long: the account works, whatever the rest of the answer is.
+	// Answering says that an answer has begun, which may take long: the account works, whatever the
+	// rest of the answer is.
 	Answering()
-	// Done ends the lease with its result; nil: success. It is called once. Where the pool knows more than the answer says, it
-	// corrects the diagnosis, so that the call does not try further accounts for the same cause.
+	// Done ends the lease with its result; nil: success. It is called once. Where the pool knows
+	// more than the answer says, it corrects the diagnosis, so that the call does not try further
+	// accounts for the same cause.
 	Done(v *providererr.Diagnosis)
 }

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A request for one account gets that one or none. It moves neither the account of other calls nor their sessions.
+// A request for one account gets that one or none. It moves neither the account of other calls nor
+// their sessions.
 func TestRequestForOneAccount(t *testing.T) {
 	for _, selection := range []string{Sticky, RoundRobin, Hybrid} {
 		synctest.Test(t, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestRequestForOneAccount(t *testing.T) {
 	}
 }
 
-// A request for one pool of quota gets no account from another one, whatever its session is bound to.
+// A request for one pool of quota gets no account from another one, whatever its session is bound
+// to.
 func TestRequestForOnePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, Options{})
@@ -70,7 +72,8 @@ func TestRequestForOnePool(t *testing.T) {
 	})
 }
 
-// A refusal is known without a call when no account is in use. A cooldown is none: it ends by itself.
+// A refusal is known without a call when no account is in use. A cooldown is none: it ends by
+// itself.
 func TestRefusalWithoutACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 2, Options{})

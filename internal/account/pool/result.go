@@ -9,19 +9,22 @@ import (
 )
 
 const (
-	// sameCause is how close together two accounts are refused without a reason, or stopped, for the same cause.
+	// sameCause is how close together two accounts are refused without a reason, or stopped, for
+	// the same cause.
 	sameCause = time.Minute
 
-	// Server errors, broken connections and refusals without a reason may be trouble of one account or of all. A call finds
-	// out with one other account, and no third: a provider that is down is not helped by more requests. After maxFaults in a row
-	// an account cools down for faultCooldown, so that another one goes first. That is only a preference: the last one
-	// is used all the same, because such trouble may be over at any moment.
+	// Server errors, broken connections and refusals without a reason may be trouble of one account
+	// or of all. A call finds out with one other account, and no third: a provider that is down is
+	// not helped by more requests. After maxFaults in a row an account cools down for
+	// faultCooldown, so that another one goes first. That is only a preference: the last one is
+	// used all the same, because such trouble may be over at any moment.
 	maxFaults     = 5
 	faultCooldown = 30 * time.Second
 	faultAge      = time.Hour // after which a fault is not in a row with the one before
 )
 
-// answered applies a success. A call that was under way before the last failure proves nothing about the time after it.
+// answered applies a success. A call that was under way before the last failure proves nothing
+// about the time after it.
 func (l *lease) answered() {
 	p, m, model := l.pool, l.member, l.call.req.Model
 	l.group.served = max(l.group.served, l.began)
@@ -48,8 +51,8 @@ func (l *lease) answered() {
 	}
 }
 
-// clearFaults moves the sticky choice and the session from the account that has failed the call to the one that has answered
-// it: the trouble was that account's own.
+// clearFaults moves the sticky choice and the session from the account that has failed the call to
+// the one that has answered it: the trouble was that account's own.
 func (l *lease) clearFaults() {
 	failed := l.call.failed
 	if failed == nil || failed == l.member || l.member.index < 0 {
@@ -107,8 +110,9 @@ func (l *lease) failure(v *providererr.Diagnosis) failure {
 	return failure{kind: v.Kind, delay: v.Delay, model: l.call.req.Model, began: l.began}
 }
 
-// reconsider tells a limit from a refusal of the client, which looks the same but is not the account's fault: another
-// account was just refused alike, or this one again although it has quota left.
+// reconsider tells a limit from a refusal of the client, which looks the same but is not the
+// account's fault: another account was just refused alike, or this one again although it has quota
+// left.
 func (l *lease) reconsider(v *providererr.Diagnosis) {
 	if v.Kind != providererr.KindUnexplained {
 		return
@@ -146,8 +150,8 @@ func (l *lease) accountFailed(v *providererr.Diagnosis) {
 	}
 }
 
-// providerFailed applies trouble of the provider or the network. The first time the call goes on, with another account or after a
-// pause; the second time the diagnosis ends it.
+// providerFailed applies trouble of the provider or the network. The first time the call goes on,
+// with another account or after a pause; the second time the diagnosis ends it.
 func (l *lease) providerFailed(v *providererr.Diagnosis) {
 	if l.call.failed != nil {
 		v.Scope = providererr.ScopeNone
@@ -156,8 +160,8 @@ func (l *lease) providerFailed(v *providererr.Diagnosis) {
 	l.call.failed, l.call.again = l.member, v.Kind != providererr.KindForbidden
 }
 
-// countFault counts trouble of the provider against an account, which cools down when there was too much while another is in
-// use. Of several calls that were under way together one counts.
+// countFault counts trouble of the provider against an account, which cools down when there was too
+// much while another is in use. Of several calls that were under way together one counts.
 func (l *lease) countFault() {
 	p, m, c, now := l.pool, l.member, &l.member.cooldowns[providerFaults], l.pool.now
 	m.health.Recover(pointsFault, now)

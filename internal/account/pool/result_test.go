@@ -39,7 +39,8 @@ func TestToldDelaysAreKeptWithSomeGrace(t *testing.T) {
 	})
 }
 
-// Trap 72: trouble of the provider's is no step of the ladder, and an answer leads back to its foot.
+// Trap 72: trouble of the provider's is no step of the ladder, and an answer leads back to its
+// foot.
 func TestLadderIsClimbedByUntoldLimitsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 1, onlyAntigravity(Options{}))
@@ -104,7 +105,8 @@ func TestWhatTheProviderTellsReplacesAGuess(t *testing.T) {
 	})
 }
 
-// Two calls that want the same are not taken for each other, and one that takes its time is not forgotten.
+// Two calls that want the same are not taken for each other, and one that takes its time is not
+// forgotten.
 func TestCallsKeepTheirOwnPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPoolRig(t, 4, onlyAntigravity(Options{}))

@@ -110,7 +110,8 @@ func (b caller) take() Lease {
 	return l
 }
 
-// ask borrows an account, gives it back with a verdict and says which it was, with a + when it was the other pool.
+// ask borrows an account, gives it back with a verdict and says which it was, with a + when it was
+// the other pool.
 func (b caller) ask(v *providererr.Diagnosis) string {
 	b.t.Helper()
 	l := b.take()

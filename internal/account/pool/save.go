@@ -18,7 +18,8 @@ type storedCooldown struct {
 	perigee.Cooldown
 }
 
-// saveCooldowns stores cooldowns once: a later answer of the provider starts a cooldown that was not stored again.
+// saveCooldowns stores cooldowns once: a later answer of the provider starts a cooldown that was
+// not stored again.
 func (p *Pool) saveCooldowns(ctx context.Context, batch []storedCooldown) error {
 	for _, c := range batch {
 		p.saveOnce(ctx, "cooldown", func(ctx context.Context) error {

@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// MaxSessions is how many sessions are kept on their account. The least recently used one is forgotten first.
+	// MaxSessions is how many sessions are kept on their account. The least recently used one is
+	// forgotten first.
 	MaxSessions = 4096
 	maxPending  = 1000 // sessions that wait to be stored
-	// recallTime is how long a session that is new to this pool waits for the store to name its account. Without an answer it
-	// is treated as new.
+	// recallTime is how long a session that is new to this pool waits for the store to name its
+	// account. Without an answer it is treated as new.
 	recallTime = 250 * time.Millisecond
 )
 
-// A SessionStore knows which account a session is on when this pool does not, because other replicas lease the same accounts.
-// The family and the pool are as in a perigee.Cooldown.
+// A SessionStore knows which account a session is on when this pool does not, because other
+// replicas lease the same accounts. The family and the pool are as in a perigee.Cooldown.
 type SessionStore interface {
 	SaveSession(ctx context.Context, session, family, email, pool string) error
 	// FindSession returns empty strings when the session is unknown.
@@ -69,8 +70,8 @@ func (a *acquisition) recall(ctx context.Context) {
 	}
 }
 
-// RestoreSession binds a session to the account that it was on before the start, if the account is still there. The
-// latest session is restored last.
+// RestoreSession binds a session to the account that it was on before the start, if the account is
+// still there. The latest session is restored last.
 func (p *Pool) RestoreSession(session, family, email, pool string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +87,8 @@ func (p *Pool) restoreSession(session, family, email, pool string) {
 	}
 }
 
-// SessionsRestored says that every session of the store was restored, and that only this pool adds to it: a session that the
-// pool does not know is new, and no call has to ask the store for it.
+// SessionsRestored says that every session of the store was restored, and that only this pool adds
+// to it: a session that the pool does not know is new, and no call has to ask the store for it.
 func (p *Pool) SessionsRestored() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,8 @@ func (a *acquisition) bind(b binding) {
 	}
 }
 
-// forgetSessions lets sessions choose anew, here and in other replicas. Those that wait to be stored are not stored any more.
+// forgetSessions lets sessions choose anew, here and in other replicas. Those that wait to be
+// stored are not stored any more.
 func (p *Pool) forgetSessions() {
 	p.sessions.Clear()
 	store := p.opts.Sessions

@@ -124,7 +124,8 @@ func TestAccountRestsFromWhatOthersMet(t *testing.T) {
 		}
 		r.sees("afterwards", r.asks(flash, 1), "a")
 
-		// What this pool stored itself comes back with the next reading, and late: it is no news then.
+		// What this pool stored itself comes back with the next reading, and late: it is no news
+		// then.
 		r.sees("limited", r.ask(flash, judged(providererr.KindQuota, 2*time.Hour)), "a")
 		r.Close()
 		own := store.last()

@@ -75,8 +75,8 @@ func TestRefusedProjectIsNamedUntilThereIsAnother(t *testing.T) {
 	})
 }
 
-// Figures end the cooldown of a whole account only if its project was refused, and before they were asked for: they say nothing
-// about tokens.
+// Figures end the cooldown of a whole account only if its project was refused, and before they were
+// asked for: they say nothing about tokens.
 func TestFiguresEndNoOtherCooldownOfAnAccount(t *testing.T) {
 	for kind, newer := range map[providererr.Kind]bool{providererr.KindProject: false, providererr.KindNoToken: true} {
 		synctest.Test(t, func(t *testing.T) {

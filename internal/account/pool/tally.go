@@ -36,8 +36,8 @@ func (list *tallies) Add(t tally) {
 	}
 }
 
-// Decisive is what an error is about: the cause that ends first, or else the one that is easiest to remove. There must be a
-// Tally.
+// Decisive is what an error is about: the cause that ends first, or else the one that is easiest to
+// remove. There must be a Tally.
 func (list tallies) Decisive() tally {
 	return slices.MinFunc(list, func(x, y tally) int {
 		if (x.First == 0) != (y.First == 0) {

@@ -7,7 +7,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// The error of a pool is about the cause that ends first, and about the easiest one if none ends by itself.
+// The error of a pool is about the cause that ends first, and about the easiest one if none ends by
+// itself.
 func TestDecisive(t *testing.T) {
 	var list tallies
 	add := func(kind providererr.Kind, first time.Duration) {

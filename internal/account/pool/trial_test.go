@@ -54,7 +54,8 @@ type trial struct {
 
 func place(l Lease) int { return int(l.Account().Email[0] - 'a') }
 
-// announce tells the pool which accounts there are, and forgets those that were removed and have no calls any more.
+// announce tells the pool which accounts there are, and forgets those that were removed and have no
+// calls any more.
 func (x *trial) announce() {
 	x.sources = nil
 	for _, i := range x.order {
@@ -68,7 +69,8 @@ func (x *trial) announce() {
 	}
 }
 
-// restore brings a removed account back. What is known about it is only remembered while it has calls.
+// restore brings a removed account back. What is known about it is only remembered while it has
+// calls.
 func (x *trial) restore(i int) {
 	a := x.model.accounts[i]
 	if !a.removed {

@@ -204,8 +204,8 @@ type signedOut struct{ providererr.Diagnosis }
 
 func (s *signedOut) Error() string { return s.Diagnosis.Error.Error() }
 
-// A token that the provider does not take any more is renewed in the middle of the call; when that is refused, too, the account
-// is stopped, and another one answers.
+// A token that the provider does not take any more is renewed in the middle of the call; when that
+// is refused, too, the account is stopped, and another one answers.
 func TestAccountThatLosesItsSignInDuringACallGivesWay(t *testing.T) {
 	d := newUpstreamRig(t, simulator.Script{Accounts: people(simulator.Limits{FiveHour: -1, Weekly: -1})[:2], Faults: []simulator.Fault{
 		{When: simulator.When{Path: "enerateContent", Account: "ada@example.com"}, Do: "unauthorized"}}}, pool.Options{})

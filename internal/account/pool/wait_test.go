@@ -120,7 +120,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// After a sleep of the machine the first to notice that an account is back may be a call that has just come.
+// After a sleep of the machine the first to notice that an account is back may be a call that has
+// just come.
 func TestNewCallsDoNotOvertakeWaitingOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shift atomic.Int64
@@ -227,7 +228,8 @@ func TestBriefWaitEndsWhenTheAccountDoes(t *testing.T) {
 	})
 }
 
-// The wall clock of a machine is set back by a year, or it sleeps for hours; neither may freeze an account.
+// The wall clock of a machine is set back by a year, or it sleeps for hours; neither may freeze an
+// account.
 func TestClocksThatJumpFreezeNoAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shift time.Duration

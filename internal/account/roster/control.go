@@ -15,8 +15,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// A Control acts on the accounts of all upstreams. A daemon's serves the admin routes; commands without a daemon have one of
-// their own.
+// A Control acts on the accounts of all upstreams. A daemon's serves the admin routes; commands
+// without a daemon have one of their own.
 type Control struct {
 	Rosters func() []*Roster // of the upstreams in force that have accounts
 	Router  func() Router    // in force
@@ -28,7 +28,8 @@ type Control struct {
 type Router interface {
 	Model(name string) string
 	Upstreams(model string) []string
-	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same one.
+	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same
+	// one.
 	AccountsOf(upstream string) string
 	// Within restricts a request for an account to what calls to an upstream can use.
 	Within(upstream string, req pool.Request) pool.Request
@@ -61,8 +62,8 @@ func noRoster() error {
 		WithHint("add one of kind antigravity, or use kind gemini with an API key, which is recommended")
 }
 
-// Accounts lists the accounts by upstream in the order in which they are used, the preferred one first, and after them those of
-// upstreams that are no longer configured.
+// Accounts lists the accounts by upstream in the order in which they are used, the preferred one
+// first, and after them those of upstreams that are no longer configured.
 func (c Control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	rosters := c.Rosters()
 	if len(rosters) == 0 {
@@ -169,7 +170,8 @@ func (c Control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 	return perigee.SignIn{}, e.WithHint("see `perigee account list`")
 }
 
-// ranks tells which place an account has among those that would be used now. Those of which that is not known come last.
+// ranks tells which place an account has among those that would be used now. Those of which that is
+// not known come last.
 func (c Control) ranks(ctx context.Context) func(perigee.AccountRow) int {
 	choices, err := c.ExplainAccounts(ctx, "")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // quotaAtOnce is how many accounts are asked about at the same time.
 const quotaAtOnce = 4
 
-// Quota asks what the accounts in use have left. When none of them could be asked for a reason that is not theirs, such as
-// a network that is down, that is the error.
+// Quota asks what the accounts in use have left. When none of them could be asked for a reason that
+// is not theirs, such as a network that is down, that is the error.
 func (c Control) Quota(ctx context.Context, fresh bool) (perigee.QuotaList, error) {
 	var list perigee.QuotaList
 	var failed []error
@@ -82,8 +82,8 @@ func (a *quotaAnswer) ask(ctx context.Context, r *Roster, s *Source, fresh bool)
 	}
 }
 
-// noneOfThem is the error about accounts of which none could be asked, unless it is their own fault. They mostly fail for the
-// same reason, so one of them stands for all.
+// noneOfThem is the error about accounts of which none could be asked, unless it is their own
+// fault. They mostly fail for the same reason, so one of them stands for all.
 func noneOfThem(list perigee.QuotaList, failed []error) error {
 	if len(list.Rows) > 0 {
 		return nil
@@ -100,8 +100,8 @@ func noneOfThem(list perigee.QuotaList, failed []error) error {
 	return nil
 }
 
-// exhausted shows what is known to be used up as such. The provider's figures lag behind its refusals; those that are newer have
-// ended the rest.
+// exhausted shows what is known to be used up as such. The provider's figures lag behind its
+// refusals; those that are newer have ended the rest.
 func (r *Roster) exhausted(rows []perigee.QuotaRow) []perigee.QuotaRow {
 	seen := slices.Clone(rows)
 	for i := range seen {

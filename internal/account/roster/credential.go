@@ -10,8 +10,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A Choice is an account for a service that uses one account at a time until something changes, in contrast to calls, which lease an
-// account each.
+// A Choice is an account for a service that uses one account at a time until something changes, in
+// contrast to calls, which lease an account each.
 type Choice struct {
 	Email     string
 	Preferred bool
@@ -42,16 +42,17 @@ func tokensRefused(c perigee.Cooldown) bool {
 	return c.Reason == string(providererr.KindUnauthenticated)
 }
 
-// A Credential is an access token of an account with the project that it is for. At Renew, the next Credential of the account
-// begins to replace the token; Refreshed is published when there is a new one.
+// A Credential is an access token of an account with the project that it is for. At Renew, the next
+// Credential of the account begins to replace the token; Refreshed is published when there is a new
+// one.
 type Credential struct {
 	Email, Project string
 	Access         perigee.Secret
 	Expiry, Renew  time.Time
 }
 
-// Credential returns what an account of the roster is used with. It waits for a refresh of the token and for finding the project if
-// these are necessary.
+// Credential returns what an account of the roster is used with. It waits for a refresh of the
+// token and for finding the project if these are necessary.
 func (r *Roster) Credential(ctx context.Context, email string) (c Credential, err error) {
 	s := r.find(email)
 	if s == nil {
@@ -73,12 +74,14 @@ func (r *Roster) Credential(ctx context.Context, email string) (c Credential, er
 	return c, perigee.Errorf(perigee.ClassUnavailable, "the access token of %s changes faster than it can be read", email)
 }
 
-// refusedPause is how long after a refused token another one is not replaced: as long as the cooldown of the account.
+// refusedPause is how long after a refused token another one is not replaced: as long as the
+// cooldown of the account.
 const refusedPause = time.Minute
 
-// Refused says that the provider did not take an access token that Credential has returned, as Lease.Refused says it of a lease. It
-// reports whether the account has another token, or gets one with the next Credential. If the token took the place of one that was
-// refused within the last minute, it stays for a minute, and the account has a cooldown.
+// Refused says that the provider did not take an access token that Credential has returned, as
+// Lease.Refused says it of a lease. It reports whether the account has another token, or gets one
+// with the next Credential. If the token took the place of one that was refused within the last
+// minute, it stays for a minute, and the account has a cooldown.
 func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
 	s := r.find(email)
 	if s == nil {
@@ -104,8 +107,8 @@ func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
 	return replaced
 }
 
-// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none. Calls that lease an account
-// get the same error.
+// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or
+// there is none. Calls that lease an account get the same error.
 func (r *Roster) Refusal(email string) error { return r.pool.Refusal(pool.Request{Email: email}) }
 
 // find returns the source of an account, or nil.

@@ -96,8 +96,8 @@ func TestRefusedCredentialStopsTheAccount(t *testing.T) {
 	}
 }
 
-// A token that is refused outside of a lease is replaced once. If the new one is refused as well, the account has a cooldown, and a minute
-// later the next token is asked for.
+// A token that is refused outside of a lease is replaced once. If the new one is refused as well,
+// the account has a cooldown, and a minute later the next token is asked for.
 func TestRefusedTokensAreReplacedOnceAMinute(t *testing.T) {
 	d := newRig(t, ada)
 	token := func() perigee.Secret {

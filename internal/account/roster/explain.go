@@ -11,8 +11,8 @@ import (
 	"perigee/internal/account/pool"
 )
 
-// ExplainAccounts says which account would be taken for a model now, and why the other accounts would not. A model that no upstream has is
-// refused as a call for it would be.
+// ExplainAccounts says which account would be taken for a model now, and why the other accounts
+// would not. A model that no upstream has is refused as a call for it would be.
 func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	router := c.Router()
 	if len(c.Rosters()) == 0 {
@@ -26,7 +26,8 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	taken := false
 	for _, r := range c.Rosters() {
 		for _, row := range r.explainFor(router, asked) {
-			// Upstreams are asked in order, so an account of the second is taken only when the first has none.
+			// Upstreams are asked in order, so an account of the second is taken only when the
+			// first has none.
 			row.Chosen = row.Chosen && row.Usable && !taken
 			taken = taken || row.Chosen
 			rows = append(rows, row)
@@ -48,7 +49,8 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return rows, nil
 }
 
-// Explain says for each account that a request can use whether it would be taken now, in the order in which they would be chosen.
+// Explain says for each account that a request can use whether it would be taken now, in the order
+// in which they would be chosen.
 func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	rows := r.pool.Explain(req)
 	for i := range rows {
@@ -57,8 +59,8 @@ func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	return rows
 }
 
-// explainFor says for each account whether one of the upstreams that are asked for a model would take it, in the order in which they
-// would be chosen.
+// explainFor says for each account whether one of the upstreams that are asked for a model would
+// take it, in the order in which they would be chosen.
 func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
 	all := pool.Request{Model: model}
 	if model == "" {
@@ -107,7 +109,8 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 	return rows
 }
 
-// sentElsewhere says so when the routes do not send a model to an upstream, nor to one that uses its accounts.
+// sentElsewhere says so when the routes do not send a model to an upstream, nor to one that uses
+// its accounts.
 func sentElsewhere(router Router, model, upstream string) string {
 	if model == "" {
 		return ""

@@ -22,16 +22,17 @@ type Change struct {
 	Kind            ChangeKind
 }
 
-// A Feed delivers changes of accounts to any number of subscribers. Several rosters share one, and it outlives them: after a reload
-// a new Roster of the same upstream reports its accounts as added. A nil Feed has no subscribers.
+// A Feed delivers changes of accounts to any number of subscribers. Several rosters share one, and
+// it outlives them: after a reload a new Roster of the same upstream reports its accounts as added.
+// A nil Feed has no subscribers.
 type Feed struct {
 	mu          sync.Mutex
 	subscribers []*queue[Change]
 }
 
-// Subscribe has deliver called with each change from now on, one at a time and in order, in a goroutine of the subscriber. A slow
-// subscriber therefore delays neither calls nor other subscribers; equal changes that wait for it are delivered once. After cancel
-// no delivery begins.
+// Subscribe has deliver called with each change from now on, one at a time and in order, in a
+// goroutine of the subscriber. A slow subscriber therefore delays neither calls nor other
+// subscribers; equal changes that wait for it are delivered once. After cancel no delivery begins.
 func (f *Feed) Subscribe(deliver func(Change)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,7 +77,8 @@ func TestSubscribersGetEveryChange(t *testing.T) {
 	second.wants(t, ada, Refreshed, Updated, Updated, Removed)
 }
 
-// A subscriber that does not return delays neither calls nor other subscribers, and gets equal changes once.
+// A subscriber that does not return delays neither calls nor other subscribers, and gets equal
+// changes once.
 func TestSlowSubscriberDelaysNothing(t *testing.T) {
 	d := newRig(t, ada)
 	gate := make(chan struct{})

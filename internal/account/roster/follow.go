@@ -6,8 +6,9 @@ import (
 	"perigee"
 )
 
-// Follow updates the pool with what other replicas have changed in the store. Unlike load it keeps the access tokens of accounts whose
-// refresh token another replica has rotated: replacing them, too, would have the replicas refresh in turns for ever.
+// Follow updates the pool with what other replicas have changed in the store. Unlike load it keeps
+// the access tokens of accounts whose refresh token another replica has rotated: replacing them,
+// too, would have the replicas refresh in turns for ever.
 func (r *Roster) Follow(ctx context.Context) error {
 	before, nobody := r.preferred(), len(r.all()) == 0
 	if err := r.loadWith(ctx, (*Source).follow); err != nil {

@@ -44,8 +44,9 @@ func (h *history) add(rows []perigee.QuotaRow, now time.Time) {
 	maps.DeleteFunc(h.windows, func(_ historyKey, list []sample) bool { return now.Sub(list[len(list)-1].at) > recentUse })
 }
 
-// addSample adds a sample to those of a window, the oldest first. A window of which more is left than before has begun anew, and so
-// have its samples. The last sample that is older than recentUse stays, so that the list covers that time.
+// addSample adds a sample to those of a window, the oldest first. A window of which more is left
+// than before has begun anew, and so have its samples. The last sample that is older than recentUse
+// stays, so that the list covers that time.
 func addSample(list []sample, s sample) []sample {
 	if last := len(list) - 1; last >= 0 && (s.left > list[last].left || s.at.Before(list[last].at)) {
 		list = nil
@@ -59,7 +60,8 @@ func addSample(list []sample, s sample) []sample {
 	return list
 }
 
-// forecast adds when rows will be used up: at the rate of the last hour, or else at the rate since their windows began.
+// forecast adds when rows will be used up: at the rate of the last hour, or else at the rate since
+// their windows began.
 func (h *history) forecast(rows []perigee.QuotaRow, now time.Time) []perigee.QuotaRow {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,8 +78,9 @@ func (h *history) forecast(rows []perigee.QuotaRow, now time.Time) []perigee.Quo
 	return seen
 }
 
-// runsOut is when a window will be used up at the rate that samples show, or since it began where they are of too short a time. It
-// is zero when that is not before the window is whole again, or when there is no telling.
+// runsOut is when a window will be used up at the rate that samples show, or since it began where
+// they are of too short a time. It is zero when that is not before the window is whole again, or
+// when there is no telling.
 func runsOut(w perigee.QuotaWindow, samples []sample, now time.Time) time.Time {
 	if len(samples) == 0 || now.Sub(samples[0].at) < leastUse || samples[0].left < w.Remaining {
 		return w.RunsOut(now)

@@ -53,7 +53,8 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 		return nil, err
 	}
 	if before == 0 && list.Active != "" {
-		// The account that was active elsewhere stays so here. That it is missing from the document is no error.
+		// The account that was active elsewhere stays so here. That it is missing from the document
+		// is no error.
 		_ = c.UseAccount(ctx, perigee.AccountName{Email: list.Active, Upstream: r.upstream})
 	}
 	var rows []perigee.ImportedRow
@@ -67,8 +68,8 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	return append(rows, skipped...), nil
 }
 
-// identify asks the provider for the email of accounts that the document has no email of. Those that it cannot identify are left out
-// if partial is true.
+// identify asks the provider for the email of accounts that the document has no email of. Those
+// that it cannot identify are left out if partial is true.
 func (r *Roster) identify(ctx context.Context, list []perigee.SignIn, partial bool) (
 	signIns []perigee.SignIn, unknown []perigee.ImportedRow, err error,
 ) {
@@ -95,7 +96,8 @@ func (r *Roster) identify(ctx context.Context, list []perigee.SignIn, partial bo
 	return signIns, unknown, nil
 }
 
-// storeCooldowns stores the cooldowns of new accounts. Of those that were there already more is known here than in a document.
+// storeCooldowns stores the cooldowns of new accounts. Of those that were there already more is
+// known here than in a document.
 func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, added []bool) {
 	for i, s := range signIns {
 		if !added[i] {
@@ -109,8 +111,8 @@ func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, a
 	}
 }
 
-// recognize leaves those ready that are, with the same refresh token: to import them once more changes nothing, also when the
-// file is from a time when the provider had disabled one.
+// recognize leaves those ready that are, with the same refresh token: to import them once more
+// changes nothing, also when the file is from a time when the provider had disabled one.
 func (r *Roster) recognize(ctx context.Context, signIns []perigee.SignIn) error {
 	stored, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
@@ -160,8 +162,9 @@ type File struct {
 // A FileLine reports on one entry of a file.
 type FileLine = accountfile.Line
 
-// ReadFile reads the accounts of a file, which it does not change: any of the JSON formats, or the IDE's own database.
-// A file with an entry that cannot be used is refused, unless partial is true; its Lines are returned either way.
+// ReadFile reads the accounts of a file, which it does not change: any of the JSON formats, or the
+// IDE's own database. A file with an entry that cannot be used is refused, unless partial is true;
+// its Lines are returned either way.
 func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 	if err := isFile(path); err != nil {
 		return nil, err
@@ -190,9 +193,10 @@ type Exported struct {
 	Unsaid   []perigee.AccountRow // they are in it, but it has no place for the state that they are in
 }
 
-// Export writes the accounts to a file that only the user can read, tokens in clear. A file that is there is replaced only if
-// replace is true, and is fs.ErrExist otherwise. Without an entry in the audit log nothing is written: a copy of refresh tokens
-// cannot be taken back, so it may not be made without a trace.
+// Export writes the accounts to a file that only the user can read, tokens in clear. A file that is
+// there is replaced only if replace is true, and is fs.ErrExist otherwise. Without an entry in the
+// audit log nothing is written: a copy of refresh tokens cannot be taken back, so it may not be
+// made without a trace.
 func (r *Roster) Export(ctx context.Context, path string, replace bool, record func(perigee.AuditEntry) error) (done Exported, err error) {
 	recorded := false
 	entry := perigee.AuditEntry{Action: perigee.AuditAccountExport, Detail: "upstream " + r.upstream + ", to " + path}

@@ -26,7 +26,8 @@ type Login struct {
 	discoverer *oauth.Discoverer
 }
 
-// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
+// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the
+// start alone.
 func StartLogin(ctx context.Context, u config.Upstream, email string, opts Options) (*Login, error) {
 	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, opts), Port: u.OAuth.RedirectPort, Email: email})
 	if err != nil {
@@ -36,7 +37,8 @@ func StartLogin(ctx context.Context, u config.Upstream, email string, opts Optio
 		upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts)}, nil
 }
 
-// Paste takes the address that the browser ended on, or the code in it. After an error something else can be pasted.
+// Paste takes the address that the browser ended on, or the code in it. After an error something
+// else can be pasted.
 func (l *Login) Paste(ctx context.Context, text string) error { return l.login.Paste(ctx, text) }
 
 // Close ends a sign-in without waiting for it.
@@ -49,14 +51,16 @@ type SignedIn struct {
 	Tier    string
 	Import  perigee.AccountImport // for Control.ImportAccounts
 
-	// State is perigee.AccountReady, or what keeps the account from being used, for which Trouble is the reason.
-	// An account that is ready can have a trouble, too: then its project is not known yet.
+	// State is perigee.AccountReady, or what keeps the account from being used, for which Trouble
+	// is the reason. An account that is ready can have a trouble, too: then its project is not
+	// known yet.
 	State   string
 	Trouble error
 	Link    string // where the account is verified, when that is what the provider wants
 }
 
-// Wait returns the account that signed in, with the project that calls will be made for. progress may be nil.
+// Wait returns the account that signed in, with the project that calls will be made for. progress
+// may be nil.
 func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, error) {
 	who, err := l.login.Wait(ctx)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"perigee/internal/account/pool"
 )
 
-// lookupTime is how long looking a project up may take; the call waits for it, and may be refused for another reason.
+// lookupTime is how long looking a project up may take; the call waits for it, and may be refused
+// for another reason.
 const lookupTime = 10 * time.Second
 
 // projectPause is how long it is believed that looking a project up again would bring nothing else.
@@ -27,7 +28,8 @@ func (s *Source) takeTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// discover finds the project of the account, once for all calls that need it. It may take as long as creating a project takes.
+// discover finds the project of the account, once for all calls that need it. It may take as long
+// as creating a project takes.
 func (s *Source) discover(ctx context.Context, token perigee.Secret) error {
 	release, err := s.takeTurn(ctx)
 	if err != nil {
@@ -45,8 +47,9 @@ func (s *Source) discover(ctx context.Context, token perigee.Secret) error {
 	return nil
 }
 
-// FindProject looks the project up after the provider has refused one, and says whether the account has another one now. An
-// account that was brought from elsewhere may have come with the wrong one. One that was just looked up is not looked up again.
+// FindProject looks the project up after the provider has refused one, and says whether the account
+// has another one now. An account that was brought from elsewhere may have come with the wrong one.
+// One that was just looked up is not looked up again.
 func (s *Source) FindProject(ctx context.Context, refused string) bool {
 	release, err := s.takeTurn(ctx)
 	if err != nil {
@@ -86,8 +89,8 @@ func (s *Source) FindProject(ctx context.Context, refused string) bool {
 	return s.SignIn().ProjectID != refused
 }
 
-// settle keeps a project that was looked up in place of another one, unless the account has got another one
-// meanwhile. If it cannot be stored, it is used all the same.
+// settle keeps a project that was looked up in place of another one, unless the account has got
+// another one meanwhile. If it cannot be stored, it is used all the same.
 func (s *Source) settle(ctx context.Context, wrong, project string) {
 	s.mu.Lock()
 	s.project, s.wrong = project, wrong
@@ -123,7 +126,8 @@ func (s *Source) forgetProject() {
 	s.project, s.wrong, s.checked = "", "", lookup{}
 }
 
-// forgetRefused takes the projects that the provider refuses from those accounts that are brought again without one.
+// forgetRefused takes the projects that the provider refuses from those accounts that are brought
+// again without one.
 func (r *Roster) forgetRefused(ctx context.Context, signIns []perigee.SignIn) error {
 	status, known := r.status(), byEmail(r.all())
 	for _, brought := range signIns {

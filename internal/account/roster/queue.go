@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A queue hands items to a function in the order in which they were added, outside the calls that add them. An item that is equal to
-// a waiting one is dropped. A goroutine runs only while there are items.
+// A queue hands items to a function in the order in which they were added, outside the calls that
+// add them. An item that is equal to a waiting one is dropped. A goroutine runs only while there
+// are items.
 type queue[T comparable] struct {
 	handle func(T)
 

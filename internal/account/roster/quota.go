@@ -12,26 +12,28 @@ import (
 )
 
 const (
-	// quotaPause is how long a reading of an account's quota is good enough for choosing accounts, which looks
-	// only while calls are made.
+	// quotaPause is how long a reading of an account's quota is good enough for choosing accounts,
+	// which looks only while calls are made.
 	quotaPause = 5 * time.Minute
 	// quotaTime is how long asking for one account's may take.
 	quotaTime = 30 * time.Second
 )
 
-// A QuotaReporter asks the provider what an account has left: in the pool of the CLI, too, if cli is true.
+// A QuotaReporter asks the provider what an account has left: in the pool of the CLI, too, if cli
+// is true.
 type QuotaReporter interface {
 	QuotaOf(ctx context.Context, s pool.Source, cli bool) ([]perigee.QuotaRow, error)
 }
 
-// ReadQuotaFrom sets where the quota of accounts is asked for, and whether that is done while accounts are used. It is called before
-// anything else.
+// ReadQuotaFrom sets where the quota of accounts is asked for, and whether that is done while
+// accounts are used. It is called before anything else.
 func (r *Roster) ReadQuotaFrom(reporter QuotaReporter, watch bool) {
 	r.quotas, r.watchQuota = reporter, watch
 }
 
-// used reads the quota of an account that is being used, in the background and every quotaPause at most. That costs no tokens. The
-// quota of an unused account is never read, nor that of the only one.
+// used reads the quota of an account that is being used, in the background and every quotaPause at
+// most. That costs no tokens. The quota of an unused account is never read, nor that of the only
+// one.
 func (r *Roster) used(s *Source) {
 	if !r.watchQuota {
 		return
@@ -97,7 +99,8 @@ func (r *Roster) readQuota(ctx context.Context, s *Source) ([]perigee.QuotaRow, 
 	return rows, nil
 }
 
-// look reads the quota of accounts in the background, for a pool in which calls find no usable account.
+// look reads the quota of accounts in the background, for a pool in which calls find no usable
+// account.
 func (r *Roster) look(emails []string) <-chan struct{} {
 	if !r.watchQuota {
 		return nil

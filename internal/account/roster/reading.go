@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// GET /v1/quota reads the quota of each account at most once in these times, however often clients ask.
+// GET /v1/quota reads the quota of each account at most once in these times, however often clients
+// ask.
 const (
 	quotaFresh        = 15 * time.Second // how long a reading is served again
 	quotaBackoff      = 30 * time.Second // how long a failure is; it doubles with each further one
@@ -17,7 +18,8 @@ const (
 	quotaBackoffOwner = 2 * time.Second // for the owner's commands: the cause may be repaired
 )
 
-// A reading is what came of the last question about an account's quota. The lock of the roster guards it.
+// A reading is what came of the last question about an account's quota. The lock of the roster
+// guards it.
 type reading struct {
 	rows     []perigee.QuotaRow
 	err      error
@@ -34,11 +36,12 @@ type quotaQuery struct {
 	err  error
 }
 
-// quota returns what an account has left, as of a moment ago at most, or if fresh as of now. What was read while a call was
-// being made does not count: it may be from before the call.
+// quota returns what an account has left, as of a moment ago at most, or if fresh as of now. What
+// was read while a call was being made does not count: it may be from before the call.
 //
-// Failures are served again like readings, for longer with each in a row, and one question at a time is under way for an account. It
-// goes on when its caller leaves: callers that do not wait would have the provider asked each time.
+// Failures are served again like readings, for longer with each in a row, and one question at a
+// time is under way for an account. It goes on when its caller leaves: callers that do not wait
+// would have the provider asked each time.
 func (r *Roster) quota(ctx context.Context, s *Source, fresh bool) ([]perigee.QuotaRow, error) {
 	query, rows, err := r.query(s, fresh)
 	if query == nil {
@@ -52,7 +55,8 @@ func (r *Roster) quota(ctx context.Context, s *Source, fresh bool) ([]perigee.Qu
 	}
 }
 
-// query returns the question about an account that is under way, after asking it if necessary, or nil and what is known.
+// query returns the question about an account that is under way, after asking it if necessary, or
+// nil and what is known.
 func (r *Roster) query(s *Source, fresh bool) (*quotaQuery, []perigee.QuotaRow, error) {
 	email, now := s.SignIn().Email, r.now()
 	r.mu.Lock()

@@ -1,5 +1,6 @@
-// Package roster keeps the accounts of upstreams: their sign-ins in the store, access tokens, projects and quota, and what the
-// owner does with them. The account pool chooses among them; the daemon builds a Roster for each upstream that has accounts.
+// Package roster keeps the accounts of upstreams: their sign-ins in the store, access tokens,
+// projects and quota, and what the owner does with them. The account pool chooses among them; the
+// daemon builds a Roster for each upstream that has accounts.
 package roster
 
 import (
@@ -30,7 +31,8 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// A Roster is the accounts of one upstream: what the store knows of them, and what the pool makes of it.
+// A Roster is the accounts of one upstream: what the store knows of them, and what the pool makes
+// of it.
 type Roster struct {
 	upstream   string
 	store      *sqlstore.Accounts
@@ -73,8 +75,8 @@ func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts 
 	return r, r.load(ctx)
 }
 
-// RestoreSessions lets the pool know which sessions are with which account, where no other process adds to them: then no call has
-// to look for one. Without it, each new session is looked up once.
+// RestoreSessions lets the pool know which sessions are with which account, where no other process
+// adds to them: then no call has to look for one. Without it, each new session is looked up once.
 func (r *Roster) RestoreSessions(ctx context.Context) {
 	if r.store.Shared() {
 		return
@@ -134,11 +136,12 @@ func (r *Roster) Secrets() (refresh, access []perigee.Secret) {
 	return refresh, access
 }
 
-// load makes the pool know what the store knows. Accounts that are still the same keep their tokens.
+// load makes the pool know what the store knows. Accounts that are still the same keep their
+// tokens.
 func (r *Roster) load(ctx context.Context) error { return r.loadWith(ctx, (*Source).update) }
 
-// loadWith reads the accounts and then updates the pool; update returns the source for an account that is known already. The
-// store is read outside r.mu, so one that is slow holds up no call.
+// loadWith reads the accounts and then updates the pool; update returns the source for an account
+// that is known already. The store is read outside r.mu, so one that is slow holds up no call.
 func (r *Roster) loadWith(ctx context.Context, update func(*Source, perigee.SignIn) *Source) error {
 	r.loading.Lock()
 	defer r.loading.Unlock()
@@ -202,8 +205,8 @@ func (r *Roster) retire(old map[string]*Source) {
 	})
 }
 
-// Sources of removed accounts are kept for a while: an account may be added again while calls still use its source. Replaced ones are
-// kept only until their refresh has ended.
+// Sources of removed accounts are kept for a while: an account may be added again while calls still
+// use its source. Replaced ones are kept only until their refresh has ended.
 const (
 	retiredFor = 10 * time.Minute
 	maxRetired = 64
@@ -233,7 +236,8 @@ func asPoolSources(sources []*Source) []pool.Source {
 	return list
 }
 
-// status is how the accounts stand, by their addresses. Whatever is said about them comes from here.
+// status is how the accounts stand, by their addresses. Whatever is said about them comes from
+// here.
 func (r *Roster) status() map[string]pool.Status {
 	list := r.pool.Status()
 	m := make(map[string]pool.Status, len(list))
@@ -255,8 +259,8 @@ func (r *Roster) stored(kept perigee.SignIn) {
 
 var errNoAccount = errors.New("there is no such account")
 
-// changeTime is how long an edit is retried while other writers change the same account. One of them succeeds each time, so only
-// a writer that is slower than many needs so long.
+// changeTime is how long an edit is retried while other writers change the same account. One of
+// them succeeds each time, so only a writer that is slower than many needs so long.
 const changeTime = 10 * time.Second
 
 // An editFunc edits an account. If it returns false, nothing is changed.
@@ -282,7 +286,8 @@ func change(ctx context.Context, store perigee.AccountStore, upstream, email str
 	}
 }
 
-// tryChange is one round of change. It fails with perigee.ErrAccountChanged when another writer was faster.
+// tryChange is one round of change. It fails with perigee.ErrAccountChanged when another writer was
+// faster.
 func tryChange(ctx context.Context, store perigee.AccountStore, upstream, email string, edit editFunc) (perigee.SignIn, error) {
 	s, found, err := store.SignIn(ctx, upstream, email)
 	switch {

@@ -29,7 +29,8 @@ type rig struct {
 	passed   time.Duration
 }
 
-// A gatedSealer opens tokens. While a gate is set, it says that it was asked and waits for the gate to be closed.
+// A gatedSealer opens tokens. While a gate is set, it says that it was asked and waits for the gate
+// to be closed.
 type gatedSealer struct {
 	sqlstore.Sealer
 	opened atomic.Int64
@@ -165,7 +166,8 @@ func TestOldNewsLeavesANewSignInAlone(t *testing.T) {
 	}
 }
 
-// The row of an account changes with its first call, in more ways than one, and that is no reason to miss the news.
+// The row of an account changes with its first call, in more ways than one, and that is no reason
+// to miss the news.
 func TestNewsAfterTheFirstCallIsKept(t *testing.T) {
 	d := newRig(t)
 	if _, err := d.store.AddSignIns(t.Context(), []perigee.SignIn{{Account: perigee.Account{Email: ada, Upstream: "gravity", Enabled: true, State: perigee.AccountUntested},
@@ -222,8 +224,8 @@ func (q quotaAsked) QuotaOf(_ context.Context, s pool.Source, _ bool) ([]perigee
 	return nil, nil
 }
 
-// A store that takes long to answer a load holds up no call: neither one that only needs a token nor one that also starts a look
-// at the quota.
+// A store that takes long to answer a load holds up no call: neither one that only needs a token
+// nor one that also starts a look at the quota.
 func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 	d := newRig(t, ada, "bob@example.com")
 	asked := make(quotaAsked, 10)
@@ -260,8 +262,8 @@ func TestCallsGoOnWhileTheStoreIsSlow(t *testing.T) {
 	}
 }
 
-// The call that meets a ban does not wait until it is stored, and closing the roster does. What a call finds out after that is
-// stored, too.
+// The call that meets a ban does not wait until it is stored, and closing the roster does. What a
+// call finds out after that is stored, too.
 func TestBanIsStoredOutsideTheCall(t *testing.T) {
 	d := newRig(t, ada, "bob@example.com")
 	lease := d.lend()

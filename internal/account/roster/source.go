@@ -53,8 +53,8 @@ func newSource(r *Roster, signIn perigee.SignIn) *Source {
 	return s
 }
 
-// update takes over what has changed about the account and returns s, unless there is a new sign-in: then it returns
-// the source that takes its place.
+// update takes over what has changed about the account and returns s, unless there is a new
+// sign-in: then it returns the source that takes its place.
 func (s *Source) update(signIn perigee.SignIn) *Source {
 	if !s.tokens.Covers(signIn) {
 		return s.replaceWith(signIn, false)
@@ -65,8 +65,8 @@ func (s *Source) update(signIn perigee.SignIn) *Source {
 	return s
 }
 
-// replaceWith returns the source of a sign-in that takes the place of s, or of one that is added anew; that is s itself if it is
-// just refreshing it.
+// replaceWith returns the source of a sign-in that takes the place of s, or of one that is added
+// anew; that is s itself if it is just refreshing it.
 func (s *Source) replaceWith(signIn perigee.SignIn, anew bool) *Source {
 	if next := newSource(s.roster, signIn); s.tokens.Transfer(signIn, next.tokens, anew) {
 		s.replaced = true
@@ -93,7 +93,8 @@ func (s *Source) SignIn() perigee.SignIn {
 	return signIn
 }
 
-// learn takes over how the account was just stored, if it is still the same sign-in: news about it will be about that.
+// learn takes over how the account was just stored, if it is still the same sign-in: news about it
+// will be about that.
 func (s *Source) learn(signIn perigee.SignIn) {
 	if !s.tokens.Covers(signIn) {
 		return

@@ -14,8 +14,9 @@ const (
 	closeTime = 10 * time.Second // for storing the waiting ones when the roster is closed
 )
 
-// keepState stores a state that the provider has reported, unless the account was changed since: then the report is about an older
-// sign-in. If the new one is in that state as well, the next call finds out again.
+// keepState stores a state that the provider has reported, unless the account was changed since:
+// then the report is about an older sign-in. If the new one is in that state as well, the next call
+// finds out again.
 func (r *Roster) keepState(stop pool.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
