@@ -1,13 +1,16 @@
-// Package adapt makes a prompt acceptable to the provider that it is sent to: legal names, thinking within the limits of the
-// model, calls paired with their results, thought signatures where they are required. What a client of another API could not
-// know, or got wrong, is repaired here instead of being rejected by the provider.
+// Package adapt makes a prompt acceptable to the provider that it is sent to: legal names, thinking
+// within the limits of the model, calls paired with their results, thought signatures where they
+// are required. What a client of another API could not know, or got wrong, is repaired here instead
+// of being rejected by the provider.
 //
-// ForGemini adapts to the official API, ForAntigravity to the gateway behind Antigravity, which accepts less and serves Claude,
-// too. Both walk through the prompt in the same way; where the gateway needs something else, adapter.gateway decides. A Repair
-// says what a provider rejected nevertheless, so that the second attempt differs from the first.
+// ForGemini adapts to the official API, ForAntigravity to the gateway behind Antigravity, which
+// accepts less and serves Claude, too. Both walk through the prompt in the same way; where the
+// gateway needs something else, adapter.gateway decides. A Repair says what a provider rejected
+// nevertheless, so that the second attempt differs from the first.
 //
-// The package is pure, never changes the prompt that it is given, and takes time linear in it. It reads no wire format:
-// dialects have decoded the prompt, and the upstream encodes the result. Which schemas are acceptable is up to package schema.
+// The package is pure, never changes the prompt that it is given, and takes time linear in it. It
+// reads no wire format: dialects have decoded the prompt, and the upstream encodes the result.
+// Which schemas are acceptable is up to package schema.
 package adapt
 
 import (
@@ -20,10 +23,11 @@ import (
 
 // AntigravityOptions are the owner's settings, and what was learned from the provider.
 type AntigravityOptions struct {
-	// KeepThinking sends all signed thoughts back to Claude. Without it they are sent only where Claude requires them: at the
-	// beginning of a turn whose tools have just answered.
+	// KeepThinking sends all signed thoughts back to Claude. Without it they are sent only where
+	// Claude requires them: at the beginning of a turn whose tools have just answered.
 	KeepThinking bool
-	// WithoutTools are functions, by the client's names, that are left out because the provider rejects their schemas.
+	// WithoutTools are functions, by the client's names, that are left out because the provider
+	// rejects their schemas.
 	WithoutTools map[string]bool
 	// Repair is what to do about a rejection by the provider. The zero value is nothing.
 	Repair Repair
@@ -39,8 +43,9 @@ type Adapted struct {
 	Search *Search        // not nil: the model searches by calling a function, and the caller answers it
 }
 
-// ForAntigravity returns the prompt as the Antigravity gateway accepts it from a client of any dialect, for all families of
-// models that it serves. p stays as it is; the result shares with it whatever did not change.
+// ForAntigravity returns the prompt as the Antigravity gateway accepts it from a client of any
+// dialect, for all families of models that it serves. p stays as it is; the result shares with it
+// whatever did not change.
 func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions) Adapted {
 	a := &adapter{gateway: true, spec: spec, prompt: *p, opts: opts}
 	a.names = nameMap{NoPunctuation: a.claude(), FoldCase: true}
@@ -55,18 +60,19 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 	return Adapted{Prompt: &a.prompt, Undo: a.undo, Notes: a.notes.List(), Search: a.search}
 }
 
-// claudeOutput is the output limit of a Claude whose own is unknown: all models of that family at the gateway have it.
+// claudeOutput is the output limit of a Claude whose own is unknown: all models of that family at
+// the gateway have it.
 const claudeOutput = 64000
 
-// ForGemini returns the prompt as the official Gemini API accepts it from a client of any dialect, what has to be undone
-// in the answer, and what was changed that the client could miss. p stays as it is; the result shares with it whatever
-// did not change.
+// ForGemini returns the prompt as the official Gemini API accepts it from a client of any dialect,
+// what has to be undone in the answer, and what was changed that the client could miss. p stays as
+// it is; the result shares with it whatever did not change.
 func ForGemini(p *perigee.Prompt, spec models.Spec) (*perigee.Prompt, Undo, []perigee.Note) {
 	return RepairForGemini(p, spec, 0)
 }
 
-// RepairForGemini is ForGemini after a rejection by the provider. This API needs RepairSignatures only; the other repairs
-// change nothing.
+// RepairForGemini is ForGemini after a rejection by the provider. This API needs RepairSignatures
+// only; the other repairs change nothing.
 func RepairForGemini(p *perigee.Prompt, spec models.Spec, repair Repair) (*perigee.Prompt, Undo, []perigee.Note) {
 	a := &adapter{spec: spec, prompt: *p, opts: AntigravityOptions{Repair: repair & RepairSignatures}}
 	a.adapt()
@@ -97,7 +103,8 @@ func (a *adapter) adapt() {
 // claude says whether the model is one of Claude's, which have a backend with rules of its own.
 func (a *adapter) claude() bool { return a.spec.Family == models.Claude }
 
-// native says whether the model is Google's own, which knows the provider's tools and thought signatures.
+// native says whether the model is Google's own, which knows the provider's tools and thought
+// signatures.
 func (a *adapter) native() bool {
 	switch a.spec.Family {
 	case models.Gemini, models.Gemini2, models.Image:
@@ -120,8 +127,8 @@ type Undo struct {
 // Needed says whether the provider's own chunks would be wrong for a client of the same dialect.
 func (u Undo) Needed() bool { return len(u.names) > 0 || len(u.fillers) > 0 }
 
-// Event gives a function call the name that the client declared, and the arguments that the client's schema asks for. What
-// the event points at is replaced, not changed.
+// Event gives a function call the name that the client declared, and the arguments that the
+// client's schema asks for. What the event points at is replaced, not changed.
 func (u Undo) Event(ev *perigee.Event) {
 	if ev.Kind != perigee.EventCall || ev.Call == nil {
 		return

@@ -26,8 +26,8 @@ type capture struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// prompt decodes a captured request that asks a model something; nil: it asks for something else, or for what no other
-// provider has.
+// prompt decodes a captured request that asks a model something; nil: it asks for something else,
+// or for what no other provider has.
 func (c *capture) prompt(t *testing.T) *perigee.Prompt {
 	t.Helper()
 	origin := perigee.Origin{ID: "r", Body: c.Body}
@@ -90,8 +90,8 @@ func readCaptures(t *testing.T) map[string]*capture {
 	return all
 }
 
-// What real clients send, first requests as well as those that follow a tool call, is acceptable to the gateway, for every
-// family and with signatures of unknown issuers.
+// What real clients send, first requests as well as those that follow a tool call, is acceptable to
+// the gateway, for every family and with signatures of unknown issuers.
 func TestTheGatewayAcceptsWhatClientsSend(t *testing.T) {
 	perigeetest.Slow(t)
 	vet := newKeeper(t)

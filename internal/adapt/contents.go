@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// contents makes the conversation acceptable: nothing empty or unknown, the user first, every call followed by its result,
-// thoughts and their signatures where they belong.
+// contents makes the conversation acceptable: nothing empty or unknown, the user first, every call
+// followed by its result, thoughts and their signatures where they belong.
 func (a *adapter) contents() {
 	list := make([]perigee.Content, 0, len(a.prompt.Contents)+3)
 	asText := a.toolsAsText()
@@ -38,7 +38,8 @@ func (a *adapter) contents() {
 	a.prompt.Contents = list
 }
 
-// toolsAsText says whether calls and results become texts, because the model does not accept them as what they are.
+// toolsAsText says whether calls and results become texts, because the model does not accept them
+// as what they are.
 func (a *adapter) toolsAsText() bool {
 	exchange := func(c perigee.Content) bool {
 		return slices.ContainsFunc(c.Parts, func(p perigee.Part) bool {
@@ -51,15 +52,16 @@ func (a *adapter) toolsAsText() bool {
 	case !a.gateway || !a.draws():
 		return false
 	}
-	// Models that draw call nothing. What other models have called before is still part of the conversation.
+	// Models that draw call nothing. What other models have called before is still part of the
+	// conversation.
 	if slices.ContainsFunc(a.prompt.Contents, exchange) {
 		a.notes.Mapped("tool calls and results to text")
 	}
 	return true
 }
 
-// UnknownRole is the index of the first content whose role no API has, so its author is unknown; -1: there
-// is none. Results of calls may have any role.
+// UnknownRole is the index of the first content whose role no API has, so its author is unknown;
+// -1: there is none. Results of calls may have any role.
 func UnknownRole(list []perigee.Content) int {
 	return slices.IndexFunc(list, func(c perigee.Content) bool {
 		switch c.Role {
@@ -100,8 +102,8 @@ func (a *adapter) parts(parts []perigee.Part, model, asText bool) []perigee.Part
 	return perigee.EditParts(parts, func(p *perigee.Part) bool { return a.part(p, model, asText) })
 }
 
-// system adapts the system instruction, and moves it where the model has no place for it. The gateway accepts only text in it,
-// and no turns of role system, which other APIs have.
+// system adapts the system instruction, and moves it where the model has no place for it. The
+// gateway accepts only text in it, and no turns of role system, which other APIs have.
 func (a *adapter) system() {
 	parts, hoisted := a.instructions()
 	if hoisted {
@@ -135,7 +137,8 @@ func (a *adapter) first(parts []perigee.Part) {
 
 func isInstruction(c perigee.Content) bool { return c.Role == "system" || c.Role == "developer" }
 
-// instructions returns the non-empty parts of the system instruction, and whether some come from turns.
+// instructions returns the non-empty parts of the system instruction, and whether some come from
+// turns.
 func (a *adapter) instructions() (parts []perigee.Part, hoisted bool) {
 	if system := a.prompt.System; system != nil {
 		a.known(system.Extra, "systemInstruction.", nil)
@@ -156,8 +159,8 @@ func (a *adapter) instructions() (parts []perigee.Part, hoisted bool) {
 // proceed is the user's message where the model requires one and there is none.
 var proceed = perigee.Part{Kind: perigee.PartText, Text: "Continue."}
 
-// order makes every turn follow the rules of the provider: each call is followed by its result, the user begins, and for Claude
-// the user also ends, since it does not continue a text of its own.
+// order makes every turn follow the rules of the provider: each call is followed by its result, the
+// user begins, and for Claude the user also ends, since it does not continue a text of its own.
 func (a *adapter) order(list []perigee.Content) []perigee.Content {
 	if n := len(list); a.claude() && n > 0 && isModel(list[n-1]) {
 		a.notes.Repaired("conversation that ended with the model")

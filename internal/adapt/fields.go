@@ -6,7 +6,8 @@ import (
 	"perigee"
 )
 
-// The gateway rejects members that it has no field for. These are the fields that it has, beside those that a Prompt names.
+// The gateway rejects members that it has no field for. These are the fields that it has, beside
+// those that a Prompt names.
 var (
 	requestMembers    = []string{"safetySettings", "sessionId", "cachedContent", "labels"}
 	partMembers       = []string{"videoMetadata"}
@@ -20,7 +21,8 @@ var (
 		"mediaResolution", "audioTimestamp", "routingConfig"}
 )
 
-// known returns a copy of the fields that the gateway knows, each once. The official API gets the fields as they are.
+// known returns a copy of the fields that the gateway knows, each once. The official API gets the
+// fields as they are.
 func (a *adapter) known(fields perigee.Fields, where string, members []string) perigee.Fields {
 	if !a.gateway {
 		return fields

@@ -11,7 +11,8 @@ import (
 	"perigee/internal/adapt/schema"
 )
 
-// agentSchema is about what the tools of coding agents have: most are small, some have lists of objects.
+// agentSchema is about what the tools of coding agents have: most are small, some have lists of
+// objects.
 func agentSchema(i int) json.RawMessage {
 	says := strings.Repeat("What this is for, and when to leave it out. ", 1+i%4)
 	small := `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"file_path":{"type":"string","description":"` + says + `"},` +
@@ -24,7 +25,8 @@ func agentSchema(i int) json.RawMessage {
 		`,"description":"` + says + `"},"value":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["todos"]}`)
 }
 
-// agentPrompt is what an agent sends late in its work: the history is of the size given, the tools come on top.
+// agentPrompt is what an agent sends late in its work: the history is of the size given, the tools
+// come on top.
 func agentPrompt(size int, signature string) *perigee.Prompt {
 	p := longPrompt(size)
 	for i := range p.Tools {

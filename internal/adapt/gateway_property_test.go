@@ -18,7 +18,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// Signatures as the gateway issues them: Claude's are encoded twice, and some clients keep them encoded once.
+// Signatures as the gateway issues them: Claude's are encoded twice, and some clients keep them
+// encoded once.
 var (
 	geminiSignature = base64.StdEncoding.EncodeToString([]byte("\x12" + strings.Repeat("gemini", 10)))
 	claudeOnce      = base64.StdEncoding.EncodeToString([]byte("\x12" + strings.Repeat("claude", 10)))
@@ -67,8 +68,8 @@ func refusedByAny(input rules.Input) *rules.Refusal {
 	return nil
 }
 
-// newKeeper returns what stands before the upstream in the daemon: it has seen the signatures of both families, and takes away
-// those that are not the model's.
+// newKeeper returns what stands before the upstream in the daemon: it has seen the signatures of
+// both families, and takes away those that are not the model's.
 func newKeeper(t testing.TB) (vet func(p *perigee.Prompt, model string) *perigee.Prompt) {
 	t.Helper()
 	memory := thoughtsig.NewMemory(thoughtsig.Options{})
@@ -108,8 +109,8 @@ func (s *source) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perig
 	}
 }
 
-// Whatever a client sends as a conversation, to whichever model, the gateway's rules have nothing against what we make of
-// it: not at first, and not after any repair.
+// Whatever a client sends as a conversation, to whichever model, the gateway's rules have nothing
+// against what we make of it: not at first, and not after any repair.
 func TestTheGatewayAcceptsWhatWePrepare(t *testing.T) {
 	for _, model := range gatewayModels {
 		vet := newKeeper(t)
@@ -276,8 +277,8 @@ func anyConversation(t *rapid.T) []perigee.Content {
 
 var anySignature = rapid.SampledFrom([]string{"", "", geminiSignature, claudeTwice, claudeOnce, sentinel, "garbage!"})
 
-// anyRound is what the model calls and what the tools say, with signatures of either family or none, and results that may be
-// lost, late, or together with something else.
+// anyRound is what the model calls and what the tools say, with signatures of either family or
+// none, and results that may be lost, late, or together with something else.
 func anyRound(t *rapid.T) []perigee.Content {
 	model, user := perigee.Content{Role: "model"}, perigee.Content{Role: "user"}
 	if rapid.Bool().Draw(t, "thinks") {

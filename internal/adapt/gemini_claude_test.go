@@ -9,7 +9,8 @@ import (
 	wire "perigee/internal/dialect/gemini"
 )
 
-// What Claude behind the same API wants otherwise. The property test holds the whole of it against the rules.
+// What Claude behind the same API wants otherwise. The property test holds the whole of it against
+// the rules.
 func TestForClaude(t *testing.T) {
 	thinking := func(body, budget string) string {
 		return strings.TrimSuffix(body, "}") + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":` + budget + `}}}`

@@ -15,7 +15,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// Whatever a client sends as a conversation, the provider's rules have nothing against what we make of it.
+// Whatever a client sends as a conversation, the provider's rules have nothing against what we make
+// of it.
 func TestTheProviderAcceptsWhatWePrepare(t *testing.T) {
 	for _, id := range []string{"gemini-2.5-pro", "gemini-3-flash", "gemini-2.5-flash", "gemini-3-pro-preview", "gemini-2.5-flash-lite", "claude-sonnet-4-6"} {
 		i := slices.IndexFunc(rules.ModelTable(), func(m rules.Model) bool { return m.ID == id })

@@ -12,7 +12,8 @@ import (
 	wire "perigee/internal/dialect/gemini"
 )
 
-// A prompt is written as the body of a request and compared as one: knowledge of the API is enough to review it.
+// A prompt is written as the body of a request and compared as one: knowledge of the API is enough
+// to review it.
 func prompt(t testing.TB, body string) *perigee.Prompt {
 	t.Helper()
 	p, err := wire.DecodePrompt([]byte(body))

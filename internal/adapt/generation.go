@@ -98,7 +98,8 @@ func withoutWords(list []string, drop func(string) bool) (kept []string) {
 
 const imageConfig = "imageConfig"
 
-// drawing keeps the settings of a picture that the model has, and drops them for models that do not draw.
+// drawing keeps the settings of a picture that the model has, and drops them for models that do not
+// draw.
 func (a *adapter) drawing(gen *perigee.Generation) {
 	if a.draws() {
 		gen.ResponseMIME = ""
@@ -119,7 +120,8 @@ var (
 	imageSizes   = []string{"1K", "2K", "4K"}
 )
 
-// imageConfig returns the settings of a picture without those that the model does not have; nil: nothing is left.
+// imageConfig returns the settings of a picture without those that the model does not have; nil:
+// nothing is left.
 func (a *adapter) imageConfig(raw json.RawMessage) []byte {
 	if !a.draws() {
 		a.notes.Dropped("generationConfig." + imageConfig)

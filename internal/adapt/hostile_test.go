@@ -9,7 +9,8 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// Short schemas whose references multiply are each written out to a usual size, but not thousands of them.
+// Short schemas whose references multiply are each written out to a usual size, but not thousands
+// of them.
 func TestManySchemasTogetherStaySmall(t *testing.T) {
 	var doubling strings.Builder // twelve definitions, each of which mentions the next one twice
 	for i := range 12 {

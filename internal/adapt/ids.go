@@ -7,8 +7,9 @@ import (
 	"perigee"
 )
 
-// identify gives each call an id that Claude accepts and that no other call has, and its result the same one. The list is
-// paired: the results of the model's calls come first in the content behind them, in the same order.
+// identify gives each call an id that Claude accepts and that no other call has, and its result the
+// same one. The list is paired: the results of the model's calls come first in the content behind
+// them, in the same order.
 func identify(list []perigee.Content) {
 	used := make(map[string]int, len(list)/2)
 	var round []string // the ids of the calls in this round

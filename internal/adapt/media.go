@@ -12,7 +12,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// media completes data and references to files for the gateway, and leaves a text where the model cannot read them.
+// media completes data and references to files for the gateway, and leaves a text where the model
+// cannot read them.
 func (a *adapter) media(p *perigee.Part, model bool) bool {
 	mime, extra, ok := mediaOf(p)
 	if !ok || !a.gateway {
@@ -56,7 +57,8 @@ func (a *adapter) media(p *perigee.Part, model bool) bool {
 	return true
 }
 
-// mediaOf returns the type of the data in a part, or that it refers to; ok is false where there is none.
+// mediaOf returns the type of the data in a part, or that it refers to; ok is false where there is
+// none.
 func mediaOf(p *perigee.Part) (mime string, extra perigee.Fields, ok bool) {
 	switch {
 	case p.Kind == perigee.PartBlob && p.Blob != nil:
@@ -67,7 +69,8 @@ func mediaOf(p *perigee.Part) (mime string, extra perigee.Fields, ok bool) {
 	return "", nil, false
 }
 
-// reads says whether the gateway's model can read data of a type. Google's own models decide that themselves.
+// reads says whether the gateway's model can read data of a type. Google's own models decide that
+// themselves.
 func (a *adapter) reads(mime string) bool {
 	switch {
 	case a.native():
@@ -78,8 +81,9 @@ func (a *adapter) reads(mime string) bool {
 	return slices.Contains(a.spec.In, "image")
 }
 
-// attach moves the media of results to where the provider reads them. What may be inside a result stays there, if anything may;
-// the rest follows the results of its content, and the result names it. The parts given stay as they are.
+// attach moves the media of results to where the provider reads them. What may be inside a result
+// stays there, if anything may; the rest follows the results of its content, and the result names
+// it. The parts given stay as they are.
 func (a *adapter) attach(parts []perigee.Part, insideResults bool) []perigee.Part {
 	if !slices.ContainsFunc(parts, func(p perigee.Part) bool { return p.Response != nil && len(p.Response.Media) > 0 }) {
 		return parts
@@ -106,7 +110,8 @@ func (a *adapter) attach(parts []perigee.Part, insideResults bool) []perigee.Par
 	return slices.Insert(parts, last, moved...)
 }
 
-// withAttachments adds to a result which of the media behind the results belong to it, by their numbers there.
+// withAttachments adds to a result which of the media behind the results belong to it, by their
+// numbers there.
 func withAttachments(response json.RawMessage, media []perigee.Part, before int) json.RawMessage {
 	const member = `"attachments"`
 	open, ok := bytes.CutSuffix(bytes.TrimSpace(response), []byte("}"))
@@ -126,8 +131,9 @@ func withAttachments(response json.RawMessage, media []perigee.Part, before int)
 	return w.EndArray().EndObject().Buf
 }
 
-// inside says whether a part may be inside a result: pictures for Claude behind the gateway, and for Google's models of
-// generation 3 the types that they read there. The official API accepts no other members beside the data.
+// inside says whether a part may be inside a result: pictures for Claude behind the gateway, and
+// for Google's models of generation 3 the types that they read there. The official API accepts no
+// other members beside the data.
 func (a *adapter) inside(p *perigee.Part) bool {
 	switch {
 	case p.Kind != perigee.PartBlob || p.Blob == nil:

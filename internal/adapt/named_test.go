@@ -46,7 +46,8 @@ func TestNamesThatAskForThinking(t *testing.T) {
 	}
 }
 
-// What is added, and thinking that is left out as Claude needs it no more, are notes that strict accepts.
+// What is added, and thinking that is left out as Claude needs it no more, are notes that strict
+// accepts.
 func TestStrictAcceptsWhatIsAddedOrOmitted(t *testing.T) {
 	strict := perigee.Origin{Strict: true}
 	notes := []perigee.Note{{Action: perigee.NoteAdded, Subject: "thinking"}, {Action: perigee.NoteOmitted, Subject: "earlier thinking"}, {Action: perigee.NoteRenamed, Subject: "tool a.b"}}

@@ -12,8 +12,8 @@ import (
 	wire "perigee/internal/dialect/gemini"
 )
 
-// A tool's text that stands as it came reaches the provider as the object that it stands for would have, whatever happens to the
-// result on the way.
+// A tool's text that stands as it came reaches the provider as the object that it stands for would
+// have, whatever happens to the result on the way.
 func TestOutputIsItsObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyGatewayPrompt(t)

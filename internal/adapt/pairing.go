@@ -8,11 +8,12 @@ import (
 	"perigee"
 )
 
-// lost is the result of a call that has none: the client stopped it, or the user went on without waiting.
+// lost is the result of a call that has none: the client stopped it, or the user went on without
+// waiting.
 var lost = json.RawMessage(`{"error":"the call was interrupted and has no result"}`)
 
-// pair puts the results of each call right behind it. Several contents of the model in a row become one when calls are among
-// them, because nothing may be between a call and its result.
+// pair puts the results of each call right behind it. Several contents of the model in a row become
+// one when calls are among them, because nothing may be between a call and its result.
 func (a *adapter) pair(list []perigee.Content) []perigee.Content {
 	out := make([]perigee.Content, 0, len(list)+1)
 	var calls []*perigee.FunctionCall
@@ -46,8 +47,8 @@ func (a *adapter) pair(list []perigee.Content) []perigee.Content {
 	return out
 }
 
-// answer appends the message of the user that follows calls: the results first and in the order of the calls, then everything
-// else in its place.
+// answer appends the message of the user that follows calls: the results first and in the order of
+// the calls, then everything else in its place.
 func (a *adapter) answer(out, message []perigee.Content, calls []*perigee.FunctionCall) []perigee.Content {
 	if inOrder(message, calls) {
 		return append(out, message...)
@@ -105,7 +106,8 @@ func results(list []perigee.Content) (all []*perigee.FunctionResponse) {
 	return all
 }
 
-// copies are the results that equal a used one of the same call: some clients repeat results when they resume a conversation.
+// copies are the results that equal a used one of the same call: some clients repeat results when
+// they resume a conversation.
 func copies(all []*perigee.FunctionResponse, used map[*perigee.FunctionResponse]bool) map[*perigee.FunctionResponse]bool {
 	byID := map[string]*perigee.FunctionResponse{}
 	for _, r := range all {
@@ -152,7 +154,8 @@ func RepeatsResults(list []perigee.Content) bool {
 	return false
 }
 
-// inOrder says whether the message begins with exactly the results of the calls, and has no other results.
+// inOrder says whether the message begins with exactly the results of the calls, and has no other
+// results.
 func inOrder(message []perigee.Content, calls []*perigee.FunctionCall) bool {
 	at := 0
 	for i := range message {
@@ -170,8 +173,8 @@ func inOrder(message []perigee.Content, calls []*perigee.FunctionCall) bool {
 	return at == len(calls)
 }
 
-// match finds the result of each call: by id, then by name. It returns one for every call, made up where there is none, and
-// which of the results were used.
+// match finds the result of each call: by id, then by name. It returns one for every call, made up
+// where there is none, and which of the results were used.
 func (a *adapter) match(calls []*perigee.FunctionCall, all []*perigee.FunctionResponse) (
 	chosen []*perigee.FunctionResponse, used map[*perigee.FunctionResponse]bool) {
 	chosen, used = make([]*perigee.FunctionResponse, len(calls)), map[*perigee.FunctionResponse]bool{}

@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// part adapts a part and says whether it stays. What it points at is replaced, not changed. asText makes texts of calls and
-// results.
+// part adapts a part and says whether it stays. What it points at is replaced, not changed. asText
+// makes texts of calls and results.
 func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
 	if a.gateway && p.Thought && !a.acceptsThought(p, model) {
 		return false
@@ -33,8 +33,8 @@ func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
 	return a.other(p)
 }
 
-// acceptsThought says whether the gateway's model can use a thought. Whether Claude gets it is decided when its place in the
-// turn is known.
+// acceptsThought says whether the gateway's model can use a thought. Whether Claude gets it is
+// decided when its place in the turn is known.
 func (a *adapter) acceptsThought(p *perigee.Part, model bool) bool {
 	switch {
 	case !model || a.repairs(RepairThinkingOrder|RepairSignatures|RepairThinkingOff):
@@ -45,8 +45,8 @@ func (a *adapter) acceptsThought(p *perigee.Part, model bool) bool {
 	return a.native() && p.Signature != "" && !isSentinel(p.Signature) && !isClaudes(p.Signature)
 }
 
-// text drops empty texts. To Claude white space is empty, too; a thought signature without a text belongs to the thought
-// before it. A thought without a signature is of no use to the model.
+// text drops empty texts. To Claude white space is empty, too; a thought signature without a text
+// belongs to the thought before it. A thought without a signature is of no use to the model.
 func (a *adapter) text(p *perigee.Part) bool {
 	switch {
 	case p.Thought:
@@ -60,7 +60,8 @@ func (a *adapter) text(p *perigee.Part) bool {
 	return p.Text != "" || p.Signature != "" || !a.gateway && len(p.Extra) > 0
 }
 
-// other keeps the provider's own kinds of parts for its own models, and makes texts of them for the rest.
+// other keeps the provider's own kinds of parts for its own models, and makes texts of them for the
+// rest.
 func (a *adapter) other(p *perigee.Part) bool {
 	if !a.gateway {
 		return len(p.Extra) > 0
@@ -80,7 +81,8 @@ func (a *adapter) other(p *perigee.Part) bool {
 	return true
 }
 
-// call gives a call of the model the name that the provider knows and, for the gateway, an object for its arguments.
+// call gives a call of the model the name that the provider knows and, for the gateway, an object
+// for its arguments.
 func (a *adapter) call(p *perigee.Part, model, asText bool) bool {
 	if p.Call == nil {
 		return false

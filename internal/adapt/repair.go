@@ -2,8 +2,8 @@ package adapt
 
 import "perigee"
 
-// A Repair is what a second attempt does differently after the provider has rejected the first. Several may be combined. Each one
-// changes more than the first attempt found necessary.
+// A Repair is what a second attempt does differently after the provider has rejected the first.
+// Several may be combined. Each one changes more than the first attempt found necessary.
 type Repair uint8
 
 // The repairs.

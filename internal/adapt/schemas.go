@@ -11,7 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// schemaFamily is the family whose schemas the model accepts. All models accept what Claude accepts.
+// schemaFamily is the family whose schemas the model accepts. All models accept what Claude
+// accepts.
 func (a *adapter) schemaFamily() schema.Family {
 	if a.native() && !a.repairs(RepairSchemas) {
 		return schema.Gemini
@@ -19,8 +20,8 @@ func (a *adapter) schemaFamily() schema.Family {
 	return schema.Claude
 }
 
-// maxGrown is how many bytes the schemas of a prompt may become longer before references are expanded sparingly: a short schema
-// may expand to a long one, and there may be thousands of them.
+// maxGrown is how many bytes the schemas of a prompt may become longer before references are
+// expanded sparingly: a short schema may expand to a long one, and there may be thousands of them.
 const maxGrown = 1 << 20
 
 // parameters adapts the schema of a function, and notes what is lost of it.
@@ -41,7 +42,8 @@ func (a *adapter) parameters(f *perigee.Function) {
 	a.noteLosses("schema of tool "+clip(a.names.Client(f.Name)), cleaned.Changes)
 }
 
-// withResponse returns the other fields of a declaration. The gateway has one name for the schema of the result.
+// withResponse returns the other fields of a declaration. The gateway has one name for the schema
+// of the result.
 func (a *adapter) withResponse(f *perigee.Function) perigee.Fields {
 	isResponse := func(field perigee.Field) bool { return field.Name == "response" || field.Name == "responseJsonSchema" }
 	kept := a.known(slices.DeleteFunc(slices.Clone(f.Extra), isResponse), "tools[].", functionMembers)
@@ -77,8 +79,8 @@ func (a *adapter) answerSchema(gen *perigee.Generation) {
 // maxLosses is how many keywords a note names.
 const maxLosses = 4
 
-// noteLosses notes what a model could have used of a schema and does not see. Keywords that are a client's message to its own
-// provider are of no use to a model.
+// noteLosses notes what a model could have used of a schema and does not see. Keywords that are a
+// client's message to its own provider are of no use to a model.
 func (a *adapter) noteLosses(subject string, changes []schema.Change) {
 	var list []string
 	for _, c := range changes {
@@ -96,15 +98,15 @@ func (a *adapter) noteLosses(subject string, changes []schema.Change) {
 	}
 }
 
-// The keywords that a schema is reduced to: those that every model was seen to accept, and where the schema had no other, the
-// one that it needs.
+// The keywords that a schema is reduced to: those that every model was seen to accept, and where
+// the schema had no other, the one that it needs.
 var (
 	plainWords = []string{"type", "description", "enum", "required"}
 	bareWords  = []string{"type"}
 )
 
-// reduceAll takes out of all schemas what the provider may have rejected. They have been adapted before, so that keywords and
-// names of properties can be told apart by their places.
+// reduceAll takes out of all schemas what the provider may have rejected. They have been adapted
+// before, so that keywords and names of properties can be told apart by their places.
 func reduceAll(functions []perigee.Function) {
 	for _, words := range [][]string{plainWords, bareWords} {
 		changed := false
@@ -124,7 +126,8 @@ func reduceAll(functions []perigee.Function) {
 	}
 }
 
-// reduce writes the next value, a schema, with no other keywords than those given, and those that hold schemas.
+// reduce writes the next value, a schema, with no other keywords than those given, and those that
+// hold schemas.
 func reduce(w *rawjson.Writer, c *rawjson.Cursor, words []string) {
 	if c.Kind() != rawjson.Object {
 		w.Raw(c.Raw())

@@ -11,16 +11,17 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Search replaces the provider's search where a model cannot have it itself: the gateway rejects it beside functions, and
-// models that are not Google's do not know it. The model has a function instead. The caller answers its calls with the findings
-// of another model, which is asked with SearchPrompt.
+// A Search replaces the provider's search where a model cannot have it itself: the gateway rejects
+// it beside functions, and models that are not Google's do not know it. The model has a function
+// instead. The caller answers its calls with the findings of another model, which is asked with
+// SearchPrompt.
 type Search struct {
 	Name   string          // of the function, as the provider knows it
 	URLs   bool            // the function takes pages to read, too
 	Config json.RawMessage // of the provider's own search, an object
 
-	// HideThoughts says that the client did not ask for thoughts: the caller needs them to go on after a search, and does not
-	// pass them on.
+	// HideThoughts says that the client did not ask for thoughts: the caller needs them to go on
+	// after a search, and does not pass them on.
 	HideThoughts bool
 }
 
@@ -32,7 +33,8 @@ const (
 	codeExecution   = "codeExecution"
 )
 
-// builtins decides which of the gateway's built-in tools the model has. It returns how many functions replace them.
+// builtins decides which of the gateway's built-in tools the model has. It returns how many
+// functions replace them.
 func (a *adapter) builtins(functions int) int {
 	if !slices.ContainsFunc(a.prompt.Tools, isBuiltin) {
 		return 0
@@ -127,8 +129,9 @@ func (s *Search) function() *perigee.Function {
 	return f
 }
 
-// Searched returns the prompt with the model's answer so far and, behind it, the results of its searches. The answer is adapted
-// like a turn that a client sends back: providers omit ids, repeat them, and omit signatures.
+// Searched returns the prompt with the model's answer so far and, behind it, the results of its
+// searches. The answer is adapted like a turn that a client sends back: providers omit ids, repeat
+// them, and omit signatures.
 func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, results []perigee.Part) Adapted {
 	a := &adapter{gateway: true, spec: spec, prompt: *p.Prompt, opts: opts}
 	list := slices.Clone(a.prompt.Contents)
@@ -149,7 +152,8 @@ func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, resul
 const searcher = "You search the web for another program. Search for what you are asked, read what you are pointed at, and answer " +
 	"with the facts that you found, briefly and completely. Say so when you found nothing."
 
-// SearchPrompt is the prompt for a model that can search, after another model has called s. s may be nil.
+// SearchPrompt is the prompt for a model that can search, after another model has called s. s may
+// be nil.
 func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {
 	message := func(text string) perigee.Content {
 		return perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}}

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// A model takes a level or a budget, never both. The levels that a model does not have itself come from other APIs.
+// A model takes a level or a budget, never both. The levels that a model does not have itself come
+// from other APIs.
 var (
 	levels  = []string{"minimal", "low", "medium", "high", "xhigh", "max"}
 	budgets = []int64{512, 1024, 8192, 24576, 32768, 128000}
@@ -49,8 +50,8 @@ func (a *adapter) namedThinking() bool {
 	return strings.HasSuffix(strings.ToLower(a.spec.ID), "-thinking") && a.spec.Thinking.Possible()
 }
 
-// outputLimit is how long the answer may be, thinking included; 0: unknown. At the gateway all models use their own limit where
-// the client sets none, at the official API only Claude does.
+// outputLimit is how long the answer may be, thinking included; 0: unknown. At the gateway all
+// models use their own limit where the client sets none, at the official API only Claude does.
 func (a *adapter) outputLimit() int64 {
 	if limit := a.prompt.Generation.MaxOutputTokens; limit != nil {
 		return *limit
@@ -80,8 +81,9 @@ func (a *adapter) knownLevel(level string) string {
 // usualBudget is how much Claude thinks when the client does not say how much.
 const usualBudget = 16384
 
-// spellOut replaces what the gateway does not always accept or misunderstands: a budget that is up to the model, and thoughts
-// that are to be shown without a budget, which make Claude write them into its answer.
+// spellOut replaces what the gateway does not always accept or misunderstands: a budget that is up
+// to the model, and thoughts that are to be shown without a budget, which make Claude write them
+// into its answer.
 func (a *adapter) spellOut(want *perigee.Thinking) {
 	if want.Budget != nil && *want.Budget < 0 && want.Level != "" {
 		want.Budget = nil // the level says more
@@ -103,12 +105,14 @@ func (a *adapter) spellOut(want *perigee.Thinking) {
 	}
 }
 
-// completeThinking adjusts a fitting setting to the gateway, and adds what Claude requires there beside the budget.
+// completeThinking adjusts a fitting setting to the gateway, and adds what Claude requires there
+// beside the budget.
 func (a *adapter) completeThinking(t *perigee.Thinking) {
 	limit := a.outputLimit()
 	switch gen := &a.prompt.Generation; {
 	case t.Budget != nil && *t.Budget > 0 && *t.Budget >= limit && limit > 0:
-		// The model's smallest budget leaves no room for the answer. How much it thinks is then up to the model.
+		// The model's smallest budget leaves no room for the answer. How much it thinks is then up
+		// to the model.
 		t.Budget = nil
 		if len(a.spec.Thinking.Levels) > 0 {
 			t.Level = a.spec.Thinking.Levels[0]
@@ -206,8 +210,8 @@ func (a *adapter) fitThinking(want perigee.Thinking) *perigee.Thinking {
 	return &want
 }
 
-// nearestLevel is the level itself, else the next higher one that the model has, else its highest. Unknown words are left to the
-// provider.
+// nearestLevel is the level itself, else the next higher one that the model has, else its highest.
+// Unknown words are left to the provider.
 func (a *adapter) nearestLevel(level string) string {
 	have, rank := a.spec.Thinking.Levels, slices.Index(levels, level)
 	if rank < 0 || slices.Contains(have, level) {
@@ -221,8 +225,9 @@ func (a *adapter) nearestLevel(level string) string {
 	return nearest
 }
 
-// levelToBudget turns a level into tokens for models that only have budgets. For the levels that the provider has itself this is
-// its own table, so nothing is lost that a note would have to mention.
+// levelToBudget turns a level into tokens for models that only have budgets. For the levels that
+// the provider has itself this is its own table, so nothing is lost that a note would have to
+// mention.
 func (a *adapter) levelToBudget(want *perigee.Thinking) {
 	can, rank := a.spec.Thinking, slices.Index(levels, want.Level)
 	if rank < 0 {
@@ -240,7 +245,8 @@ func (a *adapter) levelToBudget(want *perigee.Thinking) {
 	want.Level, want.Budget = "", new(max(budget, can.Min))
 }
 
-// fitBudget moves a budget into the model's range, and below the limit of the whole answer, of which it is a part.
+// fitBudget moves a budget into the model's range, and below the limit of the whole answer, of
+// which it is a part.
 func (a *adapter) fitBudget(want *perigee.Thinking) {
 	can, budget, limit := a.spec.Thinking, *want.Budget, a.outputLimit()
 	switch {

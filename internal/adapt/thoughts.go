@@ -17,8 +17,8 @@ func isSentinel(signature string) bool {
 	return signature == sentinel || signature == "context_engineering_is_the_way_to_go"
 }
 
-// signature returns the thought signature that a part keeps: one that the model issued, and on calls of Google's models also the
-// sentinel.
+// signature returns the thought signature that a part keeps: one that the model issued, and on
+// calls of Google's models also the sentinel.
 func (a *adapter) signature(p *perigee.Part, model bool) string {
 	switch {
 	case p.Signature == "" || !model || p.Kind == perigee.PartResponse || a.repairs(RepairSignatures):
@@ -36,8 +36,9 @@ func (a *adapter) signature(p *perigee.Part, model bool) string {
 	return p.Signature
 }
 
-// claudeSignature returns a signature as the gateway expects it for Claude: base64 twice. Some clients get it, and keep it, in
-// base64 once. It is empty for signatures of another channel, which the gateway does not accept.
+// claudeSignature returns a signature as the gateway expects it for Claude: base64 twice. Some
+// clients get it, and keep it, in base64 once. It is empty for signatures of another channel, which
+// the gateway does not accept.
 func claudeSignature(signature string) string {
 	switch signature[0] {
 	case 'E':
@@ -62,8 +63,9 @@ func isClaudes(signature string) bool {
 
 const base64Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// sign leaves the sentinel on the first call of a step only, and adds it there where the model requires a signature. Generation 3
-// does so in the current turn; after a rejection it is unknown where the provider sees the beginning of that turn.
+// sign leaves the sentinel on the first call of a step only, and adds it there where the model
+// requires a signature. Generation 3 does so in the current turn; after a rejection it is unknown
+// where the provider sees the beginning of that turn.
 func (a *adapter) sign(list []perigee.Content) {
 	from := len(list)
 	switch {
@@ -93,8 +95,9 @@ func (a *adapter) sign(list []perigee.Content) {
 	}
 }
 
-// rejectedStandIns says whether a rejection of signatures can only be about sentinels, or about calls without a signature: the
-// conversation has no other. Calls then become texts, in whichever turn they are.
+// rejectedStandIns says whether a rejection of signatures can only be about sentinels, or about
+// calls without a signature: the conversation has no other. Calls then become texts, in whichever
+// turn they are.
 func (a *adapter) rejectedStandIns() bool {
 	return a.repairs(RepairSignatures) && a.spec.Family == models.Gemini &&
 		!slices.ContainsFunc(a.prompt.Contents, func(c perigee.Content) bool {
@@ -104,7 +107,8 @@ func (a *adapter) rejectedStandIns() bool {
 		})
 }
 
-// withoutSignatures returns parts without any signature, and without the thoughts that only a signature could prove.
+// withoutSignatures returns parts without any signature, and without the thoughts that only a
+// signature could prove.
 func withoutSignatures(parts []perigee.Part) []perigee.Part {
 	return perigee.EditParts(parts, func(p *perigee.Part) bool {
 		p.Signature = ""
@@ -125,9 +129,9 @@ func leading(parts []perigee.Part) int {
 
 func startsWithThought(c *perigee.Content) bool { return c.Parts[0].Thought }
 
-// turnStarts returns where the current turn begins, and the first content of the model in it under each reading of what ends
-// a turn beside results: nothing, a text, or anything. They are in order, and nil while no results wait for the model to
-// go on.
+// turnStarts returns where the current turn begins, and the first content of the model in it under
+// each reading of what ends a turn beside results: nothing, a text, or anything. They are in order,
+// and nil while no results wait for the model to go on.
 func turnStarts(list []perigee.Content) (turn int, starts []int) {
 	turn = perigee.CurrentTurn(list)
 	last := perigee.LastMessage(list)
@@ -152,9 +156,10 @@ func turnStarts(list []perigee.Content) (turn int, starts []int) {
 	return turn, []int{first, text, anything}
 }
 
-// withOfficialThoughts makes a paired conversation acceptable to Claude behind the official API: calls with legal ids of their
-// own, thoughts only at the beginning of a content. Later thoughts come from an answer that the client has joined from several,
-// and their signatures are for another place. lost says that a note tells of lost thoughts.
+// withOfficialThoughts makes a paired conversation acceptable to Claude behind the official API:
+// calls with legal ids of their own, thoughts only at the beginning of a content. Later thoughts
+// come from an answer that the client has joined from several, and their signatures are for another
+// place. lost says that a note tells of lost thoughts.
 func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	for i := range list {
@@ -170,8 +175,8 @@ func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Co
 	if starts == nil {
 		return list, false
 	}
-	// In an open round of tools Claude continues to think only from signed thoughts at the beginning of its turn. Without them
-	// it can answer, but not think.
+	// In an open round of tools Claude continues to think only from signed thoughts at the
+	// beginning of its turn. Without them it can answer, but not think.
 	if thinks(a.prompt.Generation.Thinking) {
 		if !slices.ContainsFunc(starts, func(i int) bool { return !startsWithThought(&list[i]) }) {
 			return list, false
@@ -186,8 +191,9 @@ func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Co
 	return withoutEmpty(list), lost
 }
 
-// withThoughts gives calls ids of their own, decides which thoughts Claude behind the gateway gets, and closes a round of tools
-// that it could not continue; lost says that, and a note as well. The list is paired, and every turn begins with its thoughts.
+// withThoughts gives calls ids of their own, decides which thoughts Claude behind the gateway gets,
+// and closes a round of tools that it could not continue; lost says that, and a note as well. The
+// list is paired, and every turn begins with its thoughts.
 func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	if len(list) == 0 {
@@ -233,15 +239,16 @@ func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, l
 	return withoutEmpty(list), lost || between
 }
 
-// noteOmitted notes that a conversation had more thinking before it was adapted. A repair that removes thinking has its own
-// note.
+// noteOmitted notes that a conversation had more thinking before it was adapted. A repair that
+// removes thinking has its own note.
 func (a *adapter) noteOmitted(before, adapted []perigee.Content) {
 	if !a.repairs(RepairThinkingOrder|RepairSignatures|RepairThinkingOff) && thinkingIn(adapted) < thinkingIn(before) {
 		a.notes.Add(perigee.NoteOmitted, "earlier thinking")
 	}
 }
 
-// thinkingIn is how many bytes of thinking a conversation has. Parts do not count: adapting joins those of one signature.
+// thinkingIn is how many bytes of thinking a conversation has. Parts do not count: adapting joins
+// those of one signature.
 func thinkingIn(list []perigee.Content) (bytes int) {
 	for _, c := range list {
 		for i := range c.Parts {
@@ -253,8 +260,9 @@ func thinkingIn(list []perigee.Content) (bytes int) {
 	return bytes
 }
 
-// withoutMereThoughts drops messages of the model that have nothing but thoughts. Without its thoughts such a message is empty,
-// and the user's messages before and after it are one; whether a round of tools is open depends on that.
+// withoutMereThoughts drops messages of the model that have nothing but thoughts. Without its
+// thoughts such a message is empty, and the user's messages before and after it are one; whether a
+// round of tools is open depends on that.
 func withoutMereThoughts(list []perigee.Content) []perigee.Content {
 	out := list[:0]
 	for i := 0; i < len(list); {
@@ -271,9 +279,10 @@ func withoutMereThoughts(list []perigee.Content) []perigee.Content {
 	return out
 }
 
-// thoughtsFirst puts the first thoughts of a turn before everything else, where Claude requires them, each with its signature;
-// the signature often comes by itself, after the text. Later thoughts come from an answer that the client has joined from
-// several, and are dropped; so are those without a signature.
+// thoughtsFirst puts the first thoughts of a turn before everything else, where Claude requires
+// them, each with its signature; the signature often comes by itself, after the text. Later
+// thoughts come from an answer that the client has joined from several, and are dropped; so are
+// those without a signature.
 func thoughtsFirst(parts []perigee.Part) []perigee.Part {
 	incomplete := func(p perigee.Part) bool { return p.Signature == "" || p.Text == "" }
 	if n := leading(parts); !slices.ContainsFunc(parts[:n], incomplete) && !slices.ContainsFunc(parts[n:], isThought) {
@@ -304,8 +313,9 @@ func thoughtsFirst(parts []perigee.Part) []perigee.Part {
 	return append(thoughts, rest...)
 }
 
-// closeRound ends the model's turn after the results in the user's message that begins at from, so that it begins another
-// one with new thoughts. The user's own texts beside the results follow; without any, the model is told to go on.
+// closeRound ends the model's turn after the results in the user's message that begins at from, so
+// that it begins another one with new thoughts. The user's own texts beside the results follow;
+// without any, the model is told to go on.
 func closeRound(list []perigee.Content, from int) []perigee.Content {
 	results, at := 0, from
 	var texts []perigee.Part

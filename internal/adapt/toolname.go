@@ -11,8 +11,8 @@ import (
 
 const maxName = 64
 
-// A nameMap translates the names of one prompt. A legal name stays; an illegal one is replaced by a legal one that no other function
-// has. The zero value changes no name.
+// A nameMap translates the names of one prompt. A legal name stays; an illegal one is replaced by a
+// legal one that no other function has. The zero value changes no name.
 type nameMap struct {
 	NoPunctuation bool // dots and colons are not legal
 	FoldCase      bool // declared names must differ by more than their case
@@ -22,8 +22,8 @@ type nameMap struct {
 	more  bool // there are illegal names that are in neither map
 }
 
-// legalToolName reports whether the provider accepts a name: a letter or an underscore, then also digits, dots, colons and
-// dashes, at most 64 altogether.
+// legalToolName reports whether the provider accepts a name: a letter or an underscore, then also
+// digits, dots, colons and dashes, at most 64 altogether.
 func legalToolName(name string) bool {
 	for i := range len(name) {
 		if !legalAt(name[i], i == 0) {
@@ -78,12 +78,13 @@ func (n *nameMap) Client(wire string) string {
 // Renamed returns the client's names by those that replaced them; nil: every name stayed.
 func (n *nameMap) Renamed() map[string]string { return n.back }
 
-// maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in conversations of very many
-// tools, get a replacement each time they are met.
+// maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in
+// conversations of very many tools, get a replacement each time they are met.
 const maxRenamed = 4096
 
-// Collect finds replacements for all illegal names in the prompt, and returns the replaced names in order. Declared functions come first, so that their names do not
-// depend on the conversation; a declared name that differs from an earlier one only in case counts as illegal.
+// Collect finds replacements for all illegal names in the prompt, and returns the replaced names in
+// order. Declared functions come first, so that their names do not depend on the conversation; a
+// declared name that differs from an earlier one only in case counts as illegal.
 func (n *nameMap) Collect(p *perigee.Prompt) (illegal []string) {
 	seen := map[string]bool{}
 	add := func(name string) {
@@ -134,7 +135,8 @@ func (n *nameMap) Collect(p *perigee.Prompt) (illegal []string) {
 	return illegal
 }
 
-// eachToolName calls visit with the name of each function that the prompt declares, allows, calls or has a result of.
+// eachToolName calls visit with the name of each function that the prompt declares, allows, calls
+// or has a result of.
 func eachToolName(p *perigee.Prompt, visit func(string)) {
 	for i := range p.Tools {
 		if f := p.Tools[i].Function; f != nil && f.Name != "" {
@@ -158,8 +160,8 @@ func eachToolName(p *perigee.Prompt, visit func(string)) {
 	}
 }
 
-// replacement makes a legal name that resembles the illegal one. Where that is taken, a digest of the illegal name is added, so
-// that the same name always gets the same replacement.
+// replacement makes a legal name that resembles the illegal one. Where that is taken, a digest of
+// the illegal name is added, so that the same name always gets the same replacement.
 func (n *nameMap) replacement(name string, taken map[string]bool) string {
 	b := make([]byte, 0, maxName)
 	if name == "" || !legalAt(name[0], true) && legalAt(name[0], false) {

@@ -46,7 +46,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Beyond maxRenamed names nothing is remembered, and a name still gets the same legal replacement each time.
+// Beyond maxRenamed names nothing is remembered, and a name still gets the same legal replacement
+// each time.
 func TestVeryManyNames(t *testing.T) {
 	var declared []string
 	for i := range maxRenamed + 10 {

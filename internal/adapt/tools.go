@@ -11,8 +11,8 @@ import (
 	"perigee/internal/adapt/schema"
 )
 
-// tools makes the declarations acceptable: legal names, each once, schemas that the provider reads, and built-in tools only where
-// they are possible.
+// tools makes the declarations acceptable: legal names, each once, schemas that the provider reads,
+// and built-in tools only where they are possible.
 func (a *adapter) tools() {
 	if a.draws() {
 		a.withoutTools()
@@ -62,8 +62,8 @@ func (a *adapter) leaveOut() {
 	})
 }
 
-// declareOnce keeps each function once and under the name that the provider knows, and returns how many there are. Built-in
-// tools stay where they are.
+// declareOnce keeps each function once and under the name that the provider knows, and returns how
+// many there are. Built-in tools stay where they are.
 func (a *adapter) declareOnce() (functions int) {
 	if len(a.prompt.Tools) == 0 {
 		return 0
@@ -95,7 +95,8 @@ func (a *adapter) declareOnce() (functions int) {
 
 func isBuiltin(t perigee.Tool) bool { return t.Function == nil }
 
-// declare gives each function the schema that the gateway reads, under the only name by which it does.
+// declare gives each function the schema that the gateway reads, under the only name by which it
+// does.
 func (a *adapter) declare(functions int) {
 	if functions == 0 {
 		return
@@ -119,8 +120,8 @@ func (a *adapter) declare(functions int) {
 	}
 }
 
-// calling says whether the model may, must or must not call functions, as far as the gateway can be told. Claude's calls
-// are always validated: otherwise their arguments need not fit the schema.
+// calling says whether the model may, must or must not call functions, as far as the gateway can be
+// told. Claude's calls are always validated: otherwise their arguments need not fit the schema.
 func (a *adapter) calling(functions int) {
 	config := cmp.Or(a.prompt.ToolConfig, &perigee.ToolConfig{})
 	next := perigee.ToolConfig{Extra: a.known(config.Extra, "toolConfig.", toolConfigMembers)}
@@ -173,7 +174,8 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 	return mode, allowed
 }
 
-// declaredOf returns those of the client's names that are declared, as the provider knows them, each once.
+// declaredOf returns those of the client's names that are declared, as the provider knows them,
+// each once.
 func (a *adapter) declaredOf(names []string) (list []string) {
 	if len(names) == 0 {
 		return nil
@@ -193,11 +195,13 @@ func (a *adapter) declaredOf(names []string) (list []string) {
 	return list
 }
 
-// serverSide is the member of the official API's tool config that lets built-in tools work beside functions.
+// serverSide is the member of the official API's tool config that lets built-in tools work beside
+// functions.
 const serverSide = "includeServerSideToolInvocations"
 
-// officialBuiltins decides whether the official API's built-in tools can stay beside functions: from generation 3 on they can,
-// when the request says so; before, only the functions stay, because the client cannot work without them.
+// officialBuiltins decides whether the official API's built-in tools can stay beside functions:
+// from generation 3 on they can, when the request says so; before, only the functions stay, because
+// the client cannot work without them.
 func (a *adapter) officialBuiltins(functions int) {
 	if functions == 0 || !slices.ContainsFunc(a.prompt.Tools, isBuiltin) {
 		return

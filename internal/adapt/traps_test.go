@@ -42,8 +42,8 @@ const (
 	placeholder = `{"type":"object","properties":{"_placeholder":{"type":"boolean","description":"Not used. Always pass true."}},"required":["_placeholder"]}`
 )
 
-// Known traps of the API, by the numbers of the interface notes. Bodies are those of the provider's API; an empty
-// want is the same as in.
+// Known traps of the API, by the numbers of the interface notes. Bodies are those of the provider's
+// API; an empty want is the same as in.
 func TestTraps(t *testing.T) {
 	hello := contents(hi)
 	hint := `{"text":"` + interleaved + `"}`

@@ -9,8 +9,8 @@ import (
 	wire "perigee/internal/dialect/gemini"
 )
 
-// A tool's picture, or a text of the user's, beside the results of calls: what the turn needs, it has under each reading of
-// where it began.
+// A tool's picture, or a text of the user's, beside the results of calls: what the turn needs, it
+// has under each reading of where it began.
 func TestTurnsWithMoreThanResults(t *testing.T) {
 	thought := signedThought(claudeTwice)
 	const (
@@ -75,7 +75,8 @@ func TestTurnsWithMoreThanResults(t *testing.T) {
 	}
 }
 
-// Media that came with a result: inside it where the provider takes them, behind the results and named by them elsewhere.
+// Media that came with a result: inside it where the provider takes them, behind the results and
+// named by them elsewhere.
 func TestMediaOfResults(t *testing.T) {
 	const (
 		png   = `{"inlineData":{"mimeType":"image/png","data":"aGk="}}`

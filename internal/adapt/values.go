@@ -16,7 +16,8 @@ func untidy(value []byte) bool {
 	return len(value) == 0 || bytes.Contains(value, []byte(`"`+undefined+`"`)) || bytes.Contains(value, []byte("null"))
 }
 
-// tidy returns a JSON value without the members and elements that are null or undefined. It is nil where nothing is left.
+// tidy returns a JSON value without the members and elements that are null or undefined. It is nil
+// where nothing is left.
 func tidy(value json.RawMessage) json.RawMessage {
 	if !untidy(value) {
 		return value
@@ -70,8 +71,8 @@ func separate(dst []byte, opened int) []byte {
 	return dst
 }
 
-// object returns a value that must be an object as one: a string with an object inside is that object, and any other value
-// becomes its only member. An empty value is an empty object.
+// object returns a value that must be an object as one: a string with an object inside is that
+// object, and any other value becomes its only member. An empty value is an empty object.
 func object(value json.RawMessage, member string) json.RawMessage {
 	value = bytes.TrimSpace(value)
 	if isObject(value) {

@@ -1,10 +1,10 @@
-// Package models is what perigee knows about models by their names: how much fits in and comes out, how they can be
-// told to think, which family they belong to and what to ask when a name is gone. Routing reads suffixes with it and
-// completes lists, preparation for a provider keeps requests within a model's limits, and signatures are kept apart
-// by family.
+// Package models is what perigee knows about models by their names: how much fits in and comes out,
+// how they can be told to think, which family they belong to and what to ask when a name is gone.
+// Routing reads suffixes with it and completes lists, preparation for a provider keeps requests
+// within a model's limits, and signatures are kept apart by family.
 //
-// It is a table and a few rules about names. It knows no upstream: what can really be asked is for the providers'
-// own lists to say, and those win wherever they say something.
+// It is a table and a few rules about names. It knows no upstream: what can really be asked is for
+// the providers' own lists to say, and those win wherever they say something.
 package models
 
 import (
@@ -25,8 +25,8 @@ const (
 	Other     Family = ""
 )
 
-// SignatureKind is the kind of thought signature that the models of a family issue: models of the same kind accept each other's
-// signatures. It is empty for families without signatures.
+// SignatureKind is the kind of thought signature that the models of a family issue: models of the
+// same kind accept each other's signatures. It is empty for families without signatures.
 func (f Family) SignatureKind() string {
 	switch f {
 	case Claude:
@@ -47,13 +47,14 @@ type Spec struct {
 	In, Out  []string
 	Thinking Thinking
 
-	// Instead is the model to ask when no upstream has this one: its successor, or its name at the other source. Embedding
-	// models have none, because the vectors of two models cannot be compared.
+	// Instead is the model to ask when no upstream has this one: its successor, or its name at the
+	// other source. Embedding models have none, because the vectors of two models cannot be
+	// compared.
 	Instead string
 }
 
-// Thinking is how a model can be told how much to think. Levels go from the least to the most; a model with neither
-// levels nor budgets does not think.
+// Thinking is how a model can be told how much to think. Levels go from the least to the most; a
+// model with neither levels nor budgets does not think.
 type Thinking struct {
 	Min, Max int64 // budgets in tokens; Max 0: the model takes none
 	Zero     bool  // budget 0 turns thinking off
@@ -64,7 +65,8 @@ type Thinking struct {
 // Possible says whether the model thinks at all.
 func (t Thinking) Possible() bool { return t.Max > 0 || len(t.Levels) > 0 }
 
-// Lookup returns what is known about exactly this model. The slices in it are shared and not to be changed.
+// Lookup returns what is known about exactly this model. The slices in it are shared and not to be
+// changed.
 func Lookup(id string) (Spec, bool) {
 	i, ok := index[id]
 	if !ok {
@@ -81,8 +83,9 @@ func Of(id string) Spec {
 	return Guess(id)
 }
 
-// Guess says what a name suggests. A dated or otherwise longer name of a known model is taken for that model; for
-// the rest only the family and the ways of thinking are guessed, because a wrong limit is worse than none.
+// Guess says what a name suggests. A dated or otherwise longer name of a known model is taken for
+// that model; for the rest only the family and the ways of thinking are guessed, because a wrong
+// limit is worse than none.
 func Guess(id string) Spec {
 	name := strings.ToLower(id)
 	for i := len(name) - 1; i > 0; i-- {
@@ -99,13 +102,15 @@ func Guess(id string) Spec {
 	return spec
 }
 
-// sameKind keeps a longer name from passing for a model of another kind: gemini-2.5-flash-image is no gemini-2.5-flash.
+// sameKind keeps a longer name from passing for a model of another kind: gemini-2.5-flash-image is
+// no gemini-2.5-flash.
 func sameKind(spec Spec, rest string) bool {
 	return spec.Family == Image || spec.Family == Embedding ||
 		!strings.Contains(rest, "image") && !strings.Contains(rest, "embedding") && !speaks(rest) && !strings.Contains(rest, "-lite")
 }
 
-// speaks says whether a name is that of a model for speech, which neither thinks on demand nor calls functions.
+// speaks says whether a name is that of a model for speech, which neither thinks on demand nor
+// calls functions.
 func speaks(name string) bool {
 	return strings.Contains(name, "tts") || strings.Contains(name, "native-audio") || strings.Contains(name, "live")
 }
@@ -140,8 +145,8 @@ func guessFamily(name string) Spec {
 	return Spec{Family: Gemini, In: media, Out: text, Thinking: thinking31Pro}
 }
 
-// generation reads the number after gemini-. A name without one (gemini-pro-agent, gemini-flash-latest) is of the
-// newest generation.
+// generation reads the number after gemini-. A name without one (gemini-pro-agent,
+// gemini-flash-latest) is of the newest generation.
 func generation(name string) int {
 	rest := strings.TrimPrefix(name, "gemini-")
 	n, digits := 0, 0

@@ -25,7 +25,8 @@ type Price struct {
 	Cached        float64 // of input that was cached; 0: Input; Free: nothing
 	Thinking      float64 // of output that is thinking; 0: Output
 
-	// For calls with more than perigee.LongPrompt input tokens; 0: as for shorter ones. Thinking then has no price of its own.
+	// For calls with more than perigee.LongPrompt input tokens; 0: as for shorter ones. Thinking
+	// then has no price of its own.
 	LongInput, LongCached, LongOutput float64
 }
 
@@ -47,7 +48,8 @@ type PriceTable struct {
 	changes  []time.Time // when a price changes, in order
 }
 
-// LoadPrices returns the list prices, with entries that go before these. The error says which entry makes no sense.
+// LoadPrices returns the list prices, with entries that go before these. The error says which entry
+// makes no sense.
 func LoadPrices(entries []PriceEntry) (*PriceTable, error) {
 	t := &PriceTable{own: slices.Clone(entries)}
 	var err error
@@ -69,8 +71,8 @@ func LoadPrices(entries []PriceEntry) (*PriceTable, error) {
 	return t, nil
 }
 
-// before orders entries for a search that takes the first match: names before patterns, specific patterns before general ones, and
-// of the prices of one model the newest.
+// before orders entries for a search that takes the first match: names before patterns, specific
+// patterns before general ones, and of the prices of one model the newest.
 func before(a, b PriceEntry) int {
 	switch isPattern := match.IsPattern(a.Model); {
 	case isPattern != match.IsPattern(b.Model) && isPattern:
@@ -182,7 +184,8 @@ func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
 	return Price{}, false
 }
 
-// variant is a part of a name that does not change the price: how much a model thinks, how old a version is.
+// variant is a part of a name that does not change the price: how much a model thinks, how old a
+// version is.
 var variant = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
 
 // baseName is the name of a model without its variants.
@@ -196,7 +199,8 @@ func baseName(model string) string {
 	}
 }
 
-// Cost is what a call of a model at a time costs. A call without tokens costs nothing, whatever the model is.
+// Cost is what a call of a model at a time costs. A call without tokens costs nothing, whatever the
+// model is.
 func (t *PriceTable) Cost(model string, at time.Time, u perigee.Usage) perigee.Cost {
 	if u.Input > perigee.LongPrompt {
 		return t.sum(model, at, u, u)
@@ -225,8 +229,8 @@ func (t *PriceTable) sum(model string, at time.Time, all, long perigee.Usage) pe
 	return perigee.USD(dollars / 1e6)
 }
 
-// Unpriced returns the models without a price at a time, of those that match one of the patterns, or of all if there is no pattern.
-// Models that are empty or patterns themselves are left out.
+// Unpriced returns the models without a price at a time, of those that match one of the patterns,
+// or of all if there is no pattern. Models that are empty or patterns themselves are left out.
 func (t *PriceTable) Unpriced(models, patterns []string, at time.Time) (list []string) {
 	for _, model := range models {
 		_, ok := t.Price(model, at)

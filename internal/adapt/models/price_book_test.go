@@ -11,7 +11,8 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// A storeRig has the same parts for every question, and remembers the times that it was asked about.
+// A storeRig has the same parts for every question, and remembers the times that it was asked
+// about.
 type storeRig struct {
 	parts []perigee.UsagePart
 	calls []perigee.Call

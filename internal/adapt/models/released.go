@@ -2,7 +2,8 @@ package models
 
 import "time"
 
-// released is when models were released, as far as their makers have said. Names of one model share a date; previews have their own.
+// released is when models were released, as far as their makers have said. Names of one model share
+// a date; previews have their own.
 var released = map[string]string{
 	"claude-opus-4-6-thinking":       "2026-02-05",
 	"claude-sonnet-4-6":              "2026-02-17",

@@ -19,9 +19,10 @@ var thinkingWords = map[string]perigee.Thinking{
 	"max":     {Level: "max"},
 }
 
-// Split takes a wish for thinking off the name of a model: gemini-3-flash(high), gemini-2.5-pro(8192), …(none), …(auto)
-// always, and gemini-3-flash-high only where that is not itself a model while gemini-3-flash is. A name without such a
-// suffix comes back as it is, with nil. Only names that could have the short form are asked of known.
+// Split takes a wish for thinking off the name of a model: gemini-3-flash(high),
+// gemini-2.5-pro(8192), …(none), …(auto) always, and gemini-3-flash-high only where that is not
+// itself a model while gemini-3-flash is. A name without such a suffix comes back as it is, with
+// nil. Only names that could have the short form are asked of known.
 func Split(name string, known func(string) bool) (base string, thinking *perigee.Thinking) {
 	if inner, ok := strings.CutSuffix(name, ")"); ok {
 		open := strings.LastIndexByte(inner, '(')

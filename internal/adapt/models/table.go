@@ -40,7 +40,8 @@ func gemini(id, name string, output int64, thinking Thinking, instead string) Sp
 		Thinking: thinking, Instead: instead}
 }
 
-// image is a model that draws. The newer ones think, but asking them to spoils the picture or is refused.
+// image is a model that draws. The newer ones think, but asking them to spoils the picture or is
+// refused.
 func image(id, name string, context, output int64, instead string) Spec {
 	return Spec{ID: id, Name: name, Family: Image, Context: context, Output: output, In: textImage, Out: textImage, Instead: instead}
 }
@@ -49,8 +50,8 @@ func embedding(id, name string, context int64) Spec {
 	return Spec{ID: id, Name: name, Family: Embedding, Context: context, Output: 1, In: text, Out: vector}
 }
 
-// table lists the models by family, the newest first. Names are the sources' own: where the suffix of an id and its
-// label disagree (gemini-3.5-flash-low is called Medium), that is how it is.
+// table lists the models by family, the newest first. Names are the sources' own: where the suffix
+// of an id and its label disagree (gemini-3.5-flash-low is called Medium), that is how it is.
 var table = []Spec{
 	claude("claude-opus-4-6-thinking", "Claude Opus 4.6 (Thinking)", ""),
 	claude("claude-sonnet-4-6", "Claude Sonnet 4.6 (Thinking)", ""),

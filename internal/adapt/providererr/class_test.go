@@ -10,8 +10,8 @@ import (
 	"perigee"
 )
 
-// The classes of errors of the official API: by status where nothing is explained, and by what its documentation has the
-// messages and details say.
+// The classes of errors of the official API: by status where nothing is explained, and by what its
+// documentation has the messages and details say.
 func TestStatusError(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -53,7 +53,8 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
-// The words of the provider reach its clients unchanged, although rules are matched with the error inside of them.
+// The words of the provider reach its clients unchanged, although rules are matched with the error
+// inside of them.
 func TestStatusErrorKeepsWords(t *testing.T) {
 	const inner = ` {"error":{"code":429,"message":"m","details":[{"retryDelay":"9s"}]}} `
 	const body = `{"error":{"code":429,"message":%q,"details":[{"n": 1.0},7,{"a":"ya29.token"}]}}`

@@ -12,16 +12,17 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// Classify diagnoses a response with an HTTP status that is not a success. The body may be anything: google.rpc JSON, bare or
-// in a list, an OAuth error, an HTML page, cut off, or empty. The error has no tokens and no e-mail addresses in it; Link is
-// as the provider gave it.
+// Classify diagnoses a response with an HTTP status that is not a success. The body may be
+// anything: google.rpc JSON, bare or in a list, an OAuth error, an HTML page, cut off, or empty.
+// The error has no tokens and no e-mail addresses in it; Link is as the provider gave it.
 func Classify(status int, header http.Header, body []byte, now time.Time) Diagnosis {
 	e := read(status, body)
 	e.delay, e.told = e.wait(header, now)
 	return e.diagnose(e.rule(), now)
 }
 
-// ClassifyStreamError diagnoses an event, or a whole body, of a response with status 200, if it is a JSON error.
+// ClassifyStreamError diagnoses an event, or a whole body, of a response with status 200, if it is
+// a JSON error.
 func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
 	// Large events are always answers, and most small ones can be told from errors without parsing.
 	if len(data) > maxBody || !bytes.Contains(data, []byte(`"error"`)) && !bytes.Contains(data, []byte(`"message"`)) {
@@ -35,14 +36,14 @@ func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
 	return e.diagnose(e.rule(), now), true
 }
 
-// StatusError reads an error of the official Gemini API, and classifies it by the same rules. Message
-// and details are as the provider wrote them; the message is empty if the body is not JSON or has none.
-// status is 0 for an error inside a stream, which names its own.
+// StatusError reads an error of the official Gemini API, and classifies it by the same rules.
+// Message and details are as the provider wrote them; the message is empty if the body is not JSON
+// or has none. status is 0 for an error inside a stream, which names its own.
 //
 // The codes of a sign-in server do not count: API keys have no sign-in. Nor does the sentence "You
-// exceeded your current quota", which that API says about limits per minute as well. A page with status
-// 404 says that there is no such model: its name is a part of the path, and one with a colon makes a path
-// that the API does not know.
+// exceeded your current quota", which that API says about limits per minute as well. A page with
+// status 404 says that there is no such model: its name is a part of the path, and one with a colon
+// makes a path that the API does not know.
 func StatusError(status int, body []byte) *perigee.Error {
 	e := read(status, body)
 	e.oauth, e.html = "", false
@@ -58,8 +59,8 @@ func StatusError(status int, body []byte) *perigee.Error {
 // maxSpoken is the length of the longest text that can be a refusal. Longer texts only quote one.
 const maxSpoken = 300
 
-// ClassifyText diagnoses the whole text of an answer: the provider refuses a client version with status 200 and a text in place
-// of the model's. A longer text is an answer.
+// ClassifyText diagnoses the whole text of an answer: the provider refuses a client version with
+// status 200 and a text in place of the model's. A longer text is an answer.
 func ClassifyText(text string) (Diagnosis, bool) {
 	if len(text) > maxSpoken {
 		return Diagnosis{}, false
@@ -73,7 +74,8 @@ func ClassifyText(text string) (Diagnosis, bool) {
 	return Diagnosis{}, false
 }
 
-// WithoutAddresses returns a text without e-mail addresses, for clients, which must not learn the accounts.
+// WithoutAddresses returns a text without e-mail addresses, for clients, which must not learn the
+// accounts.
 func WithoutAddresses(text string) string { return redact.Emails(text) }
 
 // rule is the first rule that the evidence matches. The last rule matches everything.
@@ -96,8 +98,8 @@ func (e *evidence) diagnose(r *rule, now time.Time) Diagnosis {
 	return v
 }
 
-// answerStatus is the provider's HTTP status, or 0 where it would tell the client that its own HTTP request was wrong, which it
-// was not.
+// answerStatus is the provider's HTTP status, or 0 where it would tell the client that its own HTTP
+// request was wrong, which it was not.
 func (e *evidence) answerStatus() int {
 	switch e.status {
 	case http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusUnsupportedMediaType, http.StatusUpgradeRequired,

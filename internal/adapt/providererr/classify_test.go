@@ -137,7 +137,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestEveryTextIsFound sends the pieces of each rule as a message: a rule above it that would catch one of them is in its way.
+// TestEveryTextIsFound sends the pieces of each rule as a message: a rule above it that would catch
+// one of them is in its way.
 func TestEveryTextIsFound(t *testing.T) {
 	for _, r := range rules {
 		for _, text := range r.texts {
@@ -341,7 +342,8 @@ func TestUnexplainedRefusalWithQuotaLeftIsOfTheClient(t *testing.T) {
 	}
 }
 
-// TestStatusesAboutHTTPAreNotPassedOn: what a proxy refuses about perigee's own request is not the client's error.
+// TestStatusesAboutHTTPAreNotPassedOn: what a proxy refuses about perigee's own request is not the
+// client's error.
 func TestStatusesAboutHTTPAreNotPassedOn(t *testing.T) {
 	for status, want := range map[int]int{405: 0, 408: 0, 415: 0, 426: 0, 431: 0, 400: 400, 413: 413, 500: 500, 504: 504} {
 		if v := Classify(status, nil, nil, now); v.Error.Status != want {

@@ -15,8 +15,8 @@ const MaxDelay = 7 * 24 * time.Hour
 // longestRest is the top of the Ladder.
 const longestRest = time.Minute
 
-// Ladder is the cooldown of an account after so many failures in a row for which the provider named no delay: 1, 2, 4 … 60
-// seconds. Without a failure it is 0.
+// Ladder is the cooldown of an account after so many failures in a row for which the provider named
+// no delay: 1, 2, 4 … 60 seconds. Without a failure it is 0.
 func Ladder(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -24,8 +24,9 @@ func Ladder(failures int) time.Duration {
 	return min(time.Second<<min(failures-1, 10), longestRest)
 }
 
-// wait is the delay after which the error ends. The exact sources come first: the message has whole seconds, and headers may be
-// a proxy's. The first source with more than 0 counts; told says that there was any.
+// wait is the delay after which the error ends. The exact sources come first: the message has whole
+// seconds, and headers may be a proxy's. The first source with more than 0 counts; told says that
+// there was any.
 func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration, told bool) {
 	sources := []func() (time.Duration, bool){
 		func() (time.Duration, bool) { return parseDelay(e.retryDelay) },
@@ -44,7 +45,8 @@ func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration,
 	return 0, told
 }
 
-// parseDelay reads a delay from a field: "1h16m0.667s", "3600s", 3600 or {"seconds": 3600, "nanos": 0}.
+// parseDelay reads a delay from a field: "1h16m0.667s", "3600s", 3600 or {"seconds": 3600, "nanos":
+// 0}.
 func parseDelay(raw json.RawMessage) (time.Duration, bool) {
 	if o := objectOf(raw); o != nil {
 		whole, _, ok := readDuration(o.text("seconds"))
@@ -60,8 +62,8 @@ func until(stamp, layout string, now time.Time) (time.Duration, bool) {
 	return t.Sub(now), err == nil
 }
 
-// spokenPattern leads up to a delay in a sentence: "your quota will reset after 2h5m", "please retry in 12.3s",
-// "try again in 5 minutes", "wait 30 seconds", and nothing but "after 30s".
+// spokenPattern leads up to a delay in a sentence: "your quota will reset after 2h5m", "please
+// retry in 12.3s", "try again in 5 minutes", "wait 30 seconds", and nothing but "after 30s".
 var spokenPattern = regexp.MustCompile(`(?i)\b(?:(?:reset|resets|retry|again|available|wait|back ?off)(?: (?:after|in|for|at))?|after):? `)
 
 func spokenDelay(message string, now time.Time) (time.Duration, bool) {
@@ -113,8 +115,9 @@ var units = map[string]float64{
 
 var durationPart = regexp.MustCompile(`^(?:,? (?:and )?)?(\d+(?:\.\d+)?) ?([A-Za-zµμ]*)`)
 
-// readDuration reads a duration from the start of text: numbers with their units, or one number of seconds alone. A negative one
-// has been over for a while and is 0. time.ParseDuration wants the whole text and knows neither words nor days.
+// readDuration reads a duration from the start of text: numbers with their units, or one number of
+// seconds alone. A negative one has been over for a while and is 0. time.ParseDuration wants the
+// whole text and knows neither words nor days.
 func readDuration(text string) (d time.Duration, rest string, ok bool) {
 	rest, negative := strings.CutPrefix(strings.TrimSpace(text), "-")
 	var sum float64

@@ -102,7 +102,8 @@ func TestSpokenDelay(t *testing.T) {
 	}
 }
 
-// TestDelaySources gives each source a value of its own: the first that knows better than "now" is believed.
+// TestDelaySources gives each source a value of its own: the first that knows better than "now" is
+// believed.
 func TestDelaySources(t *testing.T) {
 	const (
 		message = "reset after 4s"
@@ -143,7 +144,8 @@ func TestDelaySources(t *testing.T) {
 	}
 }
 
-// TestDelayOnlyWhereWaitingHelps keeps numbers in a complaint about the request from becoming a delay.
+// TestDelayOnlyWhereWaitingHelps keeps numbers in a complaint about the request from becoming a
+// delay.
 func TestDelayOnlyWhereWaitingHelps(t *testing.T) {
 	header := http.Header{"Retry-After": {"5"}}
 	for status, want := range map[int]time.Duration{400: 0, 401: 0, 403: 0, 404: 0, 429: 5 * time.Second, 500: 5 * time.Second, 503: 5 * time.Second, 529: 5 * time.Second} {

@@ -1,12 +1,15 @@
-// Package providererr classifies the errors of Google's APIs: Antigravity, the sign-in server, and the official Gemini API.
+// Package providererr classifies the errors of Google's APIs: Antigravity, the sign-in server, and
+// the official Gemini API.
 //
-// Classify reads a response that is not a success and returns its kind, its scope, when it ends and what the user can do. It has
-// two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to its consequences. FromText does the same for an error of
-// which a language server has left the text, StatusError for the official API. Ladder is the cooldown of an account where the
-// provider names no delay.
+// Classify reads a response that is not a success and returns its kind, its scope, when it ends and
+// what the user can do. It has two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to
+// its consequences. FromText does the same for an error of which a language server has left the
+// text, StatusError for the official API. Ladder is the cooldown of an account where the provider
+// names no delay.
 //
-// The package makes no calls, has no clock and no state. The antigravity upstream, the sign-in and the pool of accounts decide by
-// the Diagnosis whether to retry, wait, or change the host or the account.
+// The package makes no calls, has no clock and no state. The antigravity upstream, the sign-in and
+// the pool of accounts decide by the Diagnosis whether to retry, wait, or change the host or the
+// account.
 package providererr
 
 import (
@@ -40,9 +43,9 @@ func New(kind Kind, said string, delay time.Duration, now time.Time) Diagnosis {
 	return v
 }
 
-// WithQuotaLeft is the diagnosis if the account is known to have quota left for the model, or another account got the same
-// answer. A 429 without a reason is then no limit: the provider refuses the client that the system prompt names that way,
-// whatever account is used.
+// WithQuotaLeft is the diagnosis if the account is known to have quota left for the model, or
+// another account got the same answer. A 429 without a reason is then no limit: the provider
+// refuses the client that the system prompt names that way, whatever account is used.
 func (v Diagnosis) WithQuotaLeft() Diagnosis {
 	if v.Kind != KindUnexplained {
 		return v
@@ -58,8 +61,9 @@ func (v Diagnosis) WithQuotaLeft() Diagnosis {
 // SignInPause is the delay before a failing sign-in server is asked again, where it names none.
 const SignInPause = 5 * time.Second
 
-// AtSignIn is the diagnosis if the answer is of the sign-in server. Errors about the sign-in or the account stay; any other error
-// becomes KindNoToken, whatever it would mean at the gateway: no model was asked, so it is not about quota.
+// AtSignIn is the diagnosis if the answer is of the sign-in server. Errors about the sign-in or the
+// account stay; any other error becomes KindNoToken, whatever it would mean at the gateway: no
+// model was asked, so it is not about quota.
 func (v Diagnosis) AtSignIn(now time.Time) Diagnosis {
 	switch v.Kind {
 	case KindSignedOut, KindOAuthClient, KindVerification, KindBan, KindIneligible:
@@ -77,8 +81,9 @@ func (v Diagnosis) AtSignIn(now time.Time) Diagnosis {
 	return trouble
 }
 
-// ErrRefreshPaused is in the error of a token source that did not try to refresh, because other accounts were just refused for a
-// cause that may not be about them. It is not about the account either.
+// ErrRefreshPaused is in the error of a token source that did not try to refresh, because other
+// accounts were just refused for a cause that may not be about them. It is not about the account
+// either.
 var ErrRefreshPaused = errors.New("the account is left alone")
 
 // Reason is the text for the owner of the account, with the link, which clients do not get.
@@ -90,7 +95,8 @@ func (v Diagnosis) Reason() string {
 	return reason
 }
 
-// Diagnose returns the diagnosis. Errors that carry one, such as those of the sign-in, have this method.
+// Diagnose returns the diagnosis. Errors that carry one, such as those of the sign-in, have this
+// method.
 func (v Diagnosis) Diagnose() Diagnosis { return v }
 
 // Of returns the diagnosis that an error carries.

@@ -11,7 +11,8 @@ import (
 	"unicode"
 )
 
-// How much of a body is read and kept. Explanations of errors are shorter, and a hostile answer can be any size.
+// How much of a body is read and kept. Explanations of errors are shorter, and a hostile answer can
+// be any size.
 const (
 	maxBody    = 256 << 10
 	maxText    = 32 << 10 // text that rules are matched with
@@ -72,7 +73,8 @@ func read(status int, body []byte) *evidence {
 	return e
 }
 
-// object is a JSON object whose members are decoded one by one, so that one of the wrong type does not fail the rest.
+// object is a JSON object whose members are decoded one by one, so that one of the wrong type does
+// not fail the rest.
 type object map[string]json.RawMessage
 
 func objectOf(raw json.RawMessage) object {
@@ -180,7 +182,8 @@ func (e *evidence) readStatus(o object, depth int) {
 	}
 }
 
-// statusNames has the HTTP statuses of errors that have a name instead of a number, as those inside a stream may.
+// statusNames has the HTTP statuses of errors that have a name instead of a number, as those inside
+// a stream may.
 var statusNames = map[string]int{
 	"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "OUT_OF_RANGE": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403,
 	"NOT_FOUND": 404, "ABORTED": 409, "ALREADY_EXISTS": 409, "RESOURCE_EXHAUSTED": 429, "CANCELLED": 499, "INTERNAL": 500,
@@ -245,7 +248,8 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 	}
 	var line bytes.Buffer
 	if bytes.Contains(raw, []byte(`\`)) {
-		// An escape could hide what redact looks for; written anew there are none but those of control characters.
+		// An escape could hide what redact looks for; written anew there are none but those of
+		// control characters.
 		var v any
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.UseNumber()
@@ -263,7 +267,8 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 	}
 }
 
-// say takes a message. The provider may put the JSON error of the model's own host into it, with or without a text before it.
+// say takes a message. The provider may put the JSON error of the model's own host into it, with or
+// without a text before it.
 func (e *evidence) say(message string, depth int) {
 	e.whole = message
 	message = strings.TrimSpace(message)
@@ -287,8 +292,9 @@ func (e *evidence) say(message string, depth int) {
 	}
 }
 
-// distrust keeps only the message of an error that followed other text. It may be of the model's host, but also a quote of the
-// client's request, and a client must not be able to decide what happens to an account.
+// distrust keeps only the message of an error that followed other text. It may be of the model's
+// host, but also a quote of the client's request, and a client must not be able to decide what
+// happens to an account.
 func (e *evidence) distrust() {
 	e.quoted = true
 	e.oauth, e.reasons, e.links = "", nil, nil
@@ -325,7 +331,8 @@ func (e *evidence) scrape(body []byte) {
 	}
 }
 
-// recognizeOAuth finds the code of a sign-in server that puts it in front of the message of a google.rpc.Status.
+// recognizeOAuth finds the code of a sign-in server that puts it in front of the message of a
+// google.rpc.Status.
 func (e *evidence) recognizeOAuth() {
 	code, _, _ := strings.Cut(e.message, ":")
 	if e.oauth == "" && !e.quoted && slices.Contains(oauthCodes, code) {

@@ -51,8 +51,8 @@ const (
 // A Scope is what an error is about: what gets a cooldown, and what may be tried instead.
 type Scope string
 
-// The scopes. Nothing wider than the scope gets a cooldown: an account that is out of quota for one family of models still
-// answers for other families.
+// The scopes. Nothing wider than the scope gets a cooldown: an account that is out of quota for one
+// family of models still answers for other families.
 const (
 	ScopeNone          Scope = "none"           // every account and host would answer the same
 	ScopeRequest       Scope = "request"        // this request, wherever it goes
@@ -65,8 +65,8 @@ const (
 	ScopeAccountModel  Scope = "account+model"  // this account, for this model
 )
 
-// A meaning has the consequences of a Kind. In next, {wait} becomes the time to wait, or patience where that is unknown, and
-// {link} the address where the account is verified.
+// A meaning has the consequences of a Kind. In next, {wait} becomes the time to wait, or patience
+// where that is unknown, and {link} the address where the account is verified.
 type meaning struct {
 	class    perigee.Class
 	scope    Scope

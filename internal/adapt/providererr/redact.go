@@ -17,7 +17,8 @@ const (
 	maxLink  = 4096 // the links for verification are long
 )
 
-// A linkPolicy says how much of links to the provider's own pages is kept. All other links are dropped.
+// A linkPolicy says how much of links to the provider's own pages is kept. All other links are
+// dropped.
 type linkPolicy bool
 
 const (
@@ -27,7 +28,8 @@ const (
 
 var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
 
-// clean removes from text what is private to the user: credentials, e-mail addresses, and links to other sites.
+// clean removes from text what is private to the user: credentials, e-mail addresses, and links to
+// other sites.
 func clean(text string, policy linkPolicy) string {
 	var b strings.Builder
 	last := 0

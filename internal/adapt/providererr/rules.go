@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A rule is one row of the table. It matches when each of its fields does; within a field any of the values will do, and an
-// empty field always matches.
+// A rule is one row of the table. It matches when each of its fields does; within a field any of
+// the values will do, and an empty field always matches.
 type rule struct {
 	name    string
 	status  []int    // HTTP statuses; 4 and 5 stand for all of 4xx and 5xx
@@ -22,19 +22,21 @@ type rule struct {
 	kind    Kind
 }
 
-// longDelay tells a rate limit from a quota window that is used up. The provider gives the reason of the former for both.
+// longDelay tells a rate limit from a quota window that is used up. The provider gives the reason
+// of the former for both.
 const longDelay = 5 * time.Minute
 
 var (
 	badRequest   = []int{400, 413, 422}
 	refusedToken = []int{400, 401, 403}
 
-	// The provider's sentence on any limit of an account speaks of capacity, which it does not mean.
+	// The provider's sentence on any limit of an account speaks of capacity, which it does not
+	// mean.
 	quotaTexts = []string{"exhausted your capacity", "quota exhausted", "quota_exhausted", "exceeded your current quota", "quota will reset"}
 )
 
-// rules are tried from the top; the first that matches decides. The order goes from what the provider says on purpose to
-// what has to be guessed:
+// rules are tried from the top; the first that matches decides. The order goes from what the
+// provider says on purpose to what has to be guessed:
 //
 //  1. reasons of the details, which are meant for programs: first those about the account, as nothing else matters to
 //     an account that is locked, then limits;
@@ -57,7 +59,8 @@ var rules = []rule{
 	{name: "reason: rate, long", reasons: []string{"RATE_LIMIT_EXCEEDED"}, over: longDelay, kind: KindQuota},
 	{name: "reason: rate", reasons: []string{"RATE_LIMIT_EXCEEDED"}, kind: KindRate},
 
-	// A refresh token belongs to the OAuth client that it was issued to; with another it is unauthorized_client.
+	// A refresh token belongs to the OAuth client that it was issued to; with another it is
+	// unauthorized_client.
 	{name: "oauth: signed out", oauth: []string{"invalid_grant", "token_revoked"}, status: refusedToken, kind: KindSignedOut},
 	{name: "oauth: access token", oauth: []string{"invalid_token"}, status: refusedToken, kind: KindUnauthenticated},
 	{name: "oauth: trouble", oauth: []string{"temporarily_unavailable", "server_error", "internal_failure"}, kind: KindUnavailable},
@@ -146,10 +149,12 @@ func (r *rule) hasStatus(status int) bool {
 	return len(r.status) == 0 || slices.Contains(r.status, status) || slices.Contains(r.status, status/100)
 }
 
-// maxGap is how many bytes a … can stand for. Without a limit any two words of a long message would match.
+// maxGap is how many bytes a … can stand for. Without a limit any two words of a long message would
+// match.
 const maxGap = 160
 
-// contains says whether text has the pieces of pattern, separated by …, in this order and at most maxGap apart.
+// contains says whether text has the pieces of pattern, separated by …, in this order and at most
+// maxGap apart.
 func contains(text, pattern string) bool {
 	first, rest, more := strings.Cut(pattern, " … ")
 	for {
@@ -164,7 +169,8 @@ func contains(text, pattern string) bool {
 	}
 }
 
-// begins says whether the provider's own message begins with one of the patterns. Quoted text is not its own.
+// begins says whether the provider's own message begins with one of the patterns. Quoted text is
+// not its own.
 func (e *evidence) begins(patterns []string) bool {
 	if e.quoted || strings.IndexAny(e.message, "`'\"") == 0 {
 		return false

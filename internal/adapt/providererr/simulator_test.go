@@ -15,8 +15,8 @@ import (
 	simulated "perigee/internal/simulator/rules"
 )
 
-// faultKinds is what the simulator's faults are to be taken for; those that are no answer with an error in it are not
-// for this package.
+// faultKinds is what the simulator's faults are to be taken for; those that are no answer with an
+// error in it are not for this package.
 var faultKinds = map[string]struct {
 	kind  Kind
 	delay time.Duration

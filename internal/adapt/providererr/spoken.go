@@ -21,10 +21,10 @@ var (
 			`|\bno longer supported\b.{0,80}\bversion\b|\bunsupported client version\b`)
 )
 
-// FromText diagnoses an error that a language server passes on as a text, which may contain the JSON
-// of the provider's error. status is the HTTP status of that error; 0: the text names it. details are
-// those of its google.rpc.Status, and valid JSON. known is false if nothing names a status: the text
-// need not be the provider's then.
+// FromText diagnoses an error that a language server passes on as a text, which may contain the
+// JSON of the provider's error. status is the HTTP status of that error; 0: the text names it.
+// details are those of its google.rpc.Status, and valid JSON. known is false if nothing names a
+// status: the text need not be the provider's then.
 func FromText(
 	status int, text string, details []json.RawMessage, now time.Time,
 ) (d Diagnosis, known bool) {
@@ -65,8 +65,8 @@ func namedStatus(text string) int {
 	return 0
 }
 
-// MayRefuse says whether an answer that begins with text may be a refusal that ClassifyText knows. The answer is held back as
-// long as it may.
+// MayRefuse says whether an answer that begins with text may be a refusal that ClassifyText knows.
+// The answer is held back as long as it may.
 func MayRefuse(text string) bool {
 	if len(text) > maxSpoken {
 		return false

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/adapt/schema"
 )
 
-// agentTools makes the tools of a coding agent up: as many, as large and with the keywords that real ones have.
+// agentTools makes the tools of a coding agent up: as many, as large and with the keywords that
+// real ones have.
 func agentTools(n int) [][]byte {
 	prose := strings.Repeat("The path is absolute, and the file has to be read before it is changed. ", 3)
 	tools := make([][]byte, n)

@@ -7,12 +7,13 @@ import (
 	"perigee/internal/lib/lru"
 )
 
-// CacheBytes is how much a Cache for all clients of a gateway needs: some twenty agents with forty tools each.
+// CacheBytes is how much a Cache for all clients of a gateway needs: some twenty agents with forty
+// tools each.
 const CacheBytes = 4 << 20
 
-// A Cache cleans schemas and remembers the results, least recently used first out: an agent declares the same tools in
-// every request. Results are shared: callers do not change them. It is safe for concurrent use. A nil Cache cleans, too, and
-// remembers nothing.
+// A Cache cleans schemas and remembers the results, least recently used first out: an agent
+// declares the same tools in every request. Results are shared: callers do not change them. It is
+// safe for concurrent use. A nil Cache cleans, too, and remembers nothing.
 type Cache struct {
 	mu      sync.Mutex
 	entries lru.Map[cacheKey, cacheEntry]
@@ -33,11 +34,12 @@ func NewCache(bytes int) *Cache {
 	return &Cache{entries: lru.Map[cacheKey, cacheEntry]{MaxCost: bytes, Cost: cost}}
 }
 
-// Clean returns the schema of a tool's parameters as models of the family take it: always an object schema, whatever
-// raw is. It does not keep or change raw, but the result may share its bytes.
+// Clean returns the schema of a tool's parameters as models of the family take it: always an object
+// schema, whatever raw is. It does not keep or change raw, but the result may share its bytes.
 //
-// Equal bytes give equal bytes, and cleaning what was cleaned changes nothing. Time is linear in len(raw), also where
-// references would multiply: what they add is limited to a few times the input, and the rest is cut with a hint.
+// Equal bytes give equal bytes, and cleaning what was cleaned changes nothing. Time is linear in
+// len(raw), also where references would multiply: what they add is limited to a few times the
+// input, and the rest is cut with a hint.
 func (c *Cache) Clean(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family})
 }
@@ -47,8 +49,8 @@ func (c *Cache) CleanSparing(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family, sparing: true})
 }
 
-// CleanResponse is Clean for the schema of an answer: of any type, without placeholders, and with numbers in
-// enumerations, which the provider accepts only there.
+// CleanResponse is Clean for the schema of an answer: of any type, without placeholders, and with
+// numbers in enumerations, which the provider accepts only there.
 func (c *Cache) CleanResponse(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family, response: true})
 }

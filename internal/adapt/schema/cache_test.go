@@ -42,7 +42,8 @@ func TestCacheAnswersAsCleaning(t *testing.T) {
 	}
 }
 
-// What a request has brought is not kept with what the cache remembers, and later requests may write over their own bytes.
+// What a request has brought is not kept with what the cache remembers, and later requests may
+// write over their own bytes.
 func TestCacheKeepsNothingOfTheRequest(t *testing.T) {
 	c := NewCache(CacheBytes)
 	for _, text := range texts[:2] {

@@ -28,8 +28,9 @@ var actions = []Action{Moved, Merged, Inlined, Repaired, Added, Shortened, Cut, 
 // Loses says whether a model sees less than the schema said.
 func (a Action) Loses() bool { return a == Shortened || a == Cut || a == Dropped }
 
-// A Change is one thing that was done, however often. Keyword is the keyword it was done to, or "schema". Path is where
-// something was lost first, as "filter.tags[]"; it is empty for the schema itself, and where nothing was lost.
+// A Change is one thing that was done, however often. Keyword is the keyword it was done to, or
+// "schema". Path is where something was lost first, as "filter.tags[]"; it is empty for the schema
+// itself, and where nothing was lost.
 type Change struct {
 	Action  Action
 	Keyword string

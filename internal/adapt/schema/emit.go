@@ -7,7 +7,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// emit writes the schema that the sources describe. A source that needs no change is copied as it stands.
+// emit writes the schema that the sources describe. A source that needs no change is copied as it
+// stands.
 func (c *cleaner) emit(sources []source, depth int, top bool) {
 	first := sources[0]
 	if len(sources) == 1 && !first.alt && c.acceptedAt(first.node, depth, top) {
@@ -114,7 +115,8 @@ func (c *cleaner) explainTuple(f *frame) {
 	}
 }
 
-// decideConstraints decides for every plain keyword whether it is written, and moves the rest into the description.
+// decideConstraints decides for every plain keyword whether it is written, and moves the rest into
+// the description.
 func (c *cleaner) decideConstraints(f *frame, k kind) {
 	exists := func(name string) bool { return f.byName[name] != nil }
 	f.entries = slices.DeleteFunc(f.entries, func(e entry) bool {

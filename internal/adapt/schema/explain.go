@@ -63,7 +63,8 @@ func movedIf(ok bool) Action {
 	return Dropped
 }
 
-// saysMore says whether a schema says more than its type. A description counts unless a hint repeats it.
+// saysMore says whether a schema says more than its type. A description counts unless a hint
+// repeats it.
 func saysMore(n *node, described bool) bool {
 	for _, m := range n.object() {
 		switch name := m.key.name; {
@@ -80,7 +81,8 @@ func saysMore(n *node, described bool) bool {
 	return false
 }
 
-// explainExtra says what an object may have beyond its properties, and reports whether that was all.
+// explainExtra says what an object may have beyond its properties, and reports whether that was
+// all.
 func (c *cleaner) explainExtra(f *frame, m *node) bool {
 	if m.isFalse() {
 		f.hint("No extra properties allowed")
@@ -104,7 +106,8 @@ func (c *cleaner) explainExtra(f *frame, m *node) bool {
 	return !saysMore(m, false)
 }
 
-// explainPatterns says what properties whose names match a pattern are, and reports whether that was all.
+// explainPatterns says what properties whose names match a pattern are, and reports whether that
+// was all.
 func (c *cleaner) explainPatterns(f *frame, m *node) bool {
 	all := true
 	for _, p := range m.object() {
@@ -136,12 +139,14 @@ func (c *cleaner) explainList(f *frame, m *node, most int) bool {
 	return f.hintList(m.key.name+": ", m.children[:min(len(m.children), most)], most)
 }
 
-// mostAllowed is how many values of an enumeration a description repeats, when the keyword has them all.
+// mostAllowed is how many values of an enumeration a description repeats, when the keyword has them
+// all.
 const mostAllowed = 32
 
 const allowed = "Allowed: "
 
-// gatherEnum takes "enum", or "const" as an enumeration of one. Only the first source that has either counts.
+// gatherEnum takes "enum", or "const" as an enumeration of one. Only the first source that has
+// either counts.
 func (c *cleaner) gatherEnum(f *frame, enum, constant *node) {
 	switch {
 	case f.valuesDone || enum == nil && constant == nil:
@@ -156,14 +161,15 @@ func (c *cleaner) gatherEnum(f *frame, enum, constant *node) {
 	}
 }
 
-// enumFits says whether the provider takes an enumeration of this type. All values are strings to it, so that a type of
-// its own would contradict them; in the schema of an answer it reads numbers from them.
+// enumFits says whether the provider takes an enumeration of this type. All values are strings to
+// it, so that a type of its own would contradict them; in the schema of an answer it reads numbers
+// from them.
 func (r rules) enumFits(k kind) bool {
 	return k == kindString || r.response && (k == kindNumber || k == kindInteger)
 }
 
-// decideEnum decides which values are written as an enumeration, and repeats them in a hint: for the arguments of
-// functions the provider does not hold the model to the keyword.
+// decideEnum decides which values are written as an enumeration, and repeats them in a hint: for
+// the arguments of functions the provider does not hold the model to the keyword.
 func (c *cleaner) decideEnum(f *frame, k kind) {
 	var values []*node // different as strings
 	seen := map[string]bool{}

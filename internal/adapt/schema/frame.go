@@ -8,8 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A frame is one schema of the result while it is put together from its sources. Where two sources say something about
-// the same, the first one counts.
+// A frame is one schema of the result while it is put together from its sources. Where two sources
+// say something about the same, the first one counts.
 type frame struct {
 	entries []entry // the keywords to be written, in the order in which they came
 
@@ -48,7 +48,8 @@ type prop struct {
 	required bool
 }
 
-// A source is a place in the input that says something about a schema, and the targets of the references that led to it.
+// A source is a place in the input that says something about a schema, and the targets of the
+// references that led to it.
 type source struct {
 	node  *node
 	chain []*node
@@ -176,7 +177,8 @@ func (c *cleaner) member(f *frame, s source, m *node) (brings bool) {
 	return false
 }
 
-// constrain takes a plain keyword. What another source said about the same stays; that both hold is said in a hint.
+// constrain takes a plain keyword. What another source said about the same stays; that both hold is
+// said in a hint.
 func (c *cleaner) constrain(f *frame, m *node, quiet bool) {
 	name := m.key.name
 	e := f.entry(name)
@@ -251,7 +253,8 @@ func (c *cleaner) property(f *frame, s source, m *node) {
 	}
 }
 
-// requiredNames takes the value of "required": a list of names, or one name. A boolean belongs to the object around.
+// requiredNames takes the value of "required": a list of names, or one name. A boolean belongs to
+// the object around.
 func (c *cleaner) requiredNames(f *frame, m *node) {
 	names := m.elements()
 	if m.kind == rawjson.String {
@@ -270,8 +273,8 @@ func (c *cleaner) requiredNames(f *frame, m *node) {
 	}
 }
 
-// itemsOf takes the elements of an array: one schema for all, or one for each place. A schema for those after the named
-// places is one more alternative.
+// itemsOf takes the elements of an array: one schema for all, or one for each place. A schema for
+// those after the named places is one more alternative.
 func (c *cleaner) itemsOf(f *frame, s source, m *node) {
 	if m.isFalse() {
 		return
@@ -291,8 +294,8 @@ func (c *cleaner) itemsOf(f *frame, s source, m *node) {
 	}
 }
 
-// gatherConditions adds the properties that exist only under conditions. The provider has no conditions, so they are
-// optional.
+// gatherConditions adds the properties that exist only under conditions. The provider has no
+// conditions, so they are optional.
 func (c *cleaner) gatherConditions(f *frame, s source, level int) {
 	add := func(n *node, keyword string) {
 		c.note(Merged, keyword)

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// FuzzClean asks of every input what the package promises: no panic, a schema that the provider takes, and the same
-// again when it is cleaned again.
+// FuzzClean asks of every input what the package promises: no panic, a schema that the provider
+// takes, and the same again when it is cleaned again.
 func FuzzClean(f *testing.F) {
 	for _, c := range checklist(f) {
 		f.Add([]byte(c.in))

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// shapes are schemas of about n parts that would cost more than they are worth if something in here were not linear.
+// shapes are schemas of about n parts that would cost more than they are worth if something in here
+// were not linear.
 var shapes = map[string]func(n int) string{
 	"properties": func(n int) string {
 		return `{"type":"object","properties":{` + many(n, `"p%d":{"type":"string","maxLength":1}`) + `},"required":[` + many(n, `"p%d"`) + `]}`
@@ -67,7 +68,8 @@ func nest(n int, open, inner, closing string) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(closing, n)
 }
 
-// TestCostIsLinear counts instead of timing: ten times the input is at most about ten times the work and the output.
+// TestCostIsLinear counts instead of timing: ten times the input is at most about ten times the
+// work and the output.
 func TestCostIsLinear(t *testing.T) {
 	perigeetest.Slow(t)
 	for name, shape := range shapes {

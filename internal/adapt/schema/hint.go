@@ -82,7 +82,8 @@ func (f *frame) hintKinds(kinds []kind) {
 	f.hint("Accepts: " + strings.Join(names, " | "))
 }
 
-// appendDescription appends the description with its hints: in parentheses after the text, or the first one as the text.
+// appendDescription appends the description with its hints: in parentheses after the text, or the
+// first one as the text.
 func (f *frame) appendDescription(dst []byte) []byte {
 	base := f.base()
 	dst = append(append(dst, '"'), base...)

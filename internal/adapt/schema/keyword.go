@@ -8,8 +8,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A keyword is one of those of all drafts of JSON Schema and of the provider's own schema message. With nothing but a name
-// it is a keyword that the provider does not have and that is moved into the description.
+// A keyword is one of those of all drafts of JSON Schema and of the provider's own schema message.
+// With nothing but a name it is a keyword that the provider does not have and that is moved into
+// the description.
 type keyword struct {
 	name  string // in the table: the names of all keywords that have the rest in common
 	alias string // other spellings: that of protocol buffers, those of other drafts
@@ -123,8 +124,8 @@ func isExact(n *node) bool {
 	}
 }
 
-// isSafeInteger says whether a bound is only the largest exact integer of JavaScript, whose libraries put it on every
-// integer.
+// isSafeInteger says whether a bound is only the largest exact integer of JavaScript, whose
+// libraries put it on every integer.
 func isSafeInteger(m *node) bool {
 	return m.key.implies == kindNumber && string(bytes.TrimPrefix(m.raw, []byte("-"))) == "9007199254740991"
 }

@@ -77,7 +77,8 @@ func kindOf(value *node) kind {
 		rawjson.String: kindString, rawjson.Array: kindArray, rawjson.Object: kindObject}[value.kind]
 }
 
-// setKinds takes the value of "type", or of a schema that is nothing but a type. The first one given stays.
+// setKinds takes the value of "type", or of a schema that is nothing but a type. The first one
+// given stays.
 func (c *cleaner) setKinds(f *frame, value *node) {
 	if len(f.kinds) > 0 {
 		return
@@ -98,7 +99,8 @@ func (c *cleaner) setKinds(f *frame, value *node) {
 	}
 }
 
-// typeName reads one name of a type. A name that says more than the type it stands for is kept as a hint.
+// typeName reads one name of a type. A name that says more than the type it stands for is kept as a
+// hint.
 func (c *cleaner) typeName(f *frame, value *node) kind {
 	k := kindNamed(value)
 	isString := func(name string) bool { return strings.EqualFold(value.text(), name) }

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/adapt/schema"
 )
 
-// A schema of very many small values is left out, and the result says so: cleaning would take up to sixty times its size.
+// A schema of very many small values is left out, and the result says so: cleaning would take up to
+// sixty times its size.
 func TestManyValuesAreLeftOut(t *testing.T) {
 	for _, value := range []string{`1`, `""`, `{}`, `[]`, `{"a":1}`} {
 		raw := []byte(`{"type":"object","properties":{"a":{"enum":[` + strings.Repeat(value+",", 500_000) + value + `]}}}`)

@@ -80,7 +80,8 @@ func (n *node) add(m *node) {
 	}
 }
 
-// part returns the last member with the keyword, or nil. A member that is null or a misplaced property does not count.
+// part returns the last member with the keyword, or nil. A member that is null or a misplaced
+// property does not count.
 func (n *node) part(keyword string) *node {
 	for i := len(n.children) - 1; i >= 0; i-- {
 		if m := n.children[i]; m.key.name == keyword && (m.kind != rawjson.Null || keyword == "const") && !m.misplaced() {
@@ -101,7 +102,8 @@ func (n *node) member(name string) *node {
 	return n.index[name]
 }
 
-// misplaced says whether a member with a schema as its value can only be a property that stands outside of "properties".
+// misplaced says whether a member with a schema as its value can only be a property that stands
+// outside of "properties".
 func (n *node) misplaced() bool {
 	return n.kind == rawjson.Object && (n.isSchema && n.key.noObject || n.isMap && n.key == noKeyword)
 }
@@ -146,8 +148,8 @@ func (n *node) written() string {
 	return n.text()
 }
 
-// plain returns the value as a description repeats it: strings without quotes, unless they are empty. It is false where
-// the value is longer than limit.
+// plain returns the value as a description repeats it: strings without quotes, unless they are
+// empty. It is false where the value is longer than limit.
 func (n *node) plain(limit int) (text string, ok bool) {
 	switch n.kind {
 	case rawjson.String:
@@ -164,8 +166,8 @@ func (n *node) plain(limit int) (text string, ok bool) {
 	return string(n.raw), true
 }
 
-// compact returns a JSON text without white space. It is false where the text is longer than limit, or so much longer
-// with its white space that it is not worth looking at.
+// compact returns a JSON text without white space. It is false where the text is longer than limit,
+// or so much longer with its white space that it is not worth looking at.
 func compact(raw []byte, limit int) (text string, ok bool) {
 	if len(raw) > 20*limit {
 		return "", false

@@ -6,15 +6,16 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// placeholder is the property of objects that have none. Its name is one that no tool has, so that it can be found in
-// a call's arguments again.
+// placeholder is the property of objects that have none. Its name is one that no tool has, so that
+// it can be found in a call's arguments again.
 const (
 	placeholder       = "_placeholder"
 	placeholderSchema = `{"type":"boolean","description":"Not used. Always pass true."}`
 )
 
-// wantsPlaceholder says whether the provider would refuse an object for what it lacks. Both families want at least one
-// property; Claude's validated mode also wants one to be required, below the top.
+// wantsPlaceholder says whether the provider would refuse an object for what it lacks. Both
+// families want at least one property; Claude's validated mode also wants one to be required, below
+// the top.
 func (r rules) wantsPlaceholder(top, properties, required bool) bool {
 	return !r.response && (!properties || r.family == Claude && !top && !required)
 }
@@ -28,9 +29,9 @@ func (c *cleaner) addPlaceholder(f *frame) {
 	f.required = append(f.required, placeholder)
 }
 
-// TakeOutPlaceholder returns the arguments of a call without the placeholders of the tool's cleaned schema. A member of
-// the same name where the schema has no placeholder is the tool's own and stays. Arguments without placeholders, or that
-// are not a JSON object, are returned as they are.
+// TakeOutPlaceholder returns the arguments of a call without the placeholders of the tool's cleaned
+// schema. A member of the same name where the schema has no placeholder is the tool's own and
+// stays. Arguments without placeholders, or that are not a JSON object, are returned as they are.
 func TakeOutPlaceholder(args, cleaned []byte) []byte {
 	if !bytes.Contains(args, []byte(`"`+placeholder+`"`)) || rawjson.Check(args) != nil || rawjson.Check(cleaned) != nil {
 		return args
@@ -43,8 +44,8 @@ func TakeOutPlaceholder(args, cleaned []byte) []byte {
 	return appendWithout(make([]byte, 0, len(args)), value, schema)
 }
 
-// appendWithout appends a value without the placeholders of its schema, and without the white space between its parts. A
-// value that the schema says nothing about is appended as it is.
+// appendWithout appends a value without the placeholders of its schema, and without the white space
+// between its parts. A value that the schema says nothing about is appended as it is.
 func appendWithout(dst []byte, value, schema *node) []byte {
 	var inside *node
 	switch {

@@ -10,10 +10,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxChain is how many references may lead to each other. It bounds what looking for a circle costs.
+// maxChain is how many references may lead to each other. It bounds what looking for a circle
+// costs.
 const maxChain = 50
 
-// charge counts what is read because of references. Without them everything is read a fixed number of times.
+// charge counts what is read because of references. Without them everything is read a fixed number
+// of times.
 func (c *cleaner) charge(s source, n *node) {
 	c.visits += 1 + len(n.children)
 	if len(s.chain) > 0 {
@@ -24,8 +26,8 @@ func (c *cleaner) charge(s source, n *node) {
 // exhausted says that references have brought in so much that no more are followed.
 func (c *cleaner) exhausted() bool { return c.work > c.maxWork || len(c.out.Buf) > c.maxOut }
 
-// follow returns the schema that a reference points at, or nil, and whether it is not to be read: because there is none,
-// it would close a circle, or references have cost too much.
+// follow returns the schema that a reference points at, or nil, and whether it is not to be read:
+// because there is none, it would close a circle, or references have cost too much.
 func (c *cleaner) follow(s source, ref string) (target *node, end bool) {
 	target = c.resolve(ref)
 	return target, target == nil || target == c.root || slices.Contains(s.chain, target) || len(s.chain) >= maxChain || c.exhausted()
@@ -37,8 +39,8 @@ func (s source) through(target *node) source {
 	return s
 }
 
-// refer adds to the frame what a reference points at, after the keywords beside the reference. A circle is cut where it
-// closes: the name and the type stay.
+// refer adds to the frame what a reference points at, after the keywords beside the reference. A
+// circle is cut where it closes: the name and the type stay.
 func (c *cleaner) refer(f *frame, s source, ref string, level int) {
 	target, end := c.follow(s, ref)
 	switch {
@@ -105,8 +107,8 @@ func (c *cleaner) resolve(ref string) *node {
 	return nil
 }
 
-// lookUp follows a JSON pointer. Schemas that were put together from several documents often point at definitions that
-// have moved, so a pointer that leads nowhere is tried by its last name.
+// lookUp follows a JSON pointer. Schemas that were put together from several documents often point
+// at definitions that have moved, so a pointer that leads nowhere is tried by its last name.
 func (c *cleaner) lookUp(ref string) *node {
 	pointer, local := strings.CutPrefix(ref, "#")
 	switch {

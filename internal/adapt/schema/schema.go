@@ -1,13 +1,15 @@
-// Package schema turns the JSON Schema of a tool, or of an answer, into the subset that the Antigravity gateway accepts.
-// Clients send whatever their own provider understands; the gateway reads a fixed message and refuses every keyword that
-// is not part of it. As much of a keyword's meaning as possible is kept: references are written out, unions and allOf are
-// merged, constraints are moved into the description, malformed schemas are repaired.
+// Package schema turns the JSON Schema of a tool, or of an answer, into the subset that the
+// Antigravity gateway accepts. Clients send whatever their own provider understands; the gateway
+// reads a fixed message and refuses every keyword that is not part of it. As much of a keyword's
+// meaning as possible is kept: references are written out, unions and allOf are merged, constraints
+// are moved into the description, malformed schemas are repaired.
 //
-// The schema is read into a tree of nodes. For each schema of the result, a frame gathers everything that the input says
-// about it (a node, the definition it refers to, the alternatives merged with it), and emit writes the frame.
+// The schema is read into a tree of nodes. For each schema of the result, a frame gathers
+// everything that the input says about it (a node, the definition it refers to, the alternatives
+// merged with it), and emit writes the frame.
 //
-// The package is pure and never fails. It does not validate values and knows nothing of the declaration around a schema:
-// it is given one schema and returns one.
+// The package is pure and never fails. It does not validate values and knows nothing of the
+// declaration around a schema: it is given one schema and returns one.
 package schema
 
 import (
@@ -18,7 +20,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Family says whose rules a schema has to follow. Claude's are the narrower ones; what fits them fits Gemini, too.
+// A Family says whose rules a schema has to follow. Claude's are the narrower ones; what fits them
+// fits Gemini, too.
 type Family int
 
 // The families.
@@ -32,8 +35,8 @@ type Result struct {
 	Schema  json.RawMessage // the bytes given, when they needed no change
 	Changes []Change        // each once, in a fixed order; spelling, $schema and the like are not reported
 
-	// Placeholder says that objects without properties were given one, so that the arguments of every call of this tool
-	// have to go through TakeOutPlaceholder.
+	// Placeholder says that objects without properties were given one, so that the arguments of
+	// every call of this tool have to go through TakeOutPlaceholder.
 	Placeholder bool
 }
 
@@ -63,8 +66,8 @@ type cleaner struct {
 	placeholder bool
 }
 
-// maxValues is how many values a schema may have. Each takes up to about 1 KB while the schema is cleaned; the largest schemas of
-// real tools have a few thousand values.
+// maxValues is how many values a schema may have. Each takes up to about 1 KB while the schema is
+// cleaned; the largest schemas of real tools have a few thousand values.
 const maxValues = 1 << 16
 
 func clean(raw []byte, r rules) Result {

@@ -32,7 +32,8 @@ func TestUntouchedPropertiesKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// TestDoublingReferences has thirty definitions that each use the next one twice: written out that would be a billion.
+// TestDoublingReferences has thirty definitions that each use the next one twice: written out that
+// would be a billion.
 func TestDoublingReferences(t *testing.T) {
 	for name, use := range map[string]string{
 		"properties": `{"type":"object","properties":{"l":{"$ref":"#/$defs/d%[1]d"},"r":{"$ref":"#/$defs/d%[1]d"}},"required":["l"]}`,
@@ -151,7 +152,8 @@ func TestTakeOutPlaceholder(t *testing.T) {
 	}
 }
 
-// TestPlaceholderIsReported holds the two halves together: what Clean put in is what TakeOutPlaceholder takes out.
+// TestPlaceholderIsReported holds the two halves together: what Clean put in is what
+// TakeOutPlaceholder takes out.
 func TestPlaceholderIsReported(t *testing.T) {
 	for _, c := range checklist(t) {
 		for _, family := range families {

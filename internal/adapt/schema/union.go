@@ -43,9 +43,10 @@ func (c *cleaner) gatherUnion(f *frame, s source, level int) {
 	}
 }
 
-// union merges alternatives into the frame, because the provider accepts none. An alternative of null makes the schema
-// nullable; values are put together; of different types the richest wins, and the rest are named in a hint; several
-// objects become one with the properties of all. That more is lost of an alternative is reported of the keyword.
+// union merges alternatives into the frame, because the provider accepts none. An alternative of
+// null makes the schema nullable; values are put together; of different types the richest wins, and
+// the rest are named in a hint; several objects become one with the properties of all. That more is
+// lost of an alternative is reported of the keyword.
 func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 	parent := f.declared() // the type that alternatives have to fit
 	if len(f.kinds) == 0 && len(f.props) > 0 {
@@ -109,8 +110,8 @@ func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 var scores = [...]int{kindUnknown: 0, kindAny: 1, kindNull: 2, kindString: 2, kindNumber: 2, kindInteger: 2, kindBoolean: 2,
 	kindArray: 3, kindObject: 4}
 
-// chooseBranch takes the branch of a type that restricts least: an enumeration only if all of that type have one. The
-// values that another branch allows are named in a hint.
+// chooseBranch takes the branch of a type that restricts least: an enumeration only if all of that
+// type have one. The values that another branch allows are named in a hint.
 func (c *cleaner) chooseBranch(f *frame, branches []branch, best kind, level int, keyword string) {
 	chosen := slices.IndexFunc(branches, func(b branch) bool { return b.kind == best && b.values == nil })
 	if chosen < 0 {
@@ -141,7 +142,8 @@ func (c *cleaner) valuesOf(b branch) []*node {
 	return b.values.children
 }
 
-// mergeValues makes one enumeration of branches that are values. What is said about a value stays with it.
+// mergeValues makes one enumeration of branches that are values. What is said about a value stays
+// with it.
 func (c *cleaner) mergeValues(f *frame, branches []branch) {
 	for _, b := range branches {
 		f.values = append(f.values, c.valuesOf(b)...)
@@ -169,8 +171,8 @@ type shape struct {
 	required []string
 }
 
-// mergeObjects makes one object of the branches that are objects, or that only say something about properties. What
-// all of them require is required.
+// mergeObjects makes one object of the branches that are objects, or that only say something about
+// properties. What all of them require is required.
 func (c *cleaner) mergeObjects(f *frame, all []branch, level int, keyword string) {
 	var branches []source
 	for _, b := range all {
@@ -224,8 +226,8 @@ func (c *cleaner) mergeObjects(f *frame, all []branch, level int, keyword string
 	}
 }
 
-// gatherProperties adds the properties of a source as alternatives, and nothing else of it. The shape is nil where
-// nothing can be required because of the source.
+// gatherProperties adds the properties of a source as alternatives, and nothing else of it. The
+// shape is nil where nothing can be required because of the source.
 func (c *cleaner) gatherProperties(f *frame, s source, sh *shape, level int) {
 	if s.node.kind != rawjson.Object || level > maxMerge {
 		return
