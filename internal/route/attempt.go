@@ -12,8 +12,9 @@ import (
 	"perigee/internal/route/hold"
 )
 
-// An attempt is the answer of one upstream to a call. Events before the first content are held back, because they would be wrong
-// if another upstream answered in the end; for callers that do not stream, the whole answer is.
+// An attempt is the answer of one upstream to a call. Events before the first content are held
+// back, because they would be wrong if another upstream answered in the end; for callers that do
+// not stream, the whole answer is.
 type attempt struct {
 	target    string
 	model     string
@@ -52,8 +53,8 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 	return a, err
 }
 
-// run passes the stream on. It returns the stream's error; nil also when the caller went away. The request is released with the
-// first content that the caller gets.
+// run passes the stream on. It returns the stream's error; nil also when the caller went away. The
+// request is released with the first content that the caller gets.
 func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Request) error {
 	for ev, err := range stream {
 		if err != nil {
@@ -98,7 +99,8 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 	return nil
 }
 
-// malformed is the error for an answer that ended with a malformed finish, which clients would take for an ordinary one.
+// malformed is the error for an answer that ended with a malformed finish, which clients would take
+// for an ordinary one.
 func (a *attempt) malformed() error {
 	message := a.badFinish.Trouble
 	if a.badFinish.Message != "" {
@@ -126,8 +128,9 @@ func (a *attempt) hold(ev perigee.Event) error {
 	return nil
 }
 
-// release hands out what was held back, with a start event that names the upstream. The notes are kept before that: the start
-// may be written to the client at once, and the head before it has room for notes.
+// release hands out what was held back, with a start event that names the upstream. The notes are
+// kept before that: the start may be written to the client at once, and the head before it has room
+// for notes.
 func (a *attempt) release() bool {
 	a.log.EndAttempt(true)
 	if !a.yield(a.start(), nil) {
@@ -159,8 +162,8 @@ func (a *attempt) start() perigee.Event {
 	return start
 }
 
-// retryable says whether the same upstream may be asked again: the caller has got nothing yet, and the connection was cut in the
-// middle of the answer, or the model wrote something unreadable.
+// retryable says whether the same upstream may be asked again: the caller has got nothing yet, and
+// the connection was cut in the middle of the answer, or the model wrote something unreadable.
 func (a *attempt) retryable(ctx context.Context, err error) bool {
 	if err == nil || a.answering || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
 		return false

@@ -13,9 +13,10 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// Explain says which upstream would answer a call for a model now, and why the rest would not. check reports what is known of an
-// upstream without a request: whether it is usable for a model, and why. No model is called; upstreams are asked for their lists of
-// models, as far as these are not cached. An upstream that does not list its models in time is taken to have the model.
+// Explain says which upstream would answer a call for a model now, and why the rest would not.
+// check reports what is known of an upstream without a request: whether it is usable for a model,
+// and why. No model is called; upstreams are asked for their lists of models, as far as these are
+// not cached. An upstream that does not list its models in time is taken to have the model.
 func (r *Router) Explain(ctx context.Context, asked string, check func(upstream, model string) perigee.RouteCandidate) (
 	perigee.RouteExplanation, error) {
 	found, err := r.resolve(asked)
@@ -42,7 +43,8 @@ func (r *Router) Explain(ctx context.Context, asked string, check func(upstream,
 type explanation struct {
 	router *Router
 	check  func(upstream, model string) perigee.RouteCandidate
-	// unlisted are the candidates whose upstream could not list its models just now, by their place, with the reason.
+	// unlisted are the candidates whose upstream could not list its models just now, by their
+	// place, with the reason.
 	unlisted map[int]string
 	perigee.RouteExplanation
 }
@@ -108,8 +110,9 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 	return absent
 }
 
-// judge applies that an upstream could not list its models. A provider that refuses the credentials refuses the call as well. Of one
-// that cannot be reached that is likely, so choose prefers an upstream that has listed the model.
+// judge applies that an upstream could not list its models. A provider that refuses the credentials
+// refuses the call as well. Of one that cannot be reached that is likely, so choose prefers an
+// upstream that has listed the model.
 func (e *explanation) judge(c *perigee.RouteCandidate, err error) {
 	why := err.Error()
 	switch class := perigee.AsError(err).Class; {
@@ -148,7 +151,8 @@ func (e *explanation) addUnrouted(found resolved) {
 	}
 }
 
-// choose names the first candidate that is usable. One that could not list its models counts only if no other is certain.
+// choose names the first candidate that is usable. One that could not list its models counts only
+// if no other is certain.
 func (e *explanation) choose() {
 	certain := slices.IndexFunc(e.Candidates, func(c perigee.RouteCandidate) bool { return c.Usable })
 	for i, c := range e.Candidates {

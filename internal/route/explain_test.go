@@ -9,8 +9,8 @@ import (
 	"perigee"
 )
 
-// Every upstream is listed in the order in which a call tries them, with the reason why it would not answer, and the first that
-// would answer is the one that a call is answered by.
+// Every upstream is listed in the order in which a call tries them, with the reason why it would
+// not answer, and the first that would answer is the one that a call is answered by.
 func TestExplain(t *testing.T) {
 	names := func(models ...string) *source { return &source{models: models} }
 	refuses := &refuser{class: perigee.ClassUnauthenticated}

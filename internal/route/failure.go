@@ -14,14 +14,16 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// How much an error repeats: of a model's name, and of the messages of the upstreams after the first.
+// How much an error repeats: of a model's name, and of the messages of the upstreams after the
+// first.
 const (
 	maxNamed = 100
 	maxWords = 200
 	maxRest  = 3 // upstreams after the first
 )
 
-// A failure is a failed attempt; for the record also the last one, which was answered, without an error.
+// A failure is a failed attempt; for the record also the last one, which was answered, without an
+// error.
 type failure struct {
 	upstream string
 	err      error
@@ -43,7 +45,8 @@ func (list failures) spent() (total perigee.Usage) {
 	return total
 }
 
-// recordAttempts adds the failures to the record of the call, except for those that the upstream has recorded itself.
+// recordAttempts adds the failures to the record of the call, except for those that the upstream
+// has recorded itself.
 func (list failures) recordAttempts(log *perigee.CallLog) {
 	for i := range list {
 		f := &list[i]
@@ -59,7 +62,8 @@ func (list failures) recordAttempts(log *perigee.CallLog) {
 	}
 }
 
-// charge returns the error that a call ends with, with the usage of its attempts and the last account that had begun to answer.
+// charge returns the error that a call ends with, with the usage of its attempts and the last
+// account that had begun to answer.
 func (list failures) charge(err error) error {
 	e := *perigee.AsError(err)
 	e.Cause, e.Usage = err, list.spent()
@@ -69,8 +73,9 @@ func (list failures) charge(err error) error {
 	return &e
 }
 
-// failure is the error to report when no upstream answered: the first that is not about a missing model, since that one can pass,
-// with a summary of the rest; and when no upstream has the model, which models there are.
+// failure is the error to report when no upstream answered: the first that is not about a missing
+// model, since that one can pass, with a summary of the rest; and when no upstream has the model,
+// which models there are.
 func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Origin, failed failures) error {
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
@@ -97,8 +102,8 @@ func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Or
 	return e.WithHint("%s", r.advice(found, known))
 }
 
-// advice names a model to ask for instead of one that no upstream has. Some clients do not send the configured name but one of
-// their own; only an alias helps there.
+// advice names a model to ask for instead of one that no upstream has. Some clients do not send the
+// configured name but one of their own; only an alias helps there.
 func (r *Router) advice(found resolved, known []string) string {
 	near, nearest := match.Nearest(found.model, known, 3), ""
 	parts := []string{"perigee models lists the available models"}
@@ -136,9 +141,9 @@ func allMissing(failed failures) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
 }
 
-// lacking replaces the refusals of upstreams that did not ask their provider, because no account is usable, if they list their models
-// and not this one: waiting for an account would not help. Names in the table of models are left alone, since providers have models
-// that they do not list.
+// lacking replaces the refusals of upstreams that did not ask their provider, because no account is
+// usable, if they list their models and not this one: waiting for an account would not help. Names
+// in the table of models are left alone, since providers have models that they do not list.
 func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
 	if _, ok := models.Lookup(found.model); ok {
 		return
@@ -157,7 +162,8 @@ func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
 	}
 }
 
-// soonest is the error that says when a call can succeed: the first, or if that is a limit the one among the limits that ends first.
+// soonest is the error that says when a call can succeed: the first, or if that is a limit the one
+// among the limits that ends first.
 func (list failures) soonest() error {
 	soonest := list[0].err
 	for _, f := range list {
@@ -173,7 +179,8 @@ func isLimit(e *perigee.Error) bool {
 	return (e.Class == perigee.ClassExhausted || e.Class == perigee.ClassRateLimited) && e.Retry > 0
 }
 
-// combined is the error that says when a call can succeed, with what all upstreams said, in their order.
+// combined is the error that says when a call can succeed, with what all upstreams said, in their
+// order.
 func (list failures) combined() error {
 	first := list[0]
 	var rest []failure // each upstream once, with what it said last

@@ -32,8 +32,8 @@ func tried(log *perigee.CallLog) string {
 	return strings.Join(list, ", ")
 }
 
-// What was tried is on record whenever there was more than one try, and only then: up to the one that answered, or to the last that
-// did not.
+// What was tried is on record whenever there was more than one try, and only then: up to the one
+// that answered, or to the last that did not.
 func TestStepsExplainTheResult(t *testing.T) {
 	own := telling{fails(perigee.ClassExhausted), perigee.Attempt{Upstream: "b", Why: "its own words", Class: perigee.ClassExhausted}}
 	broken := &source{events: []perigee.Event{{Kind: perigee.EventText, Text: "half"}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")}
@@ -227,8 +227,8 @@ func TestTheLimitThatEndsFirstCounts(t *testing.T) {
 	}
 }
 
-// An upstream without a usable account says nothing about a model. Its list does, unless the model is one that providers have
-// without listing it.
+// An upstream without a usable account says nothing about a model. Its list does, unless the model
+// is one that providers have without listing it.
 func TestAModelThatIsMissingIsNotWaitedFor(t *testing.T) {
 	none := func(models ...string) *source {
 		return &source{err: &perigee.Error{Class: perigee.ClassExhausted, Message: "no account", Retry: time.Hour, Cause: perigee.ErrNotAsked}, models: models}

@@ -21,8 +21,8 @@ func (s *hangingLister) Models(ctx context.Context) ([]perigee.Model, error) {
 	return nil, ctx.Err()
 }
 
-// A list that does not come in time delays one call, and not each one that names an unknown model. A client that leaves says
-// nothing about the list.
+// A list that does not come in time delays one call, and not each one that names an unknown model.
+// A client that leaves says nothing about the list.
 func TestHangingListDelaysOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lister := &hangingLister{}

@@ -15,16 +15,16 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// A list of models is good for modelsFresh; an upstream that could not give one is asked again after
-// modelsRetry, so that a client asking for nonsense does not turn into load on the provider.
+// A list of models is good for modelsFresh; an upstream that could not give one is asked again
+// after modelsRetry, so that a client asking for nonsense does not turn into load on the provider.
 const (
 	modelsFresh = 5 * time.Minute
 	modelsRetry = 10 * time.Second
 	modelsWait  = 3 * time.Second
 )
 
-// A modelCache keeps the list of models of each upstream. One caller asks an upstream at a time; concurrent callers wait for
-// its list.
+// A modelCache keeps the list of models of each upstream. One caller asks an upstream at a time;
+// concurrent callers wait for its list.
 type modelCache struct {
 	mu    sync.Mutex
 	lists map[string]*modelEntry
@@ -61,8 +61,9 @@ func (l modelList) lacks(model string) bool {
 	return l.err == nil && len(l.models) > 0 && !slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
 }
 
-// Models lists what can be asked: each model once, from the upstream that would answer first, and the
-// aliases beside what they stand for. An upstream that cannot be asked is left out as long as another can.
+// Models lists what can be asked: each model once, from the upstream that would answer first, and
+// the aliases beside what they stand for. An upstream that cannot be asked is left out as long as
+// another can.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
@@ -80,8 +81,9 @@ type Failure struct {
 // Default is the model for requests that name none; empty: there is none.
 func (r *Router) Default() string { return r.opts.Default }
 
-// ModelsOf lists what one upstream has, routed to it or not, or without a name what Models does. failed are the upstreams that
-// could not be asked; when none could, the error is that of the first.
+// ModelsOf lists what one upstream has, routed to it or not, or without a name what Models does.
+// failed are the upstreams that could not be asked; when none could, the error is that of the
+// first.
 func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
 	targets := r.opts.Targets
 	if upstream != "" {
@@ -118,7 +120,8 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
 }
 
-// described completes a provider's description of a model from the table of models. What the provider says counts.
+// described completes a provider's description of a model from the table of models. What the
+// provider says counts.
 func described(m perigee.Model) perigee.Model {
 	spec, ok := models.Lookup(m.ID)
 	if !ok {
@@ -132,13 +135,14 @@ func described(m perigee.Model) perigee.Model {
 	return m
 }
 
-// serves says whether this upstream is among those for a model. Aliases do not matter: the question is about the model itself.
+// serves says whether this upstream is among those for a model. Aliases do not matter: the question
+// is about the model itself.
 func (r *Router) serves(upstream, model string) bool {
 	return slices.ContainsFunc(r.targets(model), func(t Target) bool { return t.Name == upstream })
 }
 
-// aliases returns the aliased models under their other names, in order of name: the exact aliases, and models of the list that
-// an alias replaces with another one. Patterns are not names.
+// aliases returns the aliased models under their other names, in order of name: the exact aliases,
+// and models of the list that an alias replaces with another one. Patterns are not names.
 func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	var aliased []perigee.Model
 	listed := map[string]bool{}
@@ -196,8 +200,9 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	return list
 }
 
-// ForgetModels has the lists of models asked for again when they are needed, with their errors and what no upstream had: accounts have
-// changed. The names that are known stay known until then. A list that is being asked for now is not kept.
+// ForgetModels has the lists of models asked for again when they are needed, with their errors and
+// what no upstream had: accounts have changed. The names that are known stay known until then. A
+// list that is being asked for now is not kept.
 func (r *Router) ForgetModels() {
 	r.models.mu.Lock()
 	for name, entry := range r.models.lists {
@@ -219,8 +224,9 @@ func (c *modelCache) has(id string) bool {
 	return false
 }
 
-// Missing returns the error that a call for a model would get because none of its upstreams has it. They are asked only about
-// names that are in no table; an upstream that cannot list its models in time may have it, and unsure is true then.
+// Missing returns the error that a call for a model would get because none of its upstreams has it.
+// They are asked only about names that are in no table; an upstream that cannot list its models in
+// time may have it, and unsure is true then.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
 	found, err := r.resolve(model)
 	if err != nil {
@@ -236,8 +242,8 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	return false, r.failure(ctx, found, &perigee.Origin{}, absent)
 }
 
-// absent returns what the upstreams of a model say when none of them lists it; nil: one does, it is in the table of models, or
-// one cannot say in time what it has, which is unsure.
+// absent returns what the upstreams of a model say when none of them lists it; nil: one does, it is
+// in the table of models, or one cannot say in time what it has, which is unsure.
 func (r *Router) absent(ctx context.Context, found resolved) (list failures, unsure bool) {
 	if _, ok := models.Lookup(found.model); ok {
 		return nil, false

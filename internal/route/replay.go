@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// replaying returns the router of a call: r, or for a replay that names its upstream one that has only that, whatever the rules
-// say.
+// replaying returns the router of a call: r, or for a replay that names its upstream one that has
+// only that, whatever the rules say.
 func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
 	name := origin.Replay.Upstream
 	if name == "" {
@@ -23,7 +23,8 @@ func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
 	return &Router{opts: opts, patterns: r.patterns}, nil
 }
 
-// target returns the upstream of a name. An unknown name is of ClassInvalid, and the error lists the names that there are.
+// target returns the upstream of a name. An unknown name is of ClassInvalid, and the error lists
+// the names that there are.
 func (r *Router) target(name string) (Target, error) {
 	var names []string
 	for _, t := range r.opts.Targets {

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// Model is the model that a client's name stands for, without aliases and suffixes about thinking. Empty: the name is empty, and
-// there is no default.
+// Model is the model that a client's name stands for, without aliases and suffixes about thinking.
+// Empty: the name is empty, and there is no default.
 func (r *Router) Model(asked string) string {
 	found, _ := r.resolve(asked) // fails only without a name
 	return found.model
@@ -37,7 +37,8 @@ type resolved struct {
 	embeds   bool   // it is to embed, which the models for answers cannot
 }
 
-// origin explains, behind the name of a model that no upstream has, where the name comes from if the client did not write it.
+// origin explains, behind the name of a model that no upstream has, where the name comes from if
+// the client did not write it.
 func (f *resolved) origin() string {
 	switch {
 	case f.asked == "":
@@ -48,10 +49,11 @@ func (f *resolved) origin() string {
 	return ""
 }
 
-// resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may stand for aliases
-// and for names with a suffix, and a suffix may stand behind an alias; the client's own suffix wins. An alias that is a pattern
-// counts only where no exact one does, and only for the name in the request: what an alias stands for is a model that
-// the configuration names.
+// resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may
+// stand for aliases and for names with a suffix, and a suffix may stand behind an alias; the
+// client's own suffix wins. An alias that is a pattern counts only where no exact one does, and
+// only for the name in the request: what an alias stands for is a model that the configuration
+// names.
 func (r *Router) resolve(asked string) (resolved, error) {
 	found := resolved{model: asked, asked: asked}
 	if found.model == "" {
@@ -70,7 +72,8 @@ func (r *Router) resolve(asked string) (resolved, error) {
 	return found, nil
 }
 
-// followAliases goes from a name over exact aliases to a model, and takes off what the names say about thinking.
+// followAliases goes from a name over exact aliases to a model, and takes off what the names say
+// about thinking.
 func (r *Router) followAliases(found *resolved) {
 	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
 		if target, ok := r.opts.Aliases[found.model]; ok {
@@ -88,8 +91,8 @@ func (r *Router) followAliases(found *resolved) {
 	}
 }
 
-// byPattern finds what the first pattern among the aliases that fits the client's name stands for. The name without what it
-// says about thinking is tried first, so that this is not lost.
+// byPattern finds what the first pattern among the aliases that fits the client's name stands for.
+// The name without what it says about thinking is tried first, so that this is not lost.
 func (r *Router) byPattern(found resolved, asked string) (target string, ok bool) {
 	if asked == "" || found.aliased {
 		return "", false
@@ -115,8 +118,9 @@ func (r *Router) knows(id string) bool {
 	return r.models.has(id)
 }
 
-// request makes the request one for the model, with the thinking that its name asks for instead of what the body
-// says; whether the client wants to see it is the body's alone. Where the two differ, there is a note.
+// request makes the request one for the model, with the thinking that its name asks for instead of
+// what the body says; whether the client wants to see it is the body's alone. Where the two differ,
+// there is a note.
 func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
 	asked := req.Model
 	req = req.WithModel(f.model)
@@ -146,9 +150,10 @@ func sameWish(a, b *perigee.Thinking) bool {
 	return *a.Budget == *b.Budget && strings.EqualFold(a.Level, b.Level)
 }
 
-// replacements are the models to try when no upstream has one, in order: its successors and its names elsewhere, as far as
-// an upstream lists them or no list can be had, and then the fallback. There are none for a model that an upstream does list:
-// then something else was not found. Models that the client's key does not allow are left out.
+// replacements are the models to try when no upstream has one, in order: its successors and its
+// names elsewhere, as far as an upstream lists them or no list can be had, and then the fallback.
+// There are none for a model that an upstream does list: then something else was not found. Models
+// that the client's key does not allow are left out.
 func (r *Router) replacements(ctx context.Context, found resolved, origin *perigee.Origin) iter.Seq[resolved] {
 	return func(yield func(resolved) bool) {
 		model := found.model
@@ -187,8 +192,8 @@ func (r *Router) fallback() (resolved, bool) {
 	return next, true
 }
 
-// replace makes the request one for a model that takes the place of another. What the client says about thinking stays; what the
-// name of the fallback says counts where the client says nothing.
+// replace makes the request one for a model that takes the place of another. What the client says
+// about thinking stays; what the name of the fallback says counts where the client says nothing.
 func (f *resolved) replace(req *perigee.Request) (*perigee.Request, error) {
 	req = req.WithModel(f.model)
 	if f.thinking == nil {

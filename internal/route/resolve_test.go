@@ -12,7 +12,8 @@ import (
 	"perigee"
 )
 
-// A listener is an upstream that answers some models and remembers what it was asked, thinking included.
+// A listener is an upstream that answers some models and remembers what it was asked, thinking
+// included.
 type listener struct {
 	source
 	has   []string

@@ -1,8 +1,9 @@
-// Package route chooses the upstream for a call: it resolves the model that a client names to an ordered list of upstreams, and
-// fails over to the next one as long as nothing has been answered yet. A Router is an Upstream itself.
+// Package route chooses the upstream for a call: it resolves the model that a client names to an
+// ordered list of upstreams, and fails over to the next one as long as nothing has been answered
+// yet. A Router is an Upstream itself.
 //
-// It changes the model of a request, and the thinking where the model's name asks for it. It knows upstreams only by name and
-// ability.
+// It changes the model of a request, and the thinking where the model's name asks for it. It knows
+// upstreams only by name and ability.
 package route
 
 import (
@@ -74,8 +75,8 @@ func New(opts Options) (*Router, error) {
 	return &Router{opts: opts, patterns: patterns}, nil
 }
 
-// Stream asks the upstreams for the model, one after the other, until one answers. When none of them has the model, its
-// replacements are tried.
+// Stream asks the upstreams for the model, one after the other, until one answers. When none of
+// them has the model, its replacements are tried.
 func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		r, err := r.replaying(&req.Origin)
@@ -123,8 +124,8 @@ type call struct {
 	yield  func(perigee.Event, error) bool
 }
 
-// replace tries the replacements of a model that no upstream has, and says whether the call is over. Otherwise failed and found
-// are about the last replacement that an upstream has, if any.
+// replace tries the replacements of a model that no upstream has, and says whether the call is
+// over. Otherwise failed and found are about the last replacement that an upstream has, if any.
 func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (over bool) {
 	r := c.router
 	for next := range r.replacements(ctx, *found, &c.req.Origin) {
@@ -150,8 +151,8 @@ func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (
 	return false
 }
 
-// try asks the targets in order; before are earlier failures of the call. It is done when one has answered, also in part;
-// otherwise it returns the failures.
+// try asks the targets in order; before are earlier failures of the call. It is done when one has
+// answered, also in part; otherwise it returns the failures.
 func (c *call) try(ctx context.Context, targets []Target, before failures) (failed failures, done bool) {
 	r, req := c.router, c.req
 	before.recordAttempts(req.Log)
@@ -221,8 +222,8 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	return nil, err
 }
 
-// Embed asks the first upstream of the model that can embed. There are no replacements: vectors of two models cannot be
-// compared.
+// Embed asks the first upstream of the model that can embed. There are no replacements: vectors of
+// two models cannot be compared.
 func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	r, err := r.replaying(&req.Origin)
 	if err != nil {
@@ -319,8 +320,8 @@ func (r *Router) named(list []string) []Target {
 	return targets
 }
 
-// movesOn says whether another upstream may answer: not when the error is about the request, the client has canceled, or
-// perigee has no memory for it.
+// movesOn says whether another upstream may answer: not when the error is about the request, the
+// client has canceled, or perigee has no memory for it.
 func movesOn(err error) bool {
 	if errors.Is(err, perigee.ErrNoMemory) {
 		return false

@@ -114,7 +114,8 @@ func askFor(r *Router, req *perigee.Request) (string, error) {
 	return strings.Join(heard, " "), nil
 }
 
-// Notes of an upstream come before its start, and are known while it is still asked; those of one that fails are forgotten.
+// Notes of an upstream come before its start, and are known while it is still asked; those of one
+// that fails are forgotten.
 func TestNotesComeBeforeTheStart(t *testing.T) {
 	note := func(subject string) perigee.Note { return perigee.Note{Action: perigee.NoteDropped, Subject: subject} }
 	first := fails(perigee.ClassCapacity)
@@ -311,7 +312,8 @@ func TestModels(t *testing.T) {
 		for _, m := range models {
 			got = append(got, m.ID)
 		}
-		// claude-1 is a's, but would never be asked there; g-1 is listed once; the alias stands at the end.
+		// claude-1 is a's, but would never be asked there; g-1 is listed once; the alias stands at
+		// the end.
 		if s := strings.Join(got, " "); s != "g-1 g-2 gpt" || err != nil {
 			t.Errorf("%s, %v", s, err)
 		}

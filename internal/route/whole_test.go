@@ -27,8 +27,8 @@ func (t *tries) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[peri
 	return next.Stream(ctx, req)
 }
 
-// An answer in one piece whose stream breaks off is asked for once more, and a streamed one, of which the client has seen the
-// beginning, is not.
+// An answer in one piece whose stream breaks off is asked for once more, and a streamed one, of
+// which the client has seen the beginning, is not.
 func TestAnswersThatBreakOff(t *testing.T) {
 	cut := func(class perigee.Class, cause error) *source {
 		s := says("half of")
@@ -99,7 +99,8 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 	}
 }
 
-// What a discarded answer cost is told all the same: with the error, and with the answer that came in its place.
+// What a discarded answer cost is told all the same: with the error, and with the answer that came
+// in its place.
 func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
 	half := func(err error) *source {
 		return &source{events: []perigee.Event{

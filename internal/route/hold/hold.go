@@ -1,5 +1,5 @@
-// Package hold keeps events of an answer back until it is certain that the client gets them: another
-// attempt may answer instead (Events), or a text may be the beginning of a stop sequence
+// Package hold keeps events of an answer back until it is certain that the client gets them:
+// another attempt may answer instead (Events), or a text may be the beginning of a stop sequence
 // (StopSequences).
 package hold
 
@@ -25,15 +25,15 @@ type Events struct {
 const (
 	// eventSize is about how many bytes an event takes beside its content.
 	eventSize = 256
-	// copies is how often the budget counts what is held: here, in the collector of the client's dialect, and in the response.
-	// Events that follow a frame are only here.
+	// copies is how often the budget counts what is held: here, in the collector of the client's
+	// dialect, and in the response. Events that follow a frame are only here.
 	copies = 3
 	// maxText is how much memory for the text of one event is kept for the next one.
 	maxText = 64 << 10
 )
 
-// Add holds an event back. Its frame is copied, since that is valid until the next event only. Of several usages in a row the
-// last is held. The error is that of the memory budget.
+// Add holds an event back. Its frame is copied, since that is valid until the next event only. Of
+// several usages in a row the last is held. The error is that of the memory budget.
 func (h *Events) Add(ev perigee.Event) error {
 	last := len(h.list) - 1
 	joins := h.Join && last >= 0 && continues(&h.list[last], &ev)
@@ -92,8 +92,8 @@ func (h *Events) All() []perigee.Event {
 	return h.list
 }
 
-// Take returns the events and holds them no longer. What they count against the budget stays, since they are on their way to the
-// response.
+// Take returns the events and holds them no longer. What they count against the budget stays, since
+// they are on their way to the response.
 func (h *Events) Take() []perigee.Event {
 	list := h.All()
 	h.list, h.size = nil, 0

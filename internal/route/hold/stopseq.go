@@ -7,19 +7,20 @@ import (
 	"perigee"
 )
 
-// StopSequences is an Upstream that ends answers at the stop sequences of their requests. It has the abilities of the wrapped upstream.
+// StopSequences is an Upstream that ends answers at the stop sequences of their requests. It has
+// the abilities of the wrapped upstream.
 type StopSequences struct{ perigee.Passthrough }
 
-// AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without reporting
-// them: an answer that met one looks complete. For clients that ask for a report
-// (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; they are searched
-// in the text as it arrives, and the finish names the one that was met.
+// AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without
+// reporting them: an answer that met one looks complete. For clients that ask for a report
+// (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; they are
+// searched in the text as it arrives, and the finish names the one that was met.
 func AtStopSequences(next perigee.Upstream) *StopSequences {
 	return &StopSequences{perigee.Passthrough{Upstream: next}}
 }
 
-// Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the first complete stop sequence, and
-// the rest of it is not waited for.
+// Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the
+// first complete stop sequence, and the rest of it is not waited for.
 func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	if !req.ReportStopSequence {
 		return u.Passthrough.Stream(ctx, req)
@@ -35,7 +36,8 @@ func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.S
 	}
 }
 
-// withoutStops is the request without its stop sequences. It asks for a stream, which can be left early.
+// withoutStops is the request without its stop sequences. It asks for a stream, which can be left
+// early.
 func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 	e := prompt.Edit()
 	e.Generation.Stop = nil
@@ -60,8 +62,9 @@ type answer struct {
 	pictures int
 }
 
-// run passes the stream on. After a stop sequence only events that are at hand are read, since most providers report the usage
-// with every chunk. Otherwise it is estimated: waiting for it would cost the rest of the answer.
+// run passes the stream on. After a stop sequence only events that are at hand are read, since most
+// providers report the usage with every chunk. Otherwise it is estimated: waiting for it would cost
+// the rest of the answer.
 func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 	for ev, err := range stream {
 		if err != nil && a.met == "" {
@@ -89,7 +92,8 @@ func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 	a.release(false)
 }
 
-// estimate sends the estimated usage of the answer so far, with a note. It returns false when the caller has left.
+// estimate sends the estimated usage of the answer so far, with a note. It returns false when the
+// caller has left.
 func (a *answer) estimate() bool {
 	u := a.usage
 	if u.Input == 0 {
@@ -117,7 +121,8 @@ func (a *answer) count(ev *perigee.Event) {
 	}
 }
 
-// pass passes an event on, as far as it belongs to the answer. It returns false when the caller has left.
+// pass passes an event on, as far as it belongs to the answer. It returns false when the caller has
+// left.
 func (a *answer) pass(ev perigee.Event) bool {
 	a.count(&ev)
 	switch {
@@ -151,7 +156,8 @@ func (a *answer) text(ev perigee.Event) bool {
 	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
 }
 
-// release passes on the text that was held back: the next event, if there is one, is no text, so no sequence will be completed.
+// release passes on the text that was held back: the next event, if there is one, is no text, so no
+// sequence will be completed.
 func (a *answer) release(more bool) bool {
 	a.watch.reset()
 	for _, held := range a.held.Take() {

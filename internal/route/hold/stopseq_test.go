@@ -164,7 +164,8 @@ func TestRequestsWithoutReportPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestCutsLikeASearchInTheWholeText holds the watch against the plain way: look through the text so far after each byte.
+// TestCutsLikeASearchInTheWholeText holds the watch against the plain way: look through the text so
+// far after each byte.
 func TestCutsLikeASearchInTheWholeText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		letters := rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 5, -1)

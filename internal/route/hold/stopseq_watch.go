@@ -1,13 +1,14 @@
 package hold
 
-// A watch searches a text that comes in pieces for several sequences, in time linear in the text for each of them
-// (Knuth, Morris and Pratt).
+// A watch searches a text that comes in pieces for several sequences, in time linear in the text
+// for each of them (Knuth, Morris and Pratt).
 type watch []sequence
 
 // A sequence is one to search for.
 type sequence struct {
 	text string
-	// back has for each n how many bytes still match when the first n did and the next one does not.
+	// back has for each n how many bytes still match when the first n did and the next one does
+	// not.
 	back    []int32
 	matched int // how many bytes of it the text ends with
 }
@@ -34,8 +35,8 @@ func newWatch(sequences []string) watch {
 	return w
 }
 
-// read searches the next piece of the text. It returns the sequence that is complete first, the longest if there are
-// several, and where in the piece it ends; or an empty one.
+// read searches the next piece of the text. It returns the sequence that is complete first, the
+// longest if there are several, and where in the piece it ends; or an empty one.
 func (w watch) read(piece string) (end int, met string) {
 	for i := range len(piece) {
 		for k := range w {

@@ -25,8 +25,9 @@ func (r *received) add(event *perigee.Event) {
 	}
 }
 
-// estimate completes the usage of an answer that was broken off before the provider had named what it cost. Without that, a
-// client that leaves just before the end of each answer would spend nothing.
+// estimate completes the usage of an answer that was broken off before the provider had named what
+// it cost. Without that, a client that leaves just before the end of each answer would spend
+// nothing.
 func (o *Observation) estimate() {
 	if failed := perigee.AsError(o.err); failed != nil && o.usage == (perigee.Usage{}) {
 		o.usage = failed.Usage

@@ -9,7 +9,8 @@ import (
 	"perigee"
 )
 
-// What a call costs that ends before the provider has said it: about as much as was asked and received.
+// What a call costs that ends before the provider has said it: about as much as was asked and
+// received.
 func TestBrokenOffAnswersAreEstimated(t *testing.T) {
 	long := perigee.Event{Kind: perigee.EventText, Text: strings.Repeat("word ", 80)}
 	thinking := perigee.Event{Kind: perigee.EventThinking, Text: strings.Repeat("word ", 40)}

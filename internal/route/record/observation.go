@@ -18,8 +18,9 @@ type Operation struct {
 	Quiet  bool   // the line about the call is logged with level debug
 }
 
-// An Observation is what one call has shown so far. Calls that do not go through Stream are recorded with Begin, Observe for
-// each event of the answer, Fail for an error, and End. It belongs to the goroutine that runs the call.
+// An Observation is what one call has shown so far. Calls that do not go through Stream are
+// recorded with Begin, Observe for each event of the answer, Fail for an error, and End. It belongs
+// to the goroutine that runs the call.
 type Observation struct {
 	recorder *Recorder
 	call     perigee.Call // as it was when it began
@@ -47,7 +48,8 @@ type Observation struct {
 	err      error
 }
 
-// Begin records a call as open. It gives origin a log if it has none. The caller calls End in any case.
+// Begin records a call as open. It gives origin a log if it has none. The caller calls End in any
+// case.
 func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil, quiet: op.Quiet}
 	if o.ownsLog {
@@ -80,8 +82,8 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	return o
 }
 
-// Observe takes from an event what the record needs. It runs for every event of every call, so it does no
-// more than look at the kind.
+// Observe takes from an event what the record needs. It runs for every event of every call, so it
+// does no more than look at the kind.
 func (o *Observation) Observe(event *perigee.Event) {
 	for _, w := range o.watchers {
 		w.Event(event)
@@ -122,8 +124,9 @@ func (o *Observation) seeFinish(event *perigee.Event) {
 // Fail says which error the call ends with.
 func (o *Observation) Fail(err error) { o.err = err }
 
-// End completes the record. It is deferred around the call: a panic on its way through is recorded and goes on. A call that has
-// seen neither its finish nor an error counts as cut off, or as canceled when ctx has ended.
+// End completes the record. It is deferred around the call: a panic on its way through is recorded
+// and goes on. A call that has seen neither its finish nor an error counts as cut off, or as
+// canceled when ctx has ended.
 func (o *Observation) End(ctx context.Context) {
 	if p := recover(); p != nil {
 		o.complete(ctx, perigee.OutcomeFailed, perigee.Errorf(perigee.ClassInternal, "panic: %v", p))
@@ -136,7 +139,8 @@ func (o *Observation) End(ctx context.Context) {
 	o.complete(ctx, outcome, trouble)
 }
 
-// reached reports whether a provider has got the request. A call that ended before that, in a queue for example, has cost nothing.
+// reached reports whether a provider has got the request. A call that ended before that, in a queue
+// for example, has cost nothing.
 func (o *Observation) reached() bool { return o.content || o.upstream != "" || o.log.Reached() }
 
 // outcome returns how the call ended, and the error if it was not done.
@@ -146,7 +150,8 @@ func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Er
 	if trouble == nil && o.finished && !(o.left && gone) {
 		return perigee.OutcomeDone, nil
 	}
-	// "canceled" is also what a call says that we ended ourselves; then the reason we gave says more.
+	// "canceled" is also what a call says that we ended ourselves; then the reason we gave says
+	// more.
 	if reason != nil && (trouble == nil || trouble.Class == perigee.ClassCanceled) {
 		trouble = reason
 	}
@@ -165,8 +170,8 @@ func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Er
 	return perigee.OutcomeFailed, trouble
 }
 
-// ending distinguishes a client that went away from a ctx that ended for a reason: a deadline, or a cause that is a
-// perigee.Error, such as the end of the daemon.
+// ending distinguishes a client that went away from a ctx that ended for a reason: a deadline, or a
+// cause that is a perigee.Error, such as the end of the daemon.
 func ending(ctx context.Context) (gone bool, reason *perigee.Error) {
 	if ctx.Err() == nil {
 		return false, nil

@@ -7,7 +7,8 @@ import (
 	"perigee"
 )
 
-// flushTime is how long a listing waits for calls that are queued for the store. While the store fails they stay queued.
+// flushTime is how long a listing waits for calls that are queued for the store. While the store
+// fails they stay queued.
 const flushTime = time.Second
 
 // A Reader reads what is recorded, with the call that ended a moment ago.

@@ -1,9 +1,10 @@
-// Package record observes calls and writes one perigee.Call for each. A Recorder is a perigee.Upstream that wraps another one:
-// the daemon puts it between the HTTP server and routing, and it passes every event on as it is. Calls that take another way
-// are recorded with Begin, Observe and End.
+// Package record observes calls and writes one perigee.Call for each. A Recorder is a
+// perigee.Upstream that wraps another one: the daemon puts it between the HTTP server and routing,
+// and it passes every event on as it is. Calls that take another way are recorded with Begin,
+// Observe and End.
 //
-// It neither delays a call nor fails one: a goroutine writes the rows in batches, and retries while the store fails. It keeps no
-// bodies; the watchers of Options.Watch may.
+// It neither delays a call nor fails one: a goroutine writes the rows in batches, and retries while
+// the store fails. It keeps no bodies; the watchers of Options.Watch may.
 package record
 
 import (
@@ -24,13 +25,13 @@ type Options struct {
 	Linger time.Duration    // how long rows gather before they are written together; 0: 50ms
 	Limit  int              // rows kept in memory while the store fails; 0: 10,000
 
-	// Redact replaces the secrets that are known, in names and errors: a key may be in the field of the model, and providers quote
-	// what they refuse. Nil: none are known.
+	// Redact replaces the secrets that are known, in names and errors: a key may be in the field of
+	// the model, and providers quote what they refuse. Nil: none are known.
 	Redact func(text string) string
 	// Price returns what a call that has ended costs; nil: that is unknown.
 	Price func(*perigee.Call) perigee.Cost
-	// Observe is called with each call that has ended, in the goroutine that ran it, so it must not wait. It must not change the
-	// call. Nil: it is not called.
+	// Observe is called with each call that has ended, in the goroutine that ran it, so it must not
+	// wait. It must not change the call. Nil: it is not called.
 	Observe func(*perigee.Call)
 	// Watch has functions that return a Watcher for a call that begins, or nil for none.
 	Watch []func(call *perigee.Call, origin *perigee.Origin) perigee.Watcher
@@ -41,8 +42,8 @@ const (
 	defaultLimit  = 10_000
 )
 
-// A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and lists
-// models as far as the wrapped Upstream can. Close it after use.
+// A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and
+// lists models as far as the wrapped Upstream can. Close it after use.
 type Recorder struct {
 	perigee.Passthrough
 	opts   Options
@@ -80,8 +81,8 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	return r
 }
 
-// Stream passes on the stream of the wrapped Upstream. The call is written as open when the loop over it begins, and again when
-// it ends.
+// Stream passes on the stream of the wrapped Upstream. The call is written as open when the loop
+// over it begins, and again when it ends.
 func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		o := r.Begin(Operation{Name: perigee.OperationGenerate, Model: req.Model, Stream: req.Stream}, &req.Origin)
@@ -149,9 +150,9 @@ func (r *Recorder) Flush(ctx context.Context) { r.writer.Flush(ctx) }
 // Failure is why the store has refused the last batch of calls; nil: it has not.
 func (r *Recorder) Failure() error { return r.writer.Failure() }
 
-// Close writes what is pending and stops the Recorder. While the store fails it keeps trying until ctx
-// ends, so give it a ctx that does; the error then says how many calls were lost. Calls that end after
-// Close are not recorded.
+// Close writes what is pending and stops the Recorder. While the store fails it keeps trying until
+// ctx ends, so give it a ctx that does; the error then says how many calls were lost. Calls that
+// end after Close are not recorded.
 func (r *Recorder) Close(ctx context.Context) error {
 	if missing, err := r.writer.Close(ctx); err != nil {
 		return perigee.Errorf(perigee.ClassUnavailable, "%d calls were not recorded: %w", missing, err)

@@ -15,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is an Upstream that does its steps in order: it yields a perigee.Event, makes a perigee.Note, ends with an
-// error, calls a func() (which may panic), or waits for the end of the ctx.
+// A script is an Upstream that does its steps in order: it yields a perigee.Event, makes a
+// perigee.Note, ends with an error, calls a func() (which may panic), or waits for the end of the
+// ctx.
 type script []any
 
 // untilCanceled is the step that waits for ctx and ends with its error.

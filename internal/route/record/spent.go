@@ -19,8 +19,8 @@ type daySpending struct {
 	saved perigee.Spent // and by those that are in the store
 }
 
-// Spent returns what calls of a key that began on a UTC day have cost in this process, and what of that is in the store. Only the
-// last day that calls of the key began on is known.
+// Spent returns what calls of a key that began on a UTC day have cost in this process, and what of
+// that is in the store. Only the last day that calls of the key began on is known.
 func (r *Recorder) Spent(key string, day time.Time) (ended, saved perigee.Spent) {
 	r.spending.mu.Lock()
 	defer r.spending.mu.Unlock()

@@ -14,8 +14,8 @@ const (
 	maxText = 2000
 )
 
-// clean removes credentials from an error. The code that made the error should have done so; rows and logs are kept for long and
-// do not rely on it.
+// clean removes credentials from an error. The code that made the error should have done so; rows
+// and logs are kept for long and do not rely on it.
 func clean(text string) string {
 	if !strings.ContainsAny(text, "= ") {
 		return text

@@ -30,7 +30,8 @@ func (w *watchRig) Done()                  { w.note("done") }
 func (w *watchRig) Event(e *perigee.Event) { w.note("event %s", e.Text) }
 func (w *watchRig) Ended(c *perigee.Call)  { w.note("ended %s %s", c.ID, c.Outcome) }
 
-// Every watcher, that of a replay among them, sees the call from its body to its end, also where a function between returns none.
+// Every watcher, that of a replay among them, sees the call from its body to its end, also where a
+// function between returns none.
 func TestWatchersFollowACall(t *testing.T) {
 	var first, second, replay watchRig
 	watch := func(w perigee.Watcher) func(*perigee.Call, *perigee.Origin) perigee.Watcher {

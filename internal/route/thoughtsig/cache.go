@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/lru"
 )
 
-// A cache holds signatures in memory, and evicts the least recently used beyond its limits. It is safe for concurrent use.
+// A cache holds signatures in memory, and evicts the least recently used beyond its limits. It is
+// safe for concurrent use.
 type cache struct {
 	mu      sync.Mutex
 	entries lru.Map[string, entry]

@@ -13,7 +13,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// A textDigest is the digest of a text that comes in pieces, without the white space at its ends, which clients trim.
+// A textDigest is the digest of a text that comes in pieces, without the white space at its ends,
+// which clients trim.
 type textDigest struct {
 	hash    hash.Hash
 	size    int    // of the text so far

@@ -8,8 +8,9 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// A Keeper is an Upstream that remembers the signatures in answers and restores those that requests have lost. It also gives
-// every call an id to be remembered by. It has the abilities of the wrapped upstream.
+// A Keeper is an Upstream that remembers the signatures in answers and restores those that requests
+// have lost. It also gives every call an id to be remembered by. It has the abilities of the
+// wrapped upstream.
 type Keeper struct {
 	perigee.Passthrough
 	memory *Memory
@@ -21,8 +22,9 @@ func (m *Memory) Around(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m}
 }
 
-// AroundAll wraps an upstream that encodes every request anew, and sends content events also beside the provider's own chunks.
-// Clients of the provider's own dialect then may send signatures of any model.
+// AroundAll wraps an upstream that encodes every request anew, and sends content events also beside
+// the provider's own chunks. Clients of the provider's own dialect then may send signatures of any
+// model.
 func (m *Memory) AroundAll(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m, all: true}
 }
@@ -60,7 +62,8 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-// restored returns the request with the signatures that the model should see, and the scope of what is remembered.
+// restored returns the request with the signatures that the model should see, and the scope of what
+// is remembered.
 func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.Request, *scope, error) {
 	prompt, err := req.Prompt()
 	if err != nil {

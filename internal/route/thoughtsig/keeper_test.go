@@ -218,7 +218,8 @@ func TestGeminiPassesUntouched(t *testing.T) {
 	}
 }
 
-// The prompt is shared by all that try it: what one upstream gets restored must not show in another's.
+// The prompt is shared by all that try it: what one upstream gets restored must not show in
+// another's.
 func TestTheClientsPromptStays(t *testing.T) {
 	m := NewMemory(Options{})
 	m.remember(testScope().callKey("a"), "S1", "gemini")
@@ -261,7 +262,8 @@ func (c *counter) CountTokens(_ context.Context, req *perigee.Request) (*perigee
 	return &perigee.TokenCount{Total: 1}, nil
 }
 
-// Counting is about the same request: a signature that the provider cannot read would be refused there, too.
+// Counting is about the same request: a signature that the provider cannot read would be refused
+// there, too.
 func TestCountingSeesWhatIsAsked(t *testing.T) {
 	m, c := NewMemory(Options{}), &counter{}
 	m.remember(testScope().callKey("a"), "S1", "gemini")
@@ -339,8 +341,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// A provider that gives two calls of an answer the same id does not leave the client with results that it cannot tell
-// apart, nor one call with the other's signature.
+// A provider that gives two calls of an answer the same id does not leave the client with results
+// that it cannot tell apart, nor one call with the other's signature.
 func TestIdsDiffer(t *testing.T) {
 	m := NewMemory(Options{})
 	var ids []string

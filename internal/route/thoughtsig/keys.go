@@ -11,7 +11,8 @@ import (
 	"perigee"
 )
 
-// The keys of what is remembered. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty for clients without a key.
+// The keys of what is remembered. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty
+// for clients without a key.
 //
 //	c:SCOPE:ID           the signature of a call, by its id; c#SCOPE:DIGEST for ids that are no good as a key
 //	b:SCOPE:ID           the thinking before a call, likewise
@@ -28,7 +29,8 @@ const (
 	shortText = 200 // shorter ones occur in many conversations
 )
 
-// A scope is what keys depend on beside the id or text: the client, the conversation and the kind of signature.
+// A scope is what keys depend on beside the id or text: the client, the conversation and the kind
+// of signature.
 type scope struct {
 	kind         string // of signature; empty: the model has none
 	owner        string
@@ -49,8 +51,8 @@ func (s *scope) signs(thinking bool) bool {
 	return s.kind != "" && (thinking || s.kind != claude)
 }
 
-// tagLength is the length of the digests of owner and conversation in a key. Owners are few, and conversations are compared only
-// within one owner, so 64 bits are enough.
+// tagLength is the length of the digests of owner and conversation in a key. Owners are few, and
+// conversations are compared only within one owner, so 64 bits are enough.
 const tagLength = 16
 
 func (s *scope) callKey(id string) string     { return s.idKey(callPrefix, id) }
@@ -85,13 +87,14 @@ func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
 
 func signatureKey(value string) string { return "s:" + digest(value) }
 
-// storable returns whether every store takes a text as it is: PostgreSQL refuses a whole batch for a zero byte.
+// storable returns whether every store takes a text as it is: PostgreSQL refuses a whole batch for
+// a zero byte.
 func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// isUnique returns whether no other call can have the same id: Claude's ids are unique, and so are those that a watch assigns.
-// Other ids may be counted from one in each conversation.
+// isUnique returns whether no other call can have the same id: Claude's ids are unique, and so are
+// those that a watch assigns. Other ids may be counted from one in each conversation.
 func isUnique(id string) bool {
 	if rest, ok := strings.CutPrefix(id, "toolu_"); ok {
 		return len(rest) >= 16
@@ -108,8 +111,9 @@ func isUnique(id string) bool {
 	return err == nil
 }
 
-// conversationTag is the same for all requests of a conversation: a digest of what it began with. Of the system
-// instruction that is the first part, since dialects append what the client says to the model later on.
+// conversationTag is the same for all requests of a conversation: a digest of what it began with.
+// Of the system instruction that is the first part, since dialects append what the client says to
+// the model later on.
 func (s *scope) conversationTag() string {
 	if s.conversation != "" {
 		return s.conversation
@@ -150,12 +154,13 @@ func (s *scope) release() {
 	s.prompt = nil
 }
 
-// sample is how many bytes of each end of a text, with its length, identify a conversation. The cost does not grow with the text.
+// sample is how many bytes of each end of a text, with its length, identify a conversation. The
+// cost does not grow with the text.
 const sample = 1 << 10
 
-// plausible says whether a signature that is not remembered may be of a kind. Claude's are base64 once or twice around a
-// protobuf message that begins with its second field. Gemini's cannot be told from Claude's, and no signature is better than
-// one that is rejected.
+// plausible says whether a signature that is not remembered may be of a kind. Claude's are base64
+// once or twice around a protobuf message that begins with its second field. Gemini's cannot be
+// told from Claude's, and no signature is better than one that is rejected.
 func plausible(signature, kind string) bool {
 	if kind != claude || len(signature) < shortest {
 		return false

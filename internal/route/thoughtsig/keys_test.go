@@ -114,7 +114,8 @@ func TestKeysAreTold(t *testing.T) {
 	}
 }
 
-// In a conversation of very many parts only the last ones are looked up; earlier ones keep the signatures that they came with.
+// In a conversation of very many parts only the last ones are looked up; earlier ones keep the
+// signatures that they came with.
 func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
 	parts := make([]perigee.Part, maxPlaces+100)
 	for i := range parts {
@@ -132,7 +133,8 @@ func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
 	}
 }
 
-// A question of very many parts is digested part by part. The digest stays what it was, since signatures are stored by it.
+// A question of very many parts is digested part by part. The digest stays what it was, since
+// signatures are stored by it.
 func TestMarkOfALongQuestionTakesNoMemory(t *testing.T) {
 	question := perigee.Content{Role: perigee.RoleUser}
 	all := ""

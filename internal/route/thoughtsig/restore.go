@@ -14,9 +14,9 @@ type place struct {
 	own           string // where the kind of the signature that it has is remembered; empty: it has none
 }
 
-// restore returns the prompt with what a model with this kind of signatures should get: the signatures of that kind that the
-// client kept, those that it lost and that are remembered, and the thinking that it lost. The prompt itself
-// stays as it is; it is returned when nothing changes.
+// restore returns the prompt with what a model with this kind of signatures should get: the
+// signatures of that kind that the client kept, those that it lost and that are remembered, and the
+// thinking that it lost. The prompt itself stays as it is; it is returned when nothing changes.
 func (m *Memory) restore(ctx context.Context, p *perigee.Prompt, s *scope) *perigee.Prompt {
 	places := listPlaces(p, s)
 	steps := listSteps(p, s)
@@ -75,8 +75,8 @@ func choose(at place, was, kind string, known entries) string {
 	return ""
 }
 
-// maxPlaces is for how many parts of the model's signatures are looked up: the last ones, because only the current turn needs
-// them all. Parts before them keep the signatures that look right.
+// maxPlaces is for how many parts of the model's signatures are looked up: the last ones, because
+// only the current turn needs them all. Parts before them keep the signatures that look right.
 const maxPlaces = 4096
 
 func modelParts(p *perigee.Prompt) (n int) {

@@ -7,19 +7,21 @@ import (
 	"perigee"
 )
 
-// claude is the kind of signatures of the models that require their thinking back whole: they sign the thinking, not the call
-// that followed it, and a client that lost the one has lost the other.
+// claude is the kind of signatures of the models that require their thinking back whole: they sign
+// the thinking, not the call that followed it, and a client that lost the one has lost the other.
 const claude = "claude"
 
-// maxThoughts bounds what is remembered of one answer's thinking. Models think in tens of kilobytes at most.
+// maxThoughts bounds what is remembered of one answer's thinking. Models think in tens of kilobytes
+// at most.
 const maxThoughts = 256 << 10
 
-// A thinking is the signed thinking of an answer so far, as it is remembered under the calls that follow it: the value of the
-// first such call has all of it, block for block as
+// A thinking is the signed thinking of an answer so far, as it is remembered under the calls that
+// follow it: the value of the first such call has all of it, block for block as
 //
 //	LENGTH:TEXT LENGTH:SIGNATURE
 //
-// without the space, lengths in bytes. Further calls without new thinking in between have a '>' and the first one's key.
+// without the space, lengths in bytes. Further calls without new thinking in between have a '>' and
+// the first one's key.
 type thinking struct {
 	block []byte // the text of the open block
 	value []byte

@@ -39,8 +39,8 @@ func requestOf(model, key string, p *perigee.Prompt) *perigee.Request {
 	return perigee.NewRequest(origin, model, true, func() (*perigee.Prompt, error) { return p, nil })
 }
 
-// reaches returns what the upstream gets to see of the model's words, one content after the other: (thought|signature), call,
-// "text".
+// reaches returns what the upstream gets to see of the model's words, one content after the other:
+// (thought|signature), call, "text".
 func reaches(t *testing.T, m *Memory, req *perigee.Request) string {
 	t.Helper()
 	s := &source{}
@@ -257,7 +257,8 @@ func TestThinkingOutlastsTheProcess(t *testing.T) {
 	}
 }
 
-// What is put back is judged by the rules of the gateway, in all steps of a turn and over several contents.
+// What is put back is judged by the rules of the gateway, in all steps of a turn and over several
+// contents.
 func TestTheGatewayTakesWhatComesBack(t *testing.T) {
 	m := NewMemory(Options{})
 	for _, id := range []string{"a", "b", "c"} {

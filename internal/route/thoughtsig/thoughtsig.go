@@ -1,19 +1,23 @@
-// Package thoughtsig keeps thought signatures for clients that lose them. A provider signs its thinking, and requires each
-// signature back with the part that it came on; most clients of other APIs have no field for it. A Memory remembers each
-// signature by the id of the call, or by the text, that it came with; a Keeper wraps an upstream and restores it. The daemon
-// wraps every upstream, behind routing, with the same Memory.
+// Package thoughtsig keeps thought signatures for clients that lose them. A provider signs its
+// thinking, and requires each signature back with the part that it came on; most clients of other
+// APIs have no field for it. A Memory remembers each signature by the id of the call, or by the
+// text, that it came with; a Keeper wraps an upstream and restores it. The daemon wraps every
+// upstream, behind routing, with the same Memory.
 //
-// Claude signs the thinking itself, so for its models the signed thinking of an answer is remembered, too, by the id of each call
-// that followed it. During the model's turn, a request that has the call without the thinking gets it back at the beginning of
-// that step. Thinking that the client kept unchanged stays; if the client has altered it, or lost the signature, it is replaced.
+// Claude signs the thinking itself, so for its models the signed thinking of an answer is
+// remembered, too, by the id of each call that followed it. During the model's turn, a request that
+// has the call without the thinking gets it back at the beginning of that step. Thinking that the
+// client kept unchanged stays; if the client has altered it, or lost the signature, it is replaced.
 //
-// Clients are kept apart: an entry under an id or a text is found only with the key that the client presented when it was
-// remembered. Short texts, and ids that may be counted from one, are also bound to their conversation: to its first system
-// instruction and the user's first texts. Unique ids are not, so that clients may shorten a conversation from its beginning.
-// Models get only signatures of their own kind.
+// Clients are kept apart: an entry under an id or a text is found only with the key that the client
+// presented when it was remembered. Short texts, and ids that may be counted from one, are also
+// bound to their conversation: to its first system instruction and the user's first texts. Unique
+// ids are not, so that clients may shorten a conversation from its beginning. Models get only
+// signatures of their own kind.
 //
-// Requests in the provider's own dialect that are passed on as they are stay untouched: their clients have a field for the
-// signature. What replaces a signature that is not remembered is up to package adapt.
+// Requests in the provider's own dialect that are passed on as they are stay untouched: their
+// clients have a field for the signature. What replaces a signature that is not remembered is up to
+// package adapt.
 package thoughtsig
 
 import (
@@ -31,7 +35,8 @@ type Options struct {
 	Keep     time.Duration // how long after its last use; 0: 48 hours
 	MaxBytes int           // of memory; 0: 16 MiB
 	MaxCount int           // of entries in memory; 0: 100,000
-	// Shared says that other processes use the same store, and may get the next request of a conversation.
+	// Shared says that other processes use the same store, and may get the next request of a
+	// conversation.
 	Shared bool
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -44,18 +49,21 @@ const (
 	defaultBytes = 16 << 20
 	defaultCount = 100_000
 
-	// absentTime is how long a key that the store does not have is not looked up again. Another process may write to the store.
+	// absentTime is how long a key that the store does not have is not looked up again. Another
+	// process may write to the store.
 	absentTime = 5 * time.Minute
 	// absentTimeShared is the same where another process certainly does.
 	absentTimeShared = 2 * time.Second
-	// findTime bounds how long a request waits for the store. Without an answer nothing is restored.
+	// findTime bounds how long a request waits for the store. Without an answer nothing is
+	// restored.
 	findTime = time.Second
-	// flushTime bounds how long the end of an answer waits for the store, where another process may get the next request.
+	// flushTime bounds how long the end of an answer waits for the store, where another process may
+	// get the next request.
 	flushTime = 500 * time.Millisecond
 )
 
-// A Memory remembers signatures: the latest in memory, and all of them in a store where there is one. It is safe for
-// concurrent use.
+// A Memory remembers signatures: the latest in memory, and all of them in a store where there is
+// one. It is safe for concurrent use.
 type Memory struct {
 	opts   Options
 	cache  *cache
@@ -81,8 +89,8 @@ func NewMemory(opts Options) *Memory {
 	return &Memory{opts: opts, cache: newCache(opts.MaxBytes, opts.MaxCount)}
 }
 
-// KeepIn stores signatures as well. It is called at most once, before the memory is used. The memory has to be
-// closed then, before the store.
+// KeepIn stores signatures as well. It is called at most once, before the memory is used. The
+// memory has to be closed then, before the store.
 func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	m.store = store
 	gather := linger
@@ -95,7 +103,8 @@ func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	})
 }
 
-// Close writes the signatures that are not in the store yet. While the store fails it tries until ctx ends.
+// Close writes the signatures that are not in the store yet. While the store fails it tries until
+// ctx ends.
 func (m *Memory) Close(ctx context.Context) error {
 	if m.writer == nil {
 		return nil
@@ -106,8 +115,9 @@ func (m *Memory) Close(ctx context.Context) error {
 	return nil
 }
 
-// flush waits, where the store is shared, until other processes can find the signatures of an answer: the client may send its
-// next request to one of them. It does not wait for a store that fails.
+// flush waits, where the store is shared, until other processes can find the signatures of an
+// answer: the client may send its next request to one of them. It does not wait for a store that
+// fails.
 func (m *Memory) flush(ctx context.Context) {
 	if m.writer == nil || !m.opts.Shared || m.writer.Failure() != nil {
 		return

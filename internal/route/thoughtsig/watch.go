@@ -16,7 +16,8 @@ type watch struct {
 	candidates []candidate
 }
 
-// A candidate is one of the answers. Its blocks are what clients see: thinking, text, calls, one after the other.
+// A candidate is one of the answers. Its blocks are what clients see: thinking, text, calls, one
+// after the other.
 type candidate struct {
 	kind      perigee.EventKind // of the open block; 0: none
 	id        string            // of the open call
@@ -74,8 +75,9 @@ func (w *watch) see(ev *perigee.Event) {
 
 const maxCandidates = 8
 
-// number assigns a unique id to a call without one, or with one that another call of the answer has: the id of the request and
-// the number of the call. With repeated ids a client could not match results to calls.
+// number assigns a unique id to a call without one, or with one that another call of the answer
+// has: the id of the request and the number of the call. With repeated ids a client could not match
+// results to calls.
 func (w *watch) number(ev *perigee.Event) {
 	w.calls++
 	switch {
@@ -113,8 +115,8 @@ func (w *watch) text(c *candidate, ev *perigee.Event) {
 	}
 }
 
-// another says whether thinking that continues is another block: Claude signs a block at its end. Gemini's signatures may come
-// anywhere in a block.
+// another says whether thinking that continues is another block: Claude signs a block at its end.
+// Gemini's signatures may come anywhere in a block.
 func (w *watch) another(c *candidate, ev *perigee.Event) bool {
 	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && ev.Text != "" &&
 		c.signature != "" && c.signature != ev.Signature
@@ -127,7 +129,8 @@ func joinedIndex(kind perigee.EventKind) int {
 	return 0
 }
 
-// signed notes the signature of the open block. Calls are complete, so theirs can be remembered at once.
+// signed notes the signature of the open block. Calls are complete, so theirs can be remembered at
+// once.
 func (w *watch) signed(c *candidate, signature string) {
 	switch {
 	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
@@ -175,7 +178,8 @@ func (w *watch) finish(c *candidate) {
 	}
 }
 
-// end remembers the signatures of answers that broke off: a client may still send back what it received.
+// end remembers the signatures of answers that broke off: a client may still send back what it
+// received.
 func (w *watch) end() {
 	for i := range w.candidates {
 		w.finish(&w.candidates[i])
