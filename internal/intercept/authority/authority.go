@@ -1,6 +1,7 @@
-// Package authority is the certificate authority of interception. Its certificate is valid for one year and, by critical name
-// constraints, for the intercepted hosts alone; the key never leaves its directory. Leaf certificates are made on demand, each
-// with a key of its own, and exist in memory only.
+// Package authority is the certificate authority of interception. Its certificate is valid for one
+// year and, by critical name constraints, for the intercepted hosts alone; the key never leaves its
+// directory. Leaf certificates are made on demand, each with a key of its own, and exist in memory
+// only.
 package authority
 
 import (
@@ -25,7 +26,8 @@ import (
 const (
 	// lifetime is how long the certificate of the authority is valid.
 	lifetime = 365 * 24 * time.Hour
-	// renewBefore is the time left at which Open makes a new authority, so that leaves get their full lifetime.
+	// renewBefore is the time left at which Open makes a new authority, so that leaves get their
+	// full lifetime.
 	renewBefore = leafLifetime
 	// backdate is how far certificates reach back, for clients whose clocks are slow.
 	backdate = time.Hour
@@ -54,10 +56,11 @@ type Info struct {
 	Certificate *x509.Certificate
 }
 
-// Open loads the authority of a directory, or makes it: if there is none, if it was made for other patterns, if its validity
-// ends within a week, and if its files are damaged or not perigee's. Then made is true, and clients must trust the new
-// certificate. The directory gets mode 0700, its files 0600. Processes that open a directory at the same time get the same
-// authority, if they have the same patterns.
+// Open loads the authority of a directory, or makes it: if there is none, if it was made for other
+// patterns, if its validity ends within a week, and if its files are damaged or not perigee's. Then
+// made is true, and clients must trust the new certificate. The directory gets mode 0700, its files
+// 0600. Processes that open a directory at the same time get the same authority, if they have the
+// same patterns.
 func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authority, made bool, err error) {
 	if len(hosts.Constraints()) == 0 {
 		return nil, false, errors.New("a certificate authority needs at least one host: without name constraints it could sign for every host")
@@ -94,7 +97,8 @@ func (a *Authority) with(p *pair) *Authority {
 	return a
 }
 
-// Read describes the authority of a directory, and never makes one. If there is none, the error is fs.ErrNotExist.
+// Read describes the authority of a directory, and never makes one. If there is none, the error is
+// fs.ErrNotExist.
 func Read(dir string) (*Info, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -130,8 +134,8 @@ func restrict(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// replaceable reports whether an error of load means that there is no usable authority, so that a new one does no harm.
-// Files that cannot be read are not replaceable: the authority may be in use.
+// replaceable reports whether an error of load means that there is no usable authority, so that a
+// new one does no harm. Files that cannot be read are not replaceable: the authority may be in use.
 func replaceable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged)
 }

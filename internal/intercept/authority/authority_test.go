@@ -276,7 +276,8 @@ func TestLeavesFollowTheClock(t *testing.T) {
 	}
 }
 
-// A new authority is one that clients do not trust, so it is made only where the old one is of no use.
+// A new authority is one that clients do not trust, so it is made only where the old one is of no
+// use.
 func TestWhenOpenMakesANewAuthority(t *testing.T) {
 	begin := time.Now()
 	const day = 24 * time.Hour

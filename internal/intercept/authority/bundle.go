@@ -29,9 +29,10 @@ var (
 // maxBundle bounds what is read of one file with roots.
 const maxBundle = 16 << 20
 
-// WriteBundle writes bundle.pem, with mode 0600: the roots of the system and the certificate of the authority. A program that
-// gets it as SSL_CERT_FILE trusts both; with the certificate alone it could reach no other host. The roots are those of
-// SSL_CERT_FILE and SSL_CERT_DIR of this process or, where these are not set, of the usual places.
+// WriteBundle writes bundle.pem, with mode 0600: the roots of the system and the certificate of the
+// authority. A program that gets it as SSL_CERT_FILE trusts both; with the certificate alone it
+// could reach no other host. The roots are those of SSL_CERT_FILE and SSL_CERT_DIR of this process
+// or, where these are not set, of the usual places.
 func (a *Authority) WriteBundle() (path string, err error) {
 	path = filepath.Join(a.dir, "bundle.pem")
 	b := bundle{seen: map[[32]byte]bool{}}
@@ -50,7 +51,8 @@ func (a *Authority) WriteBundle() (path string, err error) {
 	return path, nil
 }
 
-// rootFiles are the files to try, until one has certificates. The bundle itself is not one: it may have an earlier authority.
+// rootFiles are the files to try, until one has certificates. The bundle itself is not one: it may
+// have an earlier authority.
 func rootFiles(bundle string) []string {
 	file := os.Getenv("SSL_CERT_FILE")
 	if file == "" || sameFile(file, bundle) {
@@ -96,7 +98,8 @@ func (b *bundle) add(der []byte) {
 	_ = pem.Encode(&b.text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a buffer takes everything
 }
 
-// addFile adds the certificates of a file and reports whether there were any. Anything else in the file is left out.
+// addFile adds the certificates of a file and reports whether there were any. Anything else in the
+// file is left out.
 func (b *bundle) addFile(path string) (found bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false

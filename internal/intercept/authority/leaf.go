@@ -22,14 +22,16 @@ const (
 	maxHost       = 253
 )
 
-// A leaf is the certificate of one host, made when it is first used. Its lock has one goroutine make it and the rest wait.
+// A leaf is the certificate of one host, made when it is first used. Its lock has one goroutine
+// make it and the rest wait.
 type leaf struct {
 	mu   sync.Mutex
 	cert *tls.Certificate
 }
 
-// Leaf returns a certificate for a host of the list, for any other host an error. Certificates are kept and replaced two days
-// before their end, and when the clock was set back to before their beginning.
+// Leaf returns a certificate for a host of the list, for any other host an error. Certificates are
+// kept and replaced two days before their end, and when the clock was set back to before their
+// beginning.
 func (a *Authority) Leaf(host string) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !isHostName(name) || !a.hosts.Match(name) {
@@ -64,7 +66,8 @@ func (a *Authority) Leaf(host string) (*tls.Certificate, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// fresh reports whether a leaf can be used. The last one ends together with the authority and is not replaced before.
+// fresh reports whether a leaf can be used. The last one ends together with the authority and is
+// not replaced before.
 func (a *Authority) fresh(c *x509.Certificate, now time.Time) bool {
 	if now.Before(c.NotBefore) || !now.Before(c.NotAfter) {
 		return false

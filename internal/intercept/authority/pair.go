@@ -47,7 +47,8 @@ type hostsFile struct {
 	Hosts       []string `json:"hosts"`
 }
 
-// load reads the files of an authority and checks that they belong together. Its errors are those of reading, or errDamaged.
+// load reads the files of an authority and checks that they belong together. Its errors are those
+// of reading, or errDamaged.
 func load(dir string) (*pair, error) {
 	der, err := readPEM(certificatePath(dir), "CERTIFICATE")
 	if err != nil {
@@ -120,7 +121,8 @@ func readHosts(dir string, cert *x509.Certificate) []string {
 	return sorted(file.Hosts)
 }
 
-// wellFormed reports whether a certificate has the limits of those that perigee makes, whatever its hosts are.
+// wellFormed reports whether a certificate has the limits of those that perigee makes, whatever its
+// hosts are.
 func wellFormed(c *x509.Certificate) bool {
 	return c.IsCA && c.MaxPathLenZero && c.MaxPathLen == 0 && c.CheckSignatureFrom(c) == nil && c.KeyUsage == x509.KeyUsageCertSign &&
 		slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) && len(c.UnknownExtKeyUsage) == 0 &&
@@ -137,8 +139,8 @@ func everyIP() []*net.IPNet {
 
 func sameNet(a, b *net.IPNet) bool { return a.String() == b.String() }
 
-// fits reports whether the authority can be used for hosts. One that is not valid yet is kept: the clock may be wrong, and
-// clients trust it.
+// fits reports whether the authority can be used for hosts. One that is not valid yet is kept: the
+// clock may be wrong, and clients trust it.
 func (p *pair) fits(hosts netguard.HostList, now time.Time) bool {
 	if p.cert.NotAfter.Sub(now) < renewBefore || !slices.Equal(sorted(p.cert.PermittedDNSDomains), hosts.Constraints()) {
 		return false
@@ -154,7 +156,8 @@ func (p *pair) info(dir string) *Info {
 	return &Info{Path: certificatePath(dir), Fingerprint: Fingerprint(p.cert), NotAfter: p.cert.NotAfter, Hosts: hosts, Certificate: p.cert}
 }
 
-// renew makes an authority in place of the one that was there, unless another process has just done so.
+// renew makes an authority in place of the one that was there, unless another process has just done
+// so.
 func renew(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bool, err error) {
 	lock, err := atomicfile.Lock(context.Background(), filepath.Join(dir, "ca.lock"), lockTime)
 	if err != nil {
@@ -185,7 +188,8 @@ func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
 	}
 	id := sha256.Sum256(public)
 	template := &x509.Certificate{
-		// The name differs from one authority to the next, because trust stores look certificates up by name.
+		// The name differs from one authority to the next, because trust stores look certificates
+		// up by name.
 		Subject:                     pkix.Name{Organization: []string{"perigee"}, CommonName: fmt.Sprintf("perigee interception %X", id[:4])},
 		SubjectKeyId:                id[:20],
 		NotBefore:                   now.Add(-backdate),

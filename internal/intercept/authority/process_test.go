@@ -19,7 +19,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// openAsChild is what this program does when a test starts it: it opens an authority and prints its fingerprint.
+// openAsChild is what this program does when a test starts it: it opens an authority and prints its
+// fingerprint.
 func openAsChild(dir string) int {
 	if os.Getenv("AUTHORITY_TEST_FULL") != "" { // every write fails, as on a full disk
 		signal.Ignore(unix.SIGXFSZ)

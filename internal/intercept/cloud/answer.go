@@ -15,8 +15,8 @@ import (
 	"perigee/internal/intercept/mitm"
 )
 
-// carry sends a request of the language server on with a call of perigee in it, and gives the answer to both. It goes on when the
-// language server has left, and ends when the call does.
+// carry sends a request of the language server on with a call of perigee in it, and gives the
+// answer to both. It goes on when the language server has left, and ends when the call does.
 func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, body []byte) {
 	out := h.outgoing(r, call.ctx, body)
 	response, err := h.opts.Transport.RoundTrip(out)
@@ -53,8 +53,8 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 	}
 }
 
-// outgoing returns the request that takes a call to the cloud: with the header of the language server's own request, and with the
-// context of the call.
+// outgoing returns the request that takes a call to the cloud: with the header of the language
+// server's own request, and with the context of the call.
 func (h *Handler) outgoing(r *http.Request, ctx context.Context, body []byte) *http.Request {
 	out := r.Clone(callContext{Context: ctx, request: r.Context()})
 	out.RequestURI, out.Close = "", false
@@ -68,7 +68,8 @@ func (h *Handler) outgoing(r *http.Request, ctx context.Context, body []byte) *h
 	return out
 }
 
-// A callContext ends with a call, and has also the values of a request of the language server, such as where its connection went.
+// A callContext ends with a call, and has also the values of a request of the language server, such
+// as where its connection went.
 type callContext struct {
 	context.Context
 	request context.Context
@@ -81,14 +82,16 @@ func (c callContext) Value(key any) any {
 	return c.request.Value(key)
 }
 
-// maxBehind is how much of an answer the language server may be behind the client. Beyond that it is cut off.
+// maxBehind is how much of an answer the language server may be behind the client. Beyond that it
+// is cut off.
 const maxBehind = 8 << 20
 
-// lastWrites is the time that the language server has for what is left of an answer, after the client has all of it.
+// lastWrites is the time that the language server has for what is left of an answer, after the
+// client has all of it.
 const lastWrites = time.Minute
 
-// An answer is the answer of the cloud to a call. The client reads it, at its own pace; what it has read is kept for the language
-// server, which follows.
+// An answer is the answer of the cloud to a call. The client reads it, at its own pace; what it has
+// read is kept for the language server, which follows.
 type answer struct {
 	call     *Expected
 	response *http.Response // of the client; its Body is the answer itself
@@ -129,7 +132,8 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is how the client leaves. Before the end of the answer it closes the stream of the provider and cuts off the language server.
+// Close is how the client leaves. Before the end of the answer it closes the stream of the provider
+// and cuts off the language server.
 func (a *answer) Close() error {
 	a.abort()
 	a.call.cancel()
@@ -179,7 +183,8 @@ func (a *answer) lastWrite() time.Time {
 	return time.Now()
 }
 
-// next returns what the language server has to be sent next, and the end if that has come. It uses the memory of sent again.
+// next returns what the language server has to be sent next, and the end if that has come. It uses
+// the memory of sent again.
 func (a *answer) next(sent []byte) (p []byte, end error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// maxBody is the size of the largest body that is read, compressed and not. The language server sends several megabytes at most.
+// maxBody is the size of the largest body that is read, compressed and not. The language server
+// sends several megabytes at most.
 const maxBody = 64 << 20
 
 // Reasons why a body cannot be read. It can still be passed on.
@@ -25,8 +26,8 @@ var (
 	errBrokeOff   = errors.New("the request broke off")
 )
 
-// readBody reads the body of a request, and leaves the request as if it had not: the same bytes can still be passed on. With an
-// error the text is what could be read of it.
+// readBody reads the body of a request, and leaves the request as if it had not: the same bytes can
+// still be passed on. With an error the text is what could be read of it.
 func readBody(r *http.Request) (text []byte, err error) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	rest := r.Body
@@ -79,7 +80,8 @@ func setBody(r *http.Request, body []byte) {
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// NewDecoder returns a reader that decompresses; nil: nothing is to be done. It reads nothing before its first Read.
+// NewDecoder returns a reader that decompresses; nil: nothing is to be done. It reads nothing
+// before its first Read.
 func NewDecoder(encoding string, src io.Reader) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":

@@ -10,11 +10,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxOwn is how many cascades are remembered as started by perigee. The one that was unused for the longest time is forgotten.
+// maxOwn is how many cascades are remembered as started by perigee. The one that was unused for the
+// longest time is forgotten.
 const maxOwn = 4096
 
-// Calls are the calls of perigee that wait until a language server sends a request that can carry them. The zero value is not
-// ready for use.
+// Calls are the calls of perigee that wait until a language server sends a request that can carry
+// them. The zero value is not ready for use.
 type Calls struct {
 	mu      sync.Mutex
 	waiting map[string]*Expected      // by cascade
@@ -26,8 +27,8 @@ func NewCalls() *Calls {
 	return &Calls{waiting: map[string]*Expected{}, own: lru.Map[string, struct{}]{MaxEntries: maxOwn}}
 }
 
-// Own says that perigee has started a cascade. Its agent requests that no call waits for are answered with an empty final text, and
-// do not reach the cloud.
+// Own says that perigee has started a cascade. Its agent requests that no call waits for are
+// answered with an empty final text, and do not reach the cloud.
 func (c *Calls) Own(cascade string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,14 +47,17 @@ func (c *Calls) IsOwn(cascade string) bool {
 type Call struct {
 	Model   string // in the envelope
 	Request []byte // the JSON object `request`; it must not be changed any more
-	// Sent is called with the whole body before it goes to the cloud. It must not change the body, or wait. Nil: it is not called.
+	// Sent is called with the whole body before it goes to the cloud. It must not change the body,
+	// or wait. Nil: it is not called.
 	Sent func(body []byte)
 }
 
-// Expect makes a call wait for the next agent request of a cascade, which from then on counts as started by perigee. The end of ctx
-// ends the waiting, and the stream of the provider. One call can wait for each cascade: one that still does fails.
+// Expect makes a call wait for the next agent request of a cascade, which from then on counts as
+// started by perigee. The end of ctx ends the waiting, and the stream of the provider. One call can
+// wait for each cascade: one that still does fails.
 //
-// Waiting ends with ctx, with Cancel, or with the request; the stream of the provider ends with ctx, or with the Body.
+// Waiting ends with ctx, with Cancel, or with the request; the stream of the provider ends with
+// ctx, or with the Body.
 func (c *Calls) Expect(ctx context.Context, cascade string, call Call) *Expected {
 	e := &Expected{calls: c, cascade: cascade, call: call, caller: ctx, taken: make(chan struct{}), done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(ctx)
@@ -73,8 +77,8 @@ func (c *Calls) Expect(ctx context.Context, cascade string, call Call) *Expected
 	return e
 }
 
-// take returns the call that waits for a request of a cascade; nil: none. A call is returned once. Own says whether perigee has
-// started the cascade.
+// take returns the call that waits for a request of a cascade; nil: none. A call is returned once.
+// Own says whether perigee has started the cascade.
 func (c *Calls) take(cascade string) (call *Expected, own bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +104,8 @@ func (c *Calls) failOne(cascade string, err error) bool {
 	return call != nil || own
 }
 
-// doubt gives all waiting calls the error that they fail with if no request comes for them, and says whether there are any.
+// doubt gives all waiting calls the error that they fail with if no request comes for them, and
+// says whether there are any.
 func (c *Calls) doubt(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +115,8 @@ func (c *Calls) doubt(err error) bool {
 	return len(c.waiting) > 0
 }
 
-// An Expected is a call that waits for a request of a language server, and then for the answer of the cloud.
+// An Expected is a call that waits for a request of a language server, and then for the answer of
+// the cloud.
 type Expected struct {
 	calls   *Calls
 	cascade string
@@ -131,11 +137,12 @@ type Expected struct {
 // Taken is closed when the language server has sent its request.
 func (e *Expected) Taken() <-chan struct{} { return e.taken }
 
-// Wait returns the answer of the cloud, whatever its status, as soon as its header has arrived. Errors are a *perigee.Error, or that
-// of the context.
+// Wait returns the answer of the cloud, whatever its status, as soon as its header has arrived.
+// Errors are a *perigee.Error, or that of the context.
 //
-// The Body is decoded. It must be read to its end or closed: reading it is what keeps the stream of the provider moving, and closing
-// it before its end closes the stream of the provider and cuts off the language server.
+// The Body is decoded. It must be read to its end or closed: reading it is what keeps the stream of
+// the provider moving, and closing it before its end closes the stream of the provider and cuts off
+// the language server.
 func (e *Expected) Wait() (*http.Response, error) {
 	<-e.done
 	e.mu.Lock()
@@ -150,8 +157,9 @@ func (e *Expected) Wait() (*http.Response, error) {
 	return e.answer.response, nil
 }
 
-// Cancel ends the waiting: no more is wanted of the call, or nothing is to be expected any more. If the language server has sent
-// requests that cannot be changed, Wait returns that. After Wait has returned an answer it does nothing.
+// Cancel ends the waiting: no more is wanted of the call, or nothing is to be expected any more. If
+// the language server has sent requests that cannot be changed, Wait returns that. After Wait has
+// returned an answer it does nothing.
 func (e *Expected) Cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,7 +174,8 @@ func (e *Expected) setDoubt(err error) {
 	e.doubt = err
 }
 
-// fail ends the call with the error that Wait returns. A call that has an answer or another error goes on as it is.
+// fail ends the call with the error that Wait returns. A call that has an answer or another error
+// goes on as it is.
 func (e *Expected) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,10 +11,11 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A copier writes the copy of an answer that the language server gets. The calls of tools in it are the client's to make: the
-// language server gets a text in their place, so that it runs no tool and its turn ends. Everything else stays byte for byte,
-// except that a line end of a lone CR becomes LF: then a reader that ends lines only with LF finds the same events as one that
-// follows the definition of event streams.
+// A copier writes the copy of an answer that the language server gets. The calls of tools in it are
+// the client's to make: the language server gets a text in their place, so that it runs no tool and
+// its turn ends. Everything else stays byte for byte, except that a line end of a lone CR becomes
+// LF: then a reader that ends lines only with LF finds the same events as one that follows the
+// definition of event streams.
 type copier struct {
 	kind   copyKind
 	out    io.Writer
@@ -55,7 +56,8 @@ func newCopier(response *http.Response, out io.Writer) *copier {
 	return c
 }
 
-// write takes the next bytes of the answer, and writes what is whole; at the end it writes everything.
+// write takes the next bytes of the answer, and writes what is whole; at the end it writes
+// everything.
 func (c *copier) write(p []byte, end bool) error {
 	if c.kind == copyBytes {
 		return c.send(p)
@@ -88,7 +90,8 @@ func (c *copier) send(p []byte) error {
 	return err
 }
 
-// hold appends bytes of an event stream to what is held, with LF in place of each CR that is a line end of its own.
+// hold appends bytes of an event stream to what is held, with LF in place of each CR that is a line
+// end of its own.
 func (c *copier) hold(p []byte, end bool) {
 	for len(p) > 0 {
 		if c.cr {
@@ -107,7 +110,8 @@ func (c *copier) hold(p []byte, end bool) {
 	}
 }
 
-// events writes the events that are whole. An event ends with a blank line; lines end with LF or CRLF.
+// events writes the events that are whole. An event ends with a blank line; lines end with LF or
+// CRLF.
 func (c *copier) events() error {
 	begin := 0
 	for {
@@ -203,7 +207,8 @@ func (c *copier) closing() string {
 	return closing
 }
 
-// calls appends the edits for the value about to be read: objects that have a call are replaced, wherever they stand.
+// calls appends the edits for the value about to be read: objects that have a call are replaced,
+// wherever they stand.
 func (c *copier) calls(at *rawjson.Cursor, edits []rawjson.Edit) []rawjson.Edit {
 	switch at.Kind() {
 	case rawjson.Array:
@@ -230,7 +235,8 @@ func (c *copier) calls(at *rawjson.Cursor, edits []rawjson.Edit) []rawjson.Edit 
 	return edits
 }
 
-// isCall says whether a member of a part is a call, by any name that a reader of protocol buffers or a lax reader of JSON accepts.
+// isCall says whether a member of a part is a call, by any name that a reader of protocol buffers
+// or a lax reader of JSON accepts.
 func isCall(key []byte) bool {
 	return len(key) >= len("functionCall") && strings.EqualFold(strings.ReplaceAll(string(key), "_", ""), "functionCall")
 }

@@ -129,7 +129,8 @@ func TestCopiesOfLargeEvents(t *testing.T) {
 	}
 }
 
-// hasCall says whether a reader of JSON that accepts what encoding/json does finds a call of a tool.
+// hasCall says whether a reader of JSON that accepts what encoding/json does finds a call of a
+// tool.
 func hasCall(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -148,7 +149,8 @@ func hasCall(v any) bool {
 	return false
 }
 
-// FuzzCopies looks for answers in which the language server would find a call, and for copies that depend on how an answer arrives.
+// FuzzCopies looks for answers in which the language server would find a call, and for copies that
+// depend on how an answer arrives.
 func FuzzCopies(f *testing.F) {
 	for _, s := range []string{hello, calling, "data: " + calling + "\r\n\r\n", "data: {\"functionCall\":{}}\n\ndata: {\"function\\u0043all\":1}", "data: {\ndata: \"functionCall\":{}}\n\n", "[DONE]", "\ufeffdata: {}\r\r"} {
 		f.Add(s, 3)
@@ -181,8 +183,8 @@ func FuzzCopies(f *testing.F) {
 	})
 }
 
-// dataOfEvents returns the data of the events of a stream, after its line ends have been replaced: by the definition of event streams
-// CRLF, CR and LF are line ends; some readers know no lone CR.
+// dataOfEvents returns the data of the events of a stream, after its line ends have been replaced:
+// by the definition of event streams CRLF, CR and LF are line ends; some readers know no lone CR.
 func dataOfEvents(stream string, lineEnds ...string) (list []string) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	stream = strings.NewReplacer(lineEnds...).Replace(stream)
@@ -198,7 +200,8 @@ func dataOfEvents(stream string, lineEnds ...string) (list []string) {
 	return list
 }
 
-// FuzzRequests looks for bodies that take a call which is not theirs, and for requests that are not what was to be sent.
+// FuzzRequests looks for bodies that take a call which is not theirs, and for requests that are not
+// what was to be sent.
 func FuzzRequests(f *testing.F) {
 	body := native(agentID(cascade))
 	for _, s := range []string{body, body[:100], native("checkpoint/1"), `{"requestId":"agent/` + cascade + `/","request":{}}`, `{"requestId":1}`, `{"request":{"labels":1},"requestId":"agent/a/b","requestType":"agent"}`,

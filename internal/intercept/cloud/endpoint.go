@@ -22,7 +22,8 @@ type Endpoint struct {
 	serving sync.WaitGroup
 }
 
-// Listen opens an endpoint on a random port of 127.0.0.1, for processes of this user. The handler needs the address of the cloud.
+// Listen opens an endpoint on a random port of 127.0.0.1, for processes of this user. The handler
+// needs the address of the cloud.
 func Listen(ctx context.Context, handler *Handler) (*Endpoint, error) {
 	if handler.cloud == nil {
 		return nil, errors.New("endpoint of the language server: the address of the cloud is missing")
@@ -53,7 +54,8 @@ func (e *Endpoint) Close() error {
 	return err
 }
 
-// ServeHTTP lets only the language server in: no page of a browser, by whatever name it has found the address.
+// ServeHTTP lets only the language server in: no page of a browser, by whatever name it has found
+// the address.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil || !netguard.IsLoopback(host) || r.Header.Get("Origin") != "" {

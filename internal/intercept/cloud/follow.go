@@ -25,8 +25,8 @@ func (p *OwnRequest) Generation() (asks, stream bool) {
 	return isGeneration(p.Method), p.Method == "streamgeneratecontent"
 }
 
-// A Follower follows the answer to a request that is passed on. The methods are called one after the other, by the goroutine that
-// answers the language server, so they must not wait.
+// A Follower follows the answer to a request that is passed on. The methods are called one after
+// the other, by the goroutine that answers the language server, so they must not wait.
 type Follower interface {
 	Answer(status int, header http.Header)
 	Body(p []byte) // the next piece, as it was sent; it is valid during the call only

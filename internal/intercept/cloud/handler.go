@@ -1,11 +1,13 @@
-// Package cloud answers the requests that a language server makes to its cloud: it passes them on, and puts calls of perigee
-// into those that were made for them. It adds no credentials, so it is of no use to other programs.
+// Package cloud answers the requests that a language server makes to its cloud: it passes them on,
+// and puts calls of perigee into those that were made for them. It adds no credentials, so it is of
+// no use to other programs.
 //
-// A call of perigee waits until the language server makes an agent request for a certain conversation ("cascade"). The envelope of
-// that request stays, its prompt becomes that of the call, and the answer of the cloud goes to the call and, without calls of tools,
-// to the language server. All other requests pass unchanged, with one exception: a language server learns its project once, from
-// its first account. With the access token of another account the cloud refuses that project, so the project is made to fit the
-// token.
+// A call of perigee waits until the language server makes an agent request for a certain
+// conversation ("cascade"). The envelope of that request stays, its prompt becomes that of the
+// call, and the answer of the cloud goes to the call and, without calls of tools, to the language
+// server. All other requests pass unchanged, with one exception: a language server learns its
+// project once, from its first account. With the access token of another account the cloud refuses
+// that project, so the project is made to fit the token.
 package cloud
 
 import (
@@ -31,17 +33,19 @@ type Options struct {
 	// Failed answers a passed request that got no answer, as in mitm.ForwarderOptions; nil: the
 	// answer has the form of the cloud.
 	Failed func(http.ResponseWriter, *http.Request, error)
-	// Project returns the project of the account that has an access token; empty: unknown, and the request stays as it is. Nil: none
-	// is known.
+	// Project returns the project of the account that has an access token; empty: unknown, and the
+	// request stays as it is. Nil: none is known.
 	Project func(token string) string
-	// Own says whether an access token is one that the language server was given. Only requests with such a token can be the reason why
-	// calls fail that wait for another request. Nil: all are.
+	// Own says whether an access token is one that the language server was given. Only requests
+	// with such a token can be the reason why calls fail that wait for another request. Nil: all
+	// are.
 	Own func(token string) bool
-	// Outdated says whether a language server uses an access token that it should have replaced by now. Then its request does not carry
-	// the call that waits for it, which fails with ErrOutdatedToken. Nil: never.
+	// Outdated says whether a language server uses an access token that it should have replaced by
+	// now. Then its request does not carry the call that waits for it, which fails with
+	// ErrOutdatedToken. Nil: never.
 	Outdated func(token string) bool
-	// Follow is told of each request of the language server itself that is passed on, except telemetry, and returns what follows the
-	// answer; nil: nothing does. Nil: none is followed.
+	// Follow is told of each request of the language server itself that is passed on, except
+	// telemetry, and returns what follows the answer; nil: nothing does. Nil: none is followed.
 	Follow         func(OwnRequest) Follower
 	LocalTelemetry bool // telemetry is answered here with an empty success
 	Logger         *slog.Logger
@@ -178,7 +182,8 @@ func (h *Handler) serveOwn(
 	return true
 }
 
-// unreadable ends the waiting of the call that a request was for, as far as it tells. True: the request must not be passed on.
+// unreadable ends the waiting of the call that a request was for, as far as it tells. True: the
+// request must not be passed on.
 func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 	if errors.Is(err, errEncoding) {
 		h.doubt(r, "the language server compresses its requests in a way that perigee does not read")
@@ -196,8 +201,9 @@ func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 const formatHint = "no setting of the language server or of perigee changes that: install another version of it and name that in binary, " +
 	"or use an upstream of kind antigravity; attach: true works with any version, for text only"
 
-// doubt notes why the waiting calls may get no request: those of the language server cannot be changed. They are passed on unchanged.
-// A call fails with that reason if the language server ends its turn, or the call its waiting, without a request for it.
+// doubt notes why the waiting calls may get no request: those of the language server cannot be
+// changed. They are passed on unchanged. A call fails with that reason if the language server ends
+// its turn, or the call its waiting, without a request for it.
 func (h *Handler) doubt(r *http.Request, why string) {
 	kind, encoding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
 	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint(formatHint)
@@ -212,8 +218,9 @@ func (h *Handler) isOwn(r *http.Request) bool {
 	return h.opts.Own == nil || h.opts.Own(token)
 }
 
-// ErrOutdatedToken is in the error of a call for which the language server has used an access token that it should have replaced. The
-// cloud was not asked, and the language server will know the new token in a moment.
+// ErrOutdatedToken is in the error of a call for which the language server has used an access token
+// that it should have replaced. The cloud was not asked, and the language server will know the new
+// token in a moment.
 var ErrOutdatedToken = errors.New("outdated access token")
 
 var errOutdated = perigee.Errorf(perigee.ClassUnavailable, "the language server does not use the account that it has been given: %w", ErrOutdatedToken).
@@ -224,7 +231,8 @@ func (h *Handler) outdated(r *http.Request) bool {
 	return ok && h.opts.Outdated != nil && h.opts.Outdated(token)
 }
 
-// projectOf returns the project of the account whose access token a request has; empty: the request stays as it is.
+// projectOf returns the project of the account whose access token a request has; empty: the request
+// stays as it is.
 func (h *Handler) projectOf(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || h.opts.Project == nil || r.Method != http.MethodPost || !isJSON(r) {

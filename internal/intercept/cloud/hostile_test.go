@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What follows a body that cannot be read is not another request, whether the body was passed on as it came or read before.
+// What follows a body that cannot be read is not another request, whether the body was passed on as
+// it came or read before.
 func TestNothingIsReadAfterABrokenBody(t *testing.T) {
 	for _, path := range []string{"/v1internal:loadCodeAssist", streamPath} {
 		for _, body := range []string{"10000000000000000\r\n", "2\r\nabc\r\n0\r\n\r\n", "0\n\n", "zz\r\n"} {

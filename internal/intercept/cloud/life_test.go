@@ -22,7 +22,8 @@ func both(t *testing.T, cloud func(t *testing.T) http.HandlerFunc, test func(r *
 	t.Run("HTTP/2", func(t *testing.T) { test(newCallRig(t, cloud(t)).overHTTP2()) })
 }
 
-// waits answers with one event, and then waits until the request is given up. The channel of the rig's test is closed then.
+// waits answers with one event, and then waits until the request is given up. The channel of the
+// rig's test is closed then.
 func waits(ended chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		events(hello)(w, req)
@@ -54,7 +55,8 @@ func firstLine(t *testing.T, r io.Reader) string {
 	return line
 }
 
-// A client that leaves ends the stream of the provider at once, and the language server does not take its part for the whole.
+// A client that leaves ends the stream of the provider at once, and the language server does not
+// take its part for the whole.
 func TestClientLeaves(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	for name, leave := range map[string]func(response *http.Response, cancel func()){
@@ -134,7 +136,8 @@ func TestClientLeavesEarly(t *testing.T) {
 	}
 }
 
-// The death of the language server does not end an answer: after its request was taken the client needs it no more.
+// The death of the language server does not end an answer: after its request was taken the client
+// needs it no more.
 func TestLanguageServerLeaves(t *testing.T) {
 	for name, early := range map[string]bool{"before the answer": true, "within the answer": false} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +250,8 @@ func TestProviderBreaksOff(t *testing.T) {
 	}
 }
 
-// The language server never slows the client down: it follows at most 8 MiB behind, and is cut off then.
+// The language server never slows the client down: it follows at most 8 MiB behind, and is cut off
+// then.
 func TestSlowLanguageServer(t *testing.T) {
 	const pieces, size = 48, 1 << 20
 	event := "data: {\"text\":\"" + strings.Repeat("a", size) + "\"}\r\n\r\n"
@@ -284,7 +288,8 @@ func TestSlowLanguageServer(t *testing.T) {
 	})
 }
 
-// A call is carried once: while its answer comes, another request of the same cascade is answered here.
+// A call is carried once: while its answer comes, another request of the same cascade is answered
+// here.
 func TestOneRequestForEachCall(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	r := newCallRig(t, waits(ended))
@@ -302,7 +307,8 @@ func TestOneRequestForEachCall(t *testing.T) {
 	}
 }
 
-// The client decides the pace: a language server that reads fast gets nothing that the client has not read.
+// The client decides the pace: a language server that reads fast gets nothing that the client has
+// not read.
 func TestClientDecidesThePace(t *testing.T) {
 	more := make(chan struct{})
 	r := newCallRig(t, func(w http.ResponseWriter, req *http.Request) {
@@ -326,7 +332,8 @@ func TestClientDecidesThePace(t *testing.T) {
 	}
 }
 
-// Requests and answers may be compressed. The client gets the text, and so does the language server.
+// Requests and answers may be compressed. The client gets the text, and so does the language
+// server.
 func TestCompression(t *testing.T) {
 	text := "data: " + hello + "\r\n\r\n"
 	for _, encoding := range []string{"", "identity", "gzip", "br"} {
@@ -513,7 +520,8 @@ func TestManyStreamsThatAreLeft(t *testing.T) {
 	})
 }
 
-// Without the address of a cloud a request goes to the host of its own URL, as that of a proxy does.
+// Without the address of a cloud a request goes to the host of its own URL, as that of a proxy
+// does.
 func TestRequestsGoWhereTheyWereSent(t *testing.T) {
 	r := newCallRig(t, events(hello))
 	h, err := New(Options{Calls: r.calls, Transport: r.transport})

@@ -9,7 +9,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// methodOf returns the method of the cloud that a request calls, in lower case; empty: it calls none.
+// methodOf returns the method of the cloud that a request calls, in lower case; empty: it calls
+// none.
 func methodOf(r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return ""
@@ -22,11 +23,12 @@ func isGeneration(method string) bool {
 	return method == "streamgeneratecontent" || method == "generatecontent"
 }
 
-// isTelemetry says whether a method only tells the cloud something: recordCodeAssistMetrics, recordTrajectoryAnalytics,
-// recordClientEvent and their like.
+// isTelemetry says whether a method only tells the cloud something: recordCodeAssistMetrics,
+// recordTrajectoryAnalytics, recordClientEvent and their like.
 func isTelemetry(method string) bool { return strings.HasPrefix(method, "record") }
 
-// answerTelemetry answers with an empty success, in the content type that the caller expects. False: it expects one that has none.
+// answerTelemetry answers with an empty success, in the content type that the caller expects.
+// False: it expects one that has none.
 func answerTelemetry(w http.ResponseWriter, r *http.Request) bool {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if accept, _, _ := mime.ParseMediaType(r.Header.Get("Accept")); hasEmpty(accept) {
@@ -43,7 +45,8 @@ func answerTelemetry(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// hasEmpty says whether there is an empty message of a content type. Those with envelopes or trailers are not made here.
+// hasEmpty says whether there is an empty message of a content type. Those with envelopes or
+// trailers are not made here.
 func hasEmpty(kind string) bool {
 	switch kind {
 	case "application/json", "application/x-protobuf", "application/protobuf", "application/proto":
@@ -52,8 +55,8 @@ func hasEmpty(kind string) bool {
 	return false
 }
 
-// answerNothing answers a request to a model with an empty text, in the form that was asked for. It ends the turn of a language
-// server and costs nothing.
+// answerNothing answers a request to a model with an empty text, in the form that was asked for. It
+// ends the turn of a language server and costs nothing.
 func answerNothing(w http.ResponseWriter, r *http.Request, e *envelope) {
 	text := rawjson.Writer{}
 	text.Lit(`{"response":{"candidates":[{"content":{"role":"model","parts":[{"text":""}]},"finishReason":"STOP","index":0}],` +

@@ -35,7 +35,8 @@ func (r *rig) expectNothing() *Expected {
 	return e
 }
 
-// Every other endpoint, and every other use of the model, passes untouched, byte for byte and in both directions.
+// Every other endpoint, and every other use of the model, passes untouched, byte for byte and in
+// both directions.
 func TestRequestsThatPass(t *testing.T) {
 	const binary = "\x0a\x03abc\x10\x96\x01\x00\xff"
 	id := agentID(cascade)
@@ -98,7 +99,8 @@ func TestRequestsThatPass(t *testing.T) {
 	}
 }
 
-// A request of a cascade of ours that no call waits for is answered without the cloud, in the form that was asked for.
+// A request of a cascade of ours that no call waits for is answered without the cloud, in the form
+// that was asked for.
 func TestRequestsThatNoCallWaitsFor(t *testing.T) {
 	r := newCallRig(t, func(http.ResponseWriter, *http.Request) { t.Error("the cloud was called") })
 	r.calls.Own(cascade)
@@ -155,8 +157,9 @@ func TestBodiesOfBinaryFormats(t *testing.T) {
 	}
 }
 
-// Requests that cannot be changed end no call: one that gets its request later is carried, one whose client leaves ends so, and
-// requests without a token of the language server say nothing about it.
+// Requests that cannot be changed end no call: one that gets its request later is carried, one
+// whose client leaves ends so, and requests without a token of the language server say nothing
+// about it.
 func TestDoubtsEndNoCall(t *testing.T) {
 	own := func(o *Options) { o.Own = func(token string) bool { return token == "token-of-the-language-server" } }
 	r := newCallRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answered") }, own)
@@ -208,7 +211,8 @@ func brot(text string) string {
 	return b.String()
 }
 
-// What cannot be read passes untouched when no call waits for it. Otherwise the call fails, and the language server is told.
+// What cannot be read passes untouched when no call waits for it. Otherwise the call fails, and the
+// language server is told.
 func TestRequestsThatCannotBeRead(t *testing.T) {
 	body := native(agentID(cascade))
 	noise := strings.NewReplacer("carrier", string(bytes.Repeat([]byte("0123456789abcdefghijklmnopqrstuvwxyz"), 500))).Replace(body)
@@ -263,8 +267,8 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A body of the language server that breaks off reaches neither the cloud nor a call. It is sent when it is read, because a connection
-// that is closed before it was accepted is not let in.
+// A body of the language server that breaks off reaches neither the cloud nor a call. It is sent
+// when it is read, because a connection that is closed before it was accepted is not let in.
 func TestRequestThatBreaksOff(t *testing.T) {
 	r := newCallRig(t, func(http.ResponseWriter, *http.Request) { t.Error("the cloud was called") })
 	e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})

@@ -24,8 +24,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// throughProxy lets the language server come through an intercepting proxy, with HTTP/2 or HTTP/1.1 on both sides of it. The cloud has
-// TLS, and is at another address than the language server believes.
+// throughProxy lets the language server come through an intercepting proxy, with HTTP/2 or HTTP/1.1
+// on both sides of it. The cloud has TLS, and is at another address than the language server
+// believes.
 func (r *rig) throughProxy(http2 bool) {
 	r.Helper()
 	must := func(err error) {
@@ -107,7 +108,8 @@ func TestCallsThroughAProxy(t *testing.T) {
 			if got := await.Receive(t, r.carrierOn("/v1internal:fetchAvailableModels", "\x0a\x00", "Content-Type", "application/x-protobuf"), "the models"); got.body != "models" {
 				t.Errorf("the models are %+v", got)
 			}
-			// A client that leaves, and a language server that does not take its part for the whole.
+			// A client that leaves, and a language server that does not take its part for the
+			// whole.
 			e := r.calls.Expect(t.Context(), cascade, Call{Request: []byte(`{}`)})
 			got := r.carrier(native(agentID(cascade)), "X-Wait", "1")
 			response, err := answerOf(t, e)
@@ -124,8 +126,9 @@ func TestCallsThroughAProxy(t *testing.T) {
 	}
 }
 
-// A request to the cloud has the values of the call's context, such as what is to be told of a connection that is lost, and of that of the
-// language server's request, such as where its connection went.
+// A request to the cloud has the values of the call's context, such as what is to be told of a
+// connection that is lost, and of that of the language server's request, such as where its
+// connection went.
 func TestValuesOfBothContexts(t *testing.T) {
 	type key string
 	outer := context.WithValue(context.WithValue(t.Context(), key("a"), "call"), key("both"), "call")

@@ -23,7 +23,8 @@ type envelope struct {
 	twice                                           bool // one of them is there twice
 }
 
-// openEnvelope reads the top of a body. A body in which a name is there twice is an error: the cloud might read the other one.
+// openEnvelope reads the top of a body. A body in which a name is there twice is an error: the
+// cloud might read the other one.
 func openEnvelope(text []byte) (envelope, error) {
 	if err := rawjson.Check(text); err != nil {
 		return envelope{}, err
@@ -35,7 +36,8 @@ func openEnvelope(text []byte) (envelope, error) {
 	return e, nil
 }
 
-// scanEnvelope reads the top of a text that may be anything. Not ok: it is no JSON object. Where it was not checked the spans may be wrong, but are inside the text.
+// scanEnvelope reads the top of a text that may be anything. Not ok: it is no JSON object. Where it
+// was not checked the spans may be wrong, but are inside the text.
 func scanEnvelope(text []byte) (e envelope, ok bool) {
 	c := rawjson.NewCursor(text)
 	if c.Kind() != rawjson.Object {
@@ -72,7 +74,8 @@ func (e *envelope) modelName() string {
 	return rawjson.NewCursor(e.model.of(e.text)).String()
 }
 
-// cascade returns the conversation that an agent request belongs to. Empty: the request is not of an agent.
+// cascade returns the conversation that an agent request belongs to. Empty: the request is not of
+// an agent.
 func (e *envelope) cascade() string {
 	if !e.requestID.isString(e.text) {
 		return ""
@@ -100,7 +103,8 @@ func guessCascade(beginning []byte) string {
 	return e.cascade()
 }
 
-// fitProject returns the change that gives an envelope another project, if it has one and that is different.
+// fitProject returns the change that gives an envelope another project, if it has one and that is
+// different.
 func (e *envelope) fitProject(project string) []rawjson.Edit {
 	wanted := rawjson.AppendString(nil, project)
 	if project == "" || !e.project.isString(e.text) || e.project.end-e.project.start == len(`""`) || bytes.Equal(e.project.of(e.text), wanted) {
@@ -109,8 +113,8 @@ func (e *envelope) fitProject(project string) []rawjson.Edit {
 	return []rawjson.Edit{{Start: e.project.start, End: e.project.end, New: wanted}}
 }
 
-// carry returns the changes that put a call into an envelope. Of the request of the language server only its session and its labels
-// stay: all else is its own prompt.
+// carry returns the changes that put a call into an envelope. Of the request of the language server
+// only its session and its labels stay: all else is its own prompt.
 func (e *envelope) carry(call Call) []rawjson.Edit {
 	w := rawjson.Writer{Buf: make([]byte, 0, len(call.Request)+1024)}
 	w.Object()

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A rig is an endpoint in front of a cloud that a test plays. The test also plays the language server and the client.
+// A rig is an endpoint in front of a cloud that a test plays. The test also plays the language
+// server and the client.
 type rig struct {
 	*testing.T
 	calls *Calls
@@ -37,7 +38,8 @@ type seen struct {
 	length    int64
 }
 
-// newCallRig returns a rig whose cloud answers with a function. Requests are noted before it is called.
+// newCallRig returns a rig whose cloud answers with a function. Requests are noted before it is
+// called.
 func newCallRig(t *testing.T, cloud http.HandlerFunc, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{T: t, calls: NewCalls(), finished: make(chan struct{}, 1000)}

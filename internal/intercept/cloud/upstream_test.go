@@ -18,7 +18,8 @@ import (
 	"perigee/internal/upstream/antigravity"
 )
 
-// A transport takes requests of the antigravity upstream into requests of a language server that the rig plays.
+// A transport takes requests of the antigravity upstream into requests of a language server that
+// the rig plays.
 type transport struct {
 	*rig
 	mu    sync.Mutex
@@ -94,8 +95,8 @@ func (c *transport) ask(model, body string) (heard string) {
 	return strings.Join(list, "; ")
 }
 
-// The steps by which a request is changed: what reaches the cloud is what the antigravity upstream built, byte for byte, in the
-// envelope of the language server.
+// The steps by which a request is changed: what reaches the cloud is what the antigravity upstream
+// built, byte for byte, in the envelope of the language server.
 func TestStepsOfTheChange(t *testing.T) {
 	const text = `"contents":[{"role":"user","parts":[{"text":"what is \u00e9 < 1.0e2?"}]}]`
 	for _, c := range []struct{ name, model, body, want string }{

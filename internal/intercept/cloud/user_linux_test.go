@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A process of another user can neither call the cloud through the endpoint nor end the waiting of a call.
+// A process of another user can neither call the cloud through the endpoint nor end the waiting of
+// a call.
 func TestEndpointForOneUser(t *testing.T) {
 	if url := os.Getenv("PERIGEE_TEST_ENDPOINT"); url != "" {
 		defer http.DefaultClient.CloseIdleConnections()

@@ -20,7 +20,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// maxDecoded is how many decoded bytes of a body are counted. A small body can become a thousand times as large.
+// maxDecoded is how many decoded bytes of a body are counted. A small body can become a thousand
+// times as large.
 const maxDecoded = 64 << 20
 
 // truncated is the comment about a body of which the end is missing.
@@ -36,8 +37,9 @@ type body struct {
 	form     bool  // text is a form
 }
 
-// decode returns a recording as it is shown: without its Content-Encoding, as text where it is text, and without secrets,
-// known ones included. A body with an unknown encoding is left out, because it cannot be searched for secrets.
+// decode returns a recording as it is shown: without its Content-Encoding, as text where it is
+// text, and without secrets, known ones included. A body with an unknown encoding is left out,
+// because it cannot be searched for secrets.
 func decode(r *recording, header http.Header, known *redact.Redactor) (b body) {
 	data, ok := r.kept, true
 	b.size, b.whole = r.size, !r.cut
@@ -89,8 +91,8 @@ func encodings(header http.Header) (list []string) {
 	return list
 }
 
-// unpack decodes data, which may be cut off, up to maxBody bytes, and counts the rest. Data that are not what their encoding says
-// stay as they are.
+// unpack decodes data, which may be cut off, up to maxBody bytes, and counts the rest. Data that
+// are not what their encoding says stay as they are.
 func unpack(data []byte, encoding string) (plain []byte, rest int64, ok bool) {
 	var from io.Reader
 	var err error
@@ -163,12 +165,14 @@ func fromUTF16(data []byte, order binary.ByteOrder) string {
 	return string(utf16.Decode(units))
 }
 
-// frames reports whether bodies of a media type are messages with an envelope: a byte of flags and four of length.
+// frames reports whether bodies of a media type are messages with an envelope: a byte of flags and
+// four of length.
 func frames(media string) bool {
 	return strings.HasPrefix(media, "application/connect+") || strings.HasPrefix(media, "application/grpc") && !strings.Contains(media, "-text")
 }
 
-// unframe writes the messages of a stream without secrets and uncompressed, each with an envelope of its new length.
+// unframe writes the messages of a stream without secrets and uncompressed, each with an envelope
+// of its new length.
 func unframe(data []byte, header http.Header) []byte {
 	const head, compressed = 5, 1
 	encoding := strings.ToLower(header.Get("Connect-Content-Encoding") + header.Get("Grpc-Encoding"))

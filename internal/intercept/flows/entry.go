@@ -13,7 +13,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// The objects of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec). Names that begin with _ are ours.
+// The objects of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec). Names that begin with _
+// are ours.
 type (
 	harCreator struct {
 		Name    string `json:"name"`
@@ -111,7 +112,8 @@ func (r *record) release(m *memory) {
 	r.x.request.kept, r.x.response.kept = nil, nil
 }
 
-// shortest is the length from which a credential is replaced wherever it occurs. A shorter one may be a part of any text.
+// shortest is the length from which a credential is replaced wherever it occurs. A shorter one may
+// be a part of any text.
 const shortest = 8
 
 // known are the credentials of the request, which an answer may repeat under any name.
@@ -181,7 +183,8 @@ func (r *record) entry() harEntry {
 	return e
 }
 
-// timings are the times of the steps, and their sum. A step that did not happen is -1 and does not count.
+// timings are the times of the steps, and their sum. A step that did not happen is -1 and does not
+// count.
 func (r *record) timings() (t harTimings, total float64) {
 	x, s := r.x, &r.x.steps
 	t = harTimings{Blocked: -1, DNS: -1, Connect: -1, SSL: -1}

@@ -18,8 +18,9 @@ const (
 	harQueue    = 4096            // flows that wait to be written
 )
 
-// A HAR writes flows to an HTTP archive (HAR 1.2). The file is complete and valid at any time: each version is written under
-// another name, with mode 0600, and renamed. Entries are kept in a file without a name until then, not in memory.
+// A HAR writes flows to an HTTP archive (HAR 1.2). The file is complete and valid at any time: each
+// version is written under another name, with mode 0600, and renamed. Entries are kept in a file
+// without a name until then, not in memory.
 type HAR struct {
 	path    string
 	version string
@@ -48,7 +49,8 @@ type HAROptions struct {
 	Logger  *slog.Logger
 }
 
-// NewHAR writes an archive without entries. A file that is there is replaced. The HAR has to be closed.
+// NewHAR writes an archive without entries. A file that is there is replaced. The HAR has to be
+// closed.
 func NewHAR(o HAROptions) (*HAR, error) { return newHAR(o, harInterval) }
 
 func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
@@ -63,7 +65,8 @@ func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
 	if h.entries, err = h.temporary(); err != nil {
 		return nil, err
 	}
-	// On most systems the file goes with the process, however that ends. Where an open file cannot be removed, Close does it.
+	// On most systems the file goes with the process, however that ends. Where an open file cannot
+	// be removed, Close does it.
 	_ = os.Remove(h.entries.Name())
 	if err := h.publish(false); err != nil {
 		return nil, errors.Join(err, h.discard())
@@ -92,7 +95,8 @@ func (h *HAR) add(r *record) {
 	h.queue <- r
 }
 
-// Close writes the flows that are left and returns the error of the last version, if that could not be written.
+// Close writes the flows that are left and returns the error of the last version, if that could not
+// be written.
 func (h *HAR) Close() error {
 	h.mu.Lock()
 	if !h.closed {

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// checkHAR reads an archive as strictly as HAR 1.2 defines it: every member that is required is there, none is unknown unless it
-// begins with _, types and ranges are right, and the times of an entry add up.
+// checkHAR reads an archive as strictly as HAR 1.2 defines it: every member that is required is
+// there, none is unknown unless it begins with _, types and ranges are right, and the times of an
+// entry add up.
 func checkHAR(t *testing.T, path string) []harEntry {
 	t.Helper()
 	info, err := os.Stat(path)

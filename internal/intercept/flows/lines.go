@@ -26,8 +26,8 @@ type LinesOptions struct {
 	Zone   *time.Location // of the times in lines for people
 }
 
-// Lines prints a line for each flow. Flows never wait for it: if nothing reads the lines, those after the first thousands are
-// left out, and counted.
+// Lines prints a line for each flow. Flows never wait for it: if nothing reads the lines, those
+// after the first thousands are left out, and counted.
 type Lines struct {
 	LinesOptions
 	queue  chan Flow
@@ -63,7 +63,8 @@ func (l *Lines) Add(f Flow) {
 // Broken is closed when lines cannot be written any more: their reader is gone.
 func (l *Lines) Broken() <-chan struct{} { return l.broken }
 
-// Close waits until the lines are written, up to the given time, and returns how many were left out.
+// Close waits until the lines are written, up to the given time, and returns how many were left
+// out.
 func (l *Lines) Close(patience time.Duration) (missed int) {
 	l.mu.Lock()
 	if !l.closed {
@@ -113,7 +114,8 @@ func (l *Lines) line(f Flow) string {
 	return b.String()
 }
 
-// minimumAddress is how much of a URL a terminal has to have room for. A narrower one shows fewer columns.
+// minimumAddress is how much of a URL a terminal has to have room for. A narrower one shows fewer
+// columns.
 const minimumAddress = 40
 
 func (l *Lines) width() int {

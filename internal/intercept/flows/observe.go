@@ -1,5 +1,5 @@
-// Package flows records what passes a proxy: one line per finished flow, and a HAR file. It reads along and changes nothing:
-// neither a byte nor a moment of what passes waits for a recording.
+// Package flows records what passes a proxy: one line per finished flow, and a HAR file. It reads
+// along and changes nothing: neither a byte nor a moment of what passes waits for a recording.
 //
 // Recordings have no secrets: package redact replaces them before anything is written.
 package flows
@@ -50,7 +50,8 @@ type Observer struct {
 // New returns an Observer.
 func New(o Options) *Observer { return &Observer{Options: o} }
 
-// ServeHTTP passes a request on. A panic of the next handler passes through, and is recorded as an error.
+// ServeHTTP passes a request on. A panic of the next handler passes through, and is recorded as an
+// error.
 func (o *Observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{began: time.Now()}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
@@ -94,7 +95,8 @@ func (o *Observer) Tunnel(f Flow) {
 
 type exchangeKey struct{}
 
-// SetError records why a request failed, for a handler that answers with an error of its own. ctx is that of the request.
+// SetError records why a request failed, for a handler that answers with an error of its own. ctx
+// is that of the request.
 func SetError(ctx context.Context, err error) {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && err != nil {
 		x.mu.Lock()
@@ -159,8 +161,8 @@ func urlOf(r *http.Request) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// An exchange is a request and its answer while they pass. The body of the request may be read by another goroutine than the one
-// that writes the answer, and still be read when that has ended.
+// An exchange is a request and its answer while they pass. The body of the request may be read by
+// another goroutine than the one that writes the answer, and still be read when that has ended.
 type exchange struct {
 	began  time.Time
 	memory *memory // for bodies; nil: they are only counted
@@ -194,8 +196,8 @@ func (x *exchange) answered(status int, header http.Header) {
 	}
 }
 
-// complete reports whether the client has the whole answer before the handler returns: then it may close the connection. The
-// caller holds the lock.
+// complete reports whether the client has the whole answer before the handler returns: then it may
+// close the connection. The caller holds the lock.
 func (x *exchange) complete(header http.Header) bool {
 	length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 	return x.status != 0 && err == nil && length == x.response.size
@@ -241,7 +243,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A responseWriter writes an answer and records it. http.ResponseController reaches everything else through Unwrap.
+// A responseWriter writes an answer and records it. http.ResponseController reaches everything else
+// through Unwrap.
 type responseWriter struct {
 	http.ResponseWriter
 	x *exchange
@@ -281,7 +284,8 @@ func (w *responseWriter) FlushError() error {
 // Flush is FlushError for callers that ask for an http.Flusher.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
-// Hijack hands over the connection, for an upgrade. What passes it from then on is the body of the request and the answer.
+// Hijack hands over the connection, for an upgrade. What passes it from then on is the body of the
+// request and the answer.
 func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {

@@ -155,8 +155,8 @@ func TestFlowsAreRecordedAsTheyPassed(t *testing.T) {
 	})
 }
 
-// Nothing waits for a recording: the head, each piece of the answer and each piece of the request are there at once, in both
-// directions at the same time. 103 and trailers pass.
+// Nothing waits for a recording: the head, each piece of the answer and each piece of the request
+// are there at once, in both directions at the same time. 103 and trailers pass.
 func TestNothingIsHeldBack(t *testing.T) {
 	both(t, func(t *testing.T, http2 bool) {
 		r := newRig(t, http2, func(w http.ResponseWriter, r *http.Request) {
@@ -319,8 +319,8 @@ func TestUpgradesPass(t *testing.T) {
 	}
 }
 
-// A canary is in each place of a request and an answer: headers, cookies, URL, bodies of several kinds, also compressed, split
-// over writes, and after the end of what is kept.
+// A canary is in each place of a request and an answer: headers, cookies, URL, bodies of several
+// kinds, also compressed, split over writes, and after the end of what is kept.
 func TestNoSecretIsWritten(t *testing.T) {
 	const canary = "c4nary-hunter2"
 	big := `{"x":"` + strings.Repeat("y", maxBody-40) + `","access_token":"` + canary + strings.Repeat(canary, 8) + `"}`

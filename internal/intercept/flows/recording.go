@@ -43,7 +43,8 @@ func (r *recording) add(p []byte, m *memory) {
 	r.cut = n < len(p)
 }
 
-// steps are the times of a request on its way to the server. They are zero where a connection was reused, or nothing is known.
+// steps are the times of a request on its way to the server. They are zero where a connection was
+// reused, or nothing is known.
 type steps struct {
 	dnsStart, dnsDone         time.Time
 	connectStart, connectDone time.Time

@@ -13,8 +13,9 @@ import (
 // maxHead is the longest head of an answer that is read from an upgraded connection.
 const maxHead = 64 << 10
 
-// An upgraded is the connection of a client after an upgrade. The answer's head is written to it, too. What passes is counted and
-// not kept: messages of a WebSocket are masked and often compressed, so that secrets in them would not be found.
+// An upgraded is the connection of a client after an upgrade. The answer's head is written to it,
+// too. What passes is counted and not kept: messages of a WebSocket are masked and often
+// compressed, so that secrets in them would not be found.
 type upgraded struct {
 	net.Conn
 	x    *exchange

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// An idleBody is a request body that fails if the client sends nothing for a time while the handler reads.
+// An idleBody is a request body that fails if the client sends nothing for a time while the handler
+// reads.
 type idleBody struct {
 	io.ReadCloser
 	w    http.ResponseWriter
@@ -57,8 +58,8 @@ func (b *idleBody) expire() {
 	}
 }
 
-// stop is called when the handler has returned: the response must not be used any more. net/http reads the rest of a body, to use
-// the connection again; that is bounded.
+// stop is called when the handler has returned: the response must not be used any more. net/http
+// reads the rest of a body, to use the connection again; that is bounded.
 func (b *idleBody) stop(rest time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,8 +74,9 @@ func (b *idleBody) stop(rest time.Duration) {
 	}
 }
 
-// replayLimit is how much of a request body is kept until the server answers, so that a request can be sent again on another
-// connection when nothing of it was written to the first one. That is less than what one write of the transport reads.
+// replayLimit is how much of a request body is kept until the server answers, so that a request can
+// be sent again on another connection when nothing of it was written to the first one. That is less
+// than what one write of the transport reads.
 const replayLimit = 64 << 10
 
 // A source is the body of a client's request, which at least one attempt reads.
@@ -183,8 +185,9 @@ func (s *source) answered() {
 
 var replays = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// Close ends the attempt, and not the body, which another attempt may read. But a Read that waits for a client over HTTP/2 is
-// ended: the transport waits for it before it hands over an answer that came early.
+// Close ends the attempt, and not the body, which another attempt may read. But a Read that waits
+// for a client over HTTP/2 is ended: the transport waits for it before it hands over an answer that
+// came early.
 func (a *attempt) Close() error {
 	a.closed.Store(true)
 	if a.http2 && a.reading.Load() {

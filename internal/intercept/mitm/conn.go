@@ -24,8 +24,8 @@ type clientConn struct {
 	idle   atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0: it does not
 	resets resetBucket
 
-	// Writes have a deadline, so that a client that reads nothing is not waited for. It is moved on now and then, unless net/http or
-	// crypto/tls have set one.
+	// Writes have a deadline, so that a client that reads nothing is not waited for. It is moved on
+	// now and then, unless net/http or crypto/tls have set one.
 	stall     time.Duration
 	stallFrom atomic.Int64
 	deadline  atomic.Bool
@@ -113,8 +113,8 @@ func clientOf(c net.Conn) *clientConn {
 	return client
 }
 
-// Destination is the address, as ip:port, that a redirected connection was made to, given the context of one of its requests. It
-// is empty if the client used the proxy as one.
+// Destination is the address, as ip:port, that a redirected connection was made to, given the
+// context of one of its requests. It is empty if the client used the proxy as one.
 func Destination(ctx context.Context) string {
 	if c := connOf(ctx); c != nil {
 		return c.destination
@@ -146,8 +146,8 @@ type registry struct {
 
 func (r *registry) init(most int) { r.most, r.open = most, map[*clientConn]struct{}{} }
 
-// add gives a connection a place: a free one, or that of the connection that has been idle for the longest time. It returns nil if
-// there is none.
+// add gives a connection a place: a free one, or that of the connection that has been idle for the
+// longest time. It returns nil if there is none.
 func (r *registry) add(c net.Conn, stall time.Duration) *clientConn {
 	client := &clientConn{Conn: c, of: r, stall: stall}
 	r.mu.Lock()
@@ -220,7 +220,8 @@ func (r *registry) cut() {
 	}
 }
 
-// A resetBucket counts the HTTP/2 streams that a client reset before they were answered. One per second is forgiven.
+// A resetBucket counts the HTTP/2 streams that a client reset before they were answered. One per
+// second is forgiven.
 type resetBucket struct {
 	mu    sync.Mutex
 	count int

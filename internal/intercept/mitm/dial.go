@@ -30,7 +30,8 @@ const connectTimeout = 10 * time.Second
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialer returns a function for Options.Dial, which connects through the proxy. A SOCKS5 proxy resolves names itself.
+// Dialer returns a function for Options.Dial, which connects through the proxy. A SOCKS5 proxy
+// resolves names itself.
 func Dialer(opts TransportOptions) (func(ctx context.Context, network, address string) (net.Conn, error), error) {
 	direct := opts.direct
 	if direct == nil {

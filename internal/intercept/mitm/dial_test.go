@@ -16,7 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// startProxy serves connections with a handshake that returns what was asked for; then it says hello, together with the answer.
+// startProxy serves connections with a handshake that returns what was asked for; then it says
+// hello, together with the answer.
 func startProxy(t *testing.T, handshake func(c net.Conn) (asked string)) (address string, asked chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -67,7 +67,8 @@ func portOf(port, otherwise string) string {
 	return port
 }
 
-// serveOwn answers requests to the proxy as a server. It has no pages, and tells a web page nothing.
+// serveOwn answers requests to the proxy as a server. It has no pages, and tells a web page
+// nothing.
 func (p *Proxy) serveOwn(w http.ResponseWriter, r *http.Request) {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -198,7 +199,8 @@ func authorityOf(host, port string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// isOwnAddress reports whether host and port are those of one of the proxy's listeners, without resolving names.
+// isOwnAddress reports whether host and port are those of one of the proxy's listeners, without
+// resolving names.
 func (p *Proxy) isOwnAddress(host, port string) bool {
 	number, err := strconv.Atoi(port)
 	if err != nil {
@@ -211,8 +213,8 @@ func (p *Proxy) isOwnAddress(host, port string) bool {
 	return err == nil && p.isSelf(&net.TCPAddr{IP: ip.AsSlice(), Port: number})
 }
 
-// sameEndpoint compares addresses of listeners and connections. All loopback addresses, and those that stand for every address,
-// are the same.
+// sameEndpoint compares addresses of listeners and connections. All loopback addresses, and those
+// that stand for every address, are the same.
 func sameEndpoint(a, b net.Addr) bool {
 	one, ok := a.(*net.TCPAddr)
 	other, ok2 := b.(*net.TCPAddr)

@@ -26,17 +26,20 @@ type ForwarderOptions struct {
 	RoundTripper http.RoundTripper
 	Silence      time.Duration // the longest time without a byte of the server; 0: 15 min
 	Logger       *slog.Logger  // nil: nothing is logged
-	// Failed answers a request that got no answer; nil: AnswerFailed. The client's own end is not a failure.
+	// Failed answers a request that got no answer; nil: AnswerFailed. The client's own end is not a
+	// failure.
 	Failed func(http.ResponseWriter, *http.Request, error)
-	// Broken is called before an answer that the server has broken off is broken off for the client; nil: it is not.
+	// Broken is called before an answer that the server has broken off is broken off for the
+	// client; nil: it is not.
 	Broken func(*http.Request, error)
 }
 
-// NewForwarder returns a handler that passes requests on to the host of their URL, and answers as they come. Paths, queries,
-// headers and bodies pass unchanged, except for headers that are about one connection (RFC 9110, 7.6.1) and Alt-Svc, which would
-// have clients leave the proxy. The end of the client ends the request to the server. An answer that breaks off breaks off for the
-// client: the connection is cut, or the stream reset. If the transport cannot be made, for example because its CA file is missing,
-// each request fails with that error; NewTransport tells it before.
+// NewForwarder returns a handler that passes requests on to the host of their URL, and answers as
+// they come. Paths, queries, headers and bodies pass unchanged, except for headers that are about
+// one connection (RFC 9110, 7.6.1) and Alt-Svc, which would have clients leave the proxy. The end
+// of the client ends the request to the server. An answer that breaks off breaks off for the
+// client: the connection is cut, or the stream reset. If the transport cannot be made, for example
+// because its CA file is missing, each request fails with that error; NewTransport tells it before.
 func NewForwarder(opts ForwarderOptions) http.Handler {
 	next, err := opts.RoundTripper, error(nil)
 	if next == nil {
@@ -111,7 +114,8 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if body != nil {
 		body.answered()
 		if r.ProtoMajor == 1 && !body.ended.Load() {
-			// What comes after a body that was not read to its end, or cannot be, is not another request.
+			// What comes after a body that was not read to its end, or cannot be, is not another
+			// request.
 			w.Header().Set("Connection", "close")
 		}
 	}
@@ -135,7 +139,8 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(resp.StatusCode)
 	err = copyAnswer(w, resp, progress)
 	if err == nil {
-		// A server that is told that its request has ended may end its answer, and that may still be read.
+		// A server that is told that its request has ended may end its answer, and that may still
+		// be read.
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -177,7 +182,8 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	return out
 }
 
-// sourceOf returns the body of a request; nil: it has none. Over HTTP/1.1 it can be read while the answer is written.
+// sourceOf returns the body of a request; nil: it has none. Over HTTP/1.1 it can be read while the
+// answer is written.
 func sourceOf(w http.ResponseWriter, r *http.Request, progress func()) *source {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -188,7 +194,8 @@ func sourceOf(w http.ResponseWriter, r *http.Request, progress func()) *source {
 	return newSource(r, progress)
 }
 
-// exactURL is the URL of a request, with its path as the client wrote it: net/url escapes some characters that clients do not.
+// exactURL is the URL of a request, with its path as the client wrote it: net/url escapes some
+// characters that clients do not.
 func (f *forwarder) exactURL(r *http.Request) *url.URL {
 	u := *r.URL
 	raw, ok := rawPath(r.RequestURI)
@@ -369,7 +376,8 @@ func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	AnswerFailed(w, r, err)
 }
 
-// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why; 400 or 408 if its body could not be read.
+// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why; 400 or
+// 408 if its body could not be read.
 func AnswerFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := explain(r.URL.Host, err)
 	refuse(w, status, text)

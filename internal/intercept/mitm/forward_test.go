@@ -34,7 +34,8 @@ func eachVersion(t *testing.T, test func(t *testing.T, http2 bool)) {
 	}
 }
 
-// eachVersionInABubble runs a test with HTTP/1.1 and with HTTP/2 on both sides, each in a synctest bubble.
+// eachVersionInABubble runs a test with HTTP/1.1 and with HTTP/2 on both sides, each in a synctest
+// bubble.
 func eachVersionInABubble(t *testing.T, test func(t *testing.T, http2 bool)) {
 	t.Helper()
 	eachVersion(t, func(t *testing.T, http2 bool) {
@@ -342,7 +343,8 @@ func TestInformationalAnswers(t *testing.T) {
 	})
 }
 
-// A server that refuses with Expect gets no body. The proxy waits for a second, in a bubble, for what the server says.
+// A server that refuses with Expect gets no body. The proxy waits for a second, in a bubble, for
+// what the server says.
 func TestExpectRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newPipeRig(t, nil)
@@ -499,7 +501,8 @@ func TestServersThatCannotBeTrustedOrReached(t *testing.T) {
 	})
 }
 
-// A large answer does not pile up in the proxy while the client does not read. Each version has a bubble of its own.
+// A large answer does not pile up in the proxy while the client does not read. Each version has a
+// bubble of its own.
 func TestBackpressure(t *testing.T) {
 	most := map[bool]int64{false: 1 << 20, true: 12 << 20} // over HTTP/2 the windows are 4 MiB each
 	eachVersionInABubble(t, func(t *testing.T, http2 bool) {
@@ -572,7 +575,8 @@ func TestBodiesAreReadAgain(t *testing.T) {
 	}
 }
 
-// The time of silence begins anew with each part of a request. Each version has a bubble of its own.
+// The time of silence begins anew with each part of a request. Each version has a bubble of its
+// own.
 func TestASlowRequestIsNoSilence(t *testing.T) {
 	eachVersionInABubble(t, func(t *testing.T, http2 bool) {
 		g := newPipeRig(t, nil)

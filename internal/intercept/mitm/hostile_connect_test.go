@@ -83,8 +83,8 @@ func TestConnectRequests(t *testing.T) {
 	r.works(target)
 }
 
-// TestTunnels passes bytes of hosts that are not intercepted, whatever they are: a server that speaks first, as SMTP does on port
-// 25, and clients that end their side first.
+// TestTunnels passes bytes of hosts that are not intercepted, whatever they are: a server that
+// speaks first, as SMTP does on port 25, and clients that end their side first.
 func TestTunnels(t *testing.T) {
 	t.Parallel()
 	ended := make(chan mitm.Tunnel, 9)
@@ -117,7 +117,8 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-// TestTunnelCut has one side of a tunnel reset its connection. The other side sees a reset or an end, and nothing stays open.
+// TestTunnelCut has one side of a tunnel reset its connection. The other side sees a reset or an
+// end, and nothing stays open.
 func TestTunnelCut(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -140,7 +141,8 @@ func TestTunnelCut(t *testing.T) {
 	}
 }
 
-// TestIdleTunnel ends a tunnel on which nothing moves, and keeps one on which bytes move in one direction only.
+// TestIdleTunnel ends a tunnel on which nothing moves, and keeps one on which bytes move in one
+// direction only.
 func TestIdleTunnel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHostileRig(t, overPipes)
@@ -165,7 +167,8 @@ func TestIdleTunnel(t *testing.T) {
 	})
 }
 
-// TestNoTLSInATunnel has clients that do not speak TLS to an intercepted host, or not to its end. They are closed in time.
+// TestNoTLSInATunnel has clients that do not speak TLS to an intercepted host, or not to its end.
+// They are closed in time.
 func TestNoTLSInATunnel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHostileRig(t, overPipes)
@@ -175,7 +178,8 @@ func TestNoTLSInATunnel(t *testing.T) {
 	})
 }
 
-// testNoTLS opens connections, in a bubble, that never become TLS. They are closed when the time for heads is over.
+// testNoTLS opens connections, in a bubble, that never become TLS. They are closed when the time
+// for heads is over.
 func testNoTLS(t *testing.T, open func() net.Conn) {
 	began := time.Now()
 	var running sync.WaitGroup
@@ -213,8 +217,9 @@ func noTLS(t *testing.T) map[string]string {
 	}
 }
 
-// TestRedirectedClients has the same clients come without CONNECT, as if the system had redirected them. Those that name a server that
-// is not intercepted reach it with every byte that they have sent, in whatever pieces.
+// TestRedirectedClients has the same clients come without CONNECT, as if the system had redirected
+// them. Those that name a server that is not intercepted reach it with every byte that they have
+// sent, in whatever pieces.
 func TestRedirectedClients(t *testing.T) {
 	synctest.Test(t, testRedirectedClients)
 }
@@ -296,8 +301,9 @@ func splitRecords(record string) string {
 	return b.String()
 }
 
-// TestSNI has clients name no host, or another one than they have connected to. A certificate of the proxy is for the tunnel's host
-// only; where it has none, the client gets the server's own or none at all.
+// TestSNI has clients name no host, or another one than they have connected to. A certificate of
+// the proxy is for the tunnel's host only; where it has none, the client gets the server's own or
+// none at all.
 func TestSNI(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -384,7 +390,8 @@ func TestUntrustedServers(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNotThere are answered for by the proxy, in time. HTTP/1.1 and HTTP/2 have a bubble each.
+// TestServersThatAreNotThere are answered for by the proxy, in time. HTTP/1.1 and HTTP/2 have a
+// bubble each.
 func TestServersThatAreNotThere(t *testing.T) {
 	bothInBubbles(t, func(t *testing.T, protocol string) {
 		r := newHostileRig(t, overPipes, func(o *hostileOptions) { o.forward.Silence = 5 * time.Second })
@@ -423,7 +430,8 @@ func TestServersThatAreNotThere(t *testing.T) {
 	})
 }
 
-// TestAbsoluteForm sends requests without TLS. The URL names the server; the Host header does not count.
+// TestAbsoluteForm sends requests without TLS. The URL names the server; the Host header does not
+// count.
 func TestAbsoluteForm(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)

@@ -13,9 +13,10 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestAmbiguousRequests sends requests whose length or form is ambiguous, each followed by a second request where another reading
-// of the first would find its body. Either the first is refused, or the server sees it in a form that has one reading only. The
-// second one reaches the server only where chunks end the first.
+// TestAmbiguousRequests sends requests whose length or form is ambiguous, each followed by a second
+// request where another reading of the first would find its body. Either the first is refused, or
+// the server sees it in a form that has one reading only. The second one reaches the server only
+// where chunks end the first.
 func TestAmbiguousRequests(t *testing.T) {
 	t.Parallel()
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -85,7 +86,8 @@ func TestAmbiguousRequests(t *testing.T) {
 	}
 }
 
-// TestOnlyTheTunnelsTargetIsReached has requests in a tunnel name another server in every place where HTTP has a name.
+// TestOnlyTheTunnelsTargetIsReached has requests in a tunnel name another server in every place
+// where HTTP has a name.
 func TestOnlyTheTunnelsTargetIsReached(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -122,7 +124,8 @@ func TestOnlyTheTunnelsTargetIsReached(t *testing.T) {
 	}
 }
 
-// TestRequestsAreForwardedAsTheyCame compares the bytes that the server reads with those that the client has sent.
+// TestRequestsAreForwardedAsTheyCame compares the bytes that the server reads with those that the
+// client has sent.
 func TestRequestsAreForwardedAsTheyCame(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
@@ -214,7 +217,8 @@ func TestLargeHeaders(t *testing.T) {
 	})
 }
 
-// TestHeaderFlood sends a head of more than 1 MiB: to the proxy itself, in a tunnel, and as one request with a million headers.
+// TestHeaderFlood sends a head of more than 1 MiB: to the proxy itself, in a tunnel, and as one
+// request with a million headers.
 func TestHeaderFlood(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{"one header": "X: " + strings.Repeat("x", 3<<20) + "\r\n", "many headers": strings.Repeat("X: y\r\n", 3<<20/6),
@@ -239,8 +243,8 @@ func TestHeaderFlood(t *testing.T) {
 	}
 }
 
-// TestSlowHeads sends heads a byte at a time, or not to their end. The proxy closes the connection when the time for heads is over. Each
-// way has a bubble of its own.
+// TestSlowHeads sends heads a byte at a time, or not to their end. The proxy closes the connection
+// when the time for heads is over. Each way has a bubble of its own.
 func TestSlowHeads(t *testing.T) {
 	for _, where := range []string{"to the proxy", "in a tunnel"} {
 		for way, pause := range map[string]time.Duration{"a byte at a time": 20 * time.Millisecond, "silent": time.Hour} {

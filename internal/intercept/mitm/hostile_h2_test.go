@@ -70,7 +70,8 @@ func basic(target, method, path string) []string {
 	return []string{":method", method, ":scheme", "https", ":authority", target, ":path", path}
 }
 
-// ended reads until the connection or a stream ends, and says how: the status of a refusal, or "closed", "goaway", "reset".
+// ended reads until the connection or a stream ends, and says how: the status of a refusal, or
+// "closed", "goaway", "reset".
 func (p *h2Peer) ended() string {
 	for {
 		frame, err := p.ReadFrame()
@@ -131,7 +132,8 @@ func TestInvalidStreams(t *testing.T) {
 	r.works(target)
 }
 
-// TestStreamNamesAnotherHost has :authority and :scheme differ from the tunnel. The tunnel's target gets the request, or nothing does.
+// TestStreamNamesAnotherHost has :authority and :scheme differ from the tunnel. The tunnel's target
+// gets the request, or nothing does.
 func TestStreamNamesAnotherHost(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -158,7 +160,8 @@ func TestStreamNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// TestRapidReset opens streams and resets them at once. The proxy closes the connection, and few of the requests reach the server.
+// TestRapidReset opens streams and resets them at once. The proxy closes the connection, and few of
+// the requests reach the server.
 func TestRapidReset(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -206,8 +209,8 @@ func TestHeadersWithoutEnd(t *testing.T) {
 	r.works(target)
 }
 
-// TestFloods sends frames that cost the client nothing, and reads no answer. The proxy may close the connection; it must not keep more
-// for it with each frame, and other clients are served.
+// TestFloods sends frames that cost the client nothing, and reads no answer. The proxy may close
+// the connection; it must not keep more for it with each frame, and other clients are served.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]func(p *h2Peer, i int) error{
@@ -299,7 +302,8 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// TestHostileHTTP2Servers has a server misuse HTTP/2 in its answer. The client gets 502 or an error, never a clean end.
+// TestHostileHTTP2Servers has a server misuse HTTP/2 in its answer. The client gets 502 or an
+// error, never a clean end.
 func TestHostileHTTP2Servers(t *testing.T) {
 	t.Parallel()
 	ok := func(p *h2Peer, id uint32, pairs ...string) {

@@ -46,7 +46,8 @@ func TestTrailers(t *testing.T) {
 	})
 }
 
-// TestAnswersWithoutBody keeps the length of an answer to HEAD, and the lack of one where there is none.
+// TestAnswersWithoutBody keeps the length of an answer to HEAD, and the lack of one where there is
+// none.
 func TestAnswersWithoutBody(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, protocol string) {
@@ -150,12 +151,14 @@ func TestEarlyHints(t *testing.T) {
 	})
 }
 
-// TestExpectContinue has the server decide whether it wants a body: "100 Continue" reaches the client only if the server reads.
+// TestExpectContinue has the server decide whether it wants a body: "100 Continue" reaches the
+// client only if the server reads.
 func TestExpectContinue(t *testing.T) {
 	synctest.Test(t, testExpectContinue)
 }
 
-// testExpectContinue runs in a bubble: after a second without an answer the proxy would send the body.
+// testExpectContinue runs in a bubble: after a second without an answer the proxy would send the
+// body.
 func testExpectContinue(t *testing.T) {
 	r := newHostileRig(t, overPipes)
 	target := r.server(func(w http.ResponseWriter, req *http.Request) {
@@ -193,7 +196,8 @@ func testExpectContinue(t *testing.T) {
 
 const upgradeHead = "GET /chat HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
-// TestUpgrade has both sides send data together with their heads, before they know what the other one says.
+// TestUpgrade has both sides send data together with their heads, before they know what the other
+// one says.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -246,7 +250,8 @@ func TestUpgradeRefused(t *testing.T) {
 	}
 }
 
-// TestUpgradeCut has one side vanish after the protocol was changed. The other side is told, and nothing stays open.
+// TestUpgradeCut has one side vanish after the protocol was changed. The other side is told, and
+// nothing stays open.
 func TestUpgradeCut(t *testing.T) {
 	t.Run("client", func(t *testing.T) {
 		r := newHostileRig(t)
@@ -285,7 +290,8 @@ func switchProtocol(conn net.Conn) {
 	}
 }
 
-// TestPartsPassAtOnce has a server send parts of one byte and of 4 MB, with pauses. Each reaches the client before the next is sent.
+// TestPartsPassAtOnce has a server send parts of one byte and of 4 MB, with pauses. Each reaches
+// the client before the next is sent.
 func TestPartsPassAtOnce(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, protocol string) {

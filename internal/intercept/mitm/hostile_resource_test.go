@@ -48,8 +48,8 @@ func heap() int64 {
 	return int64(stats.HeapInuse + stats.StackInuse)
 }
 
-// TestCancelledStreams has clients leave many streams: such that have begun, and such that have not. The server is told at once, and
-// nothing stays open.
+// TestCancelledStreams has clients leave many streams: such that have begun, and such that have
+// not. The server is told at once, and nothing stays open.
 func TestCancelledStreams(t *testing.T) {
 	for _, protocol := range []string{"h1", "h2"} {
 		for _, path := range []string{"/begun", "/silent"} {
@@ -115,8 +115,9 @@ func testCancelledStreams(t *testing.T, protocol, path string) {
 	r.works(target)
 }
 
-// TestClientThatStopsReading has a client read the head of a large answer and no more. The server cannot send much, and the proxy keeps
-// little of it. When the client reads on, all of it comes. HTTP/1.1 and HTTP/2 have a bubble each.
+// TestClientThatStopsReading has a client read the head of a large answer and no more. The server
+// cannot send much, and the proxy keeps little of it. When the client reads on, all of it comes.
+// HTTP/1.1 and HTTP/2 have a bubble each.
 func TestClientThatStopsReading(t *testing.T) {
 	const size = 24 << 20
 	most := map[string]int64{"h1": 1 << 20, "h2": 12 << 20} // over HTTP/2 the windows are 4 MiB each
@@ -149,8 +150,8 @@ func TestClientThatStopsReading(t *testing.T) {
 	})
 }
 
-// TestServerThatStopsReading has a server take none of a large upload. The client cannot send much. When the server leaves, the client is
-// told. HTTP/1.1 and HTTP/2 have a bubble each.
+// TestServerThatStopsReading has a server take none of a large upload. The client cannot send much.
+// When the server leaves, the client is told. HTTP/1.1 and HTTP/2 have a bubble each.
 func TestServerThatStopsReading(t *testing.T) {
 	bothInBubbles(t, func(t *testing.T, protocol string) {
 		r := newHostileRig(t, overPipes)
@@ -194,7 +195,8 @@ func TestServerThatStopsReading(t *testing.T) {
 	})
 }
 
-// TestConnectionLimit fills the places of the proxy with connections that say nothing, with idle ones, and with tunnels.
+// TestConnectionLimit fills the places of the proxy with connections that say nothing, with idle
+// ones, and with tunnels.
 func TestConnectionLimit(t *testing.T) {
 	synctest.Test(t, testConnectionLimit)
 }
@@ -249,7 +251,8 @@ func testConnectionLimit(t *testing.T) {
 	r.works(target)
 }
 
-// TestShutdownCutsStreams ends the proxy while streams and tunnels are open. What has not ended in time is cut so that no client takes it for complete.
+// TestShutdownCutsStreams ends the proxy while streams and tunnels are open. What has not ended in
+// time is cut so that no client takes it for complete.
 func TestShutdownCutsStreams(t *testing.T) {
 	before := usageNow(t)
 	t.Run("rig", func(t *testing.T) {
@@ -292,7 +295,8 @@ func TestShutdownCutsStreams(t *testing.T) {
 	})
 }
 
-// TestShutdownWaitsForStreams ends the proxy while streams are open that end in time. They end cleanly, and Shutdown returns then.
+// TestShutdownWaitsForStreams ends the proxy while streams are open that end in time. They end
+// cleanly, and Shutdown returns then.
 func TestShutdownWaitsForStreams(t *testing.T) {
 	r := newHostileRig(t)
 	stopping := make(chan struct{})

@@ -37,8 +37,9 @@ import (
 // cheap makes handshakes take half the time.
 var cheap = []tls.CurveID{tls.X25519}
 
-// A hostileRig is a proxy that intercepts localhost and nowhere.invalid, between peers that a test writes byte by byte. The other
-// hosts are tunnelled. At the end of a test no connection may be left open, and the log may have one line per connection at most.
+// A hostileRig is a proxy that intercepts localhost and nowhere.invalid, between peers that a test
+// writes byte by byte. The other hosts are tunnelled. At the end of a test no connection may be
+// left open, and the log may have one line per connection at most.
 type hostileRig struct {
 	t        *testing.T
 	proxy    *mitm.Proxy
@@ -60,11 +61,13 @@ type hostileOptions struct {
 	pipes   *mitm.Pipes
 }
 
-// linger runs in a bubble, after everything is closed: a server of net/http keeps a connection for half a second if it has not
-// read the whole request, and a bubble must not end before its goroutines.
+// linger runs in a bubble, after everything is closed: a server of net/http keeps a connection for
+// half a second if it has not read the whole request, and a bubble must not end before its
+// goroutines.
 func linger() { time.Sleep(time.Second) }
 
-// overPipes has all connections of a rig be pipes, so that it lives in the time of a synctest bubble.
+// overPipes has all connections of a rig be pipes, so that it lives in the time of a synctest
+// bubble.
 func overPipes(o *hostileOptions) { o.pipes = mitm.NewPipes() }
 
 func newHostileRig(t *testing.T, changes ...func(*hostileOptions)) *hostileRig {
@@ -136,14 +139,16 @@ func (r *hostileRig) dialTo(ctx context.Context, network, address string) (net.C
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// limit sets a deadline for a connection of a test. In a bubble there is none: where nothing can happen any more, the bubble fails.
+// limit sets a deadline for a connection of a test. In a bubble there is none: where nothing can
+// happen any more, the bubble fails.
 func (r *hostileRig) limit(conn net.Conn) {
 	if r.pipes == nil {
 		_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	}
 }
 
-// serveTransparent has the proxy serve another listener, for connections without CONNECT, and returns its address.
+// serveTransparent has the proxy serve another listener, for connections without CONNECT, and
+// returns its address.
 func (r *hostileRig) serveTransparent() string {
 	r.t.Helper()
 	listener := r.listen()
@@ -305,8 +310,8 @@ func (r *hostileRig) client(protocol string) *http.Client {
 	return client
 }
 
-// post sends a body. Over HTTP/1.1 the answer is read whatever happens to the request: net/http waits for the end of the body first if
-// the connection is closed meanwhile.
+// post sends a body. Over HTTP/1.1 the answer is read whatever happens to the request: net/http
+// waits for the end of the body first if the connection is closed meanwhile.
 func (r *hostileRig) post(protocol, target, path string, body io.ReadCloser) (*http.Response, error) {
 	r.t.Helper()
 	if protocol == "h2" {
@@ -351,7 +356,8 @@ func both(t *testing.T, test func(t *testing.T, protocol string)) {
 	together(t, slices.Values([]string{"h1", "h2"}), test)
 }
 
-// together runs a test for each name at the same time, whatever -parallel is: such tests wait most of the time.
+// together runs a test for each name at the same time, whatever -parallel is: such tests wait most
+// of the time.
 func together(t *testing.T, names iter.Seq[string], test func(t *testing.T, name string)) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -371,7 +377,8 @@ func bothInBubbles(t *testing.T, test func(t *testing.T, protocol string)) {
 	}
 }
 
-// server starts a server with a valid certificate for localhost, and returns its address. /works is answered with 200.
+// server starts a server with a valid certificate for localhost, and returns its address. /works is
+// answered with 200.
 func (r *hostileRig) server(handler http.HandlerFunc) string {
 	r.t.Helper()
 	return r.serverWith(serverCA().sign(r.t, "localhost", time.Now().Add(time.Hour)), handler)
@@ -411,7 +418,8 @@ func (r *hostileRig) serverWith(cert tls.Certificate, handler http.HandlerFunc) 
 	return localhost(listener)
 }
 
-// A count can be waited for to become 0, also while it grows, which that of a sync.WaitGroup cannot.
+// A count can be waited for to become 0, also while it grows, which that of a sync.WaitGroup
+// cannot.
 type count struct {
 	changed *sync.Cond
 	n       int
@@ -426,7 +434,8 @@ func (c *count) add(n int) {
 	c.changed.Broadcast()
 }
 
-// wait returns when the count is 0. Unlike that of a lock, its waiting does not stop the time of a bubble.
+// wait returns when the count is 0. Unlike that of a lock, its waiting does not stop the time of a
+// bubble.
 func (c *count) wait() {
 	c.changed.L.Lock()
 	defer c.changed.L.Unlock()
@@ -449,7 +458,8 @@ func resetServerConn(req *http.Request) {
 	reset(req.Context().Value(serverConnKey{}).(net.Conn))
 }
 
-// rawServer runs a script on each connection, and closes it afterwards. With certificate and protocols nil, it speaks no TLS.
+// rawServer runs a script on each connection, and closes it afterwards. With certificate and
+// protocols nil, it speaks no TLS.
 func (r *hostileRig) rawServer(protocols []string, script func(net.Conn)) string {
 	r.t.Helper()
 	listener := r.listen()
@@ -503,7 +513,8 @@ func (r *hostileRig) rawServer(protocols []string, script func(net.Conn)) string
 	return localhost(listener)
 }
 
-// drain stops the proxy when its clients have been answered, and returns when the scripts of its servers have read all that it has sent.
+// drain stops the proxy when its clients have been answered, and returns when the scripts of its
+// servers have read all that it has sent.
 func (r *hostileRig) drain() {
 	r.t.Helper()
 	r.shutdown(await.Limit)
@@ -520,8 +531,8 @@ func localhost(l net.Listener) string {
 // hostileOK is an answer.
 const hostileOK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// answers returns a script that reads one request after the other and answers each with the same bytes. Each request is sent to
-// seen as it was read, if seen is not nil.
+// answers returns a script that reads one request after the other and answers each with the same
+// bytes. Each request is sent to seen as it was read, if seen is not nil.
 func answers(text string, seen chan<- string) func(net.Conn) {
 	return func(conn net.Conn) {
 		var raw bytes.Buffer

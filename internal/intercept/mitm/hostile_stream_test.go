@@ -20,8 +20,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestAnswersThatBreakOff has the server break off its answer in each way that HTTP has. The client gets what was sent before, and
-// then an error: never a clean end.
+// TestAnswersThatBreakOff has the server break off its answer in each way that HTTP has. The client
+// gets what was sent before, and then an error: never a clean end.
 func TestAnswersThatBreakOff(t *testing.T) {
 	t.Parallel()
 	for name, breakOff := range map[string]func(http.ResponseWriter, *http.Request){
@@ -68,10 +68,12 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
-// readKey is where a request of TestAnswersThatBreakOff has the channel that is closed when the client has read the first bytes.
+// readKey is where a request of TestAnswersThatBreakOff has the channel that is closed when the
+// client has read the first bytes.
 type readKey struct{}
 
-// TestBrokenAnswers has a server send answers that are wrong at the level of bytes. The client gets 502, or an error after the head.
+// TestBrokenAnswers has a server send answers that are wrong at the level of bytes. The client gets
+// 502, or an error after the head.
 func TestBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n"
@@ -116,8 +118,8 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSentOnce has a server read a request on a connection that was used before, and break off without an answer. A request
-// that may have had an effect is not sent again.
+// TestRequestsAreSentOnce has a server read a request on a connection that was used before, and
+// break off without an answer. A request that may have had an effect is not sent again.
 func TestRequestsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, breakOff := range map[string]func(net.Conn){
@@ -162,7 +164,8 @@ func TestRequestsAreSentOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsThatBreakOff has the client break off its request. The server sees an error where it reads the body, never a clean end.
+// TestRequestsThatBreakOff has the client break off its request. The server sees an error where it
+// reads the body, never a clean end.
 func TestRequestsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	for name, head := range map[string]string{"chunked": "Transfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n", "short of its length": "Content-Length: 9\r\n\r\nbegun"} {
@@ -208,7 +211,8 @@ func TestRequestsThatBreakOff(t *testing.T) {
 	})
 }
 
-// TestRequestsThatCannotBeRead sends a body that is no body: the client is told that its request is wrong, and not that the server is.
+// TestRequestsThatCannotBeRead sends a body that is no body: the client is told that its request is
+// wrong, and not that the server is.
 func TestRequestsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	r := newHostileRig(t)
@@ -226,7 +230,8 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	r.works(target)
 }
 
-// readingServer reads bodies to their end. begun has a value when the first bytes were read; ended has the error of the last read.
+// readingServer reads bodies to their end. begun has a value when the first bytes were read; ended
+// has the error of the last read.
 func (r *hostileRig) readingServer() (target string, begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 99), make(chan error, 99)
 	return r.server(func(_ http.ResponseWriter, req *http.Request) {
@@ -239,8 +244,8 @@ func (r *hostileRig) readingServer() (target string, begun chan struct{}, ended 
 	}), begun, ended
 }
 
-// TestSteadyButSlowBodies passes bodies that take much longer than the idle time, in both directions. HTTP/1.1 and HTTP/2 have a bubble
-// each.
+// TestSteadyButSlowBodies passes bodies that take much longer than the idle time, in both
+// directions. HTTP/1.1 and HTTP/2 have a bubble each.
 func TestSteadyButSlowBodies(t *testing.T) {
 	const idle, pause, parts = 2 * time.Second, 1900 * time.Millisecond, 30
 	slowly := func(write func()) {
@@ -284,8 +289,8 @@ func TestSteadyButSlowBodies(t *testing.T) {
 	})
 }
 
-// TestSilentPeers has one side stop in the middle of a body, or before it. Both sides are told when the idle time is over. Each way has
-// a bubble of its own.
+// TestSilentPeers has one side stop in the middle of a body, or before it. Both sides are told when
+// the idle time is over. Each way has a bubble of its own.
 func TestSilentPeers(t *testing.T) {
 	for _, path := range []string{"/silent", "/begun", "/upload"} {
 		t.Run(path, func(t *testing.T) {
@@ -338,7 +343,8 @@ func testSilentPeer(t *testing.T, protocol, path string) {
 	r.works(target)
 }
 
-// TestHalfClose has the client say that it sends no more while the answer is under way. It gets all of it, or an error.
+// TestHalfClose has the client say that it sends no more while the answer is under way. It gets all
+// of it, or an error.
 func TestHalfClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHostileRig(t, overPipes)
@@ -368,7 +374,8 @@ func TestHalfClose(t *testing.T) {
 	})
 }
 
-// TestCompressedBodiesPassUntouched sends a gzip stream that is cut short, and one with a wrong checksum. They are not for the proxy to read.
+// TestCompressedBodiesPassUntouched sends a gzip stream that is cut short, and one with a wrong
+// checksum. They are not for the proxy to read.
 func TestCompressedBodiesPassUntouched(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
@@ -400,7 +407,8 @@ func TestCompressedBodiesPassUntouched(t *testing.T) {
 	})
 }
 
-// TestEarlyAnswer has the server answer while the client still uploads. The answer arrives and ends; the rest of the upload does not hold it up.
+// TestEarlyAnswer has the server answer while the client still uploads. The answer arrives and
+// ends; the rest of the upload does not hold it up.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, protocol string) {

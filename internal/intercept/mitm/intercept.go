@@ -12,19 +12,22 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// tlsConfig is the configuration for clients. There is one, so that session tickets of one connection are good for the next.
+// tlsConfig is the configuration for clients. There is one, so that session tickets of one
+// connection are good for the next.
 func (p *Proxy) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: p.certificate,
-		// Clients are on this machine: key exchange for the time after quantum computers would only take longer.
+		// Clients are on this machine: key exchange for the time after quantum computers would only
+		// take longer.
 		CurvePreferences:            []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384},
 		DynamicRecordSizingDisabled: true,
 	}
 }
 
-// certificate returns a leaf for the name that the client asks for, if that is intercepted, or for the host of the tunnel.
+// certificate returns a leaf for the name that the client asks for, if that is intercepted, or for
+// the host of the tunnel.
 func (p *Proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	client, ok := hello.Conn.(*clientConn)
 	if !ok {
@@ -105,8 +108,8 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	finished = true
 }
 
-// A stream is a ResponseWriter of HTTP/2. It knows whether the answer has begun, and does not wait forever for a client that takes
-// no bytes: on such a stream the connection itself may be well.
+// A stream is a ResponseWriter of HTTP/2. It knows whether the answer has begun, and does not wait
+// forever for a client that takes no bytes: on such a stream the connection itself may be well.
 type stream struct {
 	http.ResponseWriter
 	began bool
@@ -171,8 +174,8 @@ func (s *stream) expire() {
 	}
 }
 
-// stop is called when the handler has returned: the response must not be used any more. net/http still writes what it has buffered,
-// and the end of the answer; that is bounded.
+// stop is called when the handler has returned: the response must not be used any more. net/http
+// still writes what it has buffered, and the end of the answer; that is bounded.
 func (s *stream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

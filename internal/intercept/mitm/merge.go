@@ -16,9 +16,10 @@ const (
 	maxHeld = 4 << 10
 )
 
-// A mergingConn is a connection to a server over HTTP/1.1. net/http writes the head of a request with a body by itself. Here it
-// waits for a moment, so that it shares a TLS record and a system call with the beginning of the body, which is most often all of
-// it. Bodies are copied through pooled buffers; net/http would make a new one for each request.
+// A mergingConn is a connection to a server over HTTP/1.1. net/http writes the head of a request
+// with a body by itself. Here it waits for a moment, so that it shares a TLS record and a system
+// call with the beginning of the body, which is most often all of it. Bodies are copied through
+// pooled buffers; net/http would make a new one for each request.
 type mergingConn struct {
 	net.Conn
 
@@ -54,7 +55,8 @@ func (c *mergingConn) send(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// release sends a head whose body does not come. If that fails, so does the next use of the connection.
+// release sends a head whose body does not come. If that fails, so does the next use of the
+// connection.
 func (c *mergingConn) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +88,8 @@ func (c *mergingConn) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-// sendAfterHead writes a part of a body, which begins at maxHeld, after the head that waits, if one does.
+// sendAfterHead writes a part of a body, which begins at maxHeld, after the head that waits, if one
+// does.
 func (c *mergingConn) sendAfterHead(buf []byte, size int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +129,8 @@ var (
 	headExpect  = []byte("\r\nExpect: ")
 )
 
-// isHeadWithBody reports whether bytes are the head of a request after which a body comes at once. If it errs, the bytes are late by
-// holdTime.
+// isHeadWithBody reports whether bytes are the head of a request after which a body comes at once.
+// If it errs, the bytes are late by holdTime.
 func isHeadWithBody(p []byte) bool {
 	if !bytes.HasSuffix(p, headEnd) || bytes.Contains(p, headExpect) {
 		return false

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Pipes is a network inside the process, for tests in synctest bubbles. Its addresses are those of this machine. A connection keeps up to
-// pipeSize bytes in each direction, as those of the system keep some.
+// Pipes is a network inside the process, for tests in synctest bubbles. Its addresses are those of
+// this machine. A connection keeps up to pipeSize bytes in each direction, as those of the system
+// keep some.
 type Pipes struct {
 	mu        sync.Mutex
 	listeners []*pipeListener // by port; that of port 1 is not used
@@ -37,7 +38,8 @@ func (n *Pipes) Listen() net.Listener {
 	return l
 }
 
-// Dial connects to a listener, before it accepts the connection. Its shape is that of http.Transport.DialContext.
+// Dial connects to a listener, before it accepts the connection. Its shape is that of
+// http.Transport.DialContext.
 func (n *Pipes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package mitm is an intercepting proxy. It answers the requests of chosen hosts with a handler, over HTTP/1.1 and HTTP/2, and
-// tunnels the connections of all other hosts without reading them. It serves clients that use it as a proxy, and connections
-// that the system redirects to it. It also has the parts that a handler needs to pass requests on: a forwarder, a transport, and
-// a dialer through other proxies.
+// Package mitm is an intercepting proxy. It answers the requests of chosen hosts with a handler,
+// over HTTP/1.1 and HTTP/2, and tunnels the connections of all other hosts without reading them. It
+// serves clients that use it as a proxy, and connections that the system redirects to it. It also
+// has the parts that a handler needs to pass requests on: a forwarder, a transport, and a dialer
+// through other proxies.
 package mitm
 
 import (
@@ -23,15 +24,19 @@ import (
 type Options struct {
 	Authority *authority.Authority
 	Hosts     netguard.HostList // the intercepted hosts; connections to other hosts are tunnelled unseen
-	// Handler answers the requests of intercepted hosts. The URL of a request is absolute: its scheme, host and port are those of
-	// the tunnel, never those of the Host header. For redirected connections, Destination has the address.
+	// Handler answers the requests of intercepted hosts. The URL of a request is absolute: its
+	// scheme, host and port are those of the tunnel, never those of the Host header. For redirected
+	// connections, Destination has the address.
 	Handler http.Handler
-	// Plain answers requests in absolute form (http://) to other hosts; nil: they are forwarded with Dial.
+	// Plain answers requests in absolute form (http://) to other hosts; nil: they are forwarded
+	// with Dial.
 	Plain http.Handler
-	// Dial makes the connections of tunnels; nil: directly. Dialer makes one that goes through a proxy.
+	// Dial makes the connections of tunnels; nil: directly. Dialer makes one that goes through a
+	// proxy.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Admit decides about a connection of ServeTransparent before it is read; one that is not admitted is closed. The destination is
-	// where a redirected connection was going, and not valid for one that was made to the listener itself. Nil: all are admitted.
+	// Admit decides about a connection of ServeTransparent before it is read; one that is not
+	// admitted is closed. The destination is where a redirected connection was going, and not valid
+	// for one that was made to the listener itself. Nil: all are admitted.
 	Admit func(client net.Conn, destination netip.AddrPort) bool
 	// Tunnelled is called at the end of each tunnel; nil: it is not.
 	Tunnelled func(Tunnel)
@@ -106,8 +111,8 @@ func (p *Proxy) newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// Serve accepts clients that use the proxy: CONNECT, and requests in absolute form. It returns http.ErrServerClosed after
-// Shutdown, otherwise the error of the listener.
+// Serve accepts clients that use the proxy: CONNECT, and requests in absolute form. It returns
+// http.ErrServerClosed after Shutdown, otherwise the error of the listener.
 func (p *Proxy) Serve(l net.Listener) error {
 	if !p.begin(l) {
 		_ = l.Close()
@@ -151,9 +156,9 @@ func (p *Proxy) isSelf(addr net.Addr) bool {
 	return false
 }
 
-// Shutdown stops accepting connections, has clients end theirs (HTTP/1.1: Connection: close, HTTP/2: GOAWAY) and waits until
-// they are all closed. When ctx ends first it cuts the rest, so that no answer looks complete that is not, and returns the error of
-// ctx.
+// Shutdown stops accepting connections, has clients end theirs (HTTP/1.1: Connection: close,
+// HTTP/2: GOAWAY) and waits until they are all closed. When ctx ends first it cuts the rest, so
+// that no answer looks complete that is not, and returns the error of ctx.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	p.closing = true

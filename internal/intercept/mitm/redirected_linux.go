@@ -11,7 +11,8 @@ import (
 // soOriginalDst is SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, which have the same value.
 const soOriginalDst = 80
 
-// originalDestination asks netfilter where a connection was going before it was redirected. It returns false if it was not.
+// originalDestination asks netfilter where a connection was going before it was redirected. It
+// returns false if it was not.
 func originalDestination(c *net.TCPConn) (destination netip.AddrPort, ok bool) {
 	local, isTCP := c.LocalAddr().(*net.TCPAddr)
 	raw, err := c.SyscallConn()

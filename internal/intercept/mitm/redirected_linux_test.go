@@ -18,8 +18,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestRedirect runs itself in a network namespace of its own, where connections are redirected as in transparent mode. That needs
-// root, or user namespaces, and iptables.
+// TestRedirect runs itself in a network namespace of its own, where connections are redirected as
+// in transparent mode. That needs root, or user namespaces, and iptables.
 func TestRedirect(t *testing.T) {
 	if os.Getenv("MITM_TEST_NAMESPACE") == "" {
 		runInNamespace(t)

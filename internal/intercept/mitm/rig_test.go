@@ -74,8 +74,9 @@ func (ca *testCA) certificate(t testing.TB, until time.Time, names ...string) tl
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// A rig is a proxy that intercepts *.example.org, and servers behind it. Every connection that the proxy makes goes through another
-// proxy, which connects to the server of a name whatever the port is.
+// A rig is a proxy that intercepts *.example.org, and servers behind it. Every connection that the
+// proxy makes goes through another proxy, which connects to the server of a name whatever the port
+// is.
 type rig struct {
 	t       testing.TB
 	ca      *testCA
@@ -115,7 +116,8 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	return newRigOver(t, nil, change)
 }
 
-// newPipeRig starts a proxy whose connections are pipes, so that it lives in the time of a synctest bubble.
+// newPipeRig starts a proxy whose connections are pipes, so that it lives in the time of a synctest
+// bubble.
 func newPipeRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http keeps connections with unread requests for half a second

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// ServeTransparent accepts connections that the system has redirected. A connection whose ClientHello names an intercepted host is
-// intercepted; its requests have the address that the client connected to as Destination. Any other is tunnelled to that address.
-// A connection that was made to the listener itself goes to port 443 of the server that it names. ServeTransparent returns
-// http.ErrServerClosed after Shutdown, otherwise the error of the listener.
+// ServeTransparent accepts connections that the system has redirected. A connection whose
+// ClientHello names an intercepted host is intercepted; its requests have the address that the
+// client connected to as Destination. Any other is tunnelled to that address. A connection that was
+// made to the listener itself goes to port 443 of the server that it names. ServeTransparent
+// returns http.ErrServerClosed after Shutdown, otherwise the error of the listener.
 func (p *Proxy) ServeTransparent(l net.Listener) error {
 	if !p.begin(l) {
 		_ = l.Close()
@@ -106,7 +107,8 @@ func (p *Proxy) serveRedirected(client *clientConn) {
 	p.tunnel(client, server, address, began)
 }
 
-// destinationOf is where a redirected connection was going; not valid: it was made to the proxy itself.
+// destinationOf is where a redirected connection was going; not valid: it was made to the proxy
+// itself.
 func (p *Proxy) destinationOf(client *clientConn) netip.AddrPort {
 	tcp, ok := client.Conn.(*net.TCPConn)
 	if !ok {

@@ -21,8 +21,8 @@ type Tunnel struct {
 
 var errIdle = errors.New("no bytes in either direction for the idle time of a tunnel")
 
-// tunnel passes bytes between a client and a server until both have ended, and closes both. The end of one direction is passed on
-// while the other one continues.
+// tunnel passes bytes between a client and a server until both have ended, and closes both. The end
+// of one direction is passed on while the other one continues.
 func (p *Proxy) tunnel(client *clientConn, server net.Conn, address string, began time.Time) {
 	t := &tunnel{idle: p.opts.IdleTimeout}
 	t.moved.Store(time.Now().UnixNano())
@@ -47,10 +47,11 @@ type tunnel struct {
 	err   atomic.Pointer[error]
 }
 
-// copy passes bytes on in one direction. Between two TCP connections they do not leave the kernel on Linux.
+// copy passes bytes on in one direction. Between two TCP connections they do not leave the kernel
+// on Linux.
 //
-// Reads have deadlines, after which it is seen whether bytes have moved. The deadline of writes is later by the idle time: a write
-// that reaches it has waited for at least that long.
+// Reads have deadlines, after which it is seen whether bytes have moved. The deadline of writes is
+// later by the idle time: a write that reaches it has waited for at least that long.
 func (t *tunnel) copy(dst, src net.Conn, first []byte) (n int64) {
 	fail := func(err error) int64 {
 		t.err.CompareAndSwap(nil, &err)

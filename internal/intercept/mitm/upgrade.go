@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// upgrade answers a request that changes the protocol, such as to WebSocket, and passes bytes on in both directions.
+// upgrade answers a request that changes the protocol, such as to WebSocket, and passes bytes on in
+// both directions.
 func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.Response) {
 	server, ok := resp.Body.(io.ReadWriteCloser)
 	asked, got := upgradeOf(r.Header), upgradeOf(resp.Header)
@@ -37,7 +38,8 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.R
 	}
 }
 
-// passOn copies until the end and passes it on. It reports whether that is possible, so that the other direction continues.
+// passOn copies until the end and passes it on. It reports whether that is possible, so that the
+// other direction continues.
 func passOn(dst io.Writer, src io.Reader) bool {
 	if _, err := io.Copy(dst, src); err != nil {
 		return false

@@ -170,7 +170,8 @@ func (r *rules) read(found []iptablesRule) error {
 	return nil
 }
 
-// missingChains returns the chains that iptables will have to make. The older iptables has chains that are always there.
+// missingChains returns the chains that iptables will have to make. The older iptables has chains
+// that are always there.
 func missingChains(ctx context.Context) (missing []chain, err error) {
 	for _, f := range families() {
 		version, err := run(ctx, "", f.tool, "--version")

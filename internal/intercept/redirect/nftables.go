@@ -11,7 +11,8 @@ import (
 
 const table = "perigee_redirect"
 
-// nftables keeps the rules in a table of its own, for both families. It changes them in one transaction.
+// nftables keeps the rules in a table of its own, for both families. It changes them in one
+// transaction.
 type nftables struct{}
 
 func (*nftables) name() string { return NFTables }

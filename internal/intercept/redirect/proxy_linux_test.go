@@ -25,8 +25,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// get asks a server at an address by its name, and returns the answer and whether the certificate is of perigee. It trusts the
-// certificates of a file.
+// get asks a server at an address by its name, and returns the answer and whether the certificate
+// is of perigee. It trusts the certificates of a file.
 func get(address, host, roots string) (string, error) {
 	text, err := os.ReadFile(roots)
 	if err != nil {
@@ -52,8 +52,9 @@ func get(address, host, roots string) (string, error) {
 	return fmt.Sprintf("%s %s perigee=%v", res.Proto, body, strings.Contains(strings.ToLower(issuer), "perigee")), err
 }
 
-// TestProxyOfRedirectedConnections has the real proxy behind the rules: it intercepts one host, tunnels another one, and reaches both
-// at the addresses that the client connected to, because it belongs to another user.
+// TestProxyOfRedirectedConnections has the real proxy behind the rules: it intercepts one host,
+// tunnels another one, and reaches both at the addresses that the client connected to, because it
+// belongs to another user.
 func TestProxyOfRedirectedConnections(t *testing.T) {
 	backend, inside := inSystem(t, NFTables, IPTables)
 	if !inside {
@@ -126,7 +127,8 @@ func TestProxyOfRedirectedConnections(t *testing.T) {
 	}
 }
 
-// startCloud starts a server that has cloud.example.com and other.example.com, and returns its certificate.
+// startCloud starts a server that has cloud.example.com and other.example.com, and returns its
+// certificate.
 func startCloud(t *testing.T) (roots []byte) {
 	t.Helper()
 	for _, address := range []string{cloud4 + ":443", "[" + cloud6 + "]:443"} {
@@ -144,8 +146,9 @@ func startCloud(t *testing.T) (roots []byte) {
 	return roots
 }
 
-// TestOnlyTheRedirectedUserIsServed has the proxy admit the redirected user and root, whose sockets are connected to where they were
-// going. Connections that another user makes to the port of the proxy are closed before anything is read from them.
+// TestOnlyTheRedirectedUserIsServed has the proxy admit the redirected user and root, whose sockets
+// are connected to where they were going. Connections that another user makes to the port of the
+// proxy are closed before anything is read from them.
 func TestOnlyTheRedirectedUserIsServed(t *testing.T) {
 	backend, inside := inSystem(t, NFTables, IPTables)
 	if !inside {

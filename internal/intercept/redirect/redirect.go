@@ -1,11 +1,12 @@
-// Package redirect sends the connections of one user of the system to the transparent proxy: TCP to port 443, over IPv4 and IPv6. It
-// makes that user if there is none, and takes everything back. Rules end with the system; if it is asked to, it makes a unit of systemd
-// that restores them.
+// Package redirect sends the connections of one user of the system to the transparent proxy: TCP to
+// port 443, over IPv4 and IPv6. It makes that user if there is none, and takes everything back.
+// Rules end with the system; if it is asked to, it makes a unit of systemd that restores them.
 //
-// What is installed is read from the rules in the kernel, never from a file. A user that was made here has a comment in its entry that
-// says so. The file state.json only tells programs that are not root, which may not read rules, and remembers which chains and tables
-// iptables had to make. It counts only in the run of the system and in the network namespace in which it was written, because rules
-// end with these.
+// What is installed is read from the rules in the kernel, never from a file. A user that was made
+// here has a comment in its entry that says so. The file state.json only tells programs that are
+// not root, which may not read rules, and remembers which chains and tables iptables had to make.
+// It counts only in the run of the system and in the network namespace in which it was written,
+// because rules end with these.
 package redirect
 
 import (
@@ -23,7 +24,8 @@ import (
 	"time"
 )
 
-// Dir is the directory of the state and of the homes of users that are made. It is one for the whole system, as rules and users are.
+// Dir is the directory of the state and of the homes of users that are made. It is one for the
+// whole system, as rules and users are.
 const Dir = "/var/lib/perigee-redirect"
 
 // DefaultPort is where connections are sent to unless another port is asked for.
@@ -37,8 +39,8 @@ const (
 
 const undoPatience = 30 * time.Second // also after a signal
 
-// A Status is what is installed. Members other than Problem are zero if it is nothing, except for User, Port and Persistent
-// of rules that have ended with the system, as far as they are known.
+// A Status is what is installed. Members other than Problem are zero if it is nothing, except for
+// User, Port and Persistent of rules that have ended with the system, as far as they are known.
 type Status struct {
 	Installed bool   `json:"installed"`
 	User      string `json:"user"`
@@ -50,8 +52,8 @@ type Status struct {
 	Problem    string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
 }
 
-// Restore is the command that restores rules that have ended with the system. It is empty if there are rules, complete or not,
-// and if nothing was installed.
+// Restore is the command that restores rules that have ended with the system. It is empty if there
+// are rules, complete or not, and if nothing was installed.
 func (s *Status) Restore() string {
 	switch {
 	case s.Installed || s.Problem == "":
@@ -82,7 +84,8 @@ type rules struct {
 	problem   string // why it is not complete; empty: it is
 }
 
-// A backend is a program that changes rules. All of its methods may be called when nothing is installed.
+// A backend is a program that changes rules. All of its methods may be called when nothing is
+// installed.
 type backend interface {
 	name() string
 	usable() error // not: what to install
@@ -104,8 +107,8 @@ func at(dir string) *Redirect {
 	return &Redirect{dir: dir, backends: []backend{&nftables{}, &iptables{}}}
 }
 
-// Installed returns the redirect that is installed: from the rules if perigee is root, and otherwise, since only root can read them,
-// from what the last install has noted.
+// Installed returns the redirect that is installed: from the rules if perigee is root, and
+// otherwise, since only root can read them, from what the last install has noted.
 func Installed(ctx context.Context) (Status, error) {
 	r := New()
 	if os.Geteuid() == 0 {
@@ -241,7 +244,8 @@ type InvalidError struct{ message string }
 
 func (e *InvalidError) Error() string { return e.message }
 
-// Install makes the user if there is none, and the rules. If the same is installed already, it changes nothing.
+// Install makes the user if there is none, and the rules. If the same is installed already, it
+// changes nothing.
 func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	if err := q.check(); err != nil {
 		return Status{}, err
@@ -363,8 +367,8 @@ func (r *Redirect) undo(ctx context.Context, isNew bool) error {
 	return r.removeState()
 }
 
-// Remove takes back what Install has done, also what is left of one that was killed, and looks whether nothing is left. It returns what
-// there was.
+// Remove takes back what Install has done, also what is left of one that was killed, and looks
+// whether nothing is left. It returns what there was.
 func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	if err := ready("remove"); err != nil {
 		return nil, err

@@ -115,8 +115,8 @@ func TestConnectionsOfOneUserAreRedirected(t *testing.T) {
 	}
 }
 
-// TestStateOfAnEarlierStart has the state of an install whose rules have ended with the system, or which are in another network
-// namespace. Programs that are not root must not believe it.
+// TestStateOfAnEarlierStart has the state of an install whose rules have ended with the system, or
+// which are in another network namespace. Programs that are not root must not believe it.
 func TestStateOfAnEarlierStart(t *testing.T) {
 	if _, inside := inSystem(t, "all"); !inside {
 		return
@@ -145,7 +145,8 @@ func TestStateOfAnEarlierStart(t *testing.T) {
 	}
 }
 
-// TestInstallAgainKeepsWhatWasMade changes a state that names the chains that iptables has made, and installs again.
+// TestInstallAgainKeepsWhatWasMade changes a state that names the chains that iptables has made,
+// and installs again.
 func TestInstallAgainKeepsWhatWasMade(t *testing.T) {
 	if _, inside := inSystem(t, "all"); !inside {
 		return
@@ -174,8 +175,8 @@ func TestInstallAgainKeepsWhatWasMade(t *testing.T) {
 	}
 }
 
-// withSystemd has a system that systemd runs. Its systemctl notes what it is asked for and enables units; the file /run/refuse names
-// a command that fails.
+// withSystemd has a system that systemd runs. Its systemctl notes what it is asked for and enables
+// units; the file /run/refuse names a command that fails.
 func withSystemd(t *testing.T) (asked func() string) {
 	t.Helper()
 	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
@@ -206,8 +207,9 @@ func rootProgram(t *testing.T) string {
 	return path
 }
 
-// TestUnitRestoresTheRules makes the unit with the rules, and later without making rules, and removes it with them. A start of the
-// system without the unit's success is a problem that the status names.
+// TestUnitRestoresTheRules makes the unit with the rules, and later without making rules, and
+// removes it with them. A start of the system without the unit's success is a problem that the
+// status names.
 func TestUnitRestoresTheRules(t *testing.T) {
 	backend, inside := inSystem(t, NFTables, IPTables)
 	if !inside {
@@ -239,7 +241,8 @@ func TestUnitRestoresTheRules(t *testing.T) {
 		t.Errorf("installing again changed\n%s\nto\n%s", during, now)
 	}
 
-	// The system starts: rules are gone, and the state is of another start, until the unit runs its command.
+	// The system starts: rules are gone, and the state is of another start, until the unit runs its
+	// command.
 	must(t, r.removeRules(t.Context()))
 	s, err := r.readState()
 	must(t, err)
@@ -311,7 +314,8 @@ func substitute(t *testing.T, name, script string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// TestKilledInstall kills an install at different points. The status shows that, and remove mends it.
+// TestKilledInstall kills an install at different points. The status shows that, and remove mends
+// it.
 func TestKilledInstall(t *testing.T) {
 	cases := map[string]struct{ backend, tool, script, problem string }{
 		"after-the-user":        {"nftables", "useradd", `"$real" "$@"; kill -9 $PPID`, "the user perigee-test was made for a redirect, and there are no rules"},
@@ -382,7 +386,8 @@ func TestFailedInstallIsUndone(t *testing.T) {
 	}
 }
 
-// TestRemoveKeepsWhatIsInUse has a user that was there before, a user that has a process, and a table that has got other rules.
+// TestRemoveKeepsWhatIsInUse has a user that was there before, a user that has a process, and a
+// table that has got other rules.
 func TestRemoveKeepsWhatIsInUse(t *testing.T) {
 	if _, inside := inSystem(t, "all"); !inside {
 		return

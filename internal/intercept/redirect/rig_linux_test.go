@@ -73,8 +73,8 @@ func greet(network, address string) (string, error) {
 	return string(answer[:n]), err
 }
 
-// inSystem runs each variant of a test in a system of its own: a network without rules, its own processes, and copies of the files of
-// users and of /var/lib. It is true in there.
+// inSystem runs each variant of a test in a system of its own: a network without rules, its own
+// processes, and copies of the files of users and of /var/lib. It is true in there.
 func inSystem(t *testing.T, variants ...string) (variant string, inside bool) {
 	t.Helper()
 	if variant := os.Getenv(insideVariable); variant != "" {
@@ -205,7 +205,8 @@ func everything(t *testing.T) string {
 	return b.String()
 }
 
-// serve answers connections: those to the cloud with "cloud", and those to the proxy with the address that they were made to.
+// serve answers connections: those to the cloud with "cloud", and those to the proxy with the
+// address that they were made to.
 func serve(t *testing.T) {
 	t.Helper()
 	for _, address := range []string{cloud4 + ":443", "[" + cloud6 + "]:443"} {

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// A state is what the last install has noted. Everything that can be read from the system is read there instead.
+// A state is what the last install has noted. Everything that can be read from the system is read
+// there instead.
 type state struct {
 	User    string  `json:"user"`
 	UID     int     `json:"uid"`
@@ -66,7 +67,8 @@ func (r *Redirect) writeState(s state) error {
 	return os.Chmod(r.stateFile(), 0o644)
 }
 
-// noteUser writes the state again if it does not name what is installed here. The chains that iptables has made stay noted.
+// noteUser writes the state again if it does not name what is installed here. The chains that
+// iptables has made stay noted.
 func (r *Redirect) noteUser(now Status) error {
 	s, err := r.readState()
 	want := state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend, System: systemID()}

@@ -20,7 +20,8 @@ func systemID() string {
 	return strings.TrimSpace(string(boot)) + " " + namespace
 }
 
-// othersCanChange reports whether a user other than root can change a file, or the entries of a directory.
+// othersCanChange reports whether a user other than root can change a file, or the entries of a
+// directory.
 func othersCanChange(path string) (bool, error) {
 	var info unix.Stat_t
 	if err := unix.Lstat(path, &info); err != nil {
@@ -29,7 +30,8 @@ func othersCanChange(path string) (bool, error) {
 	return info.Uid != 0 || info.Mode&0o022 != 0, nil
 }
 
-// lock lets one command at a time change rules. It locks a directory that is always there, so that no file is left.
+// lock lets one command at a time change rules. It locks a directory that is always there, so that
+// no file is left.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -52,7 +54,8 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	}
 }
 
-// Chains are asked for and removed with the protocol of nft(8), which may not be installed beside iptables.
+// Chains are asked for and removed with the protocol of nft(8), which may not be installed beside
+// iptables.
 
 var familyNumbers = map[string]uint8{"inet": 1, "ip": 2, "ip6": 10}
 
@@ -102,8 +105,8 @@ func (c chain) exists() (bool, error) {
 	return false, fmt.Errorf("the rules of the system cannot be read: %w", err)
 }
 
-// removeEmpty removes a chain that has no rules, and its table if that was made with it and has nothing else, in one transaction. One
-// that another program uses stays.
+// removeEmpty removes a chain that has no rules, and its table if that was made with it and has
+// nothing else, in one transaction. One that another program uses stays.
 func (c chain) removeEmpty() error {
 	const nonRecursive = 0x100 // NLM_F_NONREC
 	batch := []byte{0, 0, 0, unix.NFNL_SUBSYS_NFTABLES}

@@ -14,7 +14,8 @@ import (
 
 const toolPatience = 30 * time.Second
 
-// find returns the path of a program. The PATH of root often lacks the directories for administration.
+// find returns the path of a program. The PATH of root often lacks the directories for
+// administration.
 func find(name string) (string, bool) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, true
@@ -32,7 +33,8 @@ func installed(name string) bool {
 	return ok
 }
 
-// run runs a program to its end and returns what it prints. The error of one that fails is what it says.
+// run runs a program to its end and returns what it prints. The error of one that fails is what it
+// says.
 func run(ctx context.Context, input, name string, args ...string) (string, error) {
 	path, ok := find(name)
 	if !ok {

@@ -138,6 +138,6 @@ func (r *Redirect) removeUnit(ctx context.Context) error {
 	return nil
 }
 
-// firstWord returns the path of a program as the first word of a command line in a unit. systemd replaces no variables there, so that $
-// stays as it is.
+// firstWord returns the path of a program as the first word of a command line in a unit. systemd
+// replaces no variables there, so that $ stays as it is.
 func firstWord(path string) string { return `"` + strings.ReplaceAll(path, "%", "%%") + `"` }

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// anchors is a trust store of Linux: administrators put certificates into a directory, and a tool writes the files that programs
-// read.
+// anchors is a trust store of Linux: administrators put certificates into a directory, and a tool
+// writes the files that programs read.
 type anchors struct {
 	machine Machine
 	dir     string   // of the administrator's certificates
@@ -109,7 +109,8 @@ func (a *anchors) commands(c *x509.Certificate, file string) [][]string {
 	return commands
 }
 
-// updater is the tool with its arguments. Debian's removes the links to a certificate that is gone with --fresh only.
+// updater is the tool with its arguments. Debian's removes the links to a certificate that is gone
+// with --fresh only.
 func (a *anchors) updater(add bool) []string {
 	command := slices.Clone(a.update)
 	if !add {
@@ -142,8 +143,9 @@ func (a *anchors) change(ctx context.Context, c *x509.Certificate, file string) 
 	return asRoot(err, inShell)
 }
 
-// writeAnchor writes a file that all users can read, whatever the umask is. Another file of that name stays, with an error; the
-// beginning of the same file is what an interrupted installation left.
+// writeAnchor writes a file that all users can read, whatever the umask is. Another file of that
+// name stays, with an error; the beginning of the same file is what an interrupted installation
+// left.
 func writeAnchor(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -168,7 +170,8 @@ func writeAnchor(path string, text []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
-// files are the files of the administrator that have a certificate, or the beginning of it under the name that it gets.
+// files are the files of the administrator that have a certificate, or the beginning of it under
+// the name that it gets.
 func (a *anchors) files(c *x509.Certificate) (found []string, err error) {
 	err = filepath.WalkDir(a.machine.at(a.dir), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -208,8 +211,8 @@ func (a *anchors) removeFiles(c *x509.Certificate) (files []string, err error) {
 	return files, nil
 }
 
-// javaHook returns the program that updates the keystore of Java on Debian, if that has a certificate, and its input. The tool
-// does not tell it which certificates are gone.
+// javaHook returns the program that updates the keystore of Java on Debian, if that has a
+// certificate, and its input. The tool does not tell it which certificates are gone.
 func (a *anchors) javaHook(c *x509.Certificate, files []string) (hook, lines string) {
 	hook = a.machine.at("/etc/ca-certificates/update.d/jks-keystore")
 	if _, err := os.Stat(hook); err != nil {

@@ -12,7 +12,8 @@ import (
 
 const systemKeychain = "/Library/Keychains/System.keychain"
 
-// keychain is the system keychain of macOS. It is written from the documentation of its tool and has not been tried.
+// keychain is the system keychain of macOS. It is written from the documentation of its tool and
+// has not been tried.
 type keychain struct{ machine Machine }
 
 func (k *keychain) ready() error {
@@ -59,8 +60,8 @@ func (k *keychain) all(ctx context.Context) ([]*x509.Certificate, error) {
 	return certificates([]byte(text)), err
 }
 
-// rootStore is the store of root certificates of Windows, for all users. It is written from the documentation of its tool and has
-// not been tried.
+// rootStore is the store of root certificates of Windows, for all users. It is written from the
+// documentation of its tool and has not been tried.
 type rootStore struct{ machine Machine }
 
 func (r *rootStore) ready() error {
@@ -109,7 +110,8 @@ func thumbprint(c *x509.Certificate) string {
 	return fmt.Sprintf("%X", sha1.Sum(c.Raw))
 }
 
-// withFile calls a function with a file that has a certificate, and removes its directory afterwards.
+// withFile calls a function with a file that has a certificate, and removes its directory
+// afterwards.
 func withFile(c *x509.Certificate, use func(file string) error) error {
 	dir, err := os.MkdirTemp("", "perigee-ca-")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The stand-ins take exactly the commands that the documentation of the tools has; the real ones were not tried.
+// The stand-ins take exactly the commands that the documentation of the tools has; the real ones
+// were not tried.
 func TestOtherSystemsWithStandIns(t *testing.T) {
 	for system, script := range map[string]string{
 		"darwin": `STORE="$ROOT/keychain"; mkdir -p "$STORE"; KEYCHAIN=/Library/Keychains/System.keychain

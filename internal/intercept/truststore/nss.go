@@ -16,8 +16,8 @@ import (
 	_ "modernc.org/sqlite" // NSS databases
 )
 
-// A database is an NSS database, in the directory of a browser profile. It is read as the SQLite file that it is, because its
-// tool finds certificates by nickname only, and changed with the tool.
+// A database is an NSS database, in the directory of a browser profile. It is read as the SQLite
+// file that it is, because its tool finds certificates by nickname only, and changed with the tool.
 type database struct {
 	machine Machine
 	dir     string
@@ -168,8 +168,8 @@ type nssRow struct {
 	certificate *x509.Certificate
 }
 
-// rows are the certificates of a database. NSS keeps PKCS #11 attributes in columns: a0 is CKA_CLASS (1 is a certificate), a3
-// CKA_LABEL, a11 CKA_VALUE.
+// rows are the certificates of a database. NSS keeps PKCS #11 attributes in columns: a0 is
+// CKA_CLASS (1 is a certificate), a3 CKA_LABEL, a11 CKA_VALUE.
 func (d *database) rows(ctx context.Context) (rows []nssRow, err error) {
 	where := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(d.dir, nssFile)),
 		RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}

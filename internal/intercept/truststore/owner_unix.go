@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file that root wrote to the owner of its directory, because that user could not read it otherwise.
+// keepOwner gives a file that root wrote to the owner of its directory, because that user could not
+// read it otherwise.
 func keepOwner(dir, path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -30,8 +31,8 @@ func ownerOf(path string) (uid, gid int, err error) {
 	return 0, 0, nil
 }
 
-// ForeignTo returns the user ID of the owner of a directory, if root runs perigee and the directory belongs to another user:
-// files that root makes there could not be read by that user.
+// ForeignTo returns the user ID of the owner of a directory, if root runs perigee and the directory
+// belongs to another user: files that root makes there could not be read by that user.
 func ForeignTo(dir string) (uid int, foreign bool) {
 	if os.Geteuid() != 0 {
 		return 0, false

@@ -42,7 +42,8 @@ func newCA(t *testing.T, organization, name string) *x509.Certificate {
 	return c
 }
 
-// A rig is a root directory with a store of one kind that already trusts another CA, and tools for it.
+// A rig is a root directory with a store of one kind that already trusts another CA, and tools for
+// it.
 type rig struct {
 	t       *testing.T
 	machine Machine
@@ -185,7 +186,8 @@ type distribution struct {
 	setup           func(*rig)
 }
 
-// collect is the part of a stand-in that joins the certificates of a directory, all of which must be readable by all users.
+// collect is the part of a stand-in that joins the certificates of a directory, all of which must
+// be readable by all users.
 const collect = `collect() {
 	for f in "$1"/*; do
 		test -e "$f" || continue

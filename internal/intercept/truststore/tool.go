@@ -15,7 +15,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// toolTime is how long a tool may run. update-ca-certificates takes seconds, and a minute with a Java keystore on a slow disk.
+// toolTime is how long a tool may run. update-ca-certificates takes seconds, and a minute with a
+// Java keystore on a slow disk.
 const toolTime = 5 * time.Minute
 
 // adminDirs are directories that the PATH of users lacks on many systems.
@@ -35,9 +36,9 @@ func find(name string) (string, error) {
 	return "", err
 }
 
-// run runs a tool to its end, also when ctx ends or Ctrl-C is pressed: a tool that is killed leaves the store half written. It has
-// no terminal, so that it cannot wait for a password. It inherits the lock: if perigee is killed, the tool goes on, and the next
-// command waits for it.
+// run runs a tool to its end, also when ctx ends or Ctrl-C is pressed: a tool that is killed leaves
+// the store half written. It has no terminal, so that it cannot wait for a password. It inherits
+// the lock: if perigee is killed, the tool goes on, and the next command waits for it.
 func (m Machine) run(ctx context.Context, input []byte, command ...string) (output string, err error) {
 	path, err := find(command[0])
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package truststore adds the certificate of a certificate authority to the trust stores of a machine, finds it there and removes
-// it: the store of the system, and the NSS databases of browsers. A certificate is found by its content, never by its name. Each
-// change is followed by a check of the files that programs read.
+// Package truststore adds the certificate of a certificate authority to the trust stores of a
+// machine, finds it there and removes it: the store of the system, and the NSS databases of
+// browsers. A certificate is found by its content, never by its name. Each change is followed by a
+// check of the files that programs read.
 package truststore
 
 import (
@@ -60,7 +61,8 @@ type backend interface {
 	// ready returns an error if a tool is missing.
 	ready() error
 	state(ctx context.Context, c *x509.Certificate) (State, error)
-	// change adds a certificate, which is also in a file, or removes it if file is empty. It can be repeated after an interruption.
+	// change adds a certificate, which is also in a file, or removes it if file is empty. It can be
+	// repeated after an interruption.
 	change(ctx context.Context, c *x509.Certificate, file string) error
 	// commands do the same in a shell.
 	commands(c *x509.Certificate, file string) [][]string
@@ -83,7 +85,8 @@ func (m Machine) Stores(kind string) (stores []*Store) {
 	return stores
 }
 
-// Ready returns the stores of a kind, and an error with the next step if there is none or if a tool is missing.
+// Ready returns the stores of a kind, and an error with the next step if there is none or if a tool
+// is missing.
 func (m Machine) Ready(kind string) ([]*Store, error) {
 	stores := m.Stores(kind)
 	for _, s := range stores {
@@ -126,7 +129,8 @@ func (s *Store) State(ctx context.Context, c *x509.Certificate) (State, error) {
 	return state, nil
 }
 
-// Install adds a certificate, which is also in a file. Without an error, the store was read again and trusts it.
+// Install adds a certificate, which is also in a file. Without an error, the store was read again
+// and trusts it.
 func (s *Store) Install(ctx context.Context, c *x509.Certificate, file string) error {
 	if err := s.change(ctx, c, file); err != nil {
 		return err
@@ -179,7 +183,8 @@ type Leftover struct {
 	Certificate *x509.Certificate
 }
 
-// Leftovers returns the certificates in all stores that perigee made and that are not the CA of one of the directories.
+// Leftovers returns the certificates in all stores that perigee made and that are not the CA of one
+// of the directories.
 func (m Machine) Leftovers(ctx context.Context, dirs ...string) (found []Leftover, err error) {
 	var known []*x509.Certificate
 	for _, dir := range dirs {
@@ -224,7 +229,8 @@ func onlyOurs(all []*x509.Certificate) (ours []*x509.Certificate) {
 	return ours
 }
 
-// holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings behind it, or as it is in a keystore.
+// holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings behind
+// it, or as it is in a keystore.
 func holds(text []byte, c *x509.Certificate) bool {
 	return bytes.Contains(text, c.Raw) || slices.ContainsFunc(blocks(text), func(der []byte) bool { return bytes.HasPrefix(der, c.Raw) })
 }
