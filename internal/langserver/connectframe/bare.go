@@ -1,6 +1,7 @@
-// Package connectframe lets handlers of connect-go accept requests that are outside the Connect protocol: messages of streaming
-// methods without an envelope, and calls of unary methods in the form of streams. Both are middleware; answers always have the
-// framing that the request asked for. Everything that the protocol allows is passed on unchanged.
+// Package connectframe lets handlers of connect-go accept requests that are outside the Connect
+// protocol: messages of streaming methods without an envelope, and calls of unary methods in the
+// form of streams. Both are middleware; answers always have the framing that the request asked for.
+// Everything that the protocol allows is passed on unchanged.
 package connectframe
 
 import (
@@ -21,14 +22,16 @@ import (
 // streamType is the media type of streaming requests, before the name of the codec.
 const streamType = "application/connect+"
 
-// AcceptBare accepts bodies without an envelope in POST requests of type application/connect+proto and application/connect+json.
-// The first byte tells them apart, so this is exact: a body with an envelope is passed on as it is, while it arrives. A body
-// without one is one message, and gets an envelope; if its Content-Encoding is gzip, it is decompressed first. An empty body is
-// an empty message, so the streaming methods of next must take exactly one.
+// AcceptBare accepts bodies without an envelope in POST requests of type application/connect+proto
+// and application/connect+json. The first byte tells them apart, so this is exact: a body with an
+// envelope is passed on as it is, while it arrives. A body without one is one message, and gets an
+// envelope; if its Content-Encoding is gzip, it is decompressed first. An empty body is an empty
+// message, so the streaming methods of next must take exactly one.
 //
-// Reading the body fails with invalid_argument if an envelope does not have the announced length, and with resource_exhausted
-// if a message is larger than limit; connect-go answers with these errors. Messages that are compressed inside their envelope,
-// and those of unary requests, are not looked at: connect.WithReadMaxBytes limits them.
+// Reading the body fails with invalid_argument if an envelope does not have the announced length,
+// and with resource_exhausted if a message is larger than limit; connect-go answers with these
+// errors. Messages that are compressed inside their envelope, and those of unary requests, are not
+// looked at: connect.WithReadMaxBytes limits them.
 func AcceptBare(next http.Handler, limit int64) http.Handler {
 	return acceptBare(next, limit, true)
 }
@@ -48,7 +51,8 @@ func acceptBare(next http.Handler, limit int64, emptyIsMessage bool) http.Handle
 	})
 }
 
-// streamCodec returns the codec of a request in streaming form, "proto" or "json", and "" for other requests.
+// streamCodec returns the codec of a request in streaming form, "proto" or "json", and "" for other
+// requests.
 func streamCodec(r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return ""
@@ -66,8 +70,8 @@ func streamCodec(r *http.Request) string {
 	return ""
 }
 
-// A body consists of envelopes, even if its source has none. The source is not read before the body is, so that a handler can
-// answer before the first message arrives.
+// A body consists of envelopes, even if its source has none. The source is not read before the body
+// is, so that a handler can answer before the first message arrives.
 type body struct {
 	source          io.ReadCloser
 	length          int64  // of the source, -1 if unknown

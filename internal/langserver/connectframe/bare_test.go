@@ -149,7 +149,8 @@ func TestUnknownEncodingsAreUnimplemented(t *testing.T) {
 	}
 }
 
-// TestLimit has messages of exactly the limit, and of one byte more. Requests are sent completely, however large they are.
+// TestLimit has messages of exactly the limit, and of one byte more. Requests are sent completely,
+// however large they are.
 func TestLimit(t *testing.T) {
 	server := newServer(t, newServiceRig())
 	sized := func(size int) []byte {
@@ -195,7 +196,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestEnvelopesArePassedOnWhileTheyArrive reads each message before the next one is sent, and answers before the first.
+// TestEnvelopesArePassedOnWhileTheyArrive reads each message before the next one is sent, and
+// answers before the first.
 func TestEnvelopesArePassedOnWhileTheyArrive(t *testing.T) {
 	started := make(chan struct{})
 	got := make(chan string)
@@ -365,8 +367,8 @@ func everyForm(message []byte, codec string) map[string]form {
 	}
 }
 
-// FuzzBody reads any body: the result is a sequence of envelopes, or ends in an error with a code. What is read and kept is
-// limited.
+// FuzzBody reads any body: the result is a sequence of envelopes, or ends in an error with a code.
+// What is read and kept is limited.
 func FuzzBody(f *testing.F) {
 	message := unhex(f, subscribeOAuth)
 	for _, form := range everyForm(message, "proto") {

@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// EitherForm makes the unary methods of next callable as streams, too: a POST request of type application/connect+proto or
-// application/connect+json has one message, with or without an envelope, and is answered with a frame for the message and an
-// end frame. An error is an end frame with its details and metadata, and status 200. streams tells which paths are streaming
-// methods; their requests, and those in unary form, are passed on unchanged.
+// EitherForm makes the unary methods of next callable as streams, too: a POST request of type
+// application/connect+proto or application/connect+json has one message, with or without an
+// envelope, and is answered with a frame for the message and an end frame. An error is an end frame
+// with its details and metadata, and status 200. streams tells which paths are streaming methods;
+// their requests, and those in unary form, are passed on unchanged.
 //
-// A message that is larger than limit, before or after it is decompressed, is refused with resource_exhausted. An answer that
-// is neither a message nor a Connect error, such as 404 for an unknown path, stays as it is.
+// A message that is larger than limit, before or after it is decompressed, is refused with
+// resource_exhausted. An answer that is neither a message nor a Connect error, such as 404 for an
+// unknown path, stays as it is.
 func EitherForm(next http.Handler, streams func(path string) bool, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		codec := streamCodec(r)
@@ -78,7 +80,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// stream writes the answer as frames. The trailers of the method are headers in unary form, and metadata of the end frame here.
+// stream writes the answer as frames. The trailers of the method are headers in unary form, and
+// metadata of the end frame here.
 func (a *answer) stream(w http.ResponseWriter, codec string) {
 	a.WriteHeader(http.StatusOK)
 	var end struct {

@@ -14,14 +14,16 @@ const (
 	flagCompressed = 0x01
 	flagEnd        = 0x02
 
-	// bareFrom is the lowest first byte of a body without an envelope. The flags of an envelope are below it. A Protobuf message
-	// begins with a tag, whose field number is at least 1; JSON, gzip and zstd begin with higher bytes, too.
+	// bareFrom is the lowest first byte of a body without an envelope. The flags of an envelope are
+	// below it. A Protobuf message begins with a tag, whose field number is at least 1; JSON, gzip
+	// and zstd begin with higher bytes, too.
 	bareFrom = 0x08
 
 	prefixSize = 5
 )
 
-// Frame appends an envelope with the message to dst: the flags, the length in four bytes, the message.
+// Frame appends an envelope with the message to dst: the flags, the length in four bytes, the
+// message.
 func Frame(dst []byte, flags byte, message []byte) []byte {
 	dst = append(dst, flags)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(message)))
@@ -43,7 +45,8 @@ func EndFrame(err error) []byte {
 
 var errorWriter = connect.NewErrorWriter()
 
-// envelopes passes on a body that consists of envelopes, and fails where one is malformed, cut off, or larger than limit.
+// envelopes passes on a body that consists of envelopes, and fails where one is malformed, cut off,
+// or larger than limit.
 type envelopes struct {
 	source io.Reader
 	limit  int64
@@ -102,7 +105,8 @@ func (e *envelopes) follow(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// readMessage reads a body that consists of one envelope, and returns its message without compression.
+// readMessage reads a body that consists of one envelope, and returns its message without
+// compression.
 func readMessage(body io.Reader, encoding string, limit int64) ([]byte, error) {
 	var prefix [prefixSize]byte
 	if _, err := io.ReadFull(body, prefix[:]); err != nil {
@@ -136,7 +140,8 @@ func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-// tooLarge reads up to limit bytes more, so that most clients have sent their request before they get the error.
+// tooLarge reads up to limit bytes more, so that most clients have sent their request before they
+// get the error.
 func tooLarge(source io.Reader, limit int64) error {
 	_, _ = io.CopyN(io.Discard, source, limit)
 	return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the message is larger than %d bytes", limit))

@@ -17,8 +17,9 @@ var announcementName = regexp.MustCompile(`^ls_([0-9a-f]{16})\.json$`)
 // maxAnnouncement is more than such a file has.
 const maxAnnouncement = 64 << 10
 
-// announcements reads the files in which persistent language servers announce themselves: .gemini/*/daemon/ls_*.json. Files of
-// other users and files that are no announcement are skipped. A file may be older than the death of its process.
+// announcements reads the files in which persistent language servers announce themselves:
+// .gemini/*/daemon/ls_*.json. Files of other users and files that are no announcement are skipped.
+// A file may be older than the death of its process.
 func announcements(home string) []Prospect {
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(home), ".gemini", "*", "daemon", "ls_*.json"))
 	if err != nil {

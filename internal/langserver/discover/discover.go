@@ -1,6 +1,6 @@
-// Package discover finds language servers that a running IDE has started: by their processes, and by the files in which
-// persistent ones announce their ports. Every candidate has answered a call with its token before it is returned. The package
-// starts and stops nothing.
+// Package discover finds language servers that a running IDE has started: by their processes, and
+// by the files in which persistent ones announce their ports. Every candidate has answered a call
+// with its token before it is returned. The package starts and stops nothing.
 package discover
 
 import (
@@ -39,8 +39,8 @@ type Options struct {
 // errNoProcesses says that processes cannot be listed here.
 var errNoProcesses = errors.New("processes cannot be searched on this system")
 
-// Find returns the language servers of this user that answer, ordered by process ID. Those that a perigee has started are left out:
-// they belong to no IDE.
+// Find returns the language servers of this user that answer, ordered by process ID. Those that a
+// perigee has started are left out: they belong to no IDE.
 func Find(ctx context.Context, options Options) ([]Candidate, error) {
 	found, err := Scan(options)
 	if err != nil && !errors.Is(err, errNoProcesses) {
@@ -66,8 +66,8 @@ func Find(ctx context.Context, options Options) ([]Candidate, error) {
 	return candidates, nil
 }
 
-// Scan returns what claims to be a language server of this user, ordered by process ID, and calls nothing. With the error that
-// processes cannot be searched, it returns what files announce.
+// Scan returns what claims to be a language server of this user, ordered by process ID, and calls
+// nothing. With the error that processes cannot be searched, it returns what files announce.
 func Scan(options Options) ([]Prospect, error) {
 	if options.Home == "" {
 		home, err := os.UserHomeDir()
@@ -91,7 +91,8 @@ func Scan(options Options) ([]Prospect, error) {
 	return found, err
 }
 
-// A Prospect is what a process or a file claims to be. Its Endpoint has the token, and no ports before Verify.
+// A Prospect is what a process or a file claims to be. Its Endpoint has the token, and no ports
+// before Verify.
 type Prospect struct {
 	Candidate
 	ports   []int // that a file names
@@ -111,8 +112,9 @@ func merge(found []Prospect, p Prospect) []Prospect {
 	return found
 }
 
-// Verify calls each port, with and without TLS, and returns the candidate with the ports that answer as a language server does;
-// false: none does. It does not wait for further ports when it has found both.
+// Verify calls each port, with and without TLS, and returns the candidate with the ports that
+// answer as a language server does; false: none does. It does not wait for further ports when it
+// has found both.
 func (p Prospect) Verify(ctx context.Context) (Candidate, bool) {
 	return p.verify(ctx, openPorts(p), func(ctx context.Context, endpoint lsclient.Endpoint) error {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(endpoint)}).Heartbeat(ctx)
@@ -146,8 +148,8 @@ func (p Prospect) verify(ctx context.Context, ports []int, call func(context.Con
 	return c, c.Endpoint.HTTP != 0 || c.Endpoint.HTTPS != 0
 }
 
-// isLanguageServer reports whether a command line is one of a language server with a token: by the name of its program, which
-// differs between systems in what follows, or as the stand-in.
+// isLanguageServer reports whether a command line is one of a language server with a token: by the
+// name of its program, which differs between systems in what follows, or as the stand-in.
 func isLanguageServer(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -158,7 +160,8 @@ func isLanguageServer(args []string) bool {
 		flagValue(args, "csrf_token") != ""
 }
 
-// flagValue returns the value of a flag as the flag package of Go reads it: -name value, --name=value.
+// flagValue returns the value of a flag as the flag package of Go reads it: -name value,
+// --name=value.
 func flagValue(args []string, name string) string {
 	for i, arg := range args {
 		flag, dashed := strings.CutPrefix(arg, "-")

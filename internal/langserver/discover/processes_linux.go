@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// processes returns the processes of this user that look like language servers and listen. Processes end at any time, so
-// what cannot be read is skipped.
+// processes returns the processes of this user that look like language servers and listen.
+// Processes end at any time, so what cannot be read is skipped.
 func processes(proc string) ([]Prospect, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -58,8 +58,8 @@ func homeOf(dir string) string {
 	return ""
 }
 
-// openPorts returns the ports on which the process listens, of those that a file names. The file may be older than the process,
-// which then may be that of another user.
+// openPorts returns the ports on which the process listens, of those that a file names. The file
+// may be older than the process, which then may be that of another user.
 func openPorts(p Prospect) []int {
 	dir := filepath.Join(p.proc, strconv.Itoa(p.PID))
 	info, err := os.Stat(dir)
@@ -71,7 +71,8 @@ func openPorts(p Prospect) []int {
 	})
 }
 
-// listening returns the ports on which a process, given by its directory, accepts connections from 127.0.0.1.
+// listening returns the ports on which a process, given by its directory, accepts connections from
+// 127.0.0.1.
 func listening(dir string) []int {
 	descriptors, err := os.ReadDir(filepath.Join(dir, "fd"))
 	if err != nil {
@@ -95,8 +96,8 @@ func listening(dir string) []int {
 	return ports
 }
 
-// listeningSockets returns all sockets that can be reached as 127.0.0.1. The tables are those of this network namespace, so sockets of
-// containers are not among them.
+// listeningSockets returns all sockets that can be reached as 127.0.0.1. The tables are those of
+// this network namespace, so sockets of containers are not among them.
 func listeningSockets() []socket {
 	var sockets []socket
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -115,8 +116,8 @@ type socket struct {
 	inode string
 }
 
-// parseSockets reads a table of the kernel: after a header, lines of fields, of which the second is the local address, the fourth
-// the state and the tenth the inode.
+// parseSockets reads a table of the kernel: after a header, lines of fields, of which the second is
+// the local address, the fourth the state and the tenth the inode.
 func parseSockets(table []byte) []socket {
 	const listen = "0A"
 	var sockets []socket
@@ -138,8 +139,8 @@ func parseSockets(table []byte) []socket {
 	return sockets
 }
 
-// reachable reports whether connections to 127.0.0.1 arrive at an address, which is hexadecimal in words of the machine's byte
-// order.
+// reachable reports whether connections to 127.0.0.1 arrive at an address, which is hexadecimal in
+// words of the machine's byte order.
 func reachable(address string) bool {
 	raw, err := hex.DecodeString(address)
 	if err != nil {

@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serveKind listens as a kind of process, prints its ports, and waits for the end of standard input.
+// serveKind listens as a kind of process, prints its ports, and waits for the end of standard
+// input.
 func serveKind(kind string) {
 	log.SetOutput(io.Discard)
 	token := flagValue(os.Args, "csrf_token")
@@ -106,7 +107,8 @@ func serveKind(kind string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// A rig has a directory like /proc, with the processes of one test only: those of another test may not answer.
+// A rig has a directory like /proc, with the processes of one test only: those of another test may
+// not answer.
 type rig struct{ Options }
 
 func newRig(t *testing.T) *rig {
@@ -258,7 +260,8 @@ func TestFindLeavesOtherUsersAlone(t *testing.T) {
 		t.Skip("only root can start processes of another user")
 	}
 	binary := filepath.Join("/tmp", "perigee-discover-"+lsclient.NewID())
-	// Not written by this process: a test beside this one could start a program, which has the file open for a moment.
+	// Not written by this process: a test beside this one could start a program, which has the file
+	// open for a moment.
 	if out, err := exec.CommandContext(t.Context(), "cp", os.Args[0], binary).CombinedOutput(); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}

@@ -2,7 +2,8 @@
 
 package discover
 
-// processes says that this system is not supported: persistent language servers are still found by their files.
+// processes says that this system is not supported: persistent language servers are still found by
+// their files.
 func processes(string) ([]Prospect, error) { return nil, errNoProcesses }
 
 // openPorts trusts the file that names the ports.

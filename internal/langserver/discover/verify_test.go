@@ -10,7 +10,8 @@ import (
 	"perigee/internal/langserver/lsclient"
 )
 
-// A port for another protocol may never answer. It is waited for only as long as a port is missing, and for two seconds.
+// A port for another protocol may never answer. It is waited for only as long as a port is missing,
+// and for two seconds.
 func TestVerifyDoesNotWaitForSilentPorts(t *testing.T) {
 	const plain, secure, silent = 1, 2, 3
 	for _, c := range []struct {

@@ -12,8 +12,9 @@ import (
 	"perigee"
 )
 
-// Choose returns the language server of a workspace, a path of a directory or of a *.code-workspace file. Without one it returns
-// the language server that has none, or the only one. It never guesses: if none or several would do, the error names them.
+// Choose returns the language server of a workspace, a path of a directory or of a *.code-workspace
+// file. Without one it returns the language server that has none, or the only one. It never
+// guesses: if none or several would do, the error names them.
 func Choose(candidates []Candidate, workspace string) (Candidate, error) {
 	fits := slices.Clone(candidates)
 	if workspace != "" {
@@ -54,8 +55,8 @@ func unchosen(what string, candidates []Candidate, hint string) error {
 	return err
 }
 
-// Opens reports whether a directory is the workspace of the candidate, as far as its name tells: names have every run of punctuation
-// as one underscore.
+// Opens reports whether a directory is the workspace of the candidate, as far as its name tells:
+// names have every run of punctuation as one underscore.
 func (c Candidate) Opens(dir string) bool {
 	return c.HasWorkspace() && c.has(workspaceIDs(dir))
 }
@@ -63,7 +64,8 @@ func (c Candidate) Opens(dir string) bool {
 // HasWorkspace reports whether the candidate belongs to a window with a workspace.
 func (c Candidate) HasWorkspace() bool { return c.Workspace != "" || c.hash != "" }
 
-// Headless reports whether perigee has started the language server: its home is in a data directory.
+// Headless reports whether perigee has started the language server: its home is in a data
+// directory.
 func (c Candidate) Headless() bool {
 	upstream := filepath.Dir(c.Home)
 	return filepath.Base(c.Home) == "home" && filepath.Base(filepath.Dir(upstream)) == "langserver"
@@ -83,9 +85,9 @@ func hashOf(id string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// workspaceIDs returns the names that a workspace can have: its URI, in which every run of other characters than letters and
-// digits is one underscore. Versions differ in whether the URI is escaped before that. A path with links has the names of both
-// ends.
+// workspaceIDs returns the names that a workspace can have: its URI, in which every run of other
+// characters than letters and digits is one underscore. Versions differ in whether the URI is
+// escaped before that. A path with links has the names of both ends.
 func workspaceIDs(path string) []string {
 	paths := []string{path}
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -125,7 +127,8 @@ func windowsPath(p string) bool {
 	return len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\') && (p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z')
 }
 
-// escape escapes a path as the editor does in URIs: all but letters, digits, and a few signs that become underscores anyway.
+// escape escapes a path as the editor does in URIs: all but letters, digits, and a few signs that
+// become underscores anyway.
 func escape(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

@@ -12,8 +12,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// A call is a request on its way through the handlers. It is the ResponseWriter that they get, and keeps the beginning of the
-// answer, for the code of a call that ends before its method is reached.
+// A call is a request on its way through the handlers. It is the ResponseWriter that they get, and
+// keeps the beginning of the answer, for the code of a call that ends before its method is reached.
 type call struct {
 	http.ResponseWriter
 	controller *http.ResponseController
@@ -27,8 +27,9 @@ type call struct {
 
 type callKey struct{}
 
-// endSoon gives the answer a second to end. After that its connection is closed. net/http lifts the deadline before the next
-// request of the connection, so it must not be set later than the end of the call.
+// endSoon gives the answer a second to end. After that its connection is closed. net/http lifts the
+// deadline before the next request of the connection, so it must not be set later than the end of
+// the call.
 func (c *call) endSoon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -97,9 +97,10 @@ func (s *service) TerminateCommand(_ context.Context, req *connect.Request[pb.Te
 
 func (s *service) mayRun() bool { return s.opts.AllowCommand && s.files != nil }
 
-// ExecuteCommand runs a command in the shell and streams a header, its output, and a trailer with its exit code. A command that
-// was killed has no exit code. Its process group is killed when the shell ends, when the caller leaves, and when the server
-// closes. On Linux the shell ends even if perigee is killed.
+// ExecuteCommand runs a command in the shell and streams a header, its output, and a trailer with
+// its exit code. A command that was killed has no exit code. Its process group is killed when the
+// shell ends, when the caller leaves, and when the server closes. On Linux the shell ends even if
+// perigee is killed.
 func (s *service) ExecuteCommand(ctx context.Context, req *connect.Request[pb.ExecuteCommandRequest],
 	stream *connect.ServerStream[common.TerminalShellCommandStreamChunk]) error {
 	if !s.mayRun() {
@@ -192,8 +193,9 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 	return stream.Send(&common.TerminalShellCommandStreamChunk{Value: &common.TerminalShellCommandStreamChunk_Trailer{Trailer: trailer}})
 }
 
-// copyOutput sends output until its end or until its deadline, and then what a pipe can have held at the deadline: a receiver may be
-// slower than the command was. Only output that cannot be sent is an error.
+// copyOutput sends output until its end or until its deadline, and then what a pipe can have held
+// at the deadline: a receiver may be slower than the command was. Only output that cannot be sent
+// is an error.
 func copyOutput(output *os.File, send func([]byte) error) error {
 	buffer := make([]byte, outputChunk)
 	for late, rest := false, pipeSize; rest > 0; {
@@ -218,8 +220,8 @@ func copyOutput(output *os.File, send func([]byte) error) error {
 	return nil
 }
 
-// commandDir returns the workspace and the directory of a command in it, which a path or a URI names. Without one it is the
-// workspace.
+// commandDir returns the workspace and the directory of a command in it, which a path or a URI
+// names. Without one it is the workspace.
 func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
 	workspace = s.files.Roots()[0]
 	switch {
@@ -242,7 +244,8 @@ func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
 	return workspace, dir, nil
 }
 
-// environment is that of a command. Nothing else of perigee's own environment is handed on: it may have secrets.
+// environment is that of a command. Nothing else of perigee's own environment is handed on: it may
+// have secrets.
 func (s *service) environment(workspace, dir string) []string {
 	home := s.opts.Home
 	if home == "" {

@@ -159,7 +159,8 @@ func TestCommandsAreRefused(t *testing.T) {
 	}
 }
 
-// lifeline returns a named pipe in the workspace, and a function that waits until no process has it open for writing.
+// lifeline returns a named pipe in the workspace, and a function that waits until no process has it
+// open for writing.
 func (r *editRig) lifeline() (name string, gone func()) {
 	r.Helper()
 	path := filepath.Join(r.workspace, "lifeline")
@@ -263,7 +264,8 @@ func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 	gone()
 }
 
-// TestAnEscapedProcessDoesNotHoldTheStream has a process in a session of its own, which is not killed, keep the output open.
+// TestAnEscapedProcessDoesNotHoldTheStream has a process in a session of its own, which is not
+// killed, keep the output open.
 func TestAnEscapedProcessDoesNotHoldTheStream(t *testing.T) {
 	perigeetest.Slow(t)
 	r := newEditRig(t, extserver.Options{AllowCommand: true})

@@ -19,7 +19,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// answers are those that are not an empty message. A code is for both forms, unless there is another one for the unary form.
+// answers are those that are not an empty message. A code is for both forms, unless there is
+// another one for the unary form.
 var answers = map[string]struct {
 	code, unaryCode string
 	message         gproto.Message
@@ -110,8 +111,8 @@ var forms = []form{
 	{"stream, bare and compressed", true, compressed, []string{"Content-Encoding", "gzip"}},
 }
 
-// TestEveryMethodInEveryForm calls all methods of the protocol with both codecs, as unary calls and as streams, and with every
-// framing of the request.
+// TestEveryMethodInEveryForm calls all methods of the protocol with both codecs, as unary calls and
+// as streams, and with every framing of the request.
 func TestEveryMethodInEveryForm(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	methods := pb.File_exa_extension_server_pb_extension_server_proto.Services().Get(0).Methods()

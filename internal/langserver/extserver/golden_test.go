@@ -41,7 +41,8 @@ func TestGoldenSubscription(t *testing.T) {
 	}
 	expect("empty initial state", unhex(t, goldenEmpty))
 
-	// The published row has a refresh token and no version. Ours is the same without the one and with the other.
+	// The published row has a refresh token and no version. Ours is the same without the one and
+	// with the other.
 	value, err := base64.StdEncoding.DecodeString(goldenToken)
 	if err != nil {
 		t.Fatal(err)

@@ -142,7 +142,8 @@ func mediaType(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// serveUnknown answers a method that the protocol does not have: later language servers may have more. Each is logged once.
+// serveUnknown answers a method that the protocol does not have: later language servers may have
+// more. Each is logged once.
 func (f *front) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	length, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxBody+1))
 	kind := mediaType(r)

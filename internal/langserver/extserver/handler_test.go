@@ -129,7 +129,8 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// TestBodiesAreLimited sends bodies that are larger than 16 MiB, or become so when they are decompressed.
+// TestBodiesAreLimited sends bodies that are larger than 16 MiB, or become so when they are
+// decompressed.
 func TestBodiesAreLimited(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	large := bytes.Repeat([]byte{0}, 16<<20+100)

@@ -24,8 +24,8 @@ import (
 func TestSubscriptionsLeaveNothingBehind(t *testing.T) { testCycles(t, 200) }
 func TestTenThousandSubscriptionsInARow(t *testing.T)  { perigeetest.Slow(t); testCycles(t, 10_000) }
 
-// testCycles subscribes to a topic of its own each time, and leaves after the first frame. Half of the callers say goodbye, the
-// connections of the rest break.
+// testCycles subscribes to a topic of its own each time, and leaves after the first frame. Half of
+// the callers say goodbye, the connections of the rest break.
 func testCycles(t *testing.T, cycles int) {
 	r := newRig(t, extserver.Options{})
 	cycle := func(i int) error {
@@ -90,7 +90,8 @@ func heapNow() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestPushesWhileSubscribersComeAndGo has every subscriber, whenever it comes, end with the rows of the store.
+// TestPushesWhileSubscribersComeAndGo has every subscriber, whenever it comes, end with the rows of
+// the store.
 func TestPushesWhileSubscribersComeAndGo(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	const keys, pushes = 5, 250 // fewer than a subscriber may leave unread
@@ -115,7 +116,8 @@ func TestPushesWhileSubscribersComeAndGo(t *testing.T) {
 	}
 }
 
-// followToTheEnd reads a topic until its last row is there. The value of a row is its version; all versions add up to changes.
+// followToTheEnd reads a topic until its last row is there. The value of a row is its version; all
+// versions add up to changes.
 func (r *serverRig) followToTheEnd(changes int64) error {
 	ctx, cancel := context.WithTimeout(r.Context(), await.Limit)
 	defer cancel()

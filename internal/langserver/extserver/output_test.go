@@ -9,8 +9,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// What a command has written before its end arrives although the receiver was slower than the deadline, and although a process that
-// outlives the shell keeps the pipe open.
+// What a command has written before its end arrives although the receiver was slower than the
+// deadline, and although a process that outlives the shell keeps the pipe open.
 func TestOutputInThePipeIsNotLost(t *testing.T) {
 	output, input, err := os.Pipe()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestAnotherUserIsRefused has a process of another user call with the token, which it can read in the arguments of the language
-// server.
+// TestAnotherUserIsRefused has a process of another user call with the token, which it can read in
+// the arguments of the language server.
 func TestAnotherUserIsRefused(t *testing.T) {
 	const secret = `{"key":"oauth_token"}`
 	if at := os.Getenv("PERIGEE_TEST_SERVER"); at != "" {
@@ -67,7 +67,8 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// TestSocketsOfBothFamiliesAreKnown calls through a socket for IPv6, as some runtimes do for every address.
+// TestSocketsOfBothFamiliesAreKnown calls through a socket for IPv6, as some runtimes do for every
+// address.
 func TestSocketsOfBothFamiliesAreKnown(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -67,7 +67,8 @@ func newRig(t *testing.T, opts extserver.Options) *serverRig {
 	return newRigOver(t, nil, opts)
 }
 
-// newPipeRig is a rig whose connections are pipes, which keep no bytes: it can live in the time of a bubble.
+// newPipeRig is a rig whose connections are pipes, which keep no bytes: it can live in the time of
+// a bubble.
 func newPipeRig(t *testing.T, opts extserver.Options) *serverRig {
 	t.Helper()
 	return newRigOver(t, perigeetest.NewPipes(), opts)
@@ -143,7 +144,8 @@ func (w withToken) WrapStreamingHandler(next connect.StreamingHandlerFunc) conne
 	return next
 }
 
-// open sends a request and returns the answer, whose body the caller reads. Header fields come in pairs.
+// open sends a request and returns the answer, whose body the caller reads. Header fields come in
+// pairs.
 func (r *serverRig) open(method, contentType string, body []byte, header ...string) *http.Response {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, r.url()+path+method, bytes.NewReader(body))

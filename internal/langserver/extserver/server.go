@@ -1,8 +1,9 @@
-// Package extserver is the Extension Server that the language server of the IDE calls: it hands out the access token and the
-// settings as topics, and answers everything that is about windows of an IDE as one without windows would.
+// Package extserver is the Extension Server that the language server of the IDE calls: it hands out
+// the access token and the settings as topics, and answers everything that is about windows of an
+// IDE as one without windows would.
 //
-// Every method can be called as a unary call and as a server stream. Calls need the server's CSRF token. What the language
-// server may do with the workspace is up to Options.
+// Every method can be called as a unary call and as a server stream. Calls need the server's CSRF
+// token. What the language server may do with the workspace is up to Options.
 package extserver
 
 import (
@@ -51,7 +52,8 @@ type Options struct {
 	Home         string // HOME of commands; empty: Workspace
 	Users        []int  // users whose processes may call, beside that of perigee and root
 
-	// Transient says that the summaries of a conversation are not kept, because it is about to be deleted. nil: all are kept.
+	// Transient says that the summaries of a conversation are not kept, because it is about to be
+	// deleted. nil: all are kept.
 	Transient func(cascade string) bool
 	// Started is called with the ports of each language server that has started. It must not wait.
 	Started func(Ports)
@@ -61,7 +63,8 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// A Server is an Extension Server. It outlives language servers, which find it at the same port with the same token.
+// A Server is an Extension Server. It outlives language servers, which find it at the same port
+// with the same token.
 type Server struct {
 	opts   Options
 	topics *topicStore
@@ -108,7 +111,8 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Start listens on a random port of 127.0.0.1, with a new token. The server runs until Close, also when ctx is done.
+// Start listens on a random port of 127.0.0.1, with a new token. The server runs until Close, also
+// when ctx is done.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -155,11 +159,13 @@ func (s *Server) Port() int { return s.port }
 // CSRF is the token that calls need.
 func (s *Server) CSRF() perigee.Secret { return s.csrf }
 
-// Requests counts the calls that have ended, by method and code: "ok", a code of Connect, or the HTTP status of a call that was
-// refused before it reached its method. Methods that the protocol does not have count as "other".
+// Requests counts the calls that have ended, by method and code: "ok", a code of Connect, or the
+// HTTP status of a call that was refused before it reached its method. Methods that the protocol
+// does not have count as "other".
 func (s *Server) Requests() map[string]map[string]int64 { return s.calls.all() }
 
-// Close ends streams with an end frame, then the listener and its connections. It waits until ctx is done.
+// Close ends streams with an end frame, then the listener and its connections. It waits until ctx
+// is done.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop()
 	s.topics.Close()

@@ -12,8 +12,9 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A service has the methods of the protocol. Those that it does not define are unimplemented: TerminalResearchResult,
-// EditNotebook, ReadNotebook, HandleProposeCodeExtensionVerification and LaunchBrowser.
+// A service has the methods of the protocol. Those that it does not define are unimplemented:
+// TerminalResearchResult, EditNotebook, ReadNotebook, HandleProposeCodeExtensionVerification and
+// LaunchBrowser.
 type service struct {
 	*Server
 	extensionserverpbconnect.UnimplementedExtensionServerServiceHandler

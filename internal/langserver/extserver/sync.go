@@ -15,8 +15,9 @@ import (
 // maxName bounds the names of topics.
 const maxName = 1 << 10
 
-// SubscribeToUnifiedStateSyncTopic sends the rows of a topic, and then each change of them. An update with an empty key keeps
-// the connection alive. A reader that falls behind loses the stream, and gets all rows when it subscribes again.
+// SubscribeToUnifiedStateSyncTopic sends the rows of a topic, and then each change of them. An
+// update with an empty key keeps the connection alive. A reader that falls behind loses the stream,
+// and gets all rows when it subscribes again.
 func (s *service) SubscribeToUnifiedStateSyncTopic(ctx context.Context, req *connect.Request[pb.SubscribeToUnifiedStateSyncTopicRequest],
 	stream *connect.ServerStream[pb.UnifiedStateSyncUpdate]) error {
 	rows, updates := s.topics.Subscribe(req.Msg.GetTopic(), func() { endSoon(ctx) })
@@ -70,7 +71,8 @@ func (s *service) snapshot(ctx context.Context, req *connect.Request[pb.Subscrib
 	return connect.NewResponse(initialState(rows)), nil
 }
 
-// Limits of the snapshots that are being sent. Each is a copy of its rows, and a slow reader keeps it.
+// Limits of the snapshots that are being sent. Each is a copy of its rows, and a slow reader keeps
+// it.
 const (
 	smallSnapshot = 1 << 20 // is always sent
 	maxSnapshots  = 128 << 20
@@ -95,14 +97,15 @@ func (s *snapshots) begin(rows map[string]Row) (sent func(), err error) {
 	return func() { s.bytes.Add(-size) }, nil
 }
 
-// summaries is the topic with a row for each conversation, which the language server writes. It does not delete them.
+// summaries is the topic with a row for each conversation, which the language server writes. It
+// does not delete them.
 const summaries = "trajectorySummaries"
 
 // Forget removes the summary of a conversation that was deleted.
 func (s *Server) Forget(cascade string) { s.topics.Delete(summaries, cascade) }
 
-// PushUnifiedStateSyncUpdate changes a row for the language server, in the current or in the older form. Rows of the server
-// itself, which are the access token and the settings, stay as they are.
+// PushUnifiedStateSyncUpdate changes a row for the language server, in the current or in the older
+// form. Rows of the server itself, which are the access token and the settings, stay as they are.
 func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Request[pb.PushUnifiedStateSyncUpdateRequest]) (
 	*connect.Response[pb.PushUnifiedStateSyncUpdateResponse], error) {
 	update := req.Msg.GetUpdate()

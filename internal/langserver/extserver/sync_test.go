@@ -211,8 +211,8 @@ func TestPushesFillTheStore(t *testing.T) {
 	}
 }
 
-// Summaries of conversations that are about to be deleted do not fill their topic. Those of other conversations stay until they are
-// forgotten.
+// Summaries of conversations that are about to be deleted do not fill their topic. Those of other
+// conversations stay until they are forgotten.
 func TestSummariesOfTransientConversationsAreNotKept(t *testing.T) {
 	r := newRig(t, extserver.Options{Transient: func(cascade string) bool { return strings.HasPrefix(cascade, "own-") }})
 	push := func(key string, deleted bool) {
@@ -245,8 +245,8 @@ func TestSummariesOfTransientConversationsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestPolicy reads the settings as the language server may: as a dedicated message with the value in field 1, as Primitive, or
-// as the first number.
+// TestPolicy reads the settings as the language server may: as a dedicated message with the value
+// in field 1, as Primitive, or as the first number.
 func TestPolicy(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	decode := func(topic, key string, m gproto.Message) {
@@ -362,7 +362,8 @@ func TestSubscriptionsAreKeptAlive(t *testing.T) {
 	}
 }
 
-// TestSlowSubscriberLosesItsStream has one subscriber that reads nothing, and one that reads everything.
+// TestSlowSubscriberLosesItsStream has one subscriber that reads nothing, and one that reads
+// everything.
 func TestSlowSubscriberLosesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPipeRig(t, extserver.Options{})
@@ -396,7 +397,8 @@ func TestSlowSubscriberThatReadsAgainIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { newPipeRig(t, extserver.Options{}).fallBehind() })
 }
 
-// TestConnectionOutlivesASlowStream has the deadline for the end of a stream not hit the next call of its connection.
+// TestConnectionOutlivesASlowStream has the deadline for the end of a stream not hit the next call
+// of its connection.
 func TestConnectionOutlivesASlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPipeRig(t, extserver.Options{})
@@ -417,7 +419,8 @@ func TestConnectionOutlivesASlowStream(t *testing.T) {
 	})
 }
 
-// fallBehind has a subscriber, in a bubble, fall behind, read on within its second, and get a last frame. The connection can be used again.
+// fallBehind has a subscriber, in a bubble, fall behind, read on within its second, and get a last
+// frame. The connection can be used again.
 func (r *serverRig) fallBehind() rawConn {
 	r.Helper()
 	push := func(key string, size int) {
@@ -452,7 +455,8 @@ type rawConn struct {
 	io.Writer
 }
 
-// rawSubscription subscribes on a connection of its own, and reads no more than the beginning of the answer.
+// rawSubscription subscribes on a connection of its own, and reads no more than the beginning of
+// the answer.
 func (r *serverRig) rawSubscription(topic string) rawConn {
 	r.Helper()
 	conn := r.dial()
@@ -468,7 +472,8 @@ func (r *serverRig) rawSubscription(topic string) rawConn {
 	return rawConn{reader, conn}
 }
 
-// TestSnapshotsForSlowReadersAreBounded has readers that do not read take large snapshots, until one more is refused.
+// TestSnapshotsForSlowReadersAreBounded has readers that do not read take large snapshots, until
+// one more is refused.
 func TestSnapshotsForSlowReadersAreBounded(t *testing.T) {
 	r := newRig(t, extserver.Options{})
 	r.SetToken(token("AT"))

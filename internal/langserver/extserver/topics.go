@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// A Row is a value with its version: 1 when the row is new, and more with each change. A row that was deleted and is written again has a
-// higher version than before, so that a reader which compares versions takes it for new.
+// A Row is a value with its version: 1 when the row is new, and more with each change. A row that
+// was deleted and is written again has a higher version than before, so that a reader which
+// compares versions takes it for new.
 type Row struct {
 	Value string
 	ETag  int64
@@ -68,7 +69,8 @@ func newTopics(limits topicLimits) *topicStore {
 	return &topicStore{limits: limits, topics: map[string]*topic{}, deleted: map[topicRow]int64{}}
 }
 
-// Set writes a row of the server itself, which the limits do not keep out. Like Push, it never waits for subscriptions.
+// Set writes a row of the server itself, which the limits do not keep out. Like Push, it never
+// waits for subscriptions.
 func (s *topicStore) Set(name, key, value string) { _ = s.put(name, key, value, false) }
 
 // Push writes a row for the language server, within the limits.
@@ -111,7 +113,8 @@ func (s *topicStore) put(name, key, value string, limited bool) error {
 	return nil
 }
 
-// Delete removes a row and announces that. A row that is not there is announced as well: the language server may have it.
+// Delete removes a row and announces that. A row that is not there is announced as well: the
+// language server may have it.
 func (s *topicStore) Delete(name, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +131,8 @@ func (s *topicStore) Delete(name, key string) {
 	s.prune(name)
 }
 
-// noteDeleted notes the last version of a row. If there are too many, later new rows of all names start above all of them.
+// noteDeleted notes the last version of a row. If there are too many, later new rows of all names
+// start above all of them.
 func (s *topicStore) noteDeleted(of topicRow, version int64) {
 	if len(s.deleted) >= s.limits.Keys {
 		for _, other := range s.deleted {
@@ -139,8 +143,9 @@ func (s *topicStore) noteDeleted(of topicRow, version int64) {
 	s.deleted[of] = version
 }
 
-// Subscribe returns the rows of a topic, and a subscription to every change after them. ended is called once, in a goroutine of
-// its own, if the store ends the subscription: it may be waited for while the reader of updates is blocked elsewhere.
+// Subscribe returns the rows of a topic, and a subscription to every change after them. ended is
+// called once, in a goroutine of its own, if the store ends the subscription: it may be waited for
+// while the reader of updates is blocked elsewhere.
 func (s *topicStore) Subscribe(name string, ended func()) (map[string]Row, *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,9 @@ type Subscription struct {
 // Ready has a value when Next has something to return.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Next returns the next update; false: there is none at the moment. Once the store has ended the subscription, the error says
-// why, and the updates that waited are gone: a reader that was too slow needs a new snapshot anyway.
+// Next returns the next update; false: there is none at the moment. Once the store has ended the
+// subscription, the error says why, and the updates that waited are gone: a reader that was too
+// slow needs a new snapshot anyway.
 func (s *Subscription) Next() (Update, bool, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -35,8 +35,8 @@ func (r *replica) apply(u Update) {
 	}
 }
 
-// follow reads a topic until the row "end" arrives. A reader that was too slow, or has read patience updates, begins again with a
-// new snapshot. It runs in a bubble.
+// follow reads a topic until the row "end" arrives. A reader that was too slow, or has read
+// patience updates, begins again with a new snapshot. It runs in a bubble.
 func follow(s *topicStore, patience int, again *int) *replica {
 	for {
 		rows, sub := s.Subscribe("t", nil)
@@ -67,8 +67,8 @@ func follow(s *topicStore, patience int, again *int) *replica {
 	}
 }
 
-// TestSnapshotAndUpdatesAreTheFinalState has writers and readers at the same time. Whenever a reader subscribes, and however
-// often it falls behind, it ends with the rows of the store.
+// TestSnapshotAndUpdatesAreTheFinalState has writers and readers at the same time. Whenever a
+// reader subscribes, and however often it falls behind, it ends with the rows of the store.
 func TestSnapshotAndUpdatesAreTheFinalState(t *testing.T) {
 	slow := 0
 	rapid.Check(t, func(drawn *rapid.T) {
@@ -260,7 +260,8 @@ func TestAnEndedSubscriptionIsNotToldAgain(t *testing.T) {
 	})
 }
 
-// TestVersionsNeverRepeat deletes rows and writes them again, also more of them than are remembered, and without a subscription.
+// TestVersionsNeverRepeat deletes rows and writes them again, also more of them than are
+// remembered, and without a subscription.
 func TestVersionsNeverRepeat(t *testing.T) {
 	limits := defaultTopicLimits
 	limits.Keys = 3

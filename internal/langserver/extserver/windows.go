@@ -8,8 +8,8 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 )
 
-// The methods in this file are about windows, editors, terminals and sounds of an IDE. There are none, so they succeed and
-// answer with an empty message.
+// The methods in this file are about windows, editors, terminals and sounds of an IDE. There are
+// none, so they succeed and answer with an empty message.
 
 func (s *service) OpenSetting(context.Context, *connect.Request[pb.OpenSettingRequest]) (
 	*connect.Response[pb.OpenSettingResponse], error) {

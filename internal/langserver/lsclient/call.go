@@ -19,21 +19,24 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
-	// fewestAttempts at an endpoint are made even if one of them takes all the time: a machine that stands still for a while lets a
-	// connection time out, and the next attempt succeeds.
+	// fewestAttempts at an endpoint are made even if one of them takes all the time: a machine that
+	// stands still for a while lets a connection time out, and the next attempt succeeds.
 	fewestAttempts = 3
 )
 
 // errNotSent says that there was no connection, so that nothing was sent.
 var errNotSent = errors.New("not connected")
 
-// errToken says that the language server did not accept the CSRF token, before it looked at the call.
+// errToken says that the language server did not accept the CSRF token, before it looked at the
+// call.
 var errToken = errors.New("CSRF token not accepted")
 
-// ErrUnclear is in the chain of an error after which it is unknown whether the language server has handled the call.
+// ErrUnclear is in the chain of an error after which it is unknown whether the language server has
+// handled the call.
 var ErrUnclear = errors.New("the connection ended before the answer")
 
-// call sends a request and returns the body of the answer. limit bounds each attempt, but not the wait for an endpoint; 0: none.
+// call sends a request and returns the body of the answer. limit bounds each attempt, but not the
+// wait for an endpoint; 0: none.
 func (c *Client) call(ctx context.Context, method string, limit time.Duration, body []byte) ([]byte, error) {
 	var at Endpoint
 	return c.callAt(ctx, method, limit, body, &at)
@@ -64,8 +67,8 @@ func (c *Client) callAt(ctx context.Context, method string, limit time.Duration,
 	return answer, nil
 }
 
-// attempts calls try with the endpoint, and again where that is safe: with the next endpoint if there was no connection, and once
-// with another token.
+// attempts calls try with the endpoint, and again where that is safe: with the next endpoint if
+// there was no connection, and once with another token.
 func (c *Client) attempts(ctx context.Context, method string, try func(Endpoint) error) error {
 	var last Endpoint
 	var failed error         // of the last attempt

@@ -14,7 +14,8 @@ import (
 // modelsFor is how long a list of models is used to find a model.
 const modelsFor = 5 * time.Minute
 
-// modelsTime is how long a server that has just started may take to learn its models from the cloud.
+// modelsTime is how long a server that has just started may take to learn its models from the
+// cloud.
 const modelsTime = 10 * time.Second
 
 // modelsPause is the time between two questions for models.
@@ -23,11 +24,12 @@ const modelsPause = 250 * time.Millisecond
 // maxNamed is how much of an unknown name of a model an error repeats.
 const maxNamed = 60
 
-// A Catalogue finds models of a language server by the names that people use. It can be used concurrently.
+// A Catalogue finds models of a language server by the names that people use. It can be used
+// concurrently.
 type Catalogue struct {
 	Client *Client
-	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is asked if the server does not know
-	// the IDs of the cloud. nil: there is no list.
+	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is
+	// asked if the server does not know the IDs of the cloud. nil: there is no list.
 	Cloud func(context.Context) ([]perigee.Model, error)
 
 	mu     sync.Mutex
@@ -48,7 +50,8 @@ func (d *Described) Name() string {
 	}), "-")), d.Enum)
 }
 
-// asID writes the version in a name of Claude as the cloud does, which routes and prices know: claude-opus-4-6-thinking.
+// asID writes the version in a name of Claude as the cloud does, which routes and prices know:
+// claude-opus-4-6-thinking.
 func asID(name string) string {
 	if strings.HasPrefix(strings.ToLower(name), "claude-") {
 		return strings.ReplaceAll(name, ".", "-")
@@ -109,7 +112,8 @@ func (c *Catalogue) learned(ctx context.Context) ([]Model, error) {
 	}
 }
 
-// describe adds what the cloud says about models. Without an answer of the cloud, models without an ID are called by their labels.
+// describe adds what the cloud says about models. Without an answer of the cloud, models without an
+// ID are called by their labels.
 func (c *Catalogue) describe(ctx context.Context, found []Model) []Described {
 	list := make([]Described, len(found))
 	unnamed := false
@@ -132,8 +136,9 @@ func (c *Catalogue) describe(ctx context.Context, found []Model) []Described {
 	return list
 }
 
-// Default returns the model for a message that names none: of those that are recommended, or else of all, one that is enabled and
-// has quota left, a Flash model first. allowed may refuse models; nil: it allows all.
+// Default returns the model for a message that names none: of those that are recommended, or else
+// of all, one that is enabled and has quota left, a Flash model first. allowed may refuse models;
+// nil: it allows all.
 func (c *Catalogue) Default(ctx context.Context, allowed func(name string) bool) (Described, error) {
 	list, err := c.List(ctx, false)
 	if err != nil {

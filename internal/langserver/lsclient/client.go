@@ -1,8 +1,10 @@
-// Package lsclient calls a language server: conversations, models, state. Calls are Connect with JSON over HTTP/1.1 to a port of
-// this machine, so that fields and methods that differ between versions do not matter (see decode).
+// Package lsclient calls a language server: conversations, models, state. Calls are Connect with
+// JSON over HTTP/1.1 to a port of this machine, so that fields and methods that differ between
+// versions do not matter (see decode).
 //
-// Errors are *perigee.Error. A call is repeated by itself only if nothing of it was sent, or if the language server did not
-// accept the CSRF token and there is a new one. Start and Send are safe to fail in between: see there.
+// Errors are *perigee.Error. A call is repeated by itself only if nothing of it was sent, or if the
+// language server did not accept the CSRF token and there is a new one. Start and Send are safe to
+// fail in between: see there.
 package lsclient
 
 import (
@@ -41,15 +43,17 @@ func (e *Endpoint) Complete(other Endpoint) {
 
 // Options configure a client.
 type Options struct {
-	// Endpoint returns where the language server is, and may wait for it. It is asked for every call. stale says that the last
-	// endpoint does not work: its connection was refused, or its token was not accepted.
+	// Endpoint returns where the language server is, and may wait for it. It is asked for every
+	// call. stale says that the last endpoint does not work: its connection was refused, or its
+	// token was not accepted.
 	Endpoint func(ctx context.Context, stale bool) (Endpoint, error)
 
 	// Version is the version of the IDE that requests name. Empty: they name none.
 	Version string
 
-	// Users returns further users that the process of the language server may have, beside the one of this process and root. Nil: none.
-	// A port that belongs to another user counts as one that refuses connections: it gets neither the token nor a prompt.
+	// Users returns further users that the process of the language server may have, beside the one
+	// of this process and root. Nil: none. A port that belongs to another user counts as one that
+	// refuses connections: it gets neither the token nor a prompt.
 	Users func() []int
 
 	Logger *slog.Logger // nil: no log

@@ -21,8 +21,8 @@ import (
 	"perigee"
 )
 
-// object is a request. Requests are written by hand and not from messages: models are named as the language server named them,
-// and some members have no published number.
+// object is a request. Requests are written by hand and not from messages: models are named as the
+// language server named them, and some members have no published number.
 type object = map[string]any
 
 // do makes a call whose answer is a message; nil: it is not looked at.
@@ -41,7 +41,8 @@ func (c *Client) do(ctx context.Context, method string, limit time.Duration, req
 	return nil
 }
 
-// withMetadata adds the version of the IDE, which the first generation of language servers wants to know.
+// withMetadata adds the version of the IDE, which the first generation of language servers wants to
+// know.
 func (c *Client) withMetadata(request object) object {
 	if c.options.Version != "" {
 		request["metadata"] = object{"ideName": "antigravity", "extensionName": "antigravity", "ideVersion": c.options.Version, "locale": "en"}
@@ -55,8 +56,8 @@ type StartOptions struct {
 	Workspaces []string // URIs of directories; for versions that accept them
 }
 
-// Start creates a conversation and returns its id. It can be repeated with the same id. If the answer is lost, Start looks for
-// the conversation, and creates it if it is not there.
+// Start creates a conversation and returns its id. It can be repeated with the same id. If the
+// answer is lost, Start looks for the conversation, and creates it if it is not there.
 func (c *Client) Start(ctx context.Context, options StartOptions) (string, error) {
 	id := options.Cascade
 	if id == "" {
@@ -95,8 +96,8 @@ type Message struct {
 	// ReadOnly asks for an answer without changes to files.
 	ReadOnly bool
 
-	// Known is how many steps the conversation has, as far as the caller knows. If the answer to Send is lost, later steps are
-	// searched for the text.
+	// Known is how many steps the conversation has, as far as the caller knows. If the answer to
+	// Send is lost, later steps are searched for the text.
 	Known int
 
 	// Once says that the message is not sent again, whatever happened to it.
@@ -127,12 +128,12 @@ func enum(value string) any {
 	return value
 }
 
-// Send adds a message to a conversation, and the agent begins to answer it. queued says that the agent was busy: the message
-// waits for SendAllQueued.
+// Send adds a message to a conversation, and the agent begins to answer it. queued says that the
+// agent was busy: the message waits for SendAllQueued.
 //
-// A message is sent once. If the connection ends before the answer, Send looks for the message in the conversation. It sends it
-// again only if another process serves the conversation by then and the message is not in it, unless Message.Once is set;
-// otherwise the error wraps ErrUnclear.
+// A message is sent once. If the connection ends before the answer, Send looks for the message in
+// the conversation. It sends it again only if another process serves the conversation by then and
+// the message is not in it, unless Message.Once is set; otherwise the error wraps ErrUnclear.
 func (c *Client) Send(ctx context.Context, cascade string, message Message) (queued bool, err error) {
 	if message.Model == "" {
 		return false, perigee.Errorf(perigee.ClassInvalid, "the message names no model").WithHint("`perigee models` lists the models")
@@ -168,8 +169,8 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 	return sent.Queued, nil
 }
 
-// delivered looks for a message among the later steps of a conversation. moved says that the conversation was read from another
-// endpoint than used.
+// delivered looks for a message among the later steps of a conversation. moved says that the
+// conversation was read from another endpoint than used.
 func (c *Client) delivered(ctx context.Context, cascade string, message Message, used Endpoint) (found, moved bool, err error) {
 	for _, pause := range c.limits.lookups {
 		if !perigee.Pause(ctx, pause) {
@@ -211,7 +212,8 @@ func (c *Client) SendAllQueued(ctx context.Context, cascade, model string, readO
 	return c.do(ctx, "SendAllQueuedMessages", c.limits.send, request, nil)
 }
 
-// How long a message may wait in the queue of the server until the agent is idle, and the time between two looks.
+// How long a message may wait in the queue of the server until the agent is idle, and the time
+// between two looks.
 const (
 	queueTime  = 30 * time.Second
 	queuePause = 250 * time.Millisecond
@@ -235,12 +237,14 @@ func (c *Client) SendQueuedWhenIdle(ctx context.Context, cascade, model string, 
 	}
 }
 
-// Cancel stops the agent. It gives up after five seconds: a language server that is stuck does not answer.
+// Cancel stops the agent. It gives up after five seconds: a language server that is stuck does not
+// answer.
 func (c *Client) Cancel(ctx context.Context, cascade string) error {
 	return c.do(ctx, "CancelCascadeInvocation", c.limits.control, object{"cascadeId": cascade}, nil)
 }
 
-// Trajectory returns a conversation: its status, its ids and the number of its steps. The steps may be incomplete.
+// Trajectory returns a conversation: its status, its ids and the number of its steps. The steps may
+// be incomplete.
 func (c *Client) Trajectory(ctx context.Context, cascade string) (*languageserverpb.GetCascadeTrajectoryResponse, error) {
 	answer := &languageserverpb.GetCascadeTrajectoryResponse{}
 	return answer, c.do(ctx, "GetCascadeTrajectory", c.limits.read, object{"cascadeId": cascade}, answer)
@@ -276,8 +280,9 @@ func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *En
 // maxPages is how many pages are read of one list.
 const maxPages = 10_000
 
-// pages reads pages until one is empty. An offset behind the end may be an error: then the pages before it are all. A server that
-// does not look at the offset has no last page, so there is a limit.
+// pages reads pages until one is empty. An offset behind the end may be an error: then the pages
+// before it are all. A server that does not look at the offset has no last page, so there is a
+// limit.
 func (c *Client) pages(offset int, read func(offset int) (count, size int, err error)) error {
 	total := int64(0)
 	for page := 0; ; page++ {
@@ -319,7 +324,8 @@ func (c *Client) Delete(ctx context.Context, cascade string) error {
 	return c.do(ctx, "DeleteCascadeTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
 }
 
-// Load has the language server read a conversation of an earlier process from its files. Later generations do so by themselves.
+// Load has the language server read a conversation of an earlier process from its files. Later
+// generations do so by themselves.
 func (c *Client) Load(ctx context.Context, cascade string) error {
 	return c.do(ctx, "LoadTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
 }
@@ -343,7 +349,8 @@ func (c *Client) UserStatus(ctx context.Context) (*codeiumcommonpb.UserStatus, e
 	return answer.UserStatus, nil
 }
 
-// Ready asks once whether the language server works: it answers, and with models it also has an account and knows the models.
+// Ready asks once whether the language server works: it answers, and with models it also has an
+// account and knows the models.
 func (c *Client) Ready(ctx context.Context, models bool) error {
 	if err := c.Heartbeat(ctx); err != nil || !models {
 		return err

@@ -16,10 +16,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// decode reads the JSON form of a message. Versions of the language server differ, so it is strict only about the syntax, and
-// about answers that are no object: members that the message lacks and values that do not fit their field are skipped, and what
-// remains is used. Where protojson accepts a text, the result is the same, except for names of enums that it would drop (see
-// enumNumber).
+// decode reads the JSON form of a message. Versions of the language server differ, so it is strict
+// only about the syntax, and about answers that are no object: members that the message lacks and
+// values that do not fit their field are skipped, and what remains is used. Where protojson accepts
+// a text, the result is the same, except for names of enums that it would drop (see enumNumber).
 func decode(data []byte, into proto.Message) error { return decodeParts(data, into, maxParts) }
 
 // decodeParts is decode with a limit.
@@ -35,8 +35,8 @@ func decodeParts(data []byte, into proto.Message, limit int) error {
 	return nil
 }
 
-// maxParts bounds the messages and the elements of lists in one answer: an empty one has 3 bytes of JSON, and takes 100 times as
-// much memory.
+// maxParts bounds the messages and the elements of lists in one answer: an empty one has 3 bytes of
+// JSON, and takes 100 times as much memory.
 const maxParts = 1 << 20
 
 // A decoder reads one text.
@@ -78,8 +78,8 @@ func readMessage(c *decoder, m protoreflect.Message) {
 	}
 }
 
-// readList reads the elements that fit. A message that does not fit stays as an empty one: its place counts where two lists
-// belong together.
+// readList reads the elements that fit. A message that does not fit stays as an empty one: its
+// place counts where two lists belong together.
 func readList(c *decoder, m protoreflect.Message, field protoreflect.FieldDescriptor) {
 	if c.Kind() != rawjson.Array {
 		return
@@ -122,7 +122,8 @@ func readMap(c *decoder, m protoreflect.Message, field protoreflect.FieldDescrip
 	}
 }
 
-// readValue reads the next value for a field, and reports whether it fits. create makes an empty message.
+// readValue reads the next value for a field, and reports whether it fits. create makes an empty
+// message.
 func readValue(c *decoder, field protoreflect.FieldDescriptor, create func() protoreflect.Value) (protoreflect.Value, bool) {
 	kind := c.Kind()
 	if message := field.Message(); message != nil {
@@ -164,7 +165,8 @@ func ofSeconds(value protoreflect.Value, seconds, nanos int64) protoreflect.Valu
 	return value
 }
 
-// parseDuration reads seconds with a fraction, such as "1.5s", without the rounding and the range of time.ParseDuration.
+// parseDuration reads seconds with a fraction, such as "1.5s", without the rounding and the range
+// of time.ParseDuration.
 func parseDuration(value protoreflect.Value, text string) (protoreflect.Value, bool) {
 	text, ok := strings.CutSuffix(text, "s")
 	whole, fraction, _ := strings.Cut(text, ".")
@@ -242,13 +244,15 @@ func parseBase64(text string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// namedEnums are names whose numbers are not published, with a value that means the same to this program.
+// namedEnums are names whose numbers are not published, with a value that means the same to this
+// program.
 var namedEnums = map[string]protoreflect.Name{
 	"CORTEX_STEP_STATUS_HALTED": "CORTEX_STEP_STATUS_INTERRUPTED", // a step that has ended, too
 }
 
-// enumNumber returns the number of a value that is given by its name or its number. Models appear and disappear with every
-// version; those called MODEL_PLACEHOLDER_M7 have the number 1007. Other names that are unknown are skipped.
+// enumNumber returns the number of a value that is given by its name or its number. Models appear
+// and disappear with every version; those called MODEL_PLACEHOLDER_M7 have the number 1007. Other
+// names that are unknown are skipped.
 func enumNumber(text string, values protoreflect.EnumValueDescriptors) (protoreflect.EnumNumber, bool) {
 	if value := values.ByName(protoreflect.Name(text)); value != nil {
 		return value.Number(), true

@@ -93,7 +93,8 @@ func TestDecodeEndsInDeepConversations(t *testing.T) {
 	}
 }
 
-// FuzzDecodeAgreesWithProtojson decodes what protojson writes of any message, and what it reads of any text.
+// FuzzDecodeAgreesWithProtojson decodes what protojson writes of any message, and what it reads of
+// any text.
 func FuzzDecodeAgreesWithProtojson(f *testing.F) {
 	f.Add([]byte(`{"update":{"status":"CASCADE_RUN_STATUS_IDLE","mainTrajectoryUpdate":{"stepsUpdate":{"indices":[0],"steps":[{"metadata":{"createdAt":"2026-03-04T05:06:07Z","modelCost":0.5}}],"totalLength":1}}}}`))
 	f.Add([]byte(`{"update":{"subtrajectoryUpdates":{"a":{"status":1}},"executorMetadata":{"lastStepIdx":-3}}}`))

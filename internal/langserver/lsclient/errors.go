@@ -26,8 +26,8 @@ type meaning struct {
 
 const hintVersion = "update the installed Antigravity, or set version: of this upstream in the configuration to the version that is installed"
 
-// meanings are the errors that the language server reports with code unknown and status 500, or only in a conversation. The first
-// match counts.
+// meanings are the errors that the language server reports with code unknown and status 500, or
+// only in a conversation. The first match counts.
 var meanings = []meaning{
 	{"credentials_missing", perigee.ClassUnauthenticated, "run `perigee login` for this upstream; after a start, the language server needs some seconds until it has the account"},
 	{"access_token_scope_insufficient", perigee.ClassUnauthenticated, "run `perigee login` for this upstream: the sign-in lacks permissions"},
@@ -73,7 +73,8 @@ type wireError struct {
 	Message string `json:"message"`
 }
 
-// class is the class of an error that no text explains. A method that the server lacks is a 404 without a code.
+// class is the class of an error that no text explains. A method that the server lacks is a 404
+// without a code.
 func (w wireError) class(status int) perigee.Class {
 	if class, ok := codeClasses[w.Code]; ok {
 		return class

@@ -11,7 +11,8 @@ import (
 	"perigee"
 )
 
-// The failures that the language server is known for: what it answers, the class, and a part of the message or the hint.
+// The failures that the language server is known for: what it answers, the class, and a part of the
+// message or the hint.
 func TestErrorsAreClassified(t *testing.T) {
 	server := newServer()
 	c := connected(serve(t, server))

@@ -11,8 +11,9 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// TestPortOfAnotherUser has a process of another user listen at the port of a language server that has ended. It gets neither the
-// token nor a prompt, unless the language server may be of that user.
+// TestPortOfAnotherUser has a process of another user listen at the port of a language server that
+// has ended. It gets neither the token nor a prompt, unless the language server may be of that
+// user.
 func TestPortOfAnotherUser(t *testing.T) {
 	port, got := perigeetest.ListenAsAnotherUser(t, 2)
 	options := Options{Endpoint: Fixed(Endpoint{HTTP: port, CSRF: perigee.NewSecret("secret-token")})}

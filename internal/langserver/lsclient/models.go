@@ -30,8 +30,8 @@ type Quota struct {
 	Reset     time.Time // zero: unknown
 }
 
-// Models returns the models, sorted by label. The ids come from GetAvailableModels, which older versions lack; the rest comes
-// from GetCascadeModelConfigs or GetUserStatus.
+// Models returns the models, sorted by label. The ids come from GetAvailableModels, which older
+// versions lack; the rest comes from GetCascadeModelConfigs or GetUserStatus.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	data, err := c.modelCall(ctx, "GetAvailableModels", object{})
 	if err != nil && perigee.AsError(err).Class != perigee.ClassUnimplemented {
@@ -136,7 +136,8 @@ func (w wireModel) model(id string) Model {
 	return m
 }
 
-// availableModels reads the answer of GetAvailableModels: a map by id, within one of several members.
+// availableModels reads the answer of GetAvailableModels: a map by id, within one of several
+// members.
 func availableModels(data []byte) []Model {
 	type available struct {
 		Models map[string]wireModel `json:"models"`

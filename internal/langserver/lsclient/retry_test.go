@@ -185,7 +185,8 @@ func TestANewTokenIsUsedOnce(t *testing.T) {
 	}
 }
 
-// drop closes the connection of the next call of a method without an answer, after handling it or not.
+// drop closes the connection of the next call of a method without an answer, after handling it or
+// not.
 func (s *serverRig) drop(method string, handled bool) {
 	generated := s.handler()
 	s.handle(method, func(_ http.ResponseWriter, r *http.Request) {

@@ -35,8 +35,9 @@ import (
 
 const token = "b7a1c2d3-0000-4000-8000-csrf00000001"
 
-// A serverRig is a language server with the generated handler. It rejects what a strict one rejects: calls without the token,
-// members that the messages do not have, messages without a model, and two subscriptions with one id.
+// A serverRig is a language server with the generated handler. It rejects what a strict one
+// rejects: calls without the token, members that the messages do not have, messages without a
+// model, and two subscriptions with one id.
 type serverRig struct {
 	languageserverpbconnect.UnimplementedLanguageServerServiceHandler
 

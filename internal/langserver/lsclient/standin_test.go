@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 
 var announced = regexp.MustCompile(`port at (\d+) for (HTTPS?)\b`)
 
-// startStandIn starts the stand-in with the simulator as its cloud, and returns where it listens and how it is killed.
+// startStandIn starts the stand-in with the simulator as its cloud, and returns where it listens
+// and how it is killed.
 func startStandIn(t *testing.T, home string) (Endpoint, func()) {
 	t.Helper()
 	sim, err := simulator.New(simulator.Options{AnyToken: true})

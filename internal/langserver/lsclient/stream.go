@@ -24,9 +24,10 @@ const (
 	flagEnd        = 2
 )
 
-// Updates returns the states of a conversation: first the current one, then changes. The sequence ends when the language server
-// ends the stream, as some versions do after each turn; with an error when it breaks off or is silent for three minutes. The
-// caller subscribes again and reads the steps: what happened in between is in no update. Each call has its own subscription.
+// Updates returns the states of a conversation: first the current one, then changes. The sequence
+// ends when the language server ends the stream, as some versions do after each turn; with an error
+// when it breaks off or is silent for three minutes. The caller subscribes again and reads the
+// steps: what happened in between is in no update. Each call has its own subscription.
 func (c *Client) Updates(ctx context.Context, cascade string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error] {
 	return func(yield func(*jetskicortexpb.AgentStateUpdate, error) bool) {
 		const method = "StreamAgentStateUpdates"

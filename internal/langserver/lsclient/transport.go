@@ -15,7 +15,8 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// ownUsers tells whose a connection is. After a language server has ended, a program of another user may get its port.
+// ownUsers tells whose a connection is. After a language server has ended, a program of another
+// user may get its port.
 var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
 
 var errForeign = errors.New("the port belongs to another user")
@@ -37,11 +38,12 @@ func (o Options) dial(ctx context.Context, network, address string) (net.Conn, e
 	return conn, nil
 }
 
-// newHTTPClient returns a client that reaches this machine only: the host of a URL is not used, proxies are not asked, and
-// redirects are not followed. It may therefore accept any certificate; the one of the language server is self-signed and expires.
+// newHTTPClient returns a client that reaches this machine only: the host of a URL is not used,
+// proxies are not asked, and redirects are not followed. It may therefore accept any certificate;
+// the one of the language server is self-signed and expires.
 //
-// Every call has a connection of its own. The language server can be killed at any time, and on a kept connection it would be
-// unclear whether a message was sent before that.
+// Every call has a connection of its own. The language server can be killed at any time, and on a
+// kept connection it would be unclear whether a message was sent before that.
 func newHTTPClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -73,8 +75,8 @@ type callKey struct{}
 // withCall has the connection of a call end with it.
 func withCall(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, ctx) }
 
-// endWith closes a connection at the end of its call. The transport would otherwise finish a handshake with a port that does not
-// answer, for a later call that never comes.
+// endWith closes a connection at the end of its call. The transport would otherwise finish a
+// handshake with a port that does not answer, for a later call that never comes.
 func endWith(ctx context.Context, conn net.Conn) net.Conn {
 	call, ok := ctx.Value(callKey{}).(context.Context)
 	if !ok {

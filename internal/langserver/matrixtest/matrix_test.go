@@ -339,7 +339,8 @@ func (c *cloud) token() string {
 	return answer.AccessToken
 }
 
-// reach returns the endpoint for the language server, and the variables without which it does not find it.
+// reach returns the endpoint for the language server, and the variables without which it does not
+// find it.
 func (c *cloud) reach(path string) (endpoint string, variables map[string]string) {
 	if path == "endpoint" {
 		return c.plain.URL, nil

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// entry is the file of a binary, its arguments and its environment. A binary with other content has another entry.
+// entry is the file of a binary, its arguments and its environment. A binary with other content has
+// another entry.
 func (o Options) entry(command []string, sum string) string {
 	text := sum + "\x00" + strings.Join(command[1:], "\x00")
 	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
@@ -57,8 +58,8 @@ func (o Options) keep(command []string, sum string, known facts) error {
 	return nil
 }
 
-// Known returns what an earlier run has found about a binary with the same content, without running it. found is false if only a
-// run would tell; then the result has what the file itself tells.
+// Known returns what an earlier run has found about a binary with the same content, without running
+// it. found is false if only a run would tell; then the result has what the file itself tells.
 func (o Options) Known() (r Result, found bool, err error) {
 	path, err := executable(o.Command[0])
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Find returns the path of the language server: configured, which may also be the directory of an installation, or the first
-// that is found where Antigravity is installed on this system.
+// Find returns the path of the language server: configured, which may also be the directory of an
+// installation, or the first that is found where Antigravity is installed on this system.
 func Find(configured string) (string, error) {
 	p := system()
 	if configured != "" {
@@ -89,7 +89,8 @@ func (p places) roots() []string {
 	return roots
 }
 
-// candidates are the files that may be language servers below installations: of the IDE first, then of the desktop app.
+// candidates are the files that may be language servers below installations: of the IDE first, then
+// of the desktop app.
 func (p places) candidates(roots []string) []string {
 	resources := "resources"
 	if p.os == "darwin" {
@@ -107,7 +108,8 @@ func (p places) candidates(roots []string) []string {
 	return found
 }
 
-// remote are the files that the IDE installs on a machine that it uses by SSH, the last change first.
+// remote are the files that the IDE installs on a machine that it uses by SSH, the last change
+// first.
 func (p places) remote() []string {
 	type file struct {
 		path    string
@@ -156,8 +158,9 @@ func (p places) plainName() string {
 	return "language_server"
 }
 
-// productVersion returns ideVersion of the nearest product.json above a file: in a directory on the way up, or in its
-// resources/app. The member version is that of the editor's engine and does not count.
+// productVersion returns ideVersion of the nearest product.json above a file: in a directory on the
+// way up, or in its resources/app. The member version is that of the editor's engine and does not
+// count.
 func productVersion(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved

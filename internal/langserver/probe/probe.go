@@ -1,5 +1,6 @@
-// Package probe finds the binary of a language server and learns which command line it accepts: it runs the binary once with a
-// flag that no program has, and reads the list of flags that is printed then. The list decides the profile.
+// Package probe finds the binary of a language server and learns which command line it accepts: it
+// runs the binary once with a flag that no program has, and reads the list of flags that is printed
+// then. The list decides the profile.
 package probe
 
 import (
@@ -51,7 +52,8 @@ type Result struct {
 	Flags   []string `json:"flags"` // without dashes, sorted
 }
 
-// Supports reports whether the binary has the flags of a profile. Profile is the one that is preferred if it has those of both.
+// Supports reports whether the binary has the flags of a profile. Profile is the one that is
+// preferred if it has those of both.
 func (r Result) Supports(profile string) bool {
 	return r.Accepts(map[string]string{Classic: "extension_server_port", Hub: "standalone"}[profile])
 }
@@ -70,7 +72,8 @@ type Options struct {
 	Cache   string            // directory for results, created when needed; empty: the binary is run each time
 }
 
-// Probe returns the cached result of a binary with the same content, or runs the binary. The version is looked up each time.
+// Probe returns the cached result of a binary with the same content, or runs the binary. The
+// version is looked up each time.
 func (o Options) Probe(ctx context.Context) (Result, error) {
 	if len(o.Command) == 0 {
 		return Result{}, errors.New("no language server to probe; set binary")
@@ -166,7 +169,8 @@ type output struct {
 	timedOut bool
 }
 
-// run executes a command to its end, in a process group of its own, with closed input, a new environment and a temporary HOME.
+// run executes a command to its end, in a process group of its own, with closed input, a new
+// environment and a temporary HOME.
 func run(ctx context.Context, command []string, env map[string]string) (output, error) {
 	home, err := os.MkdirTemp("", "perigee-probe-*")
 	if err != nil {
@@ -176,8 +180,8 @@ func run(ctx context.Context, command []string, env map[string]string) (output, 
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	// Wait is to return at the end of the program, before what the program has left in the pipe is read: its children, which may keep
-	// the pipe open, are killed then.
+	// Wait is to return at the end of the program, before what the program has left in the pipe is
+	// read: its children, which may keep the pipe open, are killed then.
 	read, write, err := os.Pipe()
 	if err != nil {
 		return output{}, err
@@ -240,7 +244,8 @@ func (l *limitedBuffer) bytes() []byte {
 	return slices.Clone(l.b)
 }
 
-// usageLine is a flag in the list that Go's flag package prints, and in that of programs with long and short names.
+// usageLine is a flag in the list that Go's flag package prints, and in that of programs with long
+// and short names.
 var usageLine = regexp.MustCompile(`(?m)^ {1,8}(?:-[A-Za-z0-9], )?--?([A-Za-z0-9][A-Za-z0-9_.-]*)`)
 
 func usageFlags(text []byte) []string {
@@ -252,8 +257,8 @@ func usageFlags(text []byte) []string {
 	return slices.Compact(flags)
 }
 
-// versionForm is the form of a stamp that counts as a version. Most builds print the number of their changelist, and the provider
-// refuses a version that is none.
+// versionForm is the form of a stamp that counts as a version. Most builds print the number of
+// their changelist, and the provider refuses a version that is none.
 var versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
 var plainStamp = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+:/-]{0,63}$`)

@@ -20,8 +20,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// fakeArgument makes the test program a binary to probe: the next argument is what it does, the one after that a file in which
-// it notes each run.
+// fakeArgument makes the test program a binary to probe: the next argument is what it does, the one
+// after that a file in which it notes each run.
 const fakeArgument = "fake-binary"
 
 func TestMain(m *testing.M) {

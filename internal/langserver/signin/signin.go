@@ -1,7 +1,9 @@
-// Package signin keeps a language server signed in with one account of an upstream at a time. A call that has leased an account says so
-// with Use, and the language server has that account until the call has been sent. Between calls the account stays: its access token is
-// renewed before it ends, and another account takes its place when the owner prefers one, or when it cannot be used any more. Which
-// account a call gets is not decided here: package account does that for all kinds of upstreams.
+// Package signin keeps a language server signed in with one account of an upstream at a time. A
+// call that has leased an account says so with Use, and the language server has that account until
+// the call has been sent. Between calls the account stays: its access token is renewed before it
+// ends, and another account takes its place when the owner prefers one, or when it cannot be used
+// any more. Which account a call gets is not decided here: package account does that for all kinds
+// of upstreams.
 package signin
 
 import (
@@ -21,7 +23,8 @@ import (
 type Accounts interface {
 	Choices() []roster.Choice
 	Credential(ctx context.Context, email string) (roster.Credential, error)
-	// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or there is none.
+	// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can,
+	// or there is none.
 	Refusal(email string) error
 }
 
@@ -137,8 +140,9 @@ func (s *SignIn) Check() {
 	}
 }
 
-// Current returns the credential, or the reason why there is none. It waits for the first choice, for an account that can be used since a
-// moment ago, and for a token that is overdue, for example because the machine slept.
+// Current returns the credential, or the reason why there is none. It waits for the first choice,
+// for an account that can be used since a moment ago, and for a token that is overdue, for example
+// because the machine slept.
 func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 	for waited := 0; ; {
 		current, next, err := s.look(s.found())
@@ -161,8 +165,8 @@ func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 
 var errStopping = perigee.Errorf(perigee.ClassUnavailable, "the language server is being stopped")
 
-// look returns the credential or why there is none, and if neither is known the end of the next choice. Without an error, a change is on
-// its way.
+// look returns the credential or why there is none, and if neither is known the end of the next
+// choice. Without an error, a change is on its way.
 func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +226,8 @@ func (s *SignIn) run(ctx context.Context) {
 	}
 }
 
-// choose takes the first account that has a token. It returns when to choose again without a change (0: never), and whether a token
-// could not be had for a reason that may pass.
+// choose takes the first account that has a token. It returns when to choose again without a change
+// (0: never), and whether a token could not be had for a reason that may pass.
 func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 	accounts := s.opts.Accounts()
 	list, why := s.ordered(accounts)
@@ -292,8 +296,9 @@ func (s *SignIn) keeps(email string) bool {
 	return email == s.current.Email && s.opts.Now().Before(s.current.Expiry)
 }
 
-// ordered lists the accounts that may be used, the best first: one that the owner prefers from now on, the one in use, the preferred one,
-// those without a cooldown, the rest of them, and last those whose access tokens are refused. If there are none, it returns the reason.
+// ordered lists the accounts that may be used, the best first: one that the owner prefers from now
+// on, the one in use, the preferred one, those without a cooldown, the rest of them, and last those
+// whose access tokens are refused. If there are none, it returns the reason.
 func (s *SignIn) ordered(accounts Accounts) (emails []string, why *perigee.Error) {
 	if accounts == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
@@ -377,8 +382,9 @@ func (s *SignIn) explain(accounts Accounts, choices []roster.Choice) *perigee.Er
 		WithHint("%s, or see perigee account list", login)
 }
 
-// change reads the credential of an account as it is now, and takes it over, unless a call uses another account: then the accounts are
-// looked at again after that. The level is that of the log line about another account.
+// change reads the credential of an account as it is now, and takes it over, unless a call uses
+// another account: then the accounts are looked at again after that. The level is that of the log
+// line about another account.
 func (s *SignIn) change(ctx context.Context, accounts Accounts, email string, level slog.Level) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -392,7 +398,8 @@ func (s *SignIn) change(ctx context.Context, accounts Accounts, email string, le
 	return err
 }
 
-// signOut takes over that there is no credential, unless a call still uses one. none: because no account can be used.
+// signOut takes over that there is no credential, unless a call still uses one. none: because no
+// account can be used.
 func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -405,7 +412,8 @@ func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.publish(roster.Credential{}, why, slog.LevelWarn)
 }
 
-// publish takes over a credential, or the reason why there is none, and reports it if it differs from the last one. s.changing is held.
+// publish takes over a credential, or the reason why there is none, and reports it if it differs
+// from the last one. s.changing is held.
 func (s *SignIn) publish(got roster.Credential, why *perigee.Error, level slog.Level) {
 	change := Change{Credential: public(got)}
 	if why != nil {
@@ -437,8 +445,8 @@ func sameReason(a, b *perigee.Error) bool {
 	return a == b || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// nextChoice is how long it takes until the token has to be renewed; 0: there is none. One that is due is being renewed, and the feed
-// reports the new token.
+// nextChoice is how long it takes until the token has to be renewed; 0: there is none. One that is
+// due is being renewed, and the feed reports the new token.
 func (s *SignIn) nextChoice() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,8 @@ const (
 	ahead    = 5 * time.Minute
 )
 
-// A rig has accounts whose tokens live for an hour and are refreshed within a second, and the changes that a SignIn reports.
+// A rig has accounts whose tokens live for an hour and are refreshed within a second, and the
+// changes that a SignIn reports.
 type rig struct {
 	t       *testing.T
 	start   time.Time
@@ -136,7 +137,8 @@ func (r *rig) prefer(email string) {
 	synctest.Wait()
 }
 
-// changed notes a change as "MINUTE account EMAIL NUMBER", or "MINUTE token …", or "MINUTE none: REASON".
+// changed notes a change as "MINUTE account EMAIL NUMBER", or "MINUTE token …", or "MINUTE none:
+// REASON".
 func (r *rig) changed(c Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +239,8 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 	})
 }
 
-// An account whose tokens are refused is left for another one, even if the owner prefers it, and used if there is no other.
+// An account whose tokens are refused is left for another one, even if the owner prefers it, and
+// used if there is no other.
 func TestAccountWithRefusedTokensIsChosenLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")
@@ -287,7 +290,8 @@ func TestReasonIsReported(t *testing.T) {
 	})
 }
 
-// A call that comes as soon as an account can be used gets it, and not the reason why there was none.
+// A call that comes as soon as an account can be used gets it, and not the reason why there was
+// none.
 func TestAccountThatHasJustComeIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com")

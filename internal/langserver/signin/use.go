@@ -9,7 +9,8 @@ import (
 	"perigee"
 )
 
-// users are the calls that need the language server to have an account, and those that wait for another one. The zero value has none.
+// users are the calls that need the language server to have an account, and those that wait for
+// another one. The zero value has none.
 type users struct {
 	email   string // of the account; empty: no call needs one
 	count   int
@@ -24,8 +25,8 @@ type user struct {
 	admitted chan struct{} // closed when the call may have it
 }
 
-// admit lets the calls go on whose turn it is: all that wait for the account in use, and if none uses one, those that need what the
-// first one needs.
+// admit lets the calls go on whose turn it is: all that wait for the account in use, and if none
+// uses one, those that need what the first one needs.
 func (u *users) admit() {
 	if u.count == 0 {
 		u.email = ""
@@ -40,11 +41,12 @@ func (u *users) admit() {
 	}
 }
 
-// Use signs the language server in with an account, and keeps it so until release is called, which may be more than once: then the
-// language server has sent what needs the account. The token is the newest that the account has.
+// Use signs the language server in with an account, and keeps it so until release is called, which
+// may be more than once: then the language server has sent what needs the account. The token is the
+// newest that the account has.
 //
-// Calls with the same account go on side by side. Calls with different accounts take turns in the order in which they came, since a
-// language server has one account at a time.
+// Calls with the same account go on side by side. Calls with different accounts take turns in the
+// order in which they came, since a language server has one account at a time.
 func (s *SignIn) Use(ctx context.Context, email string) (release func(), err error) {
 	if err := s.enter(ctx, email); err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ func (r *rig) use(email string) (release func()) {
 	return release
 }
 
-// A call has its account until it has been sent. The account stays until something else is asked for.
+// A call has its account until it has been sent. The account stays until something else is asked
+// for.
 func TestCallsHaveTheirAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")
@@ -39,7 +40,8 @@ func TestCallsHaveTheirAccount(t *testing.T) {
 	})
 }
 
-// Calls with the same account go on side by side. One with another account waits for them, and those that come later for that.
+// Calls with the same account go on side by side. One with another account waits for them, and
+// those that come later for that.
 func TestCallsWithDifferentAccountsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")
@@ -82,7 +84,8 @@ func TestCallThatLeavesItsTurn(t *testing.T) {
 	})
 }
 
-// What the owner changes takes effect when no call needs the account any more. A new token does at once.
+// What the owner changes takes effect when no call needs the account any more. A new token does at
+// once.
 func TestChangesWaitForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")

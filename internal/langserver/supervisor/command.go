@@ -68,7 +68,8 @@ func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
 	return l, nil
 }
 
-// directories makes the directories of the next process, and removes those of processes that have ended.
+// directories makes the directories of the next process, and removes those of processes that have
+// ended.
 func (s *Supervisor) directories(ctx context.Context) (*tempDir, error) {
 	temp := filepath.Join(s.o.Home, "tmp")
 	if s.o.User != nil {
@@ -103,7 +104,8 @@ func (f *flags) enable(name string) {
 	}
 }
 
-// arguments returns the flags of a profile in the order of the official programs, then those of the configuration.
+// arguments returns the flags of a profile in the order of the official programs, then those of the
+// configuration.
 func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 	f := flags{binary: binary}
 	switch binary.Profile {
@@ -148,7 +150,8 @@ func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 // loopback is never asked through a proxy.
 var loopback = []string{"127.0.0.1", "localhost", "::1"}
 
-// environment returns the whole environment of a process. Only PATH and LANG come from that of perigee.
+// environment returns the whole environment of a process. Only PATH and LANG come from that of
+// perigee.
 func (s *Supervisor) environment(l launch) []string {
 	env := map[string]string{"HOME": s.o.Home, "TMPDIR": l.temp.path, "PWD": l.dir}
 	for _, name := range []string{"PATH", "LANG"} {

@@ -39,8 +39,9 @@ type policy struct {
 	restarts []time.Time
 }
 
-// next returns the pause before a restart, or false if there have been too many. Restarts of a process that never became ready
-// do not grow old: a binary that needs longer than the window to fail is given up as well.
+// next returns the pause before a restart, or false if there have been too many. Restarts of a
+// process that never became ready do not grow old: a binary that needs longer than the window to
+// fail is given up as well.
 func (p *policy) next(now time.Time, wasReady bool) (time.Duration, bool) {
 	for wasReady && len(p.restarts) > 0 && now.Sub(p.restarts[0]) >= restartWindow {
 		p.restarts = p.restarts[1:]
@@ -221,7 +222,8 @@ func (s *Supervisor) buried(ctx context.Context, c *child, end *ending) {
 	s.log.Info("language server ended", "pid", c.pid, "exit", exit)
 }
 
-// attend waits until a process is ready and then until it is no longer to be used: it has ended, hangs, or is to be restarted.
+// attend waits until a process is ready and then until it is no longer to be used: it has ended,
+// hangs, or is to be restarted.
 func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 	var work sync.WaitGroup
 	inner, cancel := context.WithCancel(ctx)
@@ -271,7 +273,8 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 	}
 }
 
-// due takes a request for a restart whose time has come. While it finds out whether a call is running, Wait lets no other pass.
+// due takes a request for a restart whose time has come. While it finds out whether a call is
+// running, Wait lets no other pass.
 func (s *Supervisor) due() (request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +319,8 @@ func (a *attempt) set(err error) {
 	a.err = err
 }
 
-// awaitReady asks the endpoints at which a process may be whether it is ready, until one is. False: ctx has ended.
+// awaitReady asks the endpoints at which a process may be whether it is ready, until one is. False:
+// ctx has ended.
 func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool {
 	for poll := firstPoll; ; poll = min(poll*2, lastPoll) {
 		s.mu.Lock()

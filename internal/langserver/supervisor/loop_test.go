@@ -18,7 +18,8 @@ import (
 	"perigee/internal/langserver/probe"
 )
 
-// A bubble is a supervisor without processes, for tests in synctest. Each start asks script what the process does.
+// A bubble is a supervisor without processes, for tests in synctest. Each start asks script what
+// the process does.
 type bubble struct {
 	*Supervisor
 	binary string
@@ -30,7 +31,8 @@ type bubble struct {
 	argv   []string
 }
 
-// newBubble starts the supervisor of a bubble. script is given the number of the start. It returns how the process ends at once, or "" if it goes on.
+// newBubble starts the supervisor of a bubble. script is given the number of the start. It returns
+// how the process ends at once, or "" if it goes on.
 func newBubble(t *testing.T, script func(start int) string, change func(*Options)) *bubble {
 	t.Helper()
 	dir := t.TempDir()
@@ -280,7 +282,8 @@ func TestHungProcessIsRestarted(t *testing.T) {
 	})
 }
 
-// A process with calls has a minute more. It is given up when the calls have ended, or after that minute.
+// A process with calls has a minute more. It is given up when the calls have ended, or after that
+// minute.
 func TestBusyProcessMayMissHeartbeats(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,8 @@ const lineLimit = 4 << 10
 // listening is the line of a server that has opened a port.
 var listening = regexp.MustCompile(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
 
-// crashes are in the line that tells why a process ends: crashes of Go programs first, then of the loader and of the flags.
+// crashes are in the line that tells why a process ends: crashes of Go programs first, then of the
+// loader and of the flags.
 var crashes = []string{
 	"panic:", "fatal error:", "unexpected fault address", "runtime:", "running GoogleExitFunction", "panic serving",
 	"GLIBC_", "flag provided but not defined",
@@ -96,8 +97,8 @@ func portIn(line string) (Endpoint, bool) {
 	return Endpoint{HTTP: int(port)}, true
 }
 
-// detail returns the line that tells most about the end of the process: that of a crash, or the last one of a process that failed.
-// It may have secrets.
+// detail returns the line that tells most about the end of the process: that of a crash, or the
+// last one of a process that failed. It may have secrets.
 func (o *output) detail(failed bool) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

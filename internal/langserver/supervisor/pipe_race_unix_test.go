@@ -53,7 +53,8 @@ func TestNewSocketsAreNotRemoved(t *testing.T) {
 	await.Return(t, removing.Wait, "the end of the removals")
 }
 
-// Another user can take the name of the directory first. Then there is another one, which is found again.
+// Another user can take the name of the directory first. Then there is another one, which is found
+// again.
 func TestTakenSocketDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "perigee-1")
 	got, err := temporaryDir(dir, 0o711)

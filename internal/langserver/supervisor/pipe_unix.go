@@ -20,7 +20,8 @@ import (
 // maxSocketPath is the longest path of a Unix socket that every system accepts.
 const maxSocketPath = 103
 
-// A parentPipe is a socket that a language server connects to, and whose end is its own end: the kernel closes it with perigee.
+// A parentPipe is a socket that a language server connects to, and whose end is its own end: the
+// kernel closes it with perigee.
 type parentPipe struct {
 	listener *net.UnixListener
 	name     string          // of the socket
@@ -49,7 +50,8 @@ func listenParentPipe(user *procgroup.User) (*parentPipe, error) {
 	if user != nil { // accept checks the user of each connection
 		err = os.Chmod(fresh, 0o666)
 	}
-	// A socket exists before it listens. Under its name it would look dead to another perigee for that moment, and be removed.
+	// A socket exists before it listens. Under its name it would look dead to another perigee for
+	// that moment, and be removed.
 	if err == nil {
 		err = os.Rename(fresh, name)
 	}
@@ -62,7 +64,8 @@ func listenParentPipe(user *procgroup.User) (*parentPipe, error) {
 	return p, nil
 }
 
-// accept holds every connection until the pipe is closed. What is written to them waits in the kernel.
+// accept holds every connection until the pipe is closed. What is written to them waits in the
+// kernel.
 func (p *parentPipe) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -96,7 +99,8 @@ func (p *parentPipe) path() string {
 	return p.name
 }
 
-// close ends the connections and removes the socket. It may be called more than once, and of a nil pipe.
+// close ends the connections and removes the socket. It may be called more than once, and of a nil
+// pipe.
 func (p *parentPipe) close() {
 	if p == nil {
 		return
@@ -113,8 +117,8 @@ func (p *parentPipe) close() {
 	p.served.Wait()
 }
 
-// socketDir returns a directory with a short path that only this user can enter. One for a process of another user can be entered by all,
-// and not listed.
+// socketDir returns a directory with a short path that only this user can enter. One for a process
+// of another user can be entered by all, and not listed.
 func socketDir(user *procgroup.User) (string, error) {
 	if user != nil {
 		return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid())+"-"+strconv.Itoa(user.UID), 0o711)
@@ -128,8 +132,8 @@ func socketDir(user *procgroup.User) (string, error) {
 	return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid()), 0o700)
 }
 
-// temporaryDir returns a directory of this user. Where every user can make files, another one may have taken the name: then it is one
-// with a random suffix, which is found again the next time.
+// temporaryDir returns a directory of this user. Where every user can make files, another one may
+// have taken the name: then it is one with a random suffix, which is found again the next time.
 func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	err := ownDir(dir, mode)
 	if err == nil {
@@ -151,7 +155,8 @@ func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	return other, nil
 }
 
-// privateDir makes a directory, or makes sure that the one that is there belongs to this user and to no other.
+// privateDir makes a directory, or makes sure that the one that is there belongs to this user and
+// to no other.
 func privateDir(dir string) error { return ownDir(dir, 0o700) }
 
 func ownDir(dir string, mode os.FileMode) error {

@@ -70,7 +70,8 @@ func (c *child) gone(patience time.Duration) bool {
 	}
 }
 
-// startProcess starts a process in a group of its own, with umask 077. What it writes until its end goes to l.out.
+// startProcess starts a process in a group of its own, with umask 077. What it writes until its end
+// goes to l.out.
 func startProcess(l launch) (*child, error) {
 	cmd := exec.Command(l.argv[0], l.argv[1:]...)
 	cmd.Dir, cmd.Env = l.dir, l.env

@@ -136,7 +136,8 @@ var classicFlags = []string{
 	"parent_pipe_path", "random_port", "workspace_id",
 }
 
-// fakeServer behaves like a language server, except for what the behaviour says. Real time: it is a process of its own.
+// fakeServer behaves like a language server, except for what the behaviour says. Real time: it is a
+// process of its own.
 func fakeServer(behaviour, notes string, args []string) {
 	does := func(what string) bool { return strings.Contains(behaviour, what) }
 	flags := flag.NewFlagSet("language_server", flag.ExitOnError)
@@ -306,7 +307,8 @@ func fakeOptions(behaviour, notes, dir string) Options {
 	}
 }
 
-// fakeSupervisor supervises a fake language server until it is killed itself. Real time: it is a process of its own.
+// fakeSupervisor supervises a fake language server until it is killed itself. Real time: it is a
+// process of its own.
 func fakeSupervisor(behaviour, notes, dir string) {
 	o := fakeOptions(behaviour, notes, dir)
 	if name := os.Getenv(userVariable); name != "" {
@@ -398,8 +400,8 @@ func (r *rig) ready(t *testing.T) Endpoint {
 	return e
 }
 
-// killedSupervisor starts a program that supervises a fake language server in a directory, kills the program, and returns the
-// number of the language server.
+// killedSupervisor starts a program that supervises a fake language server in a directory, kills
+// the program, and returns the number of the language server.
 func killedSupervisor(t *testing.T, behaviour, dir string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], supervisorArgument, behaviour, filepath.Join(dir, "notes"), dir)

@@ -22,7 +22,8 @@ import (
 // A State is what a supervised process is doing.
 type State string
 
-// The states. A process that is started for the first time is starting; any later start is restarting.
+// The states. A process that is started for the first time is starting; any later start is
+// restarting.
 const (
 	Stopped    State = "stopped"
 	Starting   State = "starting"
@@ -37,7 +38,8 @@ type Extension struct {
 	CSRF perigee.Secret
 }
 
-// Options are the settings of a Supervisor. Command, Probe and Home are required, and paths are absolute.
+// Options are the settings of a Supervisor. Command, Probe and Home are required, and paths are
+// absolute.
 type Options struct {
 	Name      string   // of the upstream
 	Command   []string // the binary, or a program and the arguments that make it a language server
@@ -151,7 +153,8 @@ func New(o Options) *Supervisor {
 	}
 }
 
-// Start starts the process in the background and returns at once. A Supervisor that was stopped can be started again.
+// Start starts the process in the background and returns at once. A Supervisor that was stopped can
+// be started again.
 func (s *Supervisor) Start(ctx context.Context) error {
 	if len(s.o.Command) == 0 || s.o.Probe.Profile == "" {
 		return errors.New("the language server has no command or no profile; probe its binary first")
@@ -177,8 +180,8 @@ func (s *Supervisor) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the process and all of its group, and returns when they are gone. If ctx ends first, they are killed without
-// further delay.
+// Stop ends the process and all of its group, and returns when they are gone. If ctx ends first,
+// they are killed without further delay.
 func (s *Supervisor) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	cancel, hurry, done := s.cancel, s.hurry, s.done
@@ -202,7 +205,8 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Restart ends the process and starts it again, also from state failed. It does not wait, and does not count as a failure.
+// Restart ends the process and starts it again, also from state failed. It does not wait, and does
+// not count as a failure.
 func (s *Supervisor) Restart(reason string) { s.request(request{reason: reason}) }
 
 // RestartIdle is Restart as soon as no call is running.
@@ -225,7 +229,8 @@ func (s *Supervisor) wakeUp() {
 	}
 }
 
-// CallEnded tells that a call has ended: memory is measured, and a restart that waits for the end of calls takes place.
+// CallEnded tells that a call has ended: memory is measured, and a restart that waits for the end
+// of calls takes place.
 func (s *Supervisor) CallEnded() {
 	select {
 	case s.calls <- struct{}{}:
@@ -258,7 +263,8 @@ func (s *Supervisor) seen(from *output, e Endpoint) {
 	}
 }
 
-// candidates are the endpoints at which the process may be, the most certain first. The lock is held.
+// candidates are the endpoints at which the process may be, the most certain first. The lock is
+// held.
 func (s *Supervisor) candidates() []Endpoint {
 	var all []Endpoint
 	for _, e := range []Endpoint{s.ports, s.reported, s.printed} {
@@ -272,8 +278,9 @@ func (s *Supervisor) candidates() []Endpoint {
 	return all
 }
 
-// Wait returns the endpoint of a process that is ready. It waits for a start or restart, at most for the start timeout. If the
-// process has failed, the error says why and when the next try is made: one per minute, by the first Wait that asks for it.
+// Wait returns the endpoint of a process that is ready. It waits for a start or restart, at most
+// for the start timeout. If the process has failed, the error says why and when the next try is
+// made: one per minute, by the first Wait that asks for it.
 func (s *Supervisor) Wait(ctx context.Context) (Endpoint, error) {
 	timer := time.NewTimer(s.o.StartTimeout)
 	defer timer.Stop()
@@ -341,8 +348,8 @@ func (s *Supervisor) unavailable(format string, args ...any) *perigee.Error {
 	return err
 }
 
-// Recheck is Wait for a caller whose connection to an endpoint was refused or cut: if the process does not answer now, it is
-// restarted, and Recheck waits for that.
+// Recheck is Wait for a caller whose connection to an endpoint was refused or cut: if the process
+// does not answer now, it is restarted, and Recheck waits for that.
 func (s *Supervisor) Recheck(ctx context.Context) (Endpoint, error) {
 	s.mu.Lock()
 	c, e, ready := s.child, s.ports, s.state == Ready && !s.draining
@@ -383,7 +390,8 @@ func (s *Supervisor) awaitEnd(ctx context.Context, c *child) {
 	}
 }
 
-// Changed returns a channel that is closed when the state, or what is known about the process, changes next.
+// Changed returns a channel that is closed when the state, or what is known about the process,
+// changes next.
 func (s *Supervisor) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -427,7 +435,8 @@ func (s *Supervisor) shown(text string) string {
 	return redact.Credentials(redact.New(s.Secrets()...).Text(text))
 }
 
-// Secrets returns the CSRF tokens and the access tokens that the process has, for a redactor. Some may be empty.
+// Secrets returns the CSRF tokens and the access tokens that the process has, for a redactor. Some
+// may be empty.
 func (s *Supervisor) Secrets() []perigee.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()

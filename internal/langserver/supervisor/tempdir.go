@@ -11,8 +11,9 @@ import (
 	"perigee/internal/lib/procgroup"
 )
 
-// A tempDir is the temporary directory of one process. Its path in the environment marks everything that the process starts. A
-// lock beside it ends with perigee, so that the next start can tell what was left behind by a perigee that was killed.
+// A tempDir is the temporary directory of one process. Its path in the environment marks everything
+// that the process starts. A lock beside it ends with perigee, so that the next start can tell what
+// was left behind by a perigee that was killed.
 type tempDir struct {
 	path string
 	lock *os.File
@@ -46,8 +47,8 @@ func (d *tempDir) remove() {
 }
 
 // removeAbandoned deletes directories below parent whose owner was killed, after the processes that
-// still have them. Their locks are in another directory if they belong to another user (nil: they do
-// not).
+// still have them. Their locks are in another directory if they belong to another user (nil: they
+// do not).
 func removeAbandoned(ctx context.Context, locks, parent string, user *procgroup.User) {
 	paths, _ := filepath.Glob(filepath.Join(locks, "run-*"+lockSuffix))
 	for _, path := range paths {

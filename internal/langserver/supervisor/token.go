@@ -17,7 +17,8 @@ import (
 // tokenFile is where a language server of profile hub reads its token, below HOME.
 const tokenFile = ".gemini/jetski-standalone-oauth-token"
 
-// HideToken has an access token replaced in everything that the process prints. The one before is hidden as well.
+// HideToken has an access token replaced in everything that the process prints. The one before is
+// hidden as well.
 func (s *Supervisor) HideToken(access perigee.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +27,9 @@ func (s *Supervisor) HideToken(access perigee.Secret) {
 	}
 }
 
-// SetToken writes the token file of profile hub, in place of the one that was there. It has no refresh token: the caller writes
-// a new access token before this one expires. An empty one removes the file.
+// SetToken writes the token file of profile hub, in place of the one that was there. It has no
+// refresh token: the caller writes a new access token before this one expires. An empty one removes
+// the file.
 func (s *Supervisor) SetToken(access perigee.Secret, expiry time.Time) error {
 	s.HideToken(access)
 	path := filepath.Join(s.o.Home, filepath.FromSlash(tokenFile))

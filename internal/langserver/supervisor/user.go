@@ -14,15 +14,18 @@ import (
 	"perigee/internal/lib/procgroup"
 )
 
-// A process of another user has its directories in the home of that user. Perigee, which may be root, makes and removes them only by
-// scripts of that user, so that a link in them cannot lead perigee to a file of another user.
+// A process of another user has its directories in the home of that user. Perigee, which may be
+// root, makes and removes them only by scripts of that user, so that a link in them cannot lead
+// perigee to a file of another user.
 
-// certificates is the variable with the certificates that a process trusts. A process of another user gets a copy of the file.
+// certificates is the variable with the certificates that a process trusts. A process of another
+// user gets a copy of the file.
 const certificates = "SSL_CERT_FILE"
 
 func (s *Supervisor) certificateCopy() string { return filepath.Join(s.o.Home, "ca-bundle.pem") }
 
-// userDirs makes the directories HOME and TMPDIR, and the workspace if it is below HOME, and writes the certificates.
+// userDirs makes the directories HOME and TMPDIR, and the workspace if it is below HOME, and writes
+// the certificates.
 const userDirs = `
 fail() { echo "$1" >&2; exit 1; }
 home=$1 temp=$2 workspace=$3 binary=$4 certificates=$5
@@ -68,8 +71,9 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 	return d, nil
 }
 
-// become makes a command one of the user of the directory. It gets a session of its own: a process of another user could write to the
-// terminal of perigee as if it were typed there, and sudo would put it into another group, where it is not found.
+// become makes a command one of the user of the directory. It gets a session of its own: a process
+// of another user could write to the terminal of perigee as if it were typed there, and sudo would
+// put it into another group, where it is not found.
 func (d *tempDir) become(cmd *exec.Cmd) {
 	if d.user == nil {
 		return
@@ -116,8 +120,8 @@ func (d *tempDir) killRest(p *os.Process) bool {
 
 const restPatience = 5 * time.Second
 
-// byScript reports whether a process is started by a script: sudo passes on neither the environment nor the directory, and arguments
-// could be read by every user.
+// byScript reports whether a process is started by a script: sudo passes on neither the environment
+// nor the directory, and arguments could be read by every user.
 func (l launch) byScript() bool { return l.temp.user != nil && l.temp.user.Sudo }
 
 func (l launch) script() string { return filepath.Join(l.temp.path, "start") }

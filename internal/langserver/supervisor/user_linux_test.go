@@ -22,7 +22,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// otherUsers returns a user whose processes are started directly, and one whose processes are started with sudo.
+// otherUsers returns a user whose processes are started directly, and one whose processes are
+// started with sudo.
 func otherUsers(t *testing.T) map[string]*procgroup.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -56,7 +57,8 @@ func publicDir(t *testing.T, u *procgroup.User) (dir, program string) {
 	if err := os.Chown(u.Home, u.UID, u.GID); err != nil {
 		t.Fatal(err)
 	}
-	// Not written by this process: a test beside this one could start a program, which has the file open for a moment.
+	// Not written by this process: a test beside this one could start a program, which has the file
+	// open for a moment.
 	if out, err := exec.CommandContext(t.Context(), "cp", os.Args[0], program).CombinedOutput(); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
@@ -188,7 +190,8 @@ func TestUserWithoutAccess(t *testing.T) {
 	}
 }
 
-// TestTokenForAnotherUser has a directory of the user be a link to one of root's: the token must neither get there nor be root's.
+// TestTokenForAnotherUser has a directory of the user be a link to one of root's: the token must
+// neither get there nor be root's.
 func TestTokenForAnotherUser(t *testing.T) {
 	for how, u := range otherUsers(t) {
 		t.Run(how, func(t *testing.T) {
@@ -236,7 +239,8 @@ func owner(t *testing.T, path string) int {
 	return int(info.Sys().(*syscall.Stat_t).Uid)
 }
 
-// checkOwners looks whether everything below a directory belongs to a user, and no other user may read it.
+// checkOwners looks whether everything below a directory belongs to a user, and no other user may
+// read it.
 func checkOwners(t *testing.T, dir string, uid int) {
 	t.Helper()
 	_ = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -250,7 +254,8 @@ func checkOwners(t *testing.T, dir string, uid int) {
 	})
 }
 
-// TestSupervisorWithoutRoot has a supervisor that is not root, and may change its user by a rule of sudo or by capabilities only.
+// TestSupervisorWithoutRoot has a supervisor that is not root, and may change its user by a rule of
+// sudo or by capabilities only.
 func TestSupervisorWithoutRoot(t *testing.T) {
 	const perigee = 1 // the user "daemon" of every system
 	users := otherUsers(t)

@@ -17,7 +17,8 @@ const (
 	memoryRestEvery  = time.Minute // at most one restart for memory in this time
 )
 
-// inspect watches a process that is ready: heartbeats, memory, and whether the file of the binary is still the same.
+// inspect watches a process that is ready: heartbeats, memory, and whether the file of the binary
+// is still the same.
 func (s *Supervisor) inspect(ctx context.Context, c *child) {
 	ticker := time.NewTicker(inspectEvery)
 	defer ticker.Stop()
@@ -40,7 +41,8 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 	}
 }
 
-// beat sends a heartbeat and returns how many have failed in a row, and whether the process was given up.
+// beat sends a heartbeat and returns how many have failed in a row, and whether the process was
+// given up.
 func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, hangs bool) {
 	if s.o.Heartbeat == nil {
 		return 0, false
@@ -64,8 +66,8 @@ func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, h
 	return missed, true
 }
 
-// checkMemory asks for a restart if the group has outgrown its limit. A limit below what the process always needs causes one
-// restart per minute, not one after the other.
+// checkMemory asks for a restart if the group has outgrown its limit. A limit below what the
+// process always needs causes one restart per minute, not one after the other.
 func (s *Supervisor) checkMemory(c *child) {
 	if s.o.Memory <= 0 {
 		return
@@ -79,8 +81,9 @@ func (s *Supervisor) checkMemory(c *child) {
 	s.RestartIdle(fmt.Sprintf("it used %d bytes of memory, more than the limit of %d", used, s.o.Memory))
 }
 
-// checkBinary asks for a restart if the file has other content than the one that was started. It returns what it has seen. A
-// file that has changed since the last look may still be written and is looked at again.
+// checkBinary asks for a restart if the file has other content than the one that was started. It
+// returns what it has seen. A file that has changed since the last look may still be written and is
+// looked at again.
 func (s *Supervisor) checkBinary(seen os.FileInfo) os.FileInfo {
 	info, err := os.Stat(s.o.Command[0])
 	if err != nil || sameFile(info, s.file) || !sameFile(info, seen) {

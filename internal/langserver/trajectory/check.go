@@ -11,7 +11,8 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// recheck is after which time steps are read again though no source says that they have changed: some sources are slow.
+// recheck is after which time steps are read again though no source says that they have changed:
+// some sources are slow.
 const recheck = time.Second
 
 // examine reads the steps of candidates that have changed since they were read.
@@ -73,7 +74,8 @@ func (s *search) check(ctx context.Context, c Summary) *check {
 	return result
 }
 
-// steps reads the end of a conversation, with the last message of the user if that is possible, else all of it.
+// steps reads the end of a conversation, with the last message of the user if that is possible,
+// else all of it.
 func (s *search) steps(ctx context.Context, reader Reader, c Summary) (first int, steps []*geminicoder.Step, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readLimit, errSlowReader)
 	defer cancel()
@@ -124,7 +126,8 @@ func lastInput(steps []*geminicoder.Step) int {
 	return -1
 }
 
-// says reports whether a step is the prompt. Versions keep the text in one or several parts, as a whole, or both.
+// says reports whether a step is the prompt. Versions keep the text in one or several parts, as a
+// whole, or both.
 func (s *search) says(step *geminicoder.Step) bool {
 	in := step.GetUserInput()
 	var parts []string

@@ -8,9 +8,9 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// A Cursor is everything that a Tracker knows: a small JSON document with which another Tracker continues without repeating or
-// losing an event. It has lengths and hashes, no texts. The zero value begins with the first step of a conversation. Its members
-// may change between versions.
+// A Cursor is everything that a Tracker knows: a small JSON document with which another Tracker
+// continues without repeating or losing an event. It has lengths and hashes, no texts. The zero
+// value begins with the first step of a conversation. Its members may change between versions.
 type Cursor struct {
 	First int    `json:"first,omitzero"` // index of the first of Marks; the steps before it are final and no longer looked at
 	Turn  int    `json:"turn,omitzero"`  // index of the message that began the turn
@@ -36,11 +36,12 @@ type Mark struct {
 	Begun    bool                       `json:"b,omitzero"` // its turn was reported
 }
 
-// final reports whether the step was reported completely and will not change. Some servers leave the status of messages out.
+// final reports whether the step was reported completely and will not change. Some servers leave
+// the status of messages out.
 func (m *Mark) final() bool { return m.Hash != 0 && (terminal(m.Status) || m.Begun) }
 
-// maxMarks is how many final steps are kept. When the conversation is reverted beyond them, the oldest is reported as the first
-// one that is gone.
+// maxMarks is how many final steps are kept. When the conversation is reverted beyond them, the
+// oldest is reported as the first one that is gone.
 const maxMarks = 64
 
 // maxOpen is how many steps that are not final a conversation may have.

@@ -24,9 +24,10 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// A Database reads the conversations that newer language servers keep in a directory, one SQLite database each. It needs no
-// language server, writes nothing and leaves no files behind. It has no status of the conversation and no stream of updates. The
-// older files of type .pb are encrypted and cannot be read.
+// A Database reads the conversations that newer language servers keep in a directory, one SQLite
+// database each. It needs no language server, writes nothing and leaves no files behind. It has no
+// status of the conversation and no stream of updates. The older files of type .pb are encrypted
+// and cannot be read.
 type Database struct{ Dir string }
 
 var _ Reader = Database{}
@@ -37,7 +38,8 @@ const (
 	maxBytes = 64 << 20
 )
 
-// busyTime is how long a reading waits for a lock of the writer. WAL readers need none, except during recovery.
+// busyTime is how long a reading waits for a lock of the writer. WAL readers need none, except
+// during recovery.
 const busyTime = 2 * time.Second
 
 // Trajectory returns the number of steps.
@@ -142,8 +144,8 @@ func query(ctx context.Context, db *sql.DB, offset int) (steps []*geminicoder.St
 	return steps, rows.Err()
 }
 
-// decodeStep decodes a row. The payload has the type, the status and the metadata as well; the columns stand in for one that has
-// not.
+// decodeStep decodes a row. The payload has the type, the status and the metadata as well; the
+// columns stand in for one that has not.
 func decodeStep(kind, status int32, payload, metadata []byte) (*geminicoder.Step, error) {
 	step := &geminicoder.Step{}
 	if err := proto.Unmarshal(payload, step); err != nil {
@@ -202,8 +204,8 @@ func (d Database) read(ctx context.Context, cascade string, use func(*sql.DB) er
 	return nil
 }
 
-// abandoned reports whether a database has a log without an index: the program that wrote it was killed. SQLite would make an index,
-// and leave it behind.
+// abandoned reports whether a database has a log without an index: the program that wrote it was
+// killed. SQLite would make an index, and leave it behind.
 func abandoned(path string) bool {
 	_, log := os.Stat(path + "-wal")
 	_, index := os.Stat(path + "-shm")
@@ -291,7 +293,8 @@ func inspect(path string) (*stillFile, error) {
 	return &stillFile{info.Size(), info.ModTime()}, nil
 }
 
-// unchanged returns an error if a program has opened the database meanwhile: what was read may be of two moments.
+// unchanged returns an error if a program has opened the database meanwhile: what was read may be
+// of two moments.
 func (s *stillFile) unchanged(path string) error {
 	now, err := inspect(path)
 	if err == nil && (now == nil || *now != *s) {

@@ -62,7 +62,8 @@ func (w *writer) save(ctx context.Context, steps []*geminicoder.Step) error {
 	return tx.Commit()
 }
 
-// TestFollowDatabase follows random conversations in a database while they are written, with restarts in between.
+// TestFollowDatabase follows random conversations in a database while they are written, with
+// restarts in between.
 func TestFollowDatabase(t *testing.T) {
 	perigeetest.Slow(t)
 	dir := t.TempDir()
@@ -117,7 +118,8 @@ func TestFollowDatabase(t *testing.T) {
 	await.Return(t, running.Wait, "the ends of all conversations")
 }
 
-// followSome follows for so many events, and reports whether the turn has ended. The cursor is JSON in between.
+// followSome follows for so many events, and reports whether the turn has ended. The cursor is JSON
+// in between.
 func followSome(ctx context.Context, f Follower, cursor *Cursor, seen *view, events int) (done bool, err error) {
 	for e, err := range f.Events(ctx) {
 		if err != nil {
@@ -164,7 +166,8 @@ func TestReadingLeavesNoFiles(t *testing.T) {
 	}
 }
 
-// A database that is locked is read when the lock is gone. Real time: SQLite waits for the lock in it.
+// A database that is locked is read when the lock is gone. Real time: SQLite waits for the lock in
+// it.
 func TestLockedDatabase(t *testing.T) {
 	dir := t.TempDir()
 	w := newWriter(t, dir, "c", "DELETE")
@@ -212,7 +215,8 @@ func TestDatabasesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Rows are read up to the first gap, and the columns stand in for a payload without type and status.
+// Rows are read up to the first gap, and the columns stand in for a payload without type and
+// status.
 func TestRows(t *testing.T) {
 	dir := t.TempDir()
 	w := newWriter(t, dir, "c", "WAL")

@@ -36,8 +36,9 @@ func (w *Waiting) String() string {
 // IsQuestion reports whether a text answers the step, and not a permission.
 func (w *Waiting) IsQuestion() bool { return w.Member == "askQuestion" || w.Member == "elicitation" }
 
-// Decide returns the message that answers the step. A permission is for this once. text answers a question, or several, one per line: the
-// text or the number of an option chooses that option, and everything else is an answer in own words.
+// Decide returns the message that answers the step. A permission is for this once. text answers a
+// question, or several, one per line: the text or the number of an option chooses that option, and
+// everything else is an answer in own words.
 func (w *Waiting) Decide(allow bool, text string) (*cortexpb.CascadeUserInteraction, error) {
 	i := &cortexpb.CascadeUserInteraction{TrajectoryId: w.Trajectory, StepIndex: uint32(w.Index)}
 	once := cortexpb.PermissionScope_PERMISSION_SCOPE_ONCE
@@ -81,8 +82,8 @@ func (w *Waiting) Decide(allow bool, text string) (*cortexpb.CascadeUserInteract
 	return i, nil
 }
 
-// answer repeats the questions of a step with their answers. With several questions, each line answers one; questions without a
-// line are skipped.
+// answer repeats the questions of a step with their answers. With several questions, each line
+// answers one; questions without a line are skipped.
 func (w *Waiting) answer(allow bool, text string) (*cortexpb.AskQuestionInteraction, error) {
 	if !allow {
 		return &cortexpb.AskQuestionInteraction{Cancelled: true}, nil

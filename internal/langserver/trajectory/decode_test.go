@@ -147,8 +147,8 @@ func TestStateOfTheIDE(t *testing.T) {
 	}
 }
 
-// TestGoldenBytes reads the published bytes of an update of the topic, whose applied_update has the form of an entry of the map, and
-// those of a topic with a row of another kind.
+// TestGoldenBytes reads the published bytes of an update of the topic, whose applied_update has the
+// form of an entry of the map, and those of a topic with a row of another kind.
 func TestGoldenBytes(t *testing.T) {
 	update := unhex(t, "0a270a137472616a6563746f727953756d6d61726965732a100a026331120a0a0843674a6f61513d3d")
 	entry := update[len(update)-16:]

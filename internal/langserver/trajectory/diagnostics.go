@@ -2,8 +2,8 @@ package trajectory
 
 import "context"
 
-// RecentSource lists the conversations that the extension of a window knows from the diagnostics of the
-// IDE. read returns them.
+// RecentSource lists the conversations that the extension of a window knows from the diagnostics of
+// the IDE. read returns them.
 func RecentSource(read func(ctx context.Context) ([]Summary, error)) Source { return recent{read} }
 
 type recent struct {

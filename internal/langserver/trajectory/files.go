@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// ConversationFilesSource lists the conversations in a directory of the language server, ~/.gemini/NAME/conversations: by the names and
-// times of their files, and for the last ones that are databases by what these say. Files of type .pb are encrypted.
+// ConversationFilesSource lists the conversations in a directory of the language server,
+// ~/.gemini/NAME/conversations: by the names and times of their files, and for the last ones that
+// are databases by what these say. Files of type .pb are encrypted.
 func ConversationFilesSource(dir string) Source {
 	return &conversationFiles{dir: dir, opened: map[string]openedFile{}}
 }

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A conversation in a file is found and followed without a language server, while it is being written.
+// A conversation in a file is found and followed without a language server, while it is being
+// written.
 func TestAFileIsFoundAndFollowed(t *testing.T) {
 	perigeetest.Slow(t)
 	for _, journal := range []string{"WAL", "DELETE"} {

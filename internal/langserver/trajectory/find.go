@@ -18,12 +18,14 @@ import (
 // A Query says what was submitted, and what there was before.
 type Query struct {
 	Prompt string
-	// Workspaces are the directories of the window, as paths or URIs. A conversation of another workspace is not the one.
+	// Workspaces are the directories of the window, as paths or URIs. A conversation of another
+	// workspace is not the one.
 	Workspaces []string
 	// Conversation is the one that the prompt was submitted to; empty: any.
 	Conversation string
 	Since        time.Time // when the prompt was submitted; zero: at most Window ago
-	// Before are conversations as they were before that. Empty: unknown; the times of conversations decide.
+	// Before are conversations as they were before that. Empty: unknown; the times of conversations
+	// decide.
 	Before []Known
 	Window time.Duration // how long to search; default 10 s
 }
@@ -39,8 +41,8 @@ type Known struct {
 type Match struct {
 	Conversation string
 	Step         int // index of the message; if that was not seen, where to begin
-	// Verified says that the message was seen. Otherwise no reader can show the steps, and the conversation is the only new one of
-	// the workspace, or the one that the query names.
+	// Verified says that the message was seen. Otherwise no reader can show the steps, and the
+	// conversation is the only new one of the workspace, or the one that the query names.
 	Verified bool
 	Reader   Reader // which has shown the message; nil: none
 	Degraded []Degradation
@@ -55,7 +57,8 @@ const (
 	pollFirst     = 250 * time.Millisecond
 	pollLast      = time.Second
 	readLimit     = 3 * time.Second // of one reading of one conversation, after which the next reader is asked
-	// clockSlack is how much earlier than the submission a time may be: file systems and JSON round.
+	// clockSlack is how much earlier than the submission a time may be: file systems and JSON
+	// round.
 	clockSlack = 2 * time.Second
 	// stepSlack is the same for the time of a message, which is not rounded.
 	stepSlack = 100 * time.Millisecond
@@ -66,16 +69,18 @@ const (
 // maxCandidates is how many conversations are read after one listing, the last ones first.
 const maxCandidates = 32
 
-// Find searches for the conversation of a prompt until the window ends. It asks sources and readers only while it runs; readers
-// are tried in their order. Match.Degraded is also set with an error.
+// Find searches for the conversation of a prompt until the window ends. It asks sources and readers
+// only while it runs; readers are tried in their order. Match.Degraded is also set with an error.
 //
-// A conversation matches if it is new or has changed since the submission and its last message of the user is the prompt, except
-// for space around it, and was written since. A match of the window's workspace is returned at once; if nothing says of which
-// workspace it is, it has to be the only one for a second. A match of another workspace is never returned. If several are left,
+// A conversation matches if it is new or has changed since the submission and its last message of
+// the user is the prompt, except for space around it, and was written since. A match of the
+// window's workspace is returned at once; if nothing says of which workspace it is, it has to be
+// the only one for a second. A match of another workspace is never returned. If several are left,
 // the error wraps ErrAmbiguous and names them.
 //
-// If no reader can show steps, because they are encrypted or no reader is left, a conversation is returned unverified at the end of
-// the window, if it is the only one that is new in the window's workspace.
+// If no reader can show steps, because they are encrypted or no reader is left, a conversation is
+// returned unverified at the end of the window, if it is the only one that is new in the window's
+// workspace.
 func Find(ctx context.Context, q Query, sources []Source, readers []Reader) (Match, error) {
 	q.Prompt = trimmed(q.Prompt)
 	q.Window = cmp.Or(q.Window, defaultWindow)
@@ -263,8 +268,8 @@ func (s *search) decide() (Match, bool) {
 	return Match{}, false
 }
 
-// matches are the checks that have found the message: those of our workspace, and those of an unknown one. A message that has a
-// time counts before one that has none.
+// matches are the checks that have found the message: those of our workspace, and those of an
+// unknown one. A message that has a time counts before one that has none.
 func (s *search) matches() (same, open []*check) {
 	var undated [2][]*check
 	for _, c := range s.checks {
@@ -389,8 +394,8 @@ func (s *search) degraded() []Degradation {
 	return list
 }
 
-// message is an error without its hint, which is about something else here, and without the directory of a file, which has the
-// name of the user.
+// message is an error without its hint, which is about something else here, and without the
+// directory of a file, which has the name of the user.
 func message(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*perigee.Error](err); ok {

@@ -49,7 +49,8 @@ func heard(ctx context.Context, m Match, list []Reader) (words []string, err err
 	return words, err
 }
 
-// The reader that has shown the message fails in the middle of the answer. The next one continues, and nothing is said twice.
+// The reader that has shown the message fails in the middle of the answer. The next one continues,
+// and nothing is said twice.
 func TestTheNextReaderContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newMemory(), newMemory()
@@ -78,7 +79,8 @@ func TestTheNextReaderContinues(t *testing.T) {
 	})
 }
 
-// All readers fail: they are tried for a minute, unless they say that there is no such conversation.
+// All readers fail: they are tried for a minute, unless they say that there is no such
+// conversation.
 func TestNoReaderWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")

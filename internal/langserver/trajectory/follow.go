@@ -26,7 +26,8 @@ const (
 type Follower struct {
 	Reader  Reader
 	Cascade string
-	// Cursor is where to begin. It is kept current: at any time between two events it is where another Follower continues.
+	// Cursor is where to begin. It is kept current: at any time between two events it is where
+	// another Follower continues.
 	Cursor Cursor
 
 	Grace    time.Duration // how long a turn may take to begin, after a message was sent; default 30 s
@@ -34,8 +35,8 @@ type Follower struct {
 	Patience time.Duration // how long the source may fail; default 60 s
 }
 
-// Events yields what happens. The last event is KindDone, unless there is an error: the source fails for longer than Patience, does
-// not know the conversation, or ctx has ended.
+// Events yields what happens. The last event is KindDone, unless there is an error: the source
+// fails for longer than Patience, does not know the conversation, or ctx has ended.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -80,7 +81,8 @@ func (l *loop) run(ctx context.Context) error {
 		case <-time.After(l.pause()):
 			full = true
 		case <-l.watch.news:
-			// While it runs, the last steps are enough. Everything else is confirmed by a complete reading.
+			// While it runs, the last steps are enough. Everything else is confirmed by a complete
+			// reading.
 			full = l.failed > 0 || l.watch.state().status != cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING
 		case <-ctx.Done():
 			return ctx.Err()
@@ -88,7 +90,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// look reads once and reports what is new. A reading of the last steps that contradicts what is known becomes a complete one.
+// look reads once and reports what is new. A reading of the last steps that contradicts what is
+// known becomes a complete one.
 func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	if !full {
 		o := l.watch.state().observation()
@@ -117,7 +120,8 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	return l.complete(ctx, o)
 }
 
-// complete reads the steps that an answer has left out, and looks at them with the state that came with it.
+// complete reads the steps that an answer has left out, and looks at them with the state that came
+// with it.
 func (l *loop) complete(ctx context.Context, o *Observation) (stopped bool, err error) {
 	for from := o.Offset + len(o.Steps); from < o.Total; {
 		var steps []*geminicoder.Step
@@ -173,7 +177,8 @@ func (l *loop) apply(o *Observation) bool {
 	return true
 }
 
-// judge returns an error that ends the run: one of the caller, of a conversation that does not exist, or one that lasts.
+// judge returns an error that ends the run: one of the caller, of a conversation that does not
+// exist, or one that lasts.
 func (l *loop) judge(ctx context.Context, err error) error {
 	if err == nil {
 		l.healthy, l.failed = time.Now(), 0

@@ -41,7 +41,8 @@ func play(c *conversation, ops []op, executor bool) {
 	})
 }
 
-// followFrom follows a conversation from a cursor on, which it keeps current, until the end of a turn.
+// followFrom follows a conversation from a cursor on, which it keeps current, until the end of a
+// turn.
 func followFrom(ctx context.Context, r Reader, cascade string, cursor *Cursor) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := Follower{Reader: r, Cascade: cascade, Cursor: *cursor}
@@ -54,8 +55,9 @@ func followFrom(ctx context.Context, r Reader, cascade string, cursor *Cursor) i
 	}
 }
 
-// follow follows a conversation to the end of the turn, and returns what a caller knows then. With interrupt, each run ends after
-// so many events, and the next continues with a cursor that was JSON in between.
+// follow follows a conversation to the end of the turn, and returns what a caller knows then. With
+// interrupt, each run ends after so many events, and the next continues with a cursor that was JSON
+// in between.
 func follow(ctx context.Context, r Reader, interrupt int) (seen view, done Event, err error) {
 	seen = newView()
 	var cursor Cursor
@@ -79,8 +81,8 @@ func follow(ctx context.Context, r Reader, interrupt int) (seen view, done Event
 	}
 }
 
-// TestFollowAnyConversation follows random conversations through a stream and by polling, with failures, partial answers and
-// restarts.
+// TestFollowAnyConversation follows random conversations through a stream and by polling, with
+// failures, partial answers and restarts.
 func TestFollowAnyConversation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := drawOps(rt)
@@ -246,7 +248,8 @@ func (c *counted) Steps(ctx context.Context, cascade string, offset int) ([]*gem
 	return c.source.Steps(ctx, cascade, offset)
 }
 
-// With a stream, text comes without a delay, and the whole conversation is read rarely. Without one it is polled.
+// With a stream, text comes without a delay, and the whole conversation is read rarely. Without one
+// it is polled.
 func TestStreamsSaveReadings(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -287,7 +290,8 @@ func TestStreamsSaveReadings(t *testing.T) {
 	}
 }
 
-// A failing source is an error after a while, and a conversation that does not exist is one at once.
+// A failing source is an error after a while, and a conversation that does not exist is one at
+// once.
 func TestFailingSources(t *testing.T) {
 	missing := perigee.Errorf(perigee.ClassNotFound, "no such conversation")
 	for _, test := range []struct {
@@ -331,7 +335,8 @@ func (b broken) Updates(context.Context, string) iter.Seq2[*jetskicortexpb.Agent
 	return func(yield func(*jetskicortexpb.AgentStateUpdate, error) bool) { yield(nil, b.err) }
 }
 
-// With a stream, a revert that leaves as many steps as before is reported at once, and so is the end of a turn.
+// With a stream, a revert that leaves as many steps as before is reported at once, and so is the
+// end of a turn.
 func TestStreamsShowRevertsAndEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConversation()

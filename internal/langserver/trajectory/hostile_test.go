@@ -41,7 +41,8 @@ func written(text string, status cortexpb.CortexStepStatus) *geminicoder.Step {
 		Step: &geminicoder.Step_PlannerResponse{PlannerResponse: &cortexpb.CortexStepPlannerResponse{Response: text}}}
 }
 
-// TestAStatusThatFlapsEndsTheTurn has a conversation that is busy and idle by turns, and in which nothing happens.
+// TestAStatusThatFlapsEndsTheTurn has a conversation that is busy and idle by turns, and in which
+// nothing happens.
 func TestAStatusThatFlapsEndsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := false
@@ -68,7 +69,8 @@ func TestAStatusThatFlapsEndsTheTurn(t *testing.T) {
 	})
 }
 
-// TestStepsThatNeverEndAreBounded has a conversation that counts four thousand million steps, each of them unfinished.
+// TestStepsThatNeverEndAreBounded has a conversation that counts four thousand million steps, each
+// of them unfinished.
 func TestStepsThatNeverEndAreBounded(t *testing.T) {
 	step := written("", cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_RUNNING) // each event would copy the cursor
 	h := hostile{
@@ -93,7 +95,8 @@ func TestStepsThatNeverEndAreBounded(t *testing.T) {
 	t.Error("no error")
 }
 
-// TestALongConversationIsReadInTime has more steps than a cursor that is copied with each event could have.
+// TestALongConversationIsReadInTime has more steps than a cursor that is copied with each event
+// could have.
 func TestALongConversationIsReadInTime(t *testing.T) {
 	const count = 30_000
 	steps := make([]*geminicoder.Step, count)

@@ -7,8 +7,8 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// How long nothing may have changed before a turn counts as over, by what is known about it. The status is idle for a moment after
-// a message was sent and between two steps.
+// How long nothing may have changed before a turn counts as over, by what is known about it. The
+// status is idle for a moment after a message was sent and between two steps.
 const (
 	quietSettled  = 300 * time.Millisecond // idle, and the last step of the planner is complete
 	quietWaiting  = 500 * time.Millisecond // a step waits: an automatic decision takes less
@@ -32,7 +32,8 @@ func (t *Tracker) Active() bool { return t.active }
 // Close says that the end of the turn was reported.
 func (t *Tracker) Close() { t.active, t.cursor.Over = false, true }
 
-// Outcome reports whether the turn is over if nothing has changed for so long. The last observation must have had all steps.
+// Outcome reports whether the turn is over if nothing has changed for so long. The last observation
+// must have had all steps.
 func (t *Tracker) Outcome(quiet time.Duration) (Outcome, bool) {
 	if !t.active {
 		return Outcome{}, false
@@ -133,7 +134,8 @@ func (s *survey) reason() Reason {
 	return ReasonDone
 }
 
-// termination returns why the executor has stopped, if that is about this turn: the server keeps the reasons of earlier turns.
+// termination returns why the executor has stopped, if that is about this turn: the server keeps
+// the reasons of earlier turns.
 func (t *Tracker) termination(s survey) (cortexpb.ExecutorTerminationReason, bool) {
 	e := t.executor
 	if e.GetTerminationReason() == 0 {
@@ -145,7 +147,8 @@ func (t *Tracker) termination(s survey) (cortexpb.ExecutorTerminationReason, boo
 	return e.GetTerminationReason(), int(e.GetLastStepIdx()) >= max(s.planner, t.cursor.Turn+1)
 }
 
-// reasonOf translates the reason of the executor. An end that it calls normal may follow errors that were overcome.
+// reasonOf translates the reason of the executor. An end that it calls normal may follow errors
+// that were overcome.
 func reasonOf(r cortexpb.ExecutorTerminationReason, otherwise Reason) Reason {
 	switch r {
 	case cortexpb.ExecutorTerminationReason_EXECUTOR_TERMINATION_REASON_ERROR:

@@ -56,7 +56,8 @@ func ConversationDirs(home string) (dirs []string) {
 	return dirs
 }
 
-// directoryOf returns the path of a file URI. A path, and a URI of another kind, is returned as it is.
+// directoryOf returns the path of a file URI. A path, and a URI of another kind, is returned as it
+// is.
 func directoryOf(text string) string {
 	if !strings.HasPrefix(text, "file:") {
 		return text
@@ -81,8 +82,8 @@ const (
 	relationOther
 )
 
-// relate compares the workspaces of a conversation with ours. One that contains another, or is on another machine, proves
-// nothing.
+// relate compares the workspaces of a conversation with ours. One that contains another, or is on
+// another machine, proves nothing.
 func relate(ours, theirs []string) relation {
 	if len(ours) == 0 || len(theirs) == 0 {
 		return relationUnknown

@@ -77,7 +77,8 @@ type Degradation struct {
 
 func (d Degradation) String() string { return d.Source + ": " + d.Problem }
 
-// merge adds what another source says about a conversation. What changes is taken from the newer one.
+// merge adds what another source says about a conversation. What changes is taken from the newer
+// one.
 func (s *Summary) merge(o Summary) {
 	newer := o.Modified.After(s.Modified)
 	if newer {

@@ -110,7 +110,8 @@ func (r *serverRig) ready() {
 	}
 }
 
-// submit does what a command of the IDE does: it begins a conversation of a workspace and tells its ID to the test only.
+// submit does what a command of the IDE does: it begins a conversation of a workspace and tells its
+// ID to the test only.
 func (r *serverRig) submit(prompt, workspace string) string {
 	r.t.Helper()
 	id, err := r.Start(r.t.Context(), lsclient.StartOptions{Workspaces: []string{"file://" + workspace}})
@@ -177,7 +178,8 @@ func TestWithALanguageServer(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 
-	// The same prompt once more, into the same conversation and into one of another workspace. What was there before is known.
+	// The same prompt once more, into the same conversation and into one of another workspace. What
+	// was there before is known.
 	before := []Known{{ID: first, Modified: time.Now(), Steps: 4}}
 	submitted := time.Now()
 	r.submit(prompt, "/work/b")
@@ -206,8 +208,8 @@ func TestWithALanguageServer(t *testing.T) {
 	}
 }
 
-// The language server is killed in the middle of an answer: the rest of the turn is not in its file, and what is there is shown. The
-// next process shows the rest of the conversation.
+// The language server is killed in the middle of an answer: the rest of the turn is not in its
+// file, and what is there is shown. The next process shows the rest of the conversation.
 func TestTheLanguageServerIsKilled(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

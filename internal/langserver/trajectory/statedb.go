@@ -17,8 +17,9 @@ import (
 // summariesKey is where the IDE keeps its list of conversations, since version 1.16.5.
 const summariesKey = "antigravityUnifiedStateSync.trajectorySummaries"
 
-// StateDatabaseSource lists the conversations in a state.vscdb, the database of the IDE. It is read from a copy, and again only when it
-// has changed. The IDE writes it with a delay of up to a minute, so it shows what there was rather than what there is.
+// StateDatabaseSource lists the conversations in a state.vscdb, the database of the IDE. It is read
+// from a copy, and again only when it has changed. The IDE writes it with a delay of up to a
+// minute, so it shows what there was rather than what there is.
 func StateDatabaseSource(path string) Source { return &stateDatabase{path: path} }
 
 type stateDatabase struct {
@@ -90,7 +91,8 @@ type stamp struct {
 	modified, logModify time.Time
 }
 
-// settled reports whether a change would be noticed: two within the resolution of the file system are not.
+// settled reports whether a change would be noticed: two within the resolution of the file system
+// are not.
 func (s stamp) settled() bool {
 	return time.Since(s.modified) > clockSlack && time.Since(s.logModify) > clockSlack
 }

@@ -58,7 +58,8 @@ func list(t *testing.T, s Source) string {
 	return describe(l)
 }
 
-// The editor has its database open, with a log that was never written back and a transaction that is open.
+// The editor has its database open, with a log that was never written back and a transaction that
+// is open.
 func TestStateDatabaseBesideTheEditor(t *testing.T) {
 	for _, journal := range []string{"WAL", "DELETE"} {
 		t.Run(journal, func(t *testing.T) {
@@ -109,7 +110,8 @@ func TestStateDatabaseIsReadWhenItChanges(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	}
-	// Its times are old: the next reading needs no copy, so that it works without the permission to make one.
+	// Its times are old: the next reading needs no copy, so that it works without the permission to
+	// make one.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(e.Path, old, old); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ func typeOf(s *geminicoder.Step) cortexpb.CortexStepType {
 	return 0
 }
 
-// internalStep reports whether steps of a type are made by the server for itself and are no part of what happens.
+// internalStep reports whether steps of a type are made by the server for itself and are no part of
+// what happens.
 func internalStep(t cortexpb.CortexStepType) bool {
 	switch t {
 	case cortexpb.CortexStepType_CORTEX_STEP_TYPE_UNSPECIFIED, cortexpb.CortexStepType_CORTEX_STEP_TYPE_CHECKPOINT,
@@ -136,8 +137,8 @@ func outputOf(s *geminicoder.Step) string {
 	return ""
 }
 
-// hashStep identifies a step with all its content. A step that cannot be encoded, because a text is no UTF-8, has the hash 0 and
-// is looked at each time.
+// hashStep identifies a step with all its content. A step that cannot be encoded, because a text is
+// no UTF-8, has the hash 0 and is looked at each time.
 func hashStep(s *geminicoder.Step) uint64 {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
 	if err != nil {

@@ -43,8 +43,8 @@ func NewTracker(from Cursor) *Tracker {
 // Cursor returns where the next event comes from. It may be called between two events of Apply.
 func (t *Tracker) Cursor() Cursor { return t.cursor.clone() }
 
-// Offset is the index from which steps have to be read. The first of them is final already: it shows whether steps were replaced
-// since.
+// Offset is the index from which steps have to be read. The first of them is final already: it
+// shows whether steps were replaced since.
 func (t *Tracker) Offset() int {
 	for i := range t.cursor.Marks {
 		if !t.cursor.Marks[i].final() {
@@ -54,8 +54,8 @@ func (t *Tracker) Offset() int {
 	return max(t.cursor.Size()-1, 0)
 }
 
-// Agrees reports whether an observation shows the steps that are known as final unchanged and reaches as far as what is known.
-// Otherwise steps before it may have changed as well.
+// Agrees reports whether an observation shows the steps that are known as final unchanged and
+// reaches as far as what is known. Otherwise steps before it may have changed as well.
 func (t *Tracker) Agrees(o *Observation) bool {
 	if o.Offset+len(o.Steps) < t.cursor.Size() {
 		return false
@@ -69,8 +69,9 @@ func (t *Tracker) Agrees(o *Observation) bool {
 	return true
 }
 
-// Apply yields what an observation says beyond what was reported before. If the caller stops, the rest comes with the next
-// observation that has it. Observations have to come in the order in which they were made. Steps that leave a gap are ignored.
+// Apply yields what an observation says beyond what was reported before. If the caller stops, the
+// rest comes with the next observation that has it. Observations have to come in the order in which
+// they were made. Steps that leave a gap are ignored.
 func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		t.changed, t.flipped = false, false
@@ -95,13 +96,15 @@ func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 	}
 }
 
-// overflows reports whether there are more marks than a conversation can need: final steps are pruned.
+// overflows reports whether there are more marks than a conversation can need: final steps are
+// pruned.
 func (t *Tracker) overflows() bool { return len(t.cursor.Marks) > maxOpen }
 
 // Changed reports whether the last observation differed from what was known.
 func (t *Tracker) Changed() bool { return t.changed || t.flipped }
 
-// An application is one call of Apply. Each of its methods returns false when the caller has stopped.
+// An application is one call of Apply. Each of its methods returns false when the caller has
+// stopped.
 type application struct {
 	t     *Tracker
 	o     *Observation
@@ -224,7 +227,8 @@ func (a *application) texts(at int, m *Mark, s *geminicoder.Step) bool {
 	return a.text(at, &m.Thinking, s.GetPlannerResponse().GetThinking(), KindThinking) && a.text(at, &m.Text, textOf(s), KindText)
 }
 
-// text reports a text that has grown or was rewritten. The kind that follows kind is that of a rewritten one.
+// text reports a text that has grown or was rewritten. The kind that follows kind is that of a
+// rewritten one.
 func (a *application) text(at int, known *prefix, text string, kind Kind) bool {
 	before := *known
 	if *known = prefixOf(text); *known == before {

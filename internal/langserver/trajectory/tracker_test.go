@@ -19,8 +19,9 @@ func observe(t *Tracker, steps ...*geminicoder.Step) []Event {
 	return slices.Collect(t.Apply(&Observation{Steps: steps, Total: len(steps), Trajectory: "trajectory", Status: statusRunning}))
 }
 
-// TestTrackerFollowsAnyConversation changes a conversation at random, shows all of it or a part, stops between any two events and
-// continues with a cursor that was JSON in between. In the end the caller knows what the conversation says.
+// TestTrackerFollowsAnyConversation changes a conversation at random, shows all of it or a part,
+// stops between any two events and continues with a cursor that was JSON in between. In the end the
+// caller knows what the conversation says.
 func TestTrackerFollowsAnyConversation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tracker, seen := NewTracker(Cursor{}), newView()
@@ -95,7 +96,8 @@ func TestWhereTextIs(t *testing.T) {
 	}
 }
 
-// Arguments grow while the model writes them: calls come when their step has ended. A tool is matched by the ID of its call.
+// Arguments grow while the model writes them: calls come when their step has ended. A tool is
+// matched by the ID of its call.
 func TestCallsAndResults(t *testing.T) {
 	p := planner(stepGenerating, "")
 	p.GetPlannerResponse().ToolCalls = []*codeiumcommonpb.ChatToolCall{{Id: "c1", Name: "run_command", ArgumentsJson: `{"li`}}
@@ -149,7 +151,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Fewer steps than counted are a partial answer, a smaller count is a revert, and so is another type at an index.
+// Fewer steps than counted are a partial answer, a smaller count is a revert, and so is another
+// type at an index.
 func TestReverts(t *testing.T) {
 	tracker := NewTracker(Cursor{})
 	steps := []*geminicoder.Step{user("a"), planner(stepDone, "b"), user("c"), planner(stepDone, "d")}

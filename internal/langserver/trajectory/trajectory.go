@@ -1,10 +1,12 @@
-// Package trajectory follows one conversation of the language server and reports what happens in it as events.
+// Package trajectory follows one conversation of the language server and reports what happens in it
+// as events.
 //
-// A conversation is a list of steps that are updated in place: the text of the last one grows, may be rewritten, and steps at the
-// end may disappear. Tracker compares what a source shows with what was reported before; it has no clock and no network.
-// Follower reads from a source until the turn is over: StreamAgentStateUpdates says when there is something new, and
-// GetCascadeTrajectory and GetCascadeTrajectorySteps say what. Without the stream it polls. Database is a source that needs no
-// language server.
+// A conversation is a list of steps that are updated in place: the text of the last one grows, may
+// be rewritten, and steps at the end may disappear. Tracker compares what a source shows with what
+// was reported before; it has no clock and no network. Follower reads from a source until the turn
+// is over: StreamAgentStateUpdates says when there is something new, and GetCascadeTrajectory and
+// GetCascadeTrajectorySteps say what. Without the stream it polls. Database is a source that needs
+// no language server.
 package trajectory
 
 import (
@@ -22,11 +24,13 @@ import (
 
 // A Reader shows conversations. The clients of the language server and Database are readers.
 type Reader interface {
-	// Trajectory returns the state of a conversation. The answer may have fewer steps than it counts.
+	// Trajectory returns the state of a conversation. The answer may have fewer steps than it
+	// counts.
 	Trajectory(ctx context.Context, cascade string) (*languageserverpb.GetCascadeTrajectoryResponse, error)
 	// Steps returns steps from an index on. The answer may end before the conversation does.
 	Steps(ctx context.Context, cascade string, offset int) ([]*geminicoder.Step, error)
-	// Updates yields an update for each change. The stream may end at any time. errors.ErrUnsupported says that there is none.
+	// Updates yields an update for each change. The stream may end at any time.
+	// errors.ErrUnsupported says that there is none.
 	Updates(ctx context.Context, cascade string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error]
 }
 
@@ -78,8 +82,9 @@ type Result struct {
 	Text   string // its output, as far as the step has one
 }
 
-// A Waiting says what a step needs from a person. Trajectory and Index are what HandleCascadeUserInteraction wants to know;
-// they differ from the conversation and from Event.Step where a subagent waits.
+// A Waiting says what a step needs from a person. Trajectory and Index are what
+// HandleCascadeUserInteraction wants to know; they differ from the conversation and from Event.Step
+// where a subagent waits.
 type Waiting struct {
 	Member     string // of CascadeUserInteraction: runCommand, filePermission, askQuestion …
 	Trajectory string // empty: the source does not say
@@ -102,7 +107,8 @@ const (
 	ReasonTimeout        Reason = "timeout"         // nothing happened for too long
 )
 
-// Usage counts the tokens of a turn. Input has none of what was read from or written to the cache; Output includes Thinking.
+// Usage counts the tokens of a turn. Input has none of what was read from or written to the cache;
+// Output includes Thinking.
 type Usage struct {
 	Input      uint64 `json:"i,omitzero"`
 	Output     uint64 `json:"o,omitzero"`

@@ -12,8 +12,8 @@ import (
 // maxNesting is how deep subagents are looked at.
 const maxNesting = 8
 
-// waitingIn lists what a step, and the steps of its subagents, wait for. trajectory and index name the step where its metadata
-// does not.
+// waitingIn lists what a step, and the steps of its subagents, wait for. trajectory and index name
+// the step where its metadata does not.
 func waitingIn(s *geminicoder.Step, trajectory string, index, depth int) []*Waiting {
 	var list []*Waiting
 	if s.GetStatus() == cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_WAITING {
@@ -39,7 +39,8 @@ func waitingOf(s *geminicoder.Step, trajectory string, index int) *Waiting {
 	return w
 }
 
-// memberOf is the member of CascadeUserInteraction that answers a step: the one that the step asks for, or the one of its payload.
+// memberOf is the member of CascadeUserInteraction that answers a step: the one that the step asks
+// for, or the one of its payload.
 func memberOf(s *geminicoder.Step) string {
 	if r := s.GetRequestedInteraction().ProtoReflect(); r.IsValid() {
 		if field := r.WhichOneof(r.Descriptor().Oneofs().ByName("interaction")); field != nil {

@@ -16,7 +16,8 @@ const (
 	reconnectMax   = 8 * time.Second
 )
 
-// A watch keeps a stream of updates open. Their steps are not used: they may arrive late, while readings are always current.
+// A watch keeps a stream of updates open. Their steps are not used: they may arrive late, while
+// readings are always current.
 type watch struct {
 	news chan struct{} // there was an update since the last receive
 	done chan struct{}
