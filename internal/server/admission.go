@@ -36,7 +36,8 @@ func (p *places) release() {
 	*p = places{}
 }
 
-// handOver returns what is held, for a part of the call that goes on after the handler has returned.
+// handOver returns what is held, for a part of the call that goes on after the handler has
+// returned.
 func (p *places) handOver() places {
 	held := *p
 	*p = places{}
@@ -59,8 +60,8 @@ func (c *call) admit() error {
 	return k.TakeRequest(c.r.Context(), &c.sharedLimit, c.opts.Now())
 }
 
-// takeBody reads the body of a call that was admitted, and takes a place of limits.concurrency for it. Without a free place the
-// body is not read at all.
+// takeBody reads the body of a call that was admitted, and takes a place of limits.concurrency for
+// it. Without a free place the body is not read at all.
 func (c *call) takeBody() ([]byte, error) {
 	if limit := c.state.Concurrency; limit > 0 && c.calls.Load() >= int64(limit) {
 		return nil, tooManyCalls(limit)

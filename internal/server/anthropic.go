@@ -45,7 +45,8 @@ func decodeMessages(c *call, origin perigee.Origin) (*exchange, error) {
 	}, nil
 }
 
-// decodeMessagesCount has tokens estimated where the upstream cannot count them: agents ask often, and only to draw a gauge.
+// decodeMessagesCount has tokens estimated where the upstream cannot count them: agents ask often,
+// and only to draw a gauge.
 func decodeMessagesCount(_ *call, origin perigee.Origin) (*exchange, error) {
 	req, err := anthropic.DecodeCount(origin)
 	return &exchange{request: req, count: anthropic.EncodeTokenCount, estimateCount: true}, err

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// authorize checks what the access level of a route asks for. A path without a route asks for a key, like most routes.
+// authorize checks what the access level of a route asks for. A path without a route asks for a
+// key, like most routes.
 func (c *call) authorize(r *route) error {
 	switch {
 	case r == nil || r.access == mount.Client:
@@ -55,7 +56,8 @@ func (c *call) authorizeOwner() error {
 	return clientkey.Bad("this is not the admin token").WithHint(next)
 }
 
-// presentsAdminToken reports whether the request has the admin token. If that cannot be read, it has not.
+// presentsAdminToken reports whether the request has the admin token. If that cannot be read, it
+// has not.
 func (c *call) presentsAdminToken() bool {
 	offer, _ := clientkey.Bearer(c.r)
 	if offer == "" || c.opts.Admin == nil {
@@ -74,7 +76,8 @@ func (c *call) authenticate() (err error) {
 	return err
 }
 
-// slowDown counts a request without a good key, and returns the error to answer it with, now or later.
+// slowDown counts a request without a good key, and returns the error to answer it with, now or
+// later.
 func (c *call) slowDown(err error) error {
 	if !errors.Is(err, perigee.ErrBadKey) {
 		return err
@@ -86,7 +89,8 @@ func (c *call) slowDown(err error) error {
 	return answer
 }
 
-// auditOwner names the actor of an administrative request for whatever it does, or records that it was refused.
+// auditOwner names the actor of an administrative request for whatever it does, or records that it
+// was refused.
 func (c *call) auditOwner(refused error) {
 	actor := perigee.Actor{Kind: perigee.ActorSocket, Call: c.id}
 	if !c.trusted {
@@ -100,7 +104,8 @@ func (c *call) auditOwner(refused error) {
 	c.opts.Audit.Refused(c.r.Context(), e)
 }
 
-// offered is the actor of an administrative request over TCP: by what it offers, which need not be good.
+// offered is the actor of an administrative request over TCP: by what it offers, which need not be
+// good.
 func (c *call) offered() string {
 	switch {
 	case c.key != nil:
@@ -119,7 +124,8 @@ func (s *Server) keyNames() (list []string) {
 	return list
 }
 
-// remoteHost is the address that a request comes from, without the port. Otherwise is for an address without one.
+// remoteHost is the address that a request comes from, without the port. Otherwise is for an
+// address without one.
 func remoteHost(r *http.Request, otherwise string) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host

@@ -17,7 +17,8 @@ import (
 	"perigee/internal/server/membudget"
 )
 
-// What is said about the bytes in the house adds up to none, however the calls end. Each runs in a bubble.
+// What is said about the bytes in the house adds up to none, however the calls end. Each runs in a
+// bubble.
 func TestBodiesInTheHouseAddUp(t *testing.T) {
 	chat := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 100_000) + `"}]}`
 	answer := func(_ context.Context, yield func(perigee.Event, error) bool) {

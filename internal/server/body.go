@@ -45,9 +45,9 @@ func (c *call) readBody() ([]byte, error) {
 // expectBody starts the time within which the body of a request must begin to arrive.
 func (c *call) expectBody() {
 	if c.r.ProtoMajor == 1 && len(c.r.TransferEncoding) > 0 {
-		// It may have had a Content-Length as well, which net/http removes without a trace. RFC 9112, 6.1, has the connection
-		// closed then: a proxy that went by the length would take the rest for another request. The price is a new
-		// connection after each request in chunks.
+		// It may have had a Content-Length as well, which net/http removes without a trace. RFC
+		// 9112, 6.1, has the connection closed then: a proxy that went by the length would take the
+		// rest for another request. The price is a new connection after each request in chunks.
 		c.w.Header().Set("Connection", "close")
 	}
 	if c.r.ContentLength != 0 {
@@ -57,8 +57,8 @@ func (c *call) expectBody() {
 	}
 }
 
-// linger reads the rest of a body that was refused while it was being sent. A client that waits for permission to send
-// (100-continue) has not begun.
+// linger reads the rest of a body that was refused while it was being sent. A client that waits for
+// permission to send (100-continue) has not begun.
 func (c *call) linger() {
 	if c.unread && c.r.Header.Get("Expect") == "" {
 		c.end() // nothing is kept of the call
@@ -66,13 +66,14 @@ func (c *call) linger() {
 	}
 }
 
-// bodyRead ends that time. A deadline that stayed would end the call, because net/http goes on reading to notice
-// that the client leaves.
+// bodyRead ends that time. A deadline that stayed would end the call, because net/http goes on
+// reading to notice that the client leaves.
 func (c *call) bodyRead() {
 	c.unread = false
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 }
 
-// freeBody gives back the memory of the call's body, once: when the request is released, or when the answer is complete. It is
-// not called for a call that panicked or that goes on in the background.
+// freeBody gives back the memory of the call's body, once: when the request is released, or when
+// the answer is complete. It is not called for a call that panicked or that goes on in the
+// background.
 func (c *call) freeBody() { reqbody.Release(c.drop()) }

@@ -14,11 +14,11 @@ import (
 
 // A browserPolicy decides which web pages and host names may call the server.
 //
-// A loopback address is not trust: any page may ask the browser to connect there, under a host name of
-// the page's own choosing. Pages of the origins in the configuration may call. Browsers ask for
+// A loopback address is not trust: any page may ask the browser to connect there, under a host name
+// of the page's own choosing. Pages of the origins in the configuration may call. Browsers ask for
 // permission first (a preflight, an OPTIONS request without a key) and let the page read an answer
-// only if it names the page's origin; see the Fetch standard, section 3.2. Keys are sent in headers,
-// so credentials that a browser adds by itself are never allowed.
+// only if it names the page's origin; see the Fetch standard, section 3.2. Keys are sent in
+// headers, so credentials that a browser adds by itself are never allowed.
 type browserPolicy struct {
 	Loopback bool     // listening on a loopback address: only loopback names, and Hosts, are accepted as Host
 	Origins  []string // whose pages may call, as browsers write them
@@ -52,8 +52,9 @@ func (p browserPolicy) Check(r *http.Request) error {
 	return nil
 }
 
-// isLink reports whether a person has followed a link to the start page: one in a chat, for example, that signs in to the dashboard.
-// The page that has the link cannot read the answer, and the browser sends no cookie with SameSite=Strict.
+// isLink reports whether a person has followed a link to the start page: one in a chat, for
+// example, that signs in to the dashboard. The page that has the link cannot read the answer, and
+// the browser sends no cookie with SameSite=Strict.
 func isLink(r *http.Request) bool {
 	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
@@ -82,8 +83,8 @@ func hostname(hostport string) string {
 const exposedHeaders = "x-perigee-call, x-perigee-upstream, x-perigee-model, x-perigee-notes, x-perigee-class, " +
 	"request-id, x-request-id, retry-after, x-should-retry"
 
-// Describe tells the browser in the header of the answer that the page may read it, whatever it will be, if its origin is
-// allowed.
+// Describe tells the browser in the header of the answer that the page may read it, whatever it
+// will be, if its origin is allowed.
 func (p browserPolicy) Describe(header http.Header, r *http.Request) {
 	if len(p.Origins) == 0 {
 		return
@@ -101,10 +102,12 @@ func (p browserPolicy) IsPreflight(r *http.Request) bool {
 		p.allowsOrigin(r.Header.Get("Origin"))
 }
 
-// preflightAge is how many seconds a browser may remember what a preflight said: a reload that takes an origin away counts soon.
+// preflightAge is how many seconds a browser may remember what a preflight said: a reload that
+// takes an origin away counts soon.
 const preflightAge = "600"
 
-// preflight writes the answer to a preflight into the header of a response. Methods are those of the path.
+// preflight writes the answer to a preflight into the header of a response. Methods are those of
+// the path.
 func preflight(header http.Header, r *http.Request, methods string) {
 	header.Del("Access-Control-Expose-Headers")
 	header.Add("Vary", "Access-Control-Request-Headers")
@@ -121,8 +124,8 @@ const requestHeaders = "authorization, content-type, x-api-key, x-goog-api-key, 
 	"anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access, " +
 	"openai-organization, openai-project, openai-beta, session_id, user-agent"
 
-// maxAllowed is how many headers are allowed at once. Libraries have twenty or so; a preflight needs no key, and may name
-// thousands.
+// maxAllowed is how many headers are allowed at once. Libraries have twenty or so; a preflight
+// needs no key, and may name thousands.
 const maxAllowed = 100
 
 // allowedHeaders are the usual ones, and those of the request: libraries send many of their own.

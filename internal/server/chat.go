@@ -59,7 +59,8 @@ func decodeImages(c *call, origin perigee.Origin) (*exchange, error) {
 	}}, nil
 }
 
-// generateImages asks for one image after the other, since models that draw give one answer at a time.
+// generateImages asks for one image after the other, since models that draw give one answer at a
+// time.
 func (c *call) generateImages(req *openai.ImagesRequest) error {
 	images := &openai.Images{Created: c.start.Unix()}
 	if req.Links {

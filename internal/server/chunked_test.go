@@ -12,7 +12,8 @@ import (
 	"perigee/internal/server"
 )
 
-// After a request in chunks the connection is closed, since it may have had a Content-Length too, and stays open otherwise.
+// After a request in chunks the connection is closed, since it may have had a Content-Length too,
+// and stays open otherwise.
 func TestConnectionsAreClosedAfterChunks(t *testing.T) {
 	server := httptest.NewServer(server.New(server.Options{Upstream: answering{}}, server.Settings{MaxBody: 1 << 20}))
 	defer server.Close()

@@ -9,22 +9,25 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// A dialect is an API that clients speak: which paths it has, how requests are decoded, and how answers and errors are encoded.
-// Limits, memory, records and the order of the checks are the same for all of them (endpoint.serve), so that a new dialect is a
-// codec and an entry in a table.
+// A dialect is an API that clients speak: which paths it has, how requests are decoded, and how
+// answers and errors are encoded. Limits, memory, records and the order of the checks are the same
+// for all of them (endpoint.serve), so that a new dialect is a codec and an entry in a table.
 type dialect struct {
 	name perigee.Dialect
-	// owns reports whether errors about a path, which need not exist, have the shape of this dialect.
+	// owns reports whether errors about a path, which need not exist, have the shape of this
+	// dialect.
 	owns func(path string, header http.Header) bool
-	// requestID is the header in which the official libraries look for the id of a request, to show it with an error; empty: none.
+	// requestID is the header in which the official libraries look for the id of a request, to show
+	// it with an error; empty: none.
 	requestID   string
 	encodeError func(c *call, status int, err *perigee.Error) []byte
 	// headerKeys says that keys are accepted in headers only, not in the URL.
 	headerKeys bool
 	// ignoredQuery are parameters of the URL that repeat what the body says.
 	ignoredQuery []string
-	// passThrough says that requests may reach the provider as they came. Other dialects have their prompts decoded here, and the
-	// media fetched that they point at: their clients expect any URL to work.
+	// passThrough says that requests may reach the provider as they came. Other dialects have their
+	// prompts decoded here, and the media fetched that they point at: their clients expect any URL
+	// to work.
 	passThrough bool
 	endpoints   []endpoint
 }
@@ -33,8 +36,8 @@ type dialect struct {
 type endpoint struct {
 	path      string // as in route
 	operation string // as records have it
-	// pathModel returns the model that the wildcard of the path names, which is checked before the body is read; nil: the body
-	// names it.
+	// pathModel returns the model that the wildcard of the path names, which is checked before the
+	// body is read; nil: the body names it.
 	pathModel func(wildcard string) string
 	decode    func(c *call, origin perigee.Origin) (*exchange, error)
 }
@@ -70,11 +73,12 @@ func (x *exchange) model() string {
 	return x.request.Model
 }
 
-// dialects are all that are served. The first one that owns a path shapes the errors there, and the last one those of all other
-// paths.
+// dialects are all that are served. The first one that owns a path shapes the errors there, and the
+// last one those of all other paths.
 var dialects = []*dialect{&mcpDialect, &geminiDialect, &responsesDialect, &anthropicDialect, &chatDialect}
 
-// dialectOf returns the dialect in whose shape a path answers when something is wrong with the request itself.
+// dialectOf returns the dialect in whose shape a path answers when something is wrong with the
+// request itself.
 func (s *Server) dialectOf(path string, header http.Header) *dialect {
 	for _, d := range s.dialects {
 		if d.owns(path, header) {
@@ -84,8 +88,9 @@ func (s *Server) dialectOf(path string, header http.Header) *dialect {
 	return s.dialects[len(s.dialects)-1]
 }
 
-// serve answers a request to a model: it applies the limits of the key, reads the body, decodes it, checks what it asks for,
-// fetches media, asks the upstream and encodes what comes back. See admission.go for the order of the limits.
+// serve answers a request to a model: it applies the limits of the key, reads the body, decodes it,
+// checks what it asks for, fetches media, asks the upstream and encodes what comes back. See
+// admission.go for the order of the limits.
 func (e *endpoint) serve(c *call, d *dialect) error {
 	c.dialect = d
 	if e.pathModel != nil {
@@ -117,8 +122,8 @@ func (e *endpoint) serve(c *call, d *dialect) error {
 	return err
 }
 
-// check applies what depends on the content of a request: the models and the rpm of the key, and strict. Then it fetches the
-// media that the request points at.
+// check applies what depends on the content of a request: the models and the rpm of the key, and
+// strict. Then it fetches the media that the request points at.
 func (c *call) check(x *exchange, allowed bool) error {
 	origin := x.origin()
 	for _, name := range mount.UnusedParameters(c.r.URL, c.dialect.ignoredQuery) {

@@ -14,8 +14,8 @@ import (
 	"perigee/internal/route/record"
 )
 
-// lineDialect is a whole dialect: a request is a line "model: text", an answer is the text, and an error is a line that begins
-// with !.
+// lineDialect is a whole dialect: a request is a line "model: text", an answer is the text, and an
+// error is a line that begins with !.
 var lineDialect = dialect{
 	name:      "line",
 	owns:      func(path string, _ http.Header) bool { return strings.HasPrefix(path, "/line/") },
@@ -91,8 +91,8 @@ func (l *callList) SaveCalls(_ context.Context, calls []perigee.Call) error {
 	return nil
 }
 
-// A dialect is a codec and an entry in the table: its calls have the limits, the records and the checks of all dialects, and
-// its errors have its own shape, wherever they come from.
+// A dialect is a codec and an entry in the table: its calls have the limits, the records and the
+// checks of all dialects, and its errors have its own shape, wherever they come from.
 func TestNewDialect(t *testing.T) {
 	var saved callList
 	recorder := record.New(echo{}, record.Options{Store: &saved})

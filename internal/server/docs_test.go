@@ -12,8 +12,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// TestEveryPathIsDocumented holds docs/http.md against the table of routes, in both directions, and against the classes of
-// errors.
+// TestEveryPathIsDocumented holds docs/http.md against the table of routes, in both directions, and
+// against the classes of errors.
 func TestEveryPathIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/http.md")
 	if err != nil {

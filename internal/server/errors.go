@@ -27,7 +27,8 @@ func (c *call) fail(err error) {
 	}
 }
 
-// refusal returns the status and the error that the client gets, sets the headers that belong to it, and logs it.
+// refusal returns the status and the error that the client gets, sets the headers that belong to
+// it, and logs it.
 func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	e = c.clientError(err)
 	status = e.HTTPStatus(c.dialect.name)
@@ -65,7 +66,8 @@ func (c *call) logRefusal(status int, e *perigee.Error) {
 	c.opts.Logger.Log(c.r.Context(), level, "refused", about...)
 }
 
-// record has a request recorded that was admitted and then refused here, and reports whether it did.
+// record has a request recorded that was admitted and then refused here, and reports whether it
+// did.
 func (c *call) record(e *perigee.Error, status int) bool {
 	if c.asks == "" || c.opts.Refused == nil {
 		return false
@@ -96,8 +98,8 @@ func (c *call) unrecorded(e *perigee.Error) {
 // describe sets the headers that name the upstream and the model of an answer.
 func (c *call) describe(upstream, model string) { mount.Describe(c.w, upstream, model) }
 
-// writeHead begins an answer, which the client must take within writeLimit: the head, and what is written without a deadline of
-// its own. No handler writes a head in another way.
+// writeHead begins an answer, which the client must take within writeLimit: the head, and what is
+// written without a deadline of its own. No handler writes a head in another way.
 func (c *call) writeHead(status int) {
 	c.wrote = true
 	c.log.SetStatus(status)

@@ -102,7 +102,8 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	}
 }
 
-// Only a few answers wait at the same time: further ones are refused at once, and their connections are closed.
+// Only a few answers wait at the same time: further ones are refused at once, and their connections
+// are closed.
 func TestFewAnswersToWrongKeysWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAuthRig(t)
@@ -137,7 +138,8 @@ func TestFewAnswersToWrongKeysWait(t *testing.T) {
 	})
 }
 
-// An address has one line a minute, and all addresses together have a bounded number, whatever they send.
+// An address has one line a minute, and all addresses together have a bounded number, whatever they
+// send.
 func TestLogOfRequestsWithoutAKeyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAuthRig(t)

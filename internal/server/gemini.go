@@ -69,7 +69,8 @@ func decodeGeminiEmbed(c *call, origin perigee.Origin) (*exchange, error) {
 	return &exchange{embed: req, vectors: func(v *perigee.Embeddings) []byte { return gemini.EncodeEmbeddings(v, req.Batch) }}, err
 }
 
-// geminiNoMethod answers POST /v1beta/models/{model}:{method} with a method that models do not have.
+// geminiNoMethod answers POST /v1beta/models/{model}:{method} with a method that models do not
+// have.
 func (c *call) geminiNoMethod() error {
 	method := c.wildcard[strings.LastIndexByte(c.wildcard, ':')+1:]
 	return perigee.Errorf(perigee.ClassNotFound, "no method %q for models", mount.Shorten(method)).

@@ -12,8 +12,8 @@ func (s *state) pages() browserPolicy {
 	return browserPolicy{Loopback: s.Loopback, Origins: s.Origins, Hosts: s.Hosts}
 }
 
-// preflight answers a browser that asks what a page may send. A path that does not exist is allowed, too, so that the page can
-// read the error about it.
+// preflight answers a browser that asks what a page may send. A path that does not exist is
+// allowed, too, so that the page can read the error about it.
 func (c *call) preflight() error {
 	allowed := "GET, POST"
 	if route, _ := c.findRoute(c.path); route != nil {

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// A ImageStore keeps images. Open returns fs.ErrNotExist for an image that is not there, or no longer.
+// A ImageStore keeps images. Open returns fs.ErrNotExist for an image that is not there, or no
+// longer.
 type ImageStore interface {
 	Save(mime string, data []byte) (id string, err error)
 	Open(id string) (image *os.File, mime string, err error)
@@ -60,8 +61,8 @@ func serveImage(store ImageStore, w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// What is stored of one answer at most. The rest of its images stand in the answer itself, so that one answer cannot displace
-// the images of all the rest.
+// What is stored of one answer at most. The rest of its images stand in the answer itself, so that
+// one answer cannot displace the images of all the rest.
 const (
 	maxImages = 100
 	maxBytes  = 64 << 20
@@ -82,9 +83,10 @@ type imageKeeper struct {
 	told   bool // that the answer has too many
 }
 
-// Keep stores an image and returns its link; empty: it stands in the answer itself. A note says so: in the header as long as
-// that has not been sent, in the record always. A stream that begins with text has sent its head when the image comes, so there
-// only the record has the note, and the client has the link itself.
+// Keep stores an image and returns its link; empty: it stands in the answer itself. A note says so:
+// in the header as long as that has not been sent, in the record always. A stream that begins with
+// text has sent its head when the image comes, so there only the record has the note, and the
+// client has the link itself.
 func (k *imageKeeper) Keep(mime, data string) string {
 	id, err := k.save(mime, data)
 	if err != nil {
@@ -135,8 +137,8 @@ func (k *imageKeeper) save(mime, data string) (id string, err error) {
 	return id, err
 }
 
-// baseURL is where the client has reached the server, in its own words. It is empty when those would not do in a link, which then
-// counts from wherever the client is.
+// baseURL is where the client has reached the server, in its own words. It is empty when those
+// would not do in a link, which then counts from wherever the client is.
 func baseURL(r *http.Request) string {
 	plain := strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]") == ""
 	switch {

@@ -33,7 +33,8 @@ func newKeeper(store ImageStore, log *bytes.Buffer) *imageKeeper {
 		Base: "http://here"}
 }
 
-// The images of one answer beyond the hundredth stand in the answer, and one note and one log line say so.
+// The images of one answer beyond the hundredth stand in the answer, and one note and one log line
+// say so.
 func TestOneAnswerKeepsAHundredImages(t *testing.T) {
 	var store countingStore
 	var log bytes.Buffer

@@ -150,8 +150,8 @@ func TestImageThatCannotBeKeptStandsInTheAnswer(t *testing.T) {
 	}
 }
 
-// One answer with thousands of pictures stores some of them and carries the rest itself, so that it does not displace the
-// pictures of all other answers.
+// One answer with thousands of pictures stores some of them and carries the rest itself, so that it
+// does not displace the pictures of all other answers.
 func TestOneAnswerKeepsFewImages(t *testing.T) {
 	const drawn = 150
 	many := script(func(_ context.Context, yield func(perigee.Event, error) bool) {

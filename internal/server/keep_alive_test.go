@@ -41,7 +41,8 @@ func TestKeepAliveSendsNotes(t *testing.T) {
 	})
 }
 
-// How long a stream may be quiet is a setting, which holds for the streams that begin after it was made.
+// How long a stream may be quiet is a setting, which holds for the streams that begin after it was
+// made.
 func TestKeepAliveFollowsTheSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := script(func(ctx context.Context, yield func(perigee.Event, error) bool) {
@@ -66,7 +67,8 @@ func TestKeepAliveFollowsTheSettings(t *testing.T) {
 	})
 }
 
-// The record has the status that the client got: a keep-alive sends the head of a stream that fails later.
+// The record has the status that the client got: a keep-alive sends the head of a stream that fails
+// later.
 func TestTheRecordHasTheStatusThatWasSent(t *testing.T) {
 	for _, test := range []struct {
 		quiet time.Duration

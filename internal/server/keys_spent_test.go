@@ -13,7 +13,8 @@ import (
 	"perigee/internal/server/clientkey"
 )
 
-// A usageRig is a store that says what was spent on a day, or does not answer, and what this process has spent and saved.
+// A usageRig is a store that says what was spent on a day, or does not answer, and what this
+// process has spent and saved.
 type usageRig struct {
 	day     time.Time
 	spent   int64
@@ -84,8 +85,8 @@ func isExhausted(err error) bool {
 	return err != nil && perigee.AsError(err).Class == perigee.ClassExhausted
 }
 
-// A database that does not answer holds no call up for long, not even one that is about to end; and what this process
-// spends meanwhile counts. The tests of budgets run in bubbles.
+// A database that does not answer holds no call up for long, not even one that is about to end; and
+// what this process spends meanwhile counts. The tests of budgets run in bubbles.
 func TestBudgetOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		l, k := newLedger(90, budget)
@@ -131,7 +132,8 @@ func TestBudgetOfTheDayWithADatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// Calls that find nothing known wait for one answer, and a failure is everybody's. It runs in a bubble.
+// Calls that find nothing known wait for one answer, and a failure is everybody's. It runs in a
+// bubble.
 func TestBudgetOfTheDayIsAskedForOnce(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		for _, silent := range []bool{false, true} {
@@ -163,7 +165,8 @@ func TestBudgetOfTheDayIsAskedForOnce(t *testing.T) {
 	})
 }
 
-// A new day begins with nothing spent, whether the database can be asked or not, and with one question. It runs in a bubble.
+// A new day begins with nothing spent, whether the database can be asked or not, and with one
+// question. It runs in a bubble.
 func TestBudgetOfANewDay(t *testing.T) {
 	onBudgets(t, func(t *testing.T, budget Key) {
 		l, k := newLedger(100, budget)

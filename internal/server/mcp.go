@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// mcpDialect is the Model Context Protocol, which a mount answers. A key in the URL is not accepted: MCP clients store and log the
-// URLs of servers.
+// mcpDialect is the Model Context Protocol, which a mount answers. A key in the URL is not
+// accepted: MCP clients store and log the URLs of servers.
 var mcpDialect = dialect{
 	name:        perigee.DialectMCP,
 	owns:        func(path string, _ http.Header) bool { return path == "/mcp" },

@@ -58,8 +58,8 @@ func pictures(t *testing.T, mime string) (url string, fetcher func(allow bool) *
 	return site.URL + "/cat.png", fetcher, visits
 }
 
-// Fetched media count in the memory budget as the body does, until the request is released. A call that finds the budget used up
-// is refused.
+// Fetched media count in the memory budget as the body does, until the request is released. A call
+// that finds the budget used up is refused.
 func TestFetchedMediaCountInTheMemoryBudget(t *testing.T) {
 	const size = 3 << 20
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,8 +120,8 @@ func pointing(url string) map[string]string {
 	}
 }
 
-// Clients of dialects in which any URL works get theirs fetched, where that is allowed. In the Gemini dialect a URL means
-// itself.
+// Clients of dialects in which any URL works get theirs fetched, where that is allowed. In the
+// Gemini dialect a URL means itself.
 func TestMediaOnTheWebAreFetchedWhereAllowed(t *testing.T) {
 	url, fetcher, _ := pictures(t, "image/png")
 	for _, allow := range []bool{false, true} {

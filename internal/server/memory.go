@@ -20,8 +20,8 @@ func (s *Server) maxBody() (limit int64, setting string) {
 	return limit, setting
 }
 
-// admitBody reserves memory for the body that the request announces, before any of it is read. The caller calls arrived in any
-// case when the body has been read, or could not be.
+// admitBody reserves memory for the body that the request announces, before any of it is read. The
+// caller calls arrived in any case when the body has been read, or could not be.
 func (c *call) admitBody() error {
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
 		return err
@@ -73,21 +73,23 @@ func (c *call) trackBytes(body []byte) error {
 	return c.reserveContent()
 }
 
-// recall says how many bytes of stored responses the call has, or is about to read, and reserves what they take beside the body.
+// recall says how many bytes of stored responses the call has, or is about to read, and reserves
+// what they take beside the body.
 func (c *call) recall(bytes int64) error {
 	c.recalled = bytes
 	return c.reserveContent()
 }
 
-// fetches says how many more bytes of media the call is about to have, and reserves what they take: as much as if the body had
-// them, since the prompt holds them and they are encoded for the provider.
+// fetches says how many more bytes of media the call is about to have, and reserves what they take:
+// as much as if the body had them, since the prompt holds them and they are encoded for the
+// provider.
 func (c *call) fetches(bytes int64) error {
 	c.fetched += bytes
 	return c.reserveContent()
 }
 
-// checkConversation refuses to go on from a stored response of that size where a body of the whole conversation would be too
-// large.
+// checkConversation refuses to go on from a stored response of that size where a body of the whole
+// conversation would be too large.
 func (c *call) checkConversation(size int64) error {
 	limit := c.opts.Memory.Size() / reqbody.Factor
 	if limit == 0 || int64(len(c.body))+c.recalled+size <= limit {
@@ -99,7 +101,8 @@ func (c *call) checkConversation(size int64) error {
 	return e
 }
 
-// reserveContent has reserved what the body, the stored responses and the media of the call take, neither more nor less.
+// reserveContent has reserved what the body, the stored responses and the media of the call take,
+// neither more nor less.
 func (c *call) reserveContent() error {
 	if c.opts.Memory == nil {
 		return nil
@@ -133,12 +136,12 @@ func (c *call) end() {
 	c.log.Close()
 }
 
-// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the end: in the Responses API the
-// last event repeats it, and it may be stored.
+// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the
+// end: in the Responses API the last event repeats it, and it may be stored.
 const keptFactor = 2
 
-// storedFactor is what a byte of an answer counts while it is being stored: the response and its output are encoded, and the
-// database copies both.
+// storedFactor is what a byte of an answer counts while it is being stored: the response and its
+// output are encoded, and the database copies both.
 const storedFactor = 4
 
 // source is which client the call belongs to: its key, or its address where there are no keys.

@@ -213,7 +213,8 @@ func TestBodyBeyondAQuarterOfTheMemory(t *testing.T) {
 	})
 }
 
-// One client that announces large bodies and sends them slowly leaves a part of the budget to other clients.
+// One client that announces large bodies and sends them slowly leaves a part of the budget to other
+// clients.
 func TestUploadsOfOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openMemory(t, 128*mb, server.Settings{Keys: []server.Key{

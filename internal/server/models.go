@@ -16,8 +16,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else in OpenAI's. The owner,
-// through the socket, gets the list of a Control with ?problems=true.
+// vendorModels answers GET /v1/models: in Anthropic's shape with an anthropic-version header, else
+// in OpenAI's. The owner, through the socket, gets the list of a Control with ?problems=true.
 func (p *systemPages) vendorModels(w http.ResponseWriter, r *http.Request) error {
 	if query := r.URL.Query(); mount.CallOf(r).Trusted && query.Get("problems") == "true" {
 		if p.Control.RoutingControl == nil {
@@ -57,8 +57,9 @@ func (p *systemPages) vendorModel(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// modelNamed returns the model that a request with this name would go to: the one that is called so, or else the one that the
-// name stands for, as an alias or with a suffix about thinking. The path is that of the list.
+// modelNamed returns the model that a request with this name would go to: the one that is called
+// so, or else the one that the name stands for, as an alias or with a suffix about thinking. The
+// path is that of the list.
 func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.Model, error) {
 	if err := clientkey.CheckModel(name); err != nil {
 		return nil, err
@@ -96,7 +97,8 @@ const (
 	anthropicMaxPage = 1000
 )
 
-// anthropicModels answers with one page of the list: limit models after after_id, or before before_id.
+// anthropicModels answers with one page of the list: limit models after after_id, or before
+// before_id.
 func anthropicModels(w http.ResponseWriter, r *http.Request, models []perigee.Model) error {
 	query := r.URL.Query()
 	limit, err := mount.Limit(query, anthropicPage, anthropicMaxPage, "")
@@ -152,7 +154,8 @@ func (p *systemPages) geminiModels(w http.ResponseWriter, r *http.Request) error
 	}
 	from := 0
 	if token := query.Get("pageToken"); token != "" {
-		// A token names the last model that was given, so that a list that changes meanwhile loses nothing.
+		// A token names the last model that was given, so that a list that changes meanwhile loses
+		// nothing.
 		last, err := base64.RawURLEncoding.DecodeString(token)
 		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == string(last) })
 		if err != nil || i < 0 {

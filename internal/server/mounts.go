@@ -12,12 +12,14 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// A Mount is a handler that the server answers a path with, after it has checked the head, Host, Origin and what Access asks
-// for. The request carries a mount.Call, the response has the id of the call, and the body of the request is read within the
-// limits of all bodies. Paths of the server itself come first.
+// A Mount is a handler that the server answers a path with, after it has checked the head, Host,
+// Origin and what Access asks for. The request carries a mount.Call, the response has the id of the
+// call, and the body of the request is read within the limits of all bodies. Paths of the server
+// itself come first.
 type Mount = mount.Point
 
-// A SessionChecker reports whether a request carries a valid session cookie, for mounts with mount.Session.
+// A SessionChecker reports whether a request carries a valid session cookie, for mounts with
+// mount.Session.
 type SessionChecker interface {
 	ValidSession(r *http.Request) (bool, error)
 }
@@ -91,8 +93,8 @@ func (c *call) authorizeSession() error {
 	return clientkey.Bad("a session is required").WithHint("sign in first")
 }
 
-// A mountBody is the body of a request to a mounted handler. The first Read reads all of it, within the limits of size, time
-// and memory.
+// A mountBody is the body of a request to a mounted handler. The first Read reads all of it, within
+// the limits of size, time and memory.
 type mountBody struct {
 	call   *call
 	reader *bytes.Reader
@@ -113,7 +115,8 @@ func (b *mountBody) Read(p []byte) (int, error) {
 
 func (b *mountBody) Close() error { return nil }
 
-// A mountWriter notes when the answer of a mounted handler begins, and bounds the time that the client may take for it.
+// A mountWriter notes when the answer of a mounted handler begins, and bounds the time that the
+// client may take for it.
 type mountWriter struct {
 	http.ResponseWriter
 	call *call
@@ -134,7 +137,8 @@ func (w *mountWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter)
 // Unwrap is for http.ResponseController.
 func (w *mountWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// writePieces writes a large answer in pieces, each of which the client must take within writeLimit.
+// writePieces writes a large answer in pieces, each of which the client must take within
+// writeLimit.
 func (c *call) writePieces(p []byte) (n int, err error) {
 	control := http.NewResponseController(c.w)
 	for piece := range slices.Chunk(p, writePiece) {

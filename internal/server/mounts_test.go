@@ -112,7 +112,8 @@ func TestMountsAreGuarded(t *testing.T) {
 	}
 }
 
-// A handler learns about its call, reads its body within the limits, and has its errors encoded in the caller's shape.
+// A handler learns about its call, reads its body within the limits, and has its errors encoded in
+// the caller's shape.
 func TestMountedHandlers(t *testing.T) {
 	w := knock(newMounts(), "POST", "/echo/a/b", "hello", "X-Api-Key", "laptop-secret")
 	var got struct {
@@ -140,8 +141,8 @@ func TestMountedHandlers(t *testing.T) {
 	}
 }
 
-// A path for clients and the owner tells them apart, takes no key from the URL, and has errors of its own protocol. A handler there
-// applies the limits of the key itself.
+// A path for clients and the owner tells them apart, takes no key from the URL, and has errors of
+// its own protocol. A handler there applies the limits of the key itself.
 func TestMountForClientsAndTheOwner(t *testing.T) {
 	server := newMounts()
 	for _, c := range []struct{ name, target, header, want string }{

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// Official libraries find the name of a request where their vendor puts it, whatever became of the request.
+// Official libraries find the name of a request where their vendor puts it, whatever became of the
+// request.
 func TestRequestsHaveNames(t *testing.T) {
 	for _, test := range []struct {
 		path, header, body string
@@ -48,7 +49,8 @@ func says(text string) script {
 	}
 }
 
-// Probabilities that were asked for and did not come are noted, where there is still a header and where there is not.
+// Probabilities that were asked for and did not come are noted, where there is still a header and
+// where there is not.
 func TestMissingLogprobsAreNoted(t *testing.T) {
 	for _, test := range []struct {
 		name, path, body, want string

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The list of origins holds from one request to the next, and caches learn that answers depend on it.
+// The list of origins holds from one request to the next, and caches learn that answers depend on
+// it.
 func TestOriginsChangeWhileTheServerRuns(t *testing.T) {
 	const origin = "http://localhost:3000"
 	s := New(Options{}, Settings{Loopback: true})

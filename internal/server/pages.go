@@ -35,12 +35,14 @@ func (p *systemPages) Points() []mount.Point {
 	}
 }
 
-// noMetadata says that there is no OAuth server: MCP clients without a key look for one, and take only 404 for an answer.
+// noMetadata says that there is no OAuth server: MCP clients without a key look for one, and take
+// only 404 for an answer.
 func noMetadata(_ http.ResponseWriter, r *http.Request) error {
 	return perigee.Errorf(perigee.ClassNotFound, "no such path: %s", mount.Shorten(r.URL.Path)).WithHint("perigee takes keys, and no OAuth tokens")
 }
 
-// health answers as long as the process can, with the states of language servers, which may be failed: the gateway works without.
+// health answers as long as the process can, with the states of language servers, which may be
+// failed: the gateway works without.
 func (p *systemPages) health(w http.ResponseWriter, _ *http.Request) error {
 	type state struct {
 		Upstream string `json:"upstream"`

@@ -13,8 +13,9 @@ type Home interface {
 	ServeHome(w http.ResponseWriter, r *http.Request) error
 }
 
-// root answers GET /: browsers get the dashboard. Programs that look whether the base URL is right get the name and the version,
-// because the dashboard without a session is a 401, which they take for one about their key.
+// root answers GET /: browsers get the dashboard. Programs that look whether the base URL is right
+// get the name and the version, because the dashboard without a session is a 401, which they take
+// for one about their key.
 func (p *systemPages) root(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Vary", "Accept")
 	if p.Home != nil && p.Home.IsHome(r) {

@@ -19,7 +19,8 @@ func (startPage) ServeHome(w http.ResponseWriter, _ *http.Request) error {
 	return err
 }
 
-// Programs that look at the base URL get the name and the version without a key, and browsers the dashboard.
+// Programs that look at the base URL get the name and the version without a key, and browsers the
+// dashboard.
 func TestRoot(t *testing.T) {
 	status := func() perigee.DaemonStatus { return perigee.DaemonStatus{Version: "1.2.3"} }
 	keys := Settings{Keys: []Key{{Name: "laptop", Secret: perigee.NewSecret("client-secret")}}, Loopback: true}

@@ -17,7 +17,8 @@ func (anyUsage) Usage(context.Context, perigee.UsageQuery) ([]perigee.UsageRow, 
 	return nil, nil
 }
 
-// No parameter vanishes: what cannot be read, is not known or is there twice is refused, and the answer says what to send.
+// No parameter vanishes: what cannot be read, is not known or is there twice is refused, and the
+// answer says what to send.
 func TestParametersDoNotVanish(t *testing.T) {
 	s := server.New(server.Options{Upstream: answering{}, Usage: anyUsage{}, Calls: calls{}, Control: (&controlRig{}).
 		control()}, server.Settings{})

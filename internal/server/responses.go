@@ -130,10 +130,12 @@ func (c *call) collector(req *responses.Request) *responses.Collector {
 	return into
 }
 
-// notStored is the note of an answer that the client wanted to have stored. A stream has no place for it but its last event.
+// notStored is the note of an answer that the client wanted to have stored. A stream has no place
+// for it but its last event.
 var notStored = perigee.Note{Action: perigee.NoteDropped, Subject: "store (the response could not be stored)"}
 
-// keep stores an answer, and says whether that went well. A store that fails does not take the answer from the client.
+// keep stores an answer, and says whether that went well. A store that fails does not take the
+// answer from the client.
 func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
 	err := c.lease.Grow(storedFactor * c.content)
 	if err == nil {
@@ -151,9 +153,9 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 	return err == nil
 }
 
-// keepItems makes the items of a large request that are stored, and drops the request: the database copies the items, and the
-// request would be in memory beside them. What that frees is returned to the system, since SQLite does not take its memory from
-// the runtime.
+// keepItems makes the items of a large request that are stored, and drops the request: the database
+// copies the items, and the request would be in memory beside them. What that frees is returned to
+// the system, since SQLite does not take its memory from the runtime.
 func (c *call) keepItems(req *responses.Request) {
 	size := int64(cap(c.body)) + c.recalled
 	if size < reqbody.Large {
@@ -175,8 +177,8 @@ func (c *call) save(req *responses.Request, response, output json.RawMessage) er
 	})
 }
 
-// responsesStream answers with a stream. One in the background can be cancelled by its name, and is stored however
-// it ends.
+// responsesStream answers with a stream. One in the background can be cancelled by its name, and is
+// stored however it ends.
 func (c *call) responsesStream(req *responses.Request) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
 	c.keeps = true
@@ -211,8 +213,8 @@ func (c *call) responsesStream(req *responses.Request) error {
 	return err
 }
 
-// responsesBackground answers at once and goes on without the client. The places of the call are held until the response is
-// complete.
+// responsesBackground answers at once and goes on without the client. The places of the call are
+// held until the response is complete.
 func (c *call) responsesBackground(req *responses.Request) error {
 	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
 		return err // later there is no client to answer
@@ -263,7 +265,8 @@ func (c *call) finishBackground(ctx context.Context, req *responses.Request, int
 	into.Bytes()
 }
 
-// backgroundError returns why an answer in the background ended: the cause of its context says more than that it ended.
+// backgroundError returns why an answer in the background ended: the cause of its context says more
+// than that it ended.
 func backgroundError(ctx context.Context, err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {

@@ -99,7 +99,8 @@ func TestStoredResponsesThatDoNotFitAreNotRead(t *testing.T) {
 	}
 }
 
-// What was accepted as a body can be continued, as long as the conversation as a whole could be a body.
+// What was accepted as a body can be continued, as long as the conversation as a whole could be a
+// body.
 func TestLargeStoredResponsesCanBeContinued(t *testing.T) {
 	for _, test := range []struct{ size, status int }{{15 * mb, http.StatusOK}, {17 * mb, http.StatusRequestEntityTooLarge}} {
 		bubble(fmt.Sprint(test.size), t, func(t *testing.T) {

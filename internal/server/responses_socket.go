@@ -41,8 +41,8 @@ func (s *Server) socketSettings() responsesapi.Settings {
 	return responsesapi.Settings{MaxMessage: limit, MaxMessageFrom: setting, MaxWaiting: state.MaxBody, KeepAlive: state.KeepAlive}
 }
 
-// answerMessage answers a request on a socket that c has opened. It is a call of its own: the key is checked again, because it
-// may have been removed meanwhile.
+// answerMessage answers a request on a socket that c has opened. It is a call of its own: the key
+// is checked again, because it may have been removed meanwhile.
 func (c *call) answerMessage(s *responsesapi.Socket, r *responses.Message) {
 	c.beginCall()
 	defer c.endCall()
@@ -66,8 +66,8 @@ func (c *call) messageCall(s *responsesapi.Socket) *call {
 		w: s.Writer(http.Header{"X-Perigee-Call": {id}})}
 }
 
-// rejectMessage answers a message that is no request with an error. Like a request with an invalid body, it counts as a request
-// of the key.
+// rejectMessage answers a message that is no request with an error. Like a request with an invalid
+// body, it counts as a request of the key.
 func (c *call) rejectMessage(s *responsesapi.Socket, stream string, invalid error) {
 	c.beginCall()
 	defer c.endCall()
@@ -86,7 +86,8 @@ func (c *call) admitMessage() error {
 	return c.admit()
 }
 
-// holdMessage moves the message from the lease of the socket to that of the call, where it counts like any body.
+// holdMessage moves the message from the lease of the socket to that of the call, where it counts
+// like any body.
 func (c *call) holdMessage(s *responsesapi.Socket, message []byte) error {
 	defer s.Release(len(message))
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
@@ -102,7 +103,8 @@ func (c *call) failMessage(s *responsesapi.Socket, stream string, err error) {
 	c.tapAnswer(s.SendError(stream, status, e, c.w.Header()))
 }
 
-// surviveMessage ends the answer of a call that panicked. Where the answer had begun, the socket ends, too.
+// surviveMessage ends the answer of a call that panicked. Where the answer had begun, the socket
+// ends, too.
 func (c *call) surviveMessage(s *responsesapi.Socket, stream string) {
 	v := recover()
 	if v == nil {
@@ -172,7 +174,8 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 	return err
 }
 
-// warmUp answers a request that nothing is to be made for: it can be gone on from, and that is all. No model is asked.
+// warmUp answers a request that nothing is to be made for: it can be gone on from, and that is all.
+// No model is asked.
 func (c *call) warmUp(req *responses.Request, enc streamEncoder) error {
 	c.w.Header().Set("Content-Type", enc.ContentType())
 	c.note(req.Log.Notes())

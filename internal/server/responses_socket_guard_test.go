@@ -146,8 +146,8 @@ func TestHandshakeThatCannotBeAccepted(t *testing.T) {
 	}
 }
 
-// An invalid message counts as a request of the key, as a request with an invalid body does, and a client that sends nothing else
-// is disconnected.
+// An invalid message counts as a request of the key, as a request with an invalid body does, and a
+// client that sends nothing else is disconnected.
 func TestInvalidMessagesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

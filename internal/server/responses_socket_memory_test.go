@@ -11,7 +11,8 @@ import (
 	"perigee/internal/server/membudget"
 )
 
-// Buffers of earlier messages are used again. What arrives in them has to be reserved like anything else, and is released once.
+// Buffers of earlier messages are used again. What arrives in them has to be reserved like anything
+// else, and is released once.
 func TestMessagesOfASocketAreReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openMemory(t, 64*mb, server.Settings{})

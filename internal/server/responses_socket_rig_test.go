@@ -164,7 +164,8 @@ func (p *peer) closed() websocket.StatusCode {
 	return websocket.CloseStatus(err)
 }
 
-// An echoRig is an upstream that says what it was asked last, when it may, and remembers everything.
+// An echoRig is an upstream that says what it was asked last, when it may, and remembers
+// everything.
 type echoRig struct {
 	mu      sync.Mutex
 	prompts []*perigee.Prompt

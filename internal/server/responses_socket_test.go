@@ -84,7 +84,8 @@ func TestSocketGoesOnFromWhatIsNotStored(t *testing.T) {
 	}
 }
 
-// Answers that a socket keeps are its own, and are dropped with it. An error leaves the socket open, and what it keeps.
+// Answers that a socket keeps are its own, and are dropped with it. An error leaves the socket
+// open, and what it keeps.
 func TestSocketTellsWhatItDoesNotRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newSocketRig(t, &echoRig{}, server.Settings{}, nil)

@@ -289,7 +289,8 @@ func TestAbandonedResponseHasFailed(t *testing.T) {
 	})
 }
 
-// A stream in the background is there for GET and cancel, too, and stored when its client goes away.
+// A stream in the background is there for GET and cancel, too, and stored when its client goes
+// away.
 func TestBackgroundStream(t *testing.T) {
 	ask := func(t *testing.T, d *responsesRig, ctx context.Context) *http.Response {
 		t.Helper()

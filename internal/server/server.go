@@ -1,7 +1,9 @@
-// Package server is the HTTP server: it matches a URL to a dialect, has the dialect decode the request, asks the Upstream, and
-// has the dialect encode what comes back. It checks Host and Origin, keys, sizes and times, and knows nothing of providers.
+// Package server is the HTTP server: it matches a URL to a dialect, has the dialect decode the
+// request, asks the Upstream, and has the dialect encode what comes back. It checks Host and
+// Origin, keys, sizes and times, and knows nothing of providers.
 //
-// The daemon builds one Server and serves it on TCP; Trusted is the same server without these checks, for the owner's socket.
+// The daemon builds one Server and serves it on TCP; Trusted is the same server without these
+// checks, for the owner's socket.
 package server
 
 import (
@@ -24,16 +26,16 @@ import (
 	"perigee/internal/server/responsesapi"
 )
 
-// ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open streams. It is
-// a perigee.Error so that the record says why the call ended.
+// ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open
+// streams. It is a perigee.Error so that the record says why the call ended.
 var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shutting down").WithHint("try again when it is back")
 
 // Options are what a Server is built from. Upstream is required.
 type Options struct {
 	Upstream perigee.Upstream
 	Model    func(name string) string // the model that Upstream would ask for a client's name; nil: names are models
-	// Missing returns the error of Upstream for a model that no upstream has, as far as that is known without a call. Nil: it is
-	// not.
+	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
+	// known without a call. Nil: it is not.
 	Missing     func(ctx context.Context, name string) error
 	Usage       perigee.UsageReader
 	Stored      perigee.UsageReader            // what keys with a budget have spent, as stored; nil: they have no limit
@@ -50,7 +52,8 @@ type Options struct {
 	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil: none are
 	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
 	Ready func() []Unready
-	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing does.
+	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing
+	// does.
 	Admin     func(offer string) (bool, error)
 	Redact    func(text string) string // replaces secrets in what is logged of a request; nil: nothing does
 	Logger    *slog.Logger
@@ -59,12 +62,14 @@ type Options struct {
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
 	// Memory bounds what all calls hold together; nil: nothing does.
 	Memory *membudget.Budget
-	// Refused is called for each request to a model that was admitted and then refused before the upstream; nil: it is not.
+	// Refused is called for each request to a model that was admitted and then refused before the
+	// upstream; nil: it is not.
 	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
-	// Unrecorded is called for each refused request to a model that is not recorded, because of a wrong key or because many such
-	// were; nil: it is not.
+	// Unrecorded is called for each refused request to a model that is not recorded, because of a
+	// wrong key or because many such were; nil: it is not.
 	Unrecorded func(dialect perigee.Dialect, class perigee.Class)
-	// OnIdle is called when no call has begun for a while, with the number of calls that are open; nil: it is not.
+	// OnIdle is called when no call has begun for a while, with the number of calls that are open;
+	// nil: it is not.
 	OnIdle func(open int)
 	Mounts []Mount // answer further paths
 	Home   Home    // answers GET / of browsers; nil: they get what programs get
@@ -153,7 +158,8 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	return s
 }
 
-// Apply makes new settings hold for every request from now on. What a key has used of its limits stays used.
+// Apply makes new settings hold for every request from now on. What a key has used of its limits
+// stays used.
 func (s *Server) Apply(settings Settings) {
 	settings.KeepAlive = cmp.Or(settings.KeepAlive, 15*time.Second)
 	var before []*clientkey.Guarded
@@ -169,18 +175,19 @@ func (s *Server) Active() int { return int(s.active.Load()) }
 // ServeHTTP answers a request from the network.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) }
 
-// Trusted answers requests of the owner: it asks for no key, and checks neither Host nor Origin. Serve it only where the
-// operating system checks the user that connects.
+// Trusted answers requests of the owner: it asks for no key, and checks neither Host nor Origin.
+// Serve it only where the operating system checks the user that connects.
 func (s *Server) Trusted() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// Finish returns when no answer is being made in the background any more, or when ctx ends before. It comes after
-// http.Server.Shutdown and Drain, which see to it that no request begins another one.
+// Finish returns when no answer is being made in the background any more, or when ctx ends before.
+// It comes after http.Server.Shutdown and Drain, which see to it that no request begins another
+// one.
 func (s *Server) Finish(ctx context.Context) error { return s.runs.Wait(ctx) }
 
-// Close ends the answers that are being made in the background and over sockets, and waits until that is written down.
-// The server takes no more of them.
+// Close ends the answers that are being made in the background and over sockets, and waits until
+// that is written down. The server takes no more of them.
 func (s *Server) Close() {
 	if s.idle != nil {
 		s.idle.Stop()
@@ -190,9 +197,10 @@ func (s *Server) Close() {
 	s.runs.Close(ErrShutdown)
 }
 
-// Drain closes the sockets that clients have open: at once where nothing is being made, otherwise after the answers that
-// are. No new ones are opened, and what is asked meanwhile is refused. It returns when all are closed, or when ctx ends
-// before; what is still being made then goes on until the base context ends, or Close is called.
+// Drain closes the sockets that clients have open: at once where nothing is being made, otherwise
+// after the answers that are. No new ones are opened, and what is asked meanwhile is refused. It
+// returns when all are closed, or when ctx ends before; what is still being made then goes on until
+// the base context ends, or Close is called.
 //
 // It belongs beside http.Server.Shutdown, which does not know of sockets.
 func (s *Server) Drain(ctx context.Context) error {
@@ -260,7 +268,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	}
 }
 
-// idleTime is how long after the beginning of the last call, and after the end of the last open one, OnIdle is called.
+// idleTime is how long after the beginning of the last call, and after the end of the last open
+// one, OnIdle is called.
 const idleTime = 2 * time.Second
 
 // beginCall counts a call as open.
@@ -317,8 +326,8 @@ func (c *call) answer() error {
 	return handle(c)
 }
 
-// survive turns a panic into an error answer, or into a cut connection when the answer had begun. The
-// process lives either way.
+// survive turns a panic into an error answer, or into a cut connection when the answer had begun.
+// The process lives either way.
 func (c *call) survive() {
 	v := recover()
 	if v == nil {
@@ -341,8 +350,8 @@ func (c *call) panicked(where string, v any) error {
 		WithHint("the log has the details of call %s; please report it", c.id)
 }
 
-// clientError returns what the client gets of err: a call that ended because the daemon stops did not end because the client
-// left, and errors about perigee's own parts are for its owner.
+// clientError returns what the client gets of err: a call that ended because the daemon stops did
+// not end because the client left, and errors about perigee's own parts are for its owner.
 func (c *call) clientError(err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if e.Retry > 0 {

@@ -134,8 +134,9 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 	})
 }
 
-// A stream that breaks off ends with the error as an event and then, in a chunk of its own, as a bare object: libraries that
-// ignore the event read the second chunk as an error. An array stays open.
+// A stream that breaks off ends with the error as an event and then, in a chunk of its own, as a
+// bare object: libraries that ignore the event read the second chunk as an error. An array stays
+// open.
 func TestBrokenStreamCannotBeTakenForComplete(t *testing.T) {
 	upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {
 		if yield(begin, nil) && yield(frame, nil) {
@@ -314,7 +315,8 @@ func TestGiganticHeadIsRefused(t *testing.T) {
 	}
 }
 
-// A few kilobytes of gzip that hold megabytes are read in linear time, and within the limit on what comes out.
+// A few kilobytes of gzip that hold megabytes are read in linear time, and within the limit on what
+// comes out.
 func TestCompressedBodies(t *testing.T) {
 	inside := []byte(`{"contents":[` + strings.Repeat(`{"role":"user","parts":[]},`, 200_000) + `{}]}`)
 	var packed bytes.Buffer

@@ -25,8 +25,8 @@ var askedIn = map[string][2]string{
 	"gemini":    {"/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"text":"Hi"}]}]}`},
 }
 
-// The official libraries of OpenAI and Anthropic wait for as long as Retry-After says, without a word, unless x-should-retry
-// forbids it.
+// The official libraries of OpenAI and Anthropic wait for as long as Retry-After says, without a
+// word, unless x-should-retry forbids it.
 func TestLibrariesDoNotWaitForAQuota(t *testing.T) {
 	tests := []struct {
 		class perigee.Class
@@ -68,7 +68,8 @@ func (spentRig) Usage(context.Context, perigee.UsageQuery) ([]perigee.UsageRow, 
 	return []perigee.UsageRow{{InputTokens: 1000}}, nil
 }
 
-// A budget of perigee's own is a limit like that of a provider, on sockets and for MCP clients, too.
+// A budget of perigee's own is a limit like that of a provider, on sockets and for MCP clients,
+// too.
 func TestLibrariesDoNotWaitForABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := script(func(_ context.Context, yield func(perigee.Event, error) bool) {

@@ -11,19 +11,20 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// writeLimit is how long a client may take to read more of its answer before its connection is given up.
+// writeLimit is how long a client may take to read more of its answer before its connection is
+// given up.
 const writeLimit = 2 * time.Minute
 
-// chunkBuffers pools the buffers that chunks are written into. A stream has one only while it has bytes to send, because
-// thousands may be open and silent.
+// chunkBuffers pools the buffers that chunks are written into. A stream has one only while it has
+// bytes to send, because thousands may be open and silent.
 var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// gather is how many bytes are gathered, while more are at hand, before they are sent together. Every client that reads slowly
-// keeps about so many waiting.
+// gather is how many bytes are gathered, while more are at hand, before they are sent together.
+// Every client that reads slowly keeps about so many waiting.
 const gather = 16 << 10
 
-// A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst; what an event
-// adds may be nothing.
+// A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst;
+// what an event adds may be nothing.
 type streamEncoder interface {
 	ContentType() string
 	Encode(dst []byte, ev *perigee.Event) []byte
@@ -32,23 +33,24 @@ type streamEncoder interface {
 	Idle(dst []byte) []byte                                 // a keep-alive
 }
 
-// repeatPause is how long an error is repeated after the first time. Clients that have not read the first by then get both in
-// one read.
+// repeatPause is how long an error is repeated after the first time. Clients that have not read the
+// first by then get both in one read.
 const repeatPause = 500 * time.Millisecond
 
-// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in a read of its own.
+// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in
+// a read of its own.
 type errorRepeater interface {
 	RepeatError(dst []byte, status int, err *perigee.Error) []byte // after Fail; may add nothing
 }
 
-// A flushingEncoder is a dialect whose events may be as long as the whole answer. It hands them on in pieces while it appends
-// them.
+// A flushingEncoder is a dialect whose events may be as long as the whole answer. It hands them on
+// in pieces while it appends them.
 type flushingEncoder interface {
 	SetFlush(f func(buf []byte) []byte)
 }
 
-// A streamWriter writes a streamed answer: the head with the first chunk or the first keep-alive, then chunk by chunk, each sent
-// at once.
+// A streamWriter writes a streamed answer: the head with the first chunk or the first keep-alive,
+// then chunk by chunk, each sent at once.
 type streamWriter struct {
 	call    *call
 	encoder streamEncoder
@@ -178,8 +180,8 @@ func (w *streamWriter) finish() {
 	_ = w.flush()
 }
 
-// fail ends the answer with an error: as an ordinary error answer while nothing has been sent, inside the
-// stream afterwards.
+// fail ends the answer with an error: as an ordinary error answer while nothing has been sent,
+// inside the stream afterwards.
 func (w *streamWriter) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +207,8 @@ func (w *streamWriter) fail(err error) error {
 	return nil
 }
 
-// flush sends what was gathered on its way, after the head. A client that does not read for too long is given up.
+// flush sends what was gathered on its way, after the head. A client that does not read for too
+// long is given up.
 func (w *streamWriter) flush() error {
 	w.head()
 	if w.err != nil {
@@ -224,8 +227,8 @@ func (w *streamWriter) flush() error {
 	return w.err
 }
 
-// flushPiece sends what an encoder has appended while it goes on appending. The lock is held. After an error of the connection
-// there is nowhere to send it.
+// flushPiece sends what an encoder has appended while it goes on appending. The lock is held. After
+// an error of the connection there is nowhere to send it.
 func (w *streamWriter) flushPiece(buf []byte) []byte {
 	w.buf = buf
 	_ = w.flush()
@@ -246,8 +249,9 @@ func (w *streamWriter) keepAlive() {
 	_ = w.flush()
 }
 
-// stop ends the use of the writer. It drops the call and its request, which may be large: the runtime keeps the timer of a
-// stream, and with it the writer, for some time after the timer was stopped.
+// stop ends the use of the writer. It drops the call and its request, which may be large: the
+// runtime keeps the timer of a stream, and with it the writer, for some time after the timer was
+// stopped.
 func (w *streamWriter) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

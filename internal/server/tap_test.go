@@ -19,7 +19,8 @@ import (
 	"perigee/internal/upstream/gemini"
 )
 
-// A tapRig is the whole way of a call, from the client to a provider over HTTP, and a tap that keeps copies of all bodies.
+// A tapRig is the whole way of a call, from the client to a provider over HTTP, and a tap that
+// keeps copies of all bodies.
 type tapRig struct {
 	url  string
 	done chan struct{} // a call has got all of its answer
@@ -98,7 +99,8 @@ func (r *tapRig) post(t *testing.T, body string) (answer string) {
 const tapChunk = `{"candidates":[{"content":{"role":"model","parts":[{"text":"hello"}]},"finishReason":"STOP"}],` +
 	`"usageMetadata":{"promptTokenCount":2,"candidatesTokenCount":1}}`
 
-// A tap sees what the client sent, what the provider got and answered, and what the client got, each as it was on the wire.
+// A tap sees what the client sent, what the provider got and answered, and what the client got,
+// each as it was on the wire.
 func TestATapSeesAllFourBodies(t *testing.T) {
 	for _, test := range []struct {
 		name, stream, kind, says string
@@ -130,7 +132,8 @@ func TestATapSeesAllFourBodies(t *testing.T) {
 	}
 }
 
-// A call that is refused before it reaches the upstream has no body at the provider, and ends for the tap all the same.
+// A call that is refused before it reaches the upstream has no body at the provider, and ends for
+// the tap all the same.
 func TestATapSeesTheErrorOfARefusedCall(t *testing.T) {
 	rig := newTapRig(t, true, func(http.ResponseWriter, *http.Request) { t.Error("the provider is asked") })
 	answer := rig.post(t, `{"model":`)

@@ -32,7 +32,8 @@ func (a *API) accounts(r *http.Request) ([]perigee.AccountRow, error) {
 	return a.Control.Accounts(r.Context())
 }
 
-// importAccounts answers POST /v1/accounts?upstream=&partial=. The body is a file of accounts, in any of the JSON formats.
+// importAccounts answers POST /v1/accounts?upstream=&partial=. The body is a file of accounts, in
+// any of the JSON formats.
 func (a *API) importAccounts(r *http.Request) ([]perigee.ImportedRow, error) {
 	query := r.URL.Query()
 	if err := mount.KnownParameters(query, "upstream", "partial"); err != nil {
@@ -53,7 +54,8 @@ func (a *API) importAccounts(r *http.Request) ([]perigee.ImportedRow, error) {
 	return a.Control.ImportAccounts(r.Context(), in)
 }
 
-// changeAccount answers PATCH /v1/accounts: {"email", "upstream", "enabled"}. The account may also be named in the query.
+// changeAccount answers PATCH /v1/accounts: {"email", "upstream", "enabled"}. The account may also
+// be named in the query.
 func (a *API) changeAccount(r *http.Request) (perigee.AccountRow, error) {
 	var enabled *bool
 	name, err := readAccount(r, map[string]any{"enabled": &enabled})
@@ -67,8 +69,8 @@ func (a *API) changeAccount(r *http.Request) (perigee.AccountRow, error) {
 	return a.Control.EnableAccount(r.Context(), name, *enabled)
 }
 
-// actOn answers a request about one account, {"email", "upstream"} or the same in the query, with its name: DELETE /v1/accounts
-// and POST /v1/accounts/use.
+// actOn answers a request about one account, {"email", "upstream"} or the same in the query, with
+// its name: DELETE /v1/accounts and POST /v1/accounts/use.
 func (a *API) actOn(act func(perigee.AccountControl, context.Context, perigee.AccountName) error) mount.Handler {
 	return a.withAccounts(mount.Value(func(r *http.Request) (perigee.AccountName, error) {
 		name, err := readAccount(r, nil)
@@ -79,8 +81,9 @@ func (a *API) actOn(act func(perigee.AccountControl, context.Context, perigee.Ac
 	}))
 }
 
-// readAccount reads which account a request is about, from its query or its body, and what else the body says. Where both name it
-// they must agree: which of two accounts is meant is not to be guessed.
+// readAccount reads which account a request is about, from its query or its body, and what else the
+// body says. Where both name it they must agree: which of two accounts is meant is not to be
+// guessed.
 func readAccount(r *http.Request, more map[string]any) (perigee.AccountName, error) {
 	query := r.URL.Query()
 	name := perigee.AccountName{Email: query.Get("email"), Upstream: query.Get("upstream")}
@@ -106,7 +109,8 @@ func readAccount(r *http.Request, more map[string]any) (perigee.AccountName, err
 	return name, nil
 }
 
-// accountStatus answers GET /v1/accounts/status?model=: which account would be used now, and why the rest would not.
+// accountStatus answers GET /v1/accounts/status?model=: which account would be used now, and why
+// the rest would not.
 func (a *API) accountStatus(r *http.Request) ([]perigee.ChoiceRow, error) {
 	query := r.URL.Query()
 	if err := mount.KnownParameters(query, "model"); err != nil {
@@ -115,7 +119,8 @@ func (a *API) accountStatus(r *http.Request) ([]perigee.ChoiceRow, error) {
 	return a.Control.ExplainAccounts(r.Context(), query.Get("model"))
 }
 
-// readCommand reads a small JSON object into the fields that it may have. Unknown and repeated members are errors.
+// readCommand reads a small JSON object into the fields that it may have. Unknown and repeated
+// members are errors.
 func readCommand(r *http.Request, fields map[string]any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

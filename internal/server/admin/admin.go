@@ -1,5 +1,6 @@
-// Package admin serves what the owner and clients see of perigee itself: accounts, traces, the audit log, the store, usage and
-// quota. Its paths are mounted into the HTTP server, which checks keys and tokens.
+// Package admin serves what the owner and clients see of perigee itself: accounts, traces, the
+// audit log, the store, usage and quota. Its paths are mounted into the HTTP server, which checks
+// keys and tokens.
 package admin
 
 import (
@@ -60,7 +61,8 @@ func (a *API) status(*http.Request) (perigee.DaemonStatus, error) {
 	return a.Status(), nil
 }
 
-// explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and why the rest would not.
+// explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and
+// why the rest would not.
 func (a *API) explain(r *http.Request) (perigee.RouteExplanation, error) {
 	if a.Control.RoutingControl == nil {
 		return perigee.RouteExplanation{}, perigee.Errorf(perigee.ClassUnimplemented, "there are no upstreams here")
@@ -117,9 +119,9 @@ func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
 	return a.Usage.Usage(r.Context(), q)
 }
 
-// quota answers GET /v1/quota: what the accounts have left of the models that the key may ask. Accounts that could not be
-// asked are named in the notes. The owner, through the socket, gets them whole with ?problems=true: a note is short, and for
-// people.
+// quota answers GET /v1/quota: what the accounts have left of the models that the key may ask.
+// Accounts that could not be asked are named in the notes. The owner, through the socket, gets them
+// whole with ?problems=true: a note is short, and for people.
 func (a *API) quota(w http.ResponseWriter, r *http.Request) error {
 	call := mount.CallOf(r)
 	if err := mount.KnownParameters(r.URL.Query(), "problems"); err != nil {

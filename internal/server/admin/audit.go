@@ -17,8 +17,8 @@ type AuditLog interface {
 	Refused(ctx context.Context, e perigee.AuditEntry)
 }
 
-// audit records an act that ended with err. An act whose row cannot be stored goes on: its log line has been written, and
-// reading traces is how trouble with the store is found.
+// audit records an act that ended with err. An act whose row cannot be stored goes on: its log line
+// has been written, and reading traces is how trouble with the store is found.
 func (a *API) audit(r *http.Request, e perigee.AuditEntry, err error) {
 	if a.Audit == nil {
 		return
@@ -29,7 +29,8 @@ func (a *API) audit(r *http.Request, e perigee.AuditEntry, err error) {
 	_ = a.Audit.Record(r.Context(), e)
 }
 
-// auditEntries answers GET /v1/audit?since=&until=&action=&actor=&limit=&before=: the newest entries first.
+// auditEntries answers GET /v1/audit?since=&until=&action=&actor=&limit=&before=: the newest
+// entries first.
 func (a *API) auditEntries(r *http.Request) ([]perigee.AuditEntry, error) {
 	if a.Acts == nil {
 		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no audit log here")
@@ -57,8 +58,8 @@ func (a *API) auditEntries(r *http.Request) ([]perigee.AuditEntry, error) {
 var commandActs = []string{perigee.AuditSignInStarted, perigee.AuditSignInFinished, perigee.AuditSignInFailed,
 	perigee.AuditAccountExport}
 
-// recordAct answers POST /v1/audit: {"action", "object", "detail", "result"}, from commands on this machine. An answer other
-// than 200 says that the act is not recorded.
+// recordAct answers POST /v1/audit: {"action", "object", "detail", "result"}, from commands on this
+// machine. An answer other than 200 says that the act is not recorded.
 func (a *API) recordAct(r *http.Request) (none struct{}, err error) {
 	if a.Audit == nil {
 		return none, perigee.Errorf(perigee.ClassUnimplemented, "there is no audit log here")

@@ -14,16 +14,18 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// traceRows is how many traces a listing has unless it is asked for another number, and how many at most.
+// traceRows is how many traces a listing has unless it is asked for another number, and how many at
+// most.
 const (
 	traceRows    = 100
 	maxTraceRows = 1000
 	maxID        = 100 // of a call, in bytes; ours are shorter
 )
 
-// traces answers GET /v1/traces?limit=&before=&since=&errors=&replays=&model=&client=&account=&key=: the newest calls first, without
-// those of trace replay and trace shrink unless replays=true. The last four are patterns; key is one for the names of clients' keys,
-// and not a key.
+// traces answers GET
+// /v1/traces?limit=&before=&since=&errors=&replays=&model=&client=&account=&key=: the newest calls
+// first, without those of trace replay and trace shrink unless replays=true. The last four are
+// patterns; key is one for the names of clients' keys, and not a key.
 func (a *API) traces(r *http.Request) ([]perigee.TraceRow, error) {
 	rows, err := a.listTraces(r)
 	a.audit(r, perigee.AuditEntry{Action: perigee.AuditTraceList, Object: TraceFilter(r.URL.Query(), a.KeyNames()),
@@ -94,11 +96,13 @@ func (a *API) findCall(r *http.Request, name string) (*perigee.Call, error) {
 	return FindCall(r.Context(), a.Calls, name)
 }
 
-// LastCall is the name of the newest call that a client has sent: those of trace replay and trace shrink do not count.
+// LastCall is the name of the newest call that a client has sent: those of trace replay and trace
+// shrink do not count.
 const LastCall = "last"
 
-// FindCall returns the call of a name: its id, the beginning of the id where no other call's begins so, or LastCall. A name
-// that no call has is of ClassNotFound; one that several have is of ClassInvalid, and the error lists them.
+// FindCall returns the call of a name: its id, the beginning of the id where no other call's begins
+// so, or LastCall. A name that no call has is of ClassNotFound; one that several have is of
+// ClassInvalid, and the error lists them.
 func FindCall(ctx context.Context, calls perigee.CallReader, name string) (*perigee.Call, error) {
 	if name == LastCall {
 		newest, err := calls.Calls(ctx, perigee.CallQuery{Sent: true, Limit: 1})
@@ -151,8 +155,8 @@ func (a *API) readCalls(r *http.Request, q perigee.CallQuery) ([]perigee.Call, e
 	return a.Calls.Calls(r.Context(), q)
 }
 
-// TraceFilter is what a listing of traces was asked for, as the audit log has it. key is the name of a key, but may be the key
-// itself: one that is not among the names is not kept.
+// TraceFilter is what a listing of traces was asked for, as the audit log has it. key is the name
+// of a key, but may be the key itself: one that is not among the names is not kept.
 func TraceFilter(query url.Values, keys []string) string {
 	query = maps.Clone(query)
 	for i, value := range query["key"] {

@@ -24,7 +24,8 @@ type spentQuery struct {
 	err  error
 }
 
-// A SpentCounter returns what calls of a key that began on a UTC day have cost in this process, and what of that the store has.
+// A SpentCounter returns what calls of a key that began on a UTC day have cost in this process, and
+// what of that the store has.
 type SpentCounter func(key string, day time.Time) (ended, saved perigee.Spent)
 
 // spentFresh is how long a reading of what was spent today is believed.
@@ -33,8 +34,8 @@ const spentFresh = 2 * time.Second
 // nothing is an amount of dollars that is the error of adding up costs, and no cost.
 const nothing = 1e-9
 
-// CheckBudget refuses a key that has used its tokens or dollars of the day. The day is UTC's, as in the usage list. Calls of
-// models without a price add nothing to the dollars.
+// CheckBudget refuses a key that has used its tokens or dollars of the day. The day is UTC's, as in
+// the usage list. Calls of models without a price add nothing to the dollars.
 func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, spent SpentCounter, now time.Time) error {
 	if k.TokensPerDay == 0 && k.CostPerDay == 0 || stored == nil {
 		return nil
@@ -59,12 +60,14 @@ func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, s
 	return e
 }
 
-// spentSince is what a key has spent since midnight: what the store had a moment ago, and what this process has spent and the
-// store did not have then. One call at a time asks the store, without the lock, as every call of the key needs that, also to
-// end. Further calls use what is known, or wait for the answer where nothing is.
+// spentSince is what a key has spent since midnight: what the store had a moment ago, and what this
+// process has spent and the store did not have then. One call at a time asks the store, without the
+// lock, as every call of the key needs that, also to end. Further calls use what is known, or wait
+// for the answer where nothing is.
 //
-// A store that does not answer within countPatience is not waited for: what is known counts on, and grows with what this process
-// spends. A process that was already running when the day began knows that nothing was spent then.
+// A store that does not answer within countPatience is not waited for: what is known counts on, and
+// grows with what this process spends. A process that was already running when the day began knows
+// that nothing was spent then.
 func (k *Guarded) spentSince(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter,
 	now time.Time) (perigee.Spent, error) {
 	u := k.use
@@ -107,7 +110,8 @@ func (k *Guarded) readSpent(ctx context.Context, midnight time.Time, stored peri
 		t.query, query.err = nil, err
 		close(query.done)
 	}()
-	// What is saved between this and the answer counts twice until the store is asked again, which is better than not at all.
+	// What is saved between this and the answer counts twice until the store is asked again, which
+	// is better than not at all.
 	_, saved := spent(k.Name, midnight)
 	var rows []perigee.UsageRow
 	k.use.unlocked(func() {

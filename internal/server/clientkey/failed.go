@@ -14,11 +14,13 @@ import (
 	"perigee"
 )
 
-// What requests without a valid key may cause is bounded by address and in all: how fast they are answered, and what is logged.
+// What requests without a valid key may cause is bounded by address and in all: how fast they are
+// answered, and what is logged.
 //
-// An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are compared before that, so the
-// right one works at once, whatever else comes from its address. Waiting answers are few: without a place, a wrong key is
-// answered 429 at once and its connection is closed, so that each further guess costs a connection.
+// An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are
+// compared before that, so the right one works at once, whatever else comes from its address.
+// Waiting answers are few: without a place, a wrong key is answered 429 at once and its connection
+// is closed, so that each further guess costs a connection.
 const (
 	freeGuesses  = 10
 	guessWindow  = time.Minute
@@ -29,8 +31,8 @@ const (
 	maxLogLines  = 20 // lines a minute about new addresses, and again as many about known ones
 )
 
-// FailedAuth counts requests without a valid key by the address they come from: one that has many in IPv6 counts as one
-// with its /64. The zero value is ready once Now and Logger are set.
+// FailedAuth counts requests without a valid key by the address they come from: one that has many
+// in IPv6 counts as one with its /64. The zero value is ready once Now and Logger are set.
 type FailedAuth struct {
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -54,7 +56,8 @@ type failures struct {
 	last    []any     // attributes of the last of them
 }
 
-// AddressOf is the address that requests of a client count for. Requests without one count together.
+// AddressOf is the address that requests of a client count for. Requests without one count
+// together.
 func AddressOf(r *http.Request) netip.Addr {
 	port, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -68,7 +71,8 @@ func AddressOf(r *http.Request) netip.Addr {
 	return address
 }
 
-// find returns what is known of an address. In a full table, addresses without an entry count together. The lock is held.
+// find returns what is known of an address. In a full table, addresses without an entry count
+// together. The lock is held.
 func (s *FailedAuth) find(address netip.Addr) *failures {
 	found := s.by[address]
 	if found == nil && len(s.by) >= maxAddresses {
@@ -85,7 +89,8 @@ func (s *FailedAuth) find(address netip.Addr) *failures {
 	return found
 }
 
-// Guess counts a wrong key and waits where there were too many. It returns the error to answer with.
+// Guess counts a wrong key and waits where there were too many. It returns the error to answer
+// with.
 func (s *FailedAuth) Guess(ctx context.Context, address netip.Addr, wrong error) error {
 	s.mu.Lock()
 	now, found := s.Now(), s.find(address)
@@ -120,7 +125,8 @@ func (s *FailedAuth) Guess(ctx context.Context, address netip.Addr, wrong error)
 	return wrong
 }
 
-// Refused logs a refusal: at most one line a minute about an address, with the number of those that it tells of.
+// Refused logs a refusal: at most one line a minute about an address, with the number of those that
+// it tells of.
 func (s *FailedAuth) Refused(address netip.Addr, attributes ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +156,8 @@ func (s *FailedAuth) log(address netip.Addr, found *failures, now time.Time) {
 	found.logged, found.pending, found.last = now, 0, nil
 }
 
-// sweep runs once a minute while there are addresses. It logs what no line has told of yet, the addresses with most requests
-// first, and forgets those that were quiet.
+// sweep runs once a minute while there are addresses. It logs what no line has told of yet, the
+// addresses with most requests first, and forgets those that were quiet.
 func (s *FailedAuth) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package clientkey holds the keys that clients present: which key a request has, what it allows, and what was used of its
-// limits. It also slows down addresses that send wrong keys.
+// Package clientkey holds the keys that clients present: which key a request has, what it allows,
+// and what was used of its limits. It also slows down addresses that send wrong keys.
 package clientkey
 
 import (
@@ -60,8 +60,9 @@ func Guard(keys []Key, before []*Guarded) []*Guarded {
 	return list
 }
 
-// Find returns the key that is among the offers of a client. All keys are compared, each in constant time, so that the time
-// taken tells nothing about them. With an error about a key that has expired, it returns that key, too.
+// Find returns the key that is among the offers of a client. All keys are compared, each in
+// constant time, so that the time taken tells nothing about them. With an error about a key that
+// has expired, it returns that key, too.
 func Find(keys []*Guarded, offers []string, now time.Time) (*Guarded, error) {
 	var found *Guarded
 	for _, offer := range offers {
@@ -97,7 +98,8 @@ func (k *Guarded) expired(now time.Time) bool {
 	return !k.Expires.IsZero() && !now.Before(k.Expires)
 }
 
-// Allows reports whether a key may be used for a model. Names that no model can have are not allowed, although * matches them.
+// Allows reports whether a key may be used for a model. Names that no model can have are not
+// allowed, although * matches them.
 func (k *Guarded) Allows(model string) bool {
 	for _, pattern := range k.Models {
 		if match.Pattern(pattern, model) {
@@ -107,8 +109,9 @@ func (k *Guarded) Allows(model string) bool {
 	return len(k.Models) == 0
 }
 
-// Acquire counts a call of the key as running, until the caller calls Release. Each server counts for itself: a count for
-// several would take two writes for each call, and would have to find the calls that have died with their server.
+// Acquire counts a call of the key as running, until the caller calls Release. Each server counts
+// for itself: a count for several would take two writes for each call, and would have to find the
+// calls that have died with their server.
 func (k *Guarded) Acquire() error {
 	u := k.use
 	u.mu.Lock()
@@ -130,7 +133,8 @@ func (k *Guarded) Release() {
 	k.use.active--
 }
 
-// Offered returns what a client offers as its key, in each of the forms that clients use. inURL says whether one in the URL counts.
+// Offered returns what a client offers as its key, in each of the forms that clients use. inURL
+// says whether one in the URL counts.
 func Offered(r *http.Request, inURL bool) []string {
 	var list []string
 	if bearer, ok := Bearer(r); ok {
@@ -159,9 +163,10 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(value[len(scheme):]), true
 }
 
-// maxRefusals is how many refused requests of a key are recorded in a minute, or of all requests without one. A refusal costs
-// the client nothing, and rows are kept for months: a client that does not stop would fill the disk, and displace the rows of
-// calls that cost something while the database is slow.
+// maxRefusals is how many refused requests of a key are recorded in a minute, or of all requests
+// without one. A refusal costs the client nothing, and rows are kept for months: a client that does
+// not stop would fill the disk, and displace the rows of calls that cost something while the
+// database is slow.
 const maxRefusals = 60
 
 // Refusals bounds the refused requests that are recorded.

@@ -8,11 +8,13 @@ import (
 	"perigee"
 )
 
-// maxModel is how many bytes the name of a model may have. Names are remembered in several places, by client and for hours.
+// maxModel is how many bytes the name of a model may have. Names are remembered in several places,
+// by client and for hours.
 const maxModel = 500
 
-// CheckModel refuses names that no model has. A name becomes a part of a URL: a proxy in front of the provider that decodes it
-// and resolves .. would ask for another model than the one that the key was checked for.
+// CheckModel refuses names that no model has. A name becomes a part of a URL: a proxy in front of
+// the provider that decodes it and resolves .. would ask for another model than the one that the
+// key was checked for.
 func CheckModel(model string) error {
 	if len(model) > maxModel {
 		return perigee.Errorf(perigee.ClassInvalid, "the name of the model has %d bytes", len(model)).
@@ -24,7 +26,8 @@ func CheckModel(model string) error {
 	return nil
 }
 
-// notInNames returns what in a name has a meaning of its own in a URL, or none at all; empty: there is nothing of the kind.
+// notInNames returns what in a name has a meaning of its own in a URL, or none at all; empty: there
+// is nothing of the kind.
 func notInNames(model string) string {
 	for i, r := range model {
 		if rest := model[i:]; r == '?' || r == '#' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) {

@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// ProgramOf names the program that sends a request, from its User-Agent: "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".
+// ProgramOf names the program that sends a request, from its User-Agent:
+// "GeminiCLI/0.61.0/gemini-2.5-pro (linux)".
 func ProgramOf(r *http.Request) perigee.Client {
 	agent, _, _ := strings.Cut(r.UserAgent(), " ")
 	name, rest, _ := strings.Cut(agent, "/")
@@ -22,14 +23,16 @@ const (
 	maxSession = 128
 )
 
-// sessionHeaders are where clients name their conversation, in the order in which they are believed: what users can set, then
-// what Claude Code, Codex (in three generations), OpenCode and Amp send of their own accord.
+// sessionHeaders are where clients name their conversation, in the order in which they are
+// believed: what users can set, then what Claude Code, Codex (in three generations), OpenCode and
+// Amp send of their own accord.
 var sessionHeaders = []string{
 	"X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id", "Session_id", "Thread-Id", "Thread_id", "Conversation_id",
 	"X-Opencode-Session", "X-Session-Affinity", "X-Amp-Thread-Id",
 }
 
-// sessionOf is what a client calls its conversation, if it says so in a header. What a body says counts for less.
+// sessionOf is what a client calls its conversation, if it says so in a header. What a body says
+// counts for less.
 func sessionOf(h http.Header) string {
 	for _, name := range sessionHeaders {
 		if session := printable(h.Get(name), maxSession); session != "" {

@@ -9,15 +9,16 @@ import (
 	"perigee"
 )
 
-// A RequestCounter counts the requests of keys for several servers together. A key has a bucket that holds perMinute requests
-// and is filled at that rate.
+// A RequestCounter counts the requests of keys for several servers together. A key has a bucket
+// that holds perMinute requests and is filled at that rate.
 type RequestCounter interface {
-	// TakeRequests takes n requests, at most perMinute, out of the bucket of a key. If there are not as many it takes none, and
-	// returns after how long there will be.
+	// TakeRequests takes n requests, at most perMinute, out of the bucket of a key. If there are
+	// not as many it takes none, and returns after how long there will be.
 	TakeRequests(ctx context.Context, key string, n, perMinute int) (wait time.Duration, err error)
 }
 
-// TakeRequest takes a request out of the key's bucket: the one that all servers share, if there is one.
+// TakeRequest takes a request out of the key's bucket: the one that all servers share, if there is
+// one.
 func (k *Guarded) TakeRequest(ctx context.Context, shared *SharedLimit, now time.Time) error {
 	if k.RPM == 0 {
 		return nil
@@ -25,7 +26,8 @@ func (k *Guarded) TakeRequest(ctx context.Context, shared *SharedLimit, now time
 	return k.tooManyRequests(k.requestsAfter(ctx, shared, 1, now))
 }
 
-// TakeMore takes the other requests of a call that makes so many of the provider, after TakeRequest has taken one.
+// TakeMore takes the other requests of a call that makes so many of the provider, after TakeRequest
+// has taken one.
 func (k *Guarded) TakeMore(ctx context.Context, shared *SharedLimit, requests int, now time.Time) error {
 	if k.RPM == 0 || requests < 2 {
 		return nil
@@ -42,7 +44,8 @@ func (k *Guarded) TakeMore(ctx context.Context, shared *SharedLimit, requests in
 	return k.tooManyRequests(wait)
 }
 
-// tooManyRequests is the error for a key that has to wait before its next request; nil where it has not.
+// tooManyRequests is the error for a key that has to wait before its next request; nil where it has
+// not.
 func (k *Guarded) tooManyRequests(wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -101,9 +104,9 @@ func (u *keyUse) fill(rpm int, now time.Time) {
 	u.refilled = now
 }
 
-// note keeps the answer about the shared bucket. Requests that were let through are taken out of this server's own bucket, too,
-// so that it is not full should it have to be used. While the shared bucket is empty, it need not be asked again until it has
-// filled.
+// note keeps the answer about the shared bucket. Requests that were let through are taken out of
+// this server's own bucket, too, so that it is not full should it have to be used. While the shared
+// bucket is empty, it need not be asked again until it has filled.
 func (u *keyUse) note(wait time.Duration, n, rpm int, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -115,7 +118,8 @@ func (u *keyUse) note(wait time.Duration, n, rpm int, now time.Time) {
 	u.allowed = max(0, u.allowed-float64(n))
 }
 
-// stillRefused returns how long n requests have to wait as far as is known; 0: the counter has to be asked.
+// stillRefused returns how long n requests have to wait as far as is known; 0: the counter has to
+// be asked.
 func (u *keyUse) stillRefused(n, rpm int, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -129,7 +133,8 @@ func (u *keyUse) stillRefused(n, rpm int, now time.Time) time.Duration {
 // perRequest is the time in which n requests come into the bucket.
 func perRequest(n, rpm int) time.Duration { return time.Duration(n) * time.Minute / time.Duration(rpm) }
 
-// A SharedLimit asks a RequestCounter for as long as that answers. Without one, each server counts for itself.
+// A SharedLimit asks a RequestCounter for as long as that answers. Without one, each server counts
+// for itself.
 type SharedLimit struct {
 	Counter RequestCounter
 	Logger  *slog.Logger
@@ -144,13 +149,15 @@ const (
 	countAgain    = 5 * time.Second // how long it is left alone after it gave none
 )
 
-// take asks for n requests of a key. While the counter does not answer, they are not counted, and each server counts for
-// itself, which lets through too much at worst: calls go on without the database in every other way, too.
+// take asks for n requests of a key. While the counter does not answer, they are not counted, and
+// each server counts for itself, which lets through too much at worst: calls go on without the
+// database in every other way, too.
 func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time.Time) (wait time.Duration, counted bool) {
 	if !s.shouldAsk(now) {
 		return 0, false
 	}
-	// A client that leaves is no reason to give up a connection to the database in the middle of a question.
+	// A client that leaves is no reason to give up a connection to the database in the middle of a
+	// question.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
 	wait, err := s.Counter.TakeRequests(ctx, key, n, rpm)
@@ -158,7 +165,8 @@ func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time
 	return wait, err == nil
 }
 
-// shouldAsk says whether there will be an answer. While there was none, one call at a time finds out.
+// shouldAsk says whether there will be an answer. While there was none, one call at a time finds
+// out.
 func (s *SharedLimit) shouldAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

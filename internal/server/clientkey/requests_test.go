@@ -112,7 +112,8 @@ func TestWhoWaitsAsLongAsWasSaidIsLetIn(t *testing.T) {
 	}
 }
 
-// A call that makes several requests takes as many out of the bucket; one that is refused takes the one that it is itself.
+// A call that makes several requests takes as many out of the bucket; one that is refused takes the
+// one that it is itself.
 func TestSeveralPicturesCountAsSeveralRequests(t *testing.T) {
 	d := newLimitRig(t, Key{RPM: 6}, nil)
 	d.mustAdmit(4)

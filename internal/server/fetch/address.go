@@ -11,9 +11,9 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// A refusal is a URL or an address that is not for us to reach. Its text goes to the client, so it says nothing about
-// what stands behind a name: errNotPublic is also the answer for a name that does not resolve, or else clients could find
-// out which internal names exist.
+// A refusal is a URL or an address that is not for us to reach. Its text goes to the client, so it
+// says nothing about what stands behind a name: errNotPublic is also the answer for a name that
+// does not resolve, or else clients could find out which internal names exist.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -27,7 +27,8 @@ const (
 	errRedirects = refusal("it redirects too often")
 )
 
-// checkURL refuses what the URL itself shows to be wrong. Ports and addresses are looked at when they are dialled.
+// checkURL refuses what the URL itself shows to be wrong. Ports and addresses are looked at when
+// they are dialled.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -49,8 +50,8 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return checkURL(next.URL)
 }
 
-// checkAddress is asked by the dialer with the address that it is about to connect to, after names were resolved: a
-// name that resolves differently the next time wins nothing.
+// checkAddress is asked by the dialer with the address that it is about to connect to, after names
+// were resolved: a name that resolves differently the next time wins nothing.
 func (f *Fetcher) checkAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -1,9 +1,11 @@
-// Package fetch gets the pictures and documents that clients only point at: an http or https URL in a message becomes
-// the data itself, because not every model can reach the web. It does so only where the owner has allowed it.
+// Package fetch gets the pictures and documents that clients only point at: an http or https URL in
+// a message becomes the data itself, because not every model can reach the web. It does so only
+// where the owner has allowed it.
 //
-// A URL in a message may come from any text that the client repeats, so it is not trusted: only public
-// addresses are reached, and what comes back is bounded in time, size and type. It keeps nothing between requests. The
-// HTTP edge calls it, between decoding a request and asking the upstream.
+// A URL in a message may come from any text that the client repeats, so it is not trusted: only
+// public addresses are reached, and what comes back is bounded in time, size and type. It keeps
+// nothing between requests. The HTTP edge calls it, between decoding a request and asking the
+// upstream.
 package fetch
 
 import (
@@ -29,8 +31,8 @@ type Options struct {
 	UserAgent string        // empty: perigee
 	Logger    *slog.Logger  // gets why a URL was refused, which clients are not told; nil: silent
 
-	// For tests. Resolver looks names up; Permit names addresses that are reached although they are not public,
-	// at any port.
+	// For tests. Resolver looks names up; Permit names addresses that are reached although they are
+	// not public, at any port.
 	Resolver *net.Resolver
 	Permit   func(netip.AddrPort) bool
 }
@@ -79,11 +81,13 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Inline returns a prompt in which the files on the web are data, or p itself when there are none or nothing may be
-// fetched. What the provider can reach by itself (its own files, videos on YouTube, gs: addresses) stays. p is not
-// changed. Each URL is fetched once, however often it stands there. The notes say where a server called a picture
-// something that it is not. reserve is called for bytes that are about to be kept, by one goroutine at a time; its error ends the
-// fetching and is returned. Other errors are of class invalid and name the host, except when ctx ended.
+// Inline returns a prompt in which the files on the web are data, or p itself when there are none
+// or nothing may be fetched. What the provider can reach by itself (its own files, videos on
+// YouTube, gs: addresses) stays. p is not changed. Each URL is fetched once, however often it
+// stands there. The notes say where a server called a picture something that it is not. reserve is
+// called for bytes that are about to be kept, by one goroutine at a time; its error ends the
+// fetching and is returned. Other errors are of class invalid and name the host, except when ctx
+// ended.
 func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error) {
 	if !f.opts.Allow || p == nil {
 		return p, nil, nil
@@ -141,8 +145,8 @@ func (f *Fetcher) fetchAll(ctx context.Context, addresses []string, room *budget
 	return media, nil
 }
 
-// remoteFiles lists what is to be fetched, each once, in the order it is mentioned. The list ends with the first one that is too
-// many.
+// remoteFiles lists what is to be fetched, each once, in the order it is mentioned. The list ends
+// with the first one that is too many.
 func remoteFiles(p *perigee.Prompt) []string {
 	var list []string
 	var collect func(parts []perigee.Part)
@@ -168,7 +172,8 @@ func remoteFiles(p *perigee.Prompt) []string {
 	return list
 }
 
-// isRemote says whether a part is a file that stands on the web and that the provider may not reach by itself.
+// isRemote says whether a part is a file that stands on the web and that the provider may not reach
+// by itself.
 func isRemote(part *perigee.Part) bool {
 	if part.Kind != perigee.PartFile || part.File == nil {
 		return false

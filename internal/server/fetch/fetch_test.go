@@ -27,7 +27,8 @@ import (
 	"perigee"
 )
 
-// A site is a web server that may be reached, at the names that a resolver of the test's own gives it.
+// A site is a web server that may be reached, at the names that a resolver of the test's own gives
+// it.
 type site struct {
 	*httptest.Server
 	port string

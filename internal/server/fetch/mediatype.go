@@ -15,8 +15,9 @@ const maxType = 60
 // A verdict is what a medium is, and what its server called it; empty when that said nothing.
 type verdict struct{ is, said string }
 
-// mediaType decides what a medium is, from what its server calls it and from how it begins. They must agree as far as the
-// bytes can tell. Between kinds of pictures the bytes are right, because the provider will look at them, too.
+// mediaType decides what a medium is, from what its server calls it and from how it begins. They
+// must agree as far as the bytes can tell. Between kinds of pictures the bytes are right, because
+// the provider will look at them, too.
 func mediaType(contentType string, head []byte) (verdict, error) {
 	if len(head) == 0 {
 		return verdict{}, refusal("it is empty")
@@ -63,8 +64,8 @@ func isReadable(t string) bool {
 	return t == "application/pdf" || t == "text/plain"
 }
 
-// agree says whether bytes that look like one type can be of another. Many kinds of media look like nothing that Go knows,
-// and containers do not show whether they hold pictures or sound only.
+// agree says whether bytes that look like one type can be of another. Many kinds of media look like
+// nothing that Go knows, and containers do not show whether they hold pictures or sound only.
 func agree(said, looks string) bool {
 	switch family(said) {
 	case "text":

@@ -22,7 +22,8 @@ type medium struct {
 	note *perigee.Note
 }
 
-// A budget is how many bytes all media of a request may have together. They take from it as they arrive.
+// A budget is how many bytes all media of a request may have together. They take from it as they
+// arrive.
 type budget struct {
 	limit   int64
 	reserve func(bytes int64) error // in memory
@@ -35,7 +36,8 @@ type budget struct {
 // reserveStep is how many bytes are reserved at once.
 const reserveStep = 32 << 10
 
-// take counts bytes that have arrived. Memory for them was reserved before, except for the few that one read brings.
+// take counts bytes that have arrived. Memory for them was reserved before, except for the few that
+// one read brings.
 func (b *budget) take(bytes int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,8 +147,8 @@ func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
 	return m, nil
 }
 
-// trouble says to the client what went wrong, and no more about the network than it needs to know. It names the host and
-// never the rest of the URL, which may hold a token.
+// trouble says to the client what went wrong, and no more about the network than it needs to know.
+// It names the host and never the rest of the URL, which may hold a token.
 func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
 	if errors.Is(err, perigee.ErrNoMemory) {
 		return err
@@ -178,7 +180,8 @@ func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
 	}
 }
 
-// why is what the log has about a URL that was refused: the address behind the name, or why there is none.
+// why is what the log has about a URL that was refused: the address behind the name, or why there
+// is none.
 func why(err error, refused refusal) string {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return "name lookup: " + e.Err

@@ -1,5 +1,6 @@
-// Package imagestore keeps the pictures and sounds that models make, as files, for clients whose dialect has no place for
-// them: they get a link instead. It keeps them for days, not for good, and it serves nothing itself.
+// Package imagestore keeps the pictures and sounds that models make, as files, for clients whose
+// dialect has no place for them: they get a link instead. It keeps them for days, not for good, and
+// it serves nothing itself.
 //
 // The HTTP edge saves and opens; the daemon makes one Store for its data directory.
 package imagestore
@@ -69,8 +70,8 @@ func New(opts Options) *Store {
 	return &Store{opts: opts}
 }
 
-// Save keeps an image and returns its id, which cannot be guessed. The oldest images are removed when there are too many, or too
-// many bytes.
+// Save keeps an image and returns its id, which cannot be guessed. The oldest images are removed
+// when there are too many, or too many bytes.
 func (s *Store) Save(mime string, data []byte) (id string, err error) {
 	size := int64(len(data))
 	if size > s.opts.MaxBytes {
@@ -116,8 +117,8 @@ func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error
 	return nil
 }
 
-// Open finds an image and what it is served as. The caller closes it. An id that was never given out, or whose image
-// is gone, is fs.ErrNotExist.
+// Open finds an image and what it is served as. The caller closes it. An id that was never given
+// out, or whose image is gone, is fs.ErrNotExist.
 func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 	if !isID(id) {
 		return nil, "", fs.ErrNotExist
@@ -144,8 +145,8 @@ func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 
 func (s *Store) expired(at time.Time) bool { return s.opts.Now().Sub(at) > s.opts.MaxAge }
 
-// Sweep removes the images whose time is over, and looks anew what is in the directory. Saving removes them as well; a daemon
-// that draws nothing any more sweeps when it starts.
+// Sweep removes the images whose time is over, and looks anew what is in the directory. Saving
+// removes them as well; a daemon that draws nothing any more sweeps when it starts.
 func (s *Store) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +159,8 @@ func (s *Store) Sweep() {
 	s.trim(root, 0, 0)
 }
 
-// Size returns how many images there are, and their bytes. It reads the directory if that was not done yet.
+// Size returns how many images there are, and their bytes. It reads the directory if that was not
+// done yet.
 func (s *Store) Size() (images int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,9 +180,9 @@ func (s *Store) Limits() (images int, bytes int64, age time.Duration) {
 	return s.opts.MaxImages, s.opts.MaxBytes, s.opts.MaxAge
 }
 
-// trim removes images that are too old, and then the oldest until there can be more images and bytes. Files that are not ours are
-// left alone. An image that cannot be removed counts no more, so that it does not keep the next one from being saved; the next
-// Sweep finds it again.
+// trim removes images that are too old, and then the oldest until there can be more images and
+// bytes. Files that are not ours are left alone. An image that cannot be removed counts no more, so
+// that it does not keep the next one from being saved; the next Sweep finds it again.
 func (s *Store) trim(root *os.Root, images int, bytes int64) {
 	gone := 0
 	for _, k := range s.kept {
@@ -197,7 +199,8 @@ func (s *Store) trim(root *os.Root, images int, bytes int64) {
 	s.kept = s.kept[gone:]
 }
 
-// list reads what is in the directory. That takes as long as there are images, so it is done once and not for each of them.
+// list reads what is in the directory. That takes as long as there are images, so it is done once
+// and not for each of them.
 func (s *Store) list(root *os.Root) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -231,7 +234,8 @@ func (s *Store) newID(extension string) (string, error) {
 	return encoding.EncodeToString(random[:]) + extension, nil
 }
 
-// isID reports whether a name could be one that newID made. Nothing else is ever looked for on disk.
+// isID reports whether a name could be one that newID made. Nothing else is ever looked for on
+// disk.
 func isID(name string) bool {
 	if len(name) <= idLength || strings.Trim(name[:idLength], alphabet) != "" {
 		return false

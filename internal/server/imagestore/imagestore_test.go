@@ -227,7 +227,8 @@ func TestNumberIsBounded(t *testing.T) {
 	}
 }
 
-// The directory is not read for each image: that made an answer with 4,000 pictures take 20 seconds.
+// The directory is not read for each image: that made an answer with 4,000 pictures take 20
+// seconds.
 func TestSavingDoesNotReadTheDirectory(t *testing.T) {
 	s, dir, _ := newStore(t, nil)
 	save(t, s, "image/png", "x")

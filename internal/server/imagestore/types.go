@@ -2,7 +2,8 @@ package imagestore
 
 import "strings"
 
-// otherwise is the extension of what browsers should not try to show: pictures that can hold scripts among them.
+// otherwise is the extension of what browsers should not try to show: pictures that can hold
+// scripts among them.
 const otherwise = ".bin"
 
 // types are the extensions of what is kept, and what it is served as.

@@ -8,18 +8,20 @@ import (
 	"sync"
 )
 
-// LimitRuntime sets the soft memory limit of the Go runtime to 7/8 of limits.memory. The rest is for what the runtime does not
-// count: the program itself, and the memory of SQLite. A GOMEMLIMIT in the environment is left alone.
+// LimitRuntime sets the soft memory limit of the Go runtime to 7/8 of limits.memory. The rest is
+// for what the runtime does not count: the program itself, and the memory of SQLite. A GOMEMLIMIT
+// in the environment is left alone.
 func LimitRuntime(size int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(size / 8 * 7)
 	}
 }
 
-// A Collector sets GOGC by the bytes that calls have reserved: 400 up to 32 MiB, 100 up to 128 MiB, and 50 above. Calls reserve four
-// times their bodies, so the steps are at 8 MiB and 32 MiB of bodies. With small calls, 400 costs about 12 MB and saves a
-// tenth of the CPU; with large ones it would cost hundreds of megabytes. When no call begins for a while, GiveBack returns
-// memory to the system. A GOGC in the environment is left alone.
+// A Collector sets GOGC by the bytes that calls have reserved: 400 up to 32 MiB, 100 up to 128 MiB,
+// and 50 above. Calls reserve four times their bodies, so the steps are at 8 MiB and 32 MiB of
+// bodies. With small calls, 400 costs about 12 MB and saves a tenth of the CPU; with large ones it
+// would cost hundreds of megabytes. When no call begins for a while, GiveBack returns memory to the
+// system. A GOGC in the environment is left alone.
 type Collector struct {
 	setPercent func(percent int)
 	spare      func() int64 // bytes of the heap that the last collection has not found in use
@@ -31,8 +33,9 @@ type Collector struct {
 	level int   // of gcLevels
 }
 
-// gcLevels are the values of GOGC while calls have reserved more than held bytes. A level ends when they have reserved less than
-// a quarter of that, so that calls of about this size do not change it each time.
+// gcLevels are the values of GOGC while calls have reserved more than held bytes. A level ends when
+// they have reserved less than a quarter of that, so that calls of about this size do not change it
+// each time.
 var gcLevels = []struct {
 	held    int64
 	percent int
@@ -66,9 +69,10 @@ func (c *Collector) Hold(bytes int64) {
 	}
 }
 
-// GiveBack collects garbage and returns memory to the system, if no call is open or at least 64 MiB of the heap are not in use. The
-// requests of calls whose answers go on for minutes are garbage that no other collection would find for as long; but the next request
-// of a single agent should find its memory still there. If no call is open, the pages of the program are returned as well.
+// GiveBack collects garbage and returns memory to the system, if no call is open or at least 64 MiB
+// of the heap are not in use. The requests of calls whose answers go on for minutes are garbage
+// that no other collection would find for as long; but the next request of a single agent should
+// find its memory still there. If no call is open, the pages of the program are returned as well.
 func (c *Collector) GiveBack(open int) {
 	if open == 0 || c.spare() >= manySpare {
 		c.collect()

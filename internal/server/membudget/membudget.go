@@ -1,9 +1,10 @@
-// Package membudget bounds the bytes that all open calls hold in memory together: bodies that are read, prompts that are decoded and
-// encoded, answers that are collected. A call has a Lease, which grows before the memory is used. A lease that cannot grow is an
-// error of class capacity, which the client gets as 503 with Retry-After, in place of a process that the system kills.
+// Package membudget bounds the bytes that all open calls hold in memory together: bodies that are
+// read, prompts that are decoded and encoded, answers that are collected. A call has a Lease, which
+// grows before the memory is used. A lease that cannot grow is an error of class capacity, which
+// the client gets as 503 with Retry-After, in place of a process that the system kills.
 //
-// Bytes are counted, not measured: package server and the upstreams know what a body or an answer costs at its peak. The package
-// knows neither; it adds up.
+// Bytes are counted, not measured: package server and the upstreams know what a body or an answer
+// costs at its peak. The package knows neither; it adds up.
 package membudget
 
 import (
@@ -14,36 +15,41 @@ import (
 	"perigee"
 )
 
-// Base is what every lease costs: the memory of an open call or stream beside its body and its answer (goroutines, buffers of two
-// connections, the request's head), measured as 63 to 69 KB for an idle stream, and what waits for a client that reads slowly.
+// Base is what every lease costs: the memory of an open call or stream beside its body and its
+// answer (goroutines, buffers of two connections, the request's head), measured as 63 to 69 KB for
+// an idle stream, and what waits for a client that reads slowly.
 const Base = 80 << 10
 
-// Sizes of leases. Small ones may use the whole budget, medium ones seven eighths of it, larger ones three quarters. A quarter is
-// thus left for calls with up to 1 MiB of body, whatever the large ones do, and an eighth for those with up to 100 KB.
+// Sizes of leases. Small ones may use the whole budget, medium ones seven eighths of it, larger
+// ones three quarters. A quarter is thus left for calls with up to 1 MiB of body, whatever the
+// large ones do, and an eighth for those with up to 100 KB.
 const (
 	small  = Base + 4*100<<10
 	medium = Base + 4*1<<20
 )
 
-// retry is what clients are told to wait. Large calls hold their memory for seconds, not for minutes.
+// retry is what clients are told to wait. Large calls hold their memory for seconds, not for
+// minutes.
 const retry = 2 * time.Second
 
-// A Budget is what all leases may have together. It is safe for concurrent use. A nil Budget bounds nothing.
+// A Budget is what all leases may have together. It is safe for concurrent use. A nil Budget bounds
+// nothing.
 type Budget struct {
 	size  atomic.Int64 // limits.memory
 	used  atomic.Int64
 	watch func(delta int64)
 }
 
-// New returns a budget for a process that may use size bytes in all. If watch is not nil it is called with each change of what leases
-// have beyond Base.
+// New returns a budget for a process that may use size bytes in all. If watch is not nil it is
+// called with each change of what leases have beyond Base.
 func New(size int64, watch func(delta int64)) *Budget {
 	b := &Budget{watch: watch}
 	b.Resize(size)
 	return b
 }
 
-// Resize changes the size. Leases keep what they have; if that is more than the new size, no lease grows until enough is released.
+// Resize changes the size. Leases keep what they have; if that is more than the new size, no lease
+// grows until enough is released.
 func (b *Budget) Resize(size int64) { b.size.Store(size) }
 
 // Size is what the process may use in all; 0: there is no limit.
@@ -54,12 +60,13 @@ func (b *Budget) Size() int64 {
 	return b.size.Load()
 }
 
-// capacity is how much of the size leases may have: three quarters. The remainder is for the program itself, idle connections,
-// caches and garbage that has not been collected yet.
+// capacity is how much of the size leases may have: three quarters. The remainder is for the
+// program itself, idle connections, caches and garbage that has not been collected yet.
 func (b *Budget) capacity() int64 { return b.size.Load() / 4 * 3 }
 
-// MaxCall is the most that one call reserves in advance: half of what leases may have. A larger one is let in when nothing else that
-// is large is open, so that limits.memory bounds how many large calls run at once and not whether one can run at all.
+// MaxCall is the most that one call reserves in advance: half of what leases may have. A larger one
+// is let in when nothing else that is large is open, so that limits.memory bounds how many large
+// calls run at once and not whether one can run at all.
 func (b *Budget) MaxCall() int64 { return b.capacity() / 2 }
 
 // Used is what all leases have now.
@@ -95,15 +102,17 @@ func (b *Budget) take(n, bound int64) bool {
 	}
 }
 
-// A Lease is what one call has of a budget. The zero value has no budget: it always grows, and nothing is counted.
+// A Lease is what one call has of a budget. The zero value has no budget: it always grows, and
+// nothing is counted.
 type Lease struct {
 	budget *Budget
 	forced bool
 	held   atomic.Int64
 }
 
-// Open takes Base for the lease, which the caller closes if there is no error. A forced lease grows whether or not the budget is used
-// up: it is for the owner's commands, which have to work just then. A lease that is open already stays as it is.
+// Open takes Base for the lease, which the caller closes if there is no error. A forced lease grows
+// whether or not the budget is used up: it is for the owner's commands, which have to work just
+// then. A lease that is open already stays as it is.
 func (l *Lease) Open(b *Budget, forced bool) error {
 	if b == nil || l.budget != nil {
 		return nil
@@ -164,7 +173,8 @@ func (l *Lease) Shrink(bytes int64) {
 	}
 }
 
-// remove takes bytes, or all beyond Base where that is less, off what is held, and returns how many that are.
+// remove takes bytes, or all beyond Base where that is less, off what is held, and returns how many
+// that are.
 func (l *Lease) remove(bytes int64) int64 {
 	for {
 		held := l.held.Load()

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram gives the pages of the program's own file back to the system. The start of the program uses code from nearly all of
-// it, 29 MB, of which an idle daemon needs a third. Pages are mapped again when they are used, from the system's cache of the file.
+// releaseProgram gives the pages of the program's own file back to the system. The start of the
+// program uses code from nearly all of it, 29 MB, of which an idle daemon needs a third. Pages are
+// mapped again when they are used, from the system's cache of the file.
 func releaseProgram() {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -22,16 +23,18 @@ func releaseProgram() {
 		return
 	}
 	for _, m := range unchangedMappings(maps, program) {
-		// The kernel checks the range. The slice is only an address and a length: nothing is read or written through it.
+		// The kernel checks the range. The slice is only an address and a length: nothing is read
+		// or written through it.
 		_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), m.start)), m.size), unix.MADV_DONTNEED)
 	}
 }
 
 type mapping struct{ start, size uintptr }
 
-// unchangedMappings are the read-only mappings of a file in the format of /proc/PID/smaps. Mappings with pages that differ from the file
-// are left out, since those pages cannot be read again: a program that is built to run at any address has relocated data,
-// and a debugger writes breakpoints into the code.
+// unchangedMappings are the read-only mappings of a file in the format of /proc/PID/smaps. Mappings
+// with pages that differ from the file are left out, since those pages cannot be read again: a
+// program that is built to run at any address has relocated data, and a debugger writes breakpoints
+// into the code.
 func unchangedMappings(smaps []byte, file string) []mapping {
 	var list []mapping
 	var last mapping // of the file; zero: the lines belong to another mapping

@@ -27,7 +27,8 @@ Anonymous:             0 kB
 Anonymous:            16 kB
 `
 
-// Only what can be read again is released: neither data that the program has changed, nor another file.
+// Only what can be read again is released: neither data that the program has changed, nor another
+// file.
 func TestUnchangedMappings(t *testing.T) {
 	want := []mapping{{0x400000, 0x12a8000}, {0x16a8000, 0x1430000}}
 	if got := unchangedMappings([]byte(smaps), "/usr/bin/perigee"); !slices.Equal(got, want) {

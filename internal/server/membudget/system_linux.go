@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// systemMemory is what this process can have at most: the machine's memory, or less where a control group says so. 0: unknown.
+// systemMemory is what this process can have at most: the machine's memory, or less where a control
+// group says so. 0: unknown.
 func systemMemory() int64 { return memoryOf(os.DirFS("/")) }
 
 // memoryOf is systemMemory for a system whose files are root.
@@ -38,8 +39,9 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// groupLimits are the limits of the control groups that this process is in, of version 1 and 2. A limit holds for all groups below it.
-// In a container the paths in /proc/self/cgroup may be those of the host, so the root of the mount always counts, too.
+// groupLimits are the limits of the control groups that this process is in, of version 1 and 2. A
+// limit holds for all groups below it. In a container the paths in /proc/self/cgroup may be those
+// of the host, so the root of the mount always counts, too.
 func groupLimits(root fs.FS) []int64 {
 	const mount = "sys/fs/cgroup"
 	limits := []int64{groupLimit(root, mount+"/memory.max"), groupLimit(root, mount+"/memory/memory.limit_in_bytes")}

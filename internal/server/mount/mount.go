@@ -1,6 +1,6 @@
-// Package mount is the interface between the HTTP server and the handlers that it serves beside the dialects: pages,
-// administration, and whatever else is mounted. The server checks keys, Host, Origin and sizes before a handler is called, and
-// encodes the errors that handlers return.
+// Package mount is the interface between the HTTP server and the handlers that it serves beside the
+// dialects: pages, administration, and whatever else is mounted. The server checks keys, Host,
+// Origin and sizes before a handler is called, and encodes the errors that handlers return.
 package mount
 
 import (
@@ -15,7 +15,8 @@ import (
 	"perigee"
 )
 
-// An Access is what a request must show to reach a handler. The zero value asks for a key, so that a path without one is closed.
+// An Access is what a request must show to reach a handler. The zero value asks for a key, so that
+// a path without one is closed.
 type Access uint8
 
 // The access levels. The owner's socket has access to all of them.
@@ -35,8 +36,9 @@ type Point struct {
 	Handler http.Handler
 }
 
-// MatchPath reports whether a pattern matches a path, and returns what stood in place of its wildcard. A * stands for one or more
-// characters, for any number before a suffix, and *:* for some with a colon among them.
+// MatchPath reports whether a pattern matches a path, and returns what stood in place of its
+// wildcard. A * stands for one or more characters, for any number before a suffix, and *:* for some
+// with a colon among them.
 func MatchPath(pattern, path string) (wildcard string, ok bool) {
 	prefix, suffix, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -70,8 +72,8 @@ type Call struct {
 	AllowsModel func(model string) bool
 	// Anthropic says that errors and lists have the shape of that vendor.
 	Anthropic bool
-	// Admit applies the limits of the key and of the server, for a handler that asks a model, and returns what gives back what it
-	// has taken. It can be called concurrently, and after the call.
+	// Admit applies the limits of the key and of the server, for a handler that asks a model, and
+	// returns what gives back what it has taken. It can be called concurrently, and after the call.
 	Admit func(ctx context.Context) (release func(), err error)
 	// Fail answers with an error, in the shape of the dialect that the path belongs to.
 	Fail func(err error)
@@ -100,8 +102,9 @@ func SetWildcard(r *http.Request, text string) { r.SetPathValue(wildcard, text) 
 // Wildcard returns what stood in place of the wildcard of the path.
 func Wildcard(r *http.Request) string { return r.PathValue(wildcard) }
 
-// CheckReplay returns an error if the request is a replay: only calls of models are repeated. The path of a replay is read from a
-// file, so it must reach neither what is the owner's nor another replay.
+// CheckReplay returns an error if the request is a replay: only calls of models are repeated. The
+// path of a replay is read from a file, so it must reach neither what is the owner's nor another
+// replay.
 func CheckReplay(r *http.Request) error {
 	if of := perigee.ReplayOf(r.Context()).Of; of != "" {
 		return perigee.Errorf(perigee.ClassInvalid, "call %s was recorded with the path %s, which is not that of a model", Shorten(of), Shorten(r.URL.Path))
@@ -167,7 +170,8 @@ func (m Methods) At(path string, access Access) Point {
 	return Point{Path: path, Access: access, Methods: m.Names(), Handler: m}
 }
 
-// NotAllowed sets the header that lists the methods of a path, and returns the error about another one.
+// NotAllowed sets the header that lists the methods of a path, and returns the error about another
+// one.
 func NotAllowed(w http.ResponseWriter, method, allowed string) error {
 	w.Header().Set("Allow", allowed)
 	e := perigee.Errorf(perigee.ClassInvalid, "method %s not allowed", Shorten(method)).WithHint("use %s", allowed)
@@ -219,8 +223,8 @@ func Describe(w http.ResponseWriter, upstream, model string) {
 	}
 }
 
-// HeaderSafe makes a text that a client or a provider chose fit for a header: at most 2,000 bytes of ASCII,
-// in which three periods stand for an ellipsis.
+// HeaderSafe makes a text that a client or a provider chose fit for a header: at most 2,000 bytes
+// of ASCII, in which three periods stand for an ellipsis.
 func HeaderSafe(s string) string {
 	b := []byte(strings.ReplaceAll(s, "…", "..."))
 	for i, ch := range b {

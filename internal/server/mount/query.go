@@ -12,8 +12,8 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// CheckQuery refuses a query that does not parse. net/url leaves out the parameters that it cannot read, so a request would
-// be answered as if it did not have them.
+// CheckQuery refuses a query that does not parse. net/url leaves out the parameters that it cannot
+// read, so a request would be answered as if it did not have them.
 func CheckQuery(query string) error {
 	if !strings.ContainsAny(query, ";%") { // everything else parses
 		return nil
@@ -32,8 +32,8 @@ func CheckQuery(query string) error {
 	return nil
 }
 
-// KnownParameters refuses parameters that a path does not have: a misspelt or repeated one would get another answer than the
-// one that was asked for.
+// KnownParameters refuses parameters that a path does not have: a misspelt or repeated one would
+// get another answer than the one that was asked for.
 func KnownParameters(query url.Values, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		allowed := slices.Contains(known, name) || name == "key" // in which clients may present theirs
@@ -58,8 +58,8 @@ func KnownParameters(query url.Values, known ...string) error {
 // usedParameters are those that have a meaning on every path of a dialect.
 var usedParameters = []string{"alt", "$alt", "key", "prettyPrint", "$prettyPrint"}
 
-// UnusedParameters returns the parameters of a URL that have no effect on an answer of a model, in order. Ignored are further
-// ones that need no note.
+// UnusedParameters returns the parameters of a URL that have no effect on an answer of a model, in
+// order. Ignored are further ones that need no note.
 func UnusedParameters(u *url.URL, ignored []string) []string {
 	if u.RawQuery == "" || u.RawQuery == "alt=sse" {
 		return nil
@@ -96,8 +96,8 @@ func BoolParameter(query url.Values, name string) (bool, error) {
 	return on, nil
 }
 
-// Limit reads the parameter limit, which is a number from 1 to most; without the parameter, it is otherwise. The hint is for
-// numbers out of range.
+// Limit reads the parameter limit, which is a number from 1 to most; without the parameter, it is
+// otherwise. The hint is for numbers out of range.
 func Limit(query url.Values, otherwise, most int, hint string) (int, error) {
 	text := query.Get("limit")
 	if text == "" {

@@ -14,7 +14,8 @@ import (
 	"perigee"
 )
 
-// Decompress undoes a content encoding. The size limit then counts twice: for what arrives and for what comes out of it.
+// Decompress undoes a content encoding. The size limit then counts twice: for what arrives and for
+// what comes out of it.
 func Decompress(src io.Reader, encoding string) (io.Reader, error) {
 	switch encoding = strings.ToLower(encoding); encoding {
 	case "", "identity":
@@ -32,7 +33,8 @@ func Decompress(src io.Reader, encoding string) (io.Reader, error) {
 	return nil, e
 }
 
-// Explain says what was wrong with a body that could not be read. The limit comes from that setting.
+// Explain says what was wrong with a body that could not be read. The limit comes from that
+// setting.
 func Explain(ctx context.Context, err error, limit int64, setting string) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
@@ -59,9 +61,10 @@ const lingerTime = 5 * time.Second
 
 var lingerBuffers = sync.Pool{New: func() any { return new(make([]byte, 4<<10)) }}
 
-// Linger reads and discards the rest of a body that was refused while it was being sent. The system resets a connection that is
-// closed with unread bytes, and a client that is still writing then sees a broken pipe in place of the answer. An HTTP/2 stream
-// is reset as soon as the handler returns, and curl 7.88 for one drops an answer that it has not read by then.
+// Linger reads and discards the rest of a body that was refused while it was being sent. The system
+// resets a connection that is closed with unread bytes, and a client that is still writing then
+// sees a broken pipe in place of the answer. An HTTP/2 stream is reset as soon as the handler
+// returns, and curl 7.88 for one drops an answer that it has not read by then.
 func Linger(w http.ResponseWriter, body io.Reader) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
@@ -76,16 +79,18 @@ func Linger(w http.ResponseWriter, body io.Reader) {
 	}
 }
 
-// Uploads is what large bodies that have not arrived yet have reserved, by the key or the address that they come from. One
-// source may have a bounded part of the budget for them. A client that announces bodies and sends them slowly can thus not keep
-// other clients from sending theirs; for how long it can try, Time says. The zero value is ready.
+// Uploads is what large bodies that have not arrived yet have reserved, by the key or the address
+// that they come from. One source may have a bounded part of the budget for them. A client that
+// announces bodies and sends them slowly can thus not keep other clients from sending theirs; for
+// how long it can try, Time says. The zero value is ready.
 type Uploads struct {
 	mu sync.Mutex
 	by map[string]int64
 }
 
-// Add adds delta to what a body of a source has reserved, which is held so far, and says whether it may: all bodies of the
-// source may have that much at most. The first one always may: the budget decides.
+// Add adds delta to what a body of a source has reserved, which is held so far, and says whether it
+// may: all bodies of the source may have that much at most. The first one always may: the budget
+// decides.
 func (u *Uploads) Add(source string, held *int64, delta, most int64) bool {
 	if delta == 0 {
 		return true

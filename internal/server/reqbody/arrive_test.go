@@ -111,7 +111,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// Memory is reserved before the bytes are received, and a body beyond its limit is refused at its first byte too many.
+// Memory is reserved before the bytes are received, and a body beyond its limit is refused at its
+// first byte too many.
 func TestReadReservesBeforeItReceives(t *testing.T) {
 	for _, announced := range []int64{-1, 0, 100_000} {
 		body := strings.Repeat("x", 100_000)

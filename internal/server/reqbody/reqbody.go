@@ -1,5 +1,5 @@
-// Package reqbody reads bodies and messages into pooled buffers, bounds how slowly they may arrive, and collects what large
-// ones leave.
+// Package reqbody reads bodies and messages into pooled buffers, bounds how slowly they may arrive,
+// and collects what large ones leave.
 package reqbody
 
 import (
@@ -15,10 +15,11 @@ import (
 	"perigee"
 )
 
-// How fast a body must arrive, in bytes a second, once its grace is used up: MinRate for the first Small bytes, which is slow
-// enough for any connection that works, and LargeRate beyond, because a large body holds four times its size of the memory
-// budget until it has arrived. 1 Mbit/s is enough. The largest body of the default limits.body, 64 MiB, thus may take 30 s + 64
-// s + 504 s, ten minutes in all, and one of 10 MB takes 170 s at most.
+// How fast a body must arrive, in bytes a second, once its grace is used up: MinRate for the first
+// Small bytes, which is slow enough for any connection that works, and LargeRate beyond, because a
+// large body holds four times its size of the memory budget until it has arrived. 1 Mbit/s is
+// enough. The largest body of the default limits.body, 64 MiB, thus may take 30 s + 64 s + 504 s,
+// ten minutes in all, and one of 10 MB takes 170 s at most.
 const (
 	MinRate   = 16 << 10
 	LargeRate = 128 << 10
@@ -33,25 +34,29 @@ func Time(received int) time.Duration {
 // deadlineStep is after how many bytes the deadline of a body is moved on.
 const deadlineStep = 64 << 10
 
-// Small is the size up to which a body may arrive slowly, and counts once in the memory budget while it does. Larger ones count
-// in full from the moment they are announced, so that none of them is refused after it was sent.
+// Small is the size up to which a body may arrive slowly, and counts once in the memory budget
+// while it does. Larger ones count in full from the moment they are announced, so that none of them
+// is refused after it was sent.
 const Small = 1 << 20
 
-// Factor is what a byte of a body counts in the memory budget. A body is held as it came, decoded into a prompt that mostly
-// refers to it, and encoded for the provider: 2.6 to 2.9 times its size in measurements, four at most.
+// Factor is what a byte of a body counts in the memory budget. A body is held as it came, decoded
+// into a prompt that mostly refers to it, and encoded for the provider: 2.6 to 2.9 times its size
+// in measurements, four at most.
 const Factor = 4
 
-// Weight is what a body of that size counts where a call may have maxCall at most: its size in any case.
+// Weight is what a body of that size counts where a call may have maxCall at most: its size in any
+// case.
 func Weight(size, maxCall int64) int64 { return min(Factor*size, max(maxCall, size)) }
 
 // ErrTooLarge is the error about a body beyond its limit.
 var ErrTooLarge = errors.New("body too large")
 
-// announcedFrom is how much must have arrived before memory is allocated for all that was announced.
+// announcedFrom is how much must have arrived before memory is allocated for all that was
+// announced.
 const announcedFrom = 256 << 10
 
-// bodies pools the buffers of bodies. Agents send hundreds of kilobytes with each call, and allocating them anew each time
-// would keep the garbage collector busy.
+// bodies pools the buffers of bodies. Agents send hundreds of kilobytes with each call, and
+// allocating them anew each time would keep the garbage collector busy.
 var bodies sync.Pool
 
 // MaxPooled is the largest buffer that is pooled.
@@ -63,9 +68,10 @@ const Large = 4 << 20
 // leftOver says that a large body was released and that its call may have left much garbage.
 var leftOver atomic.Bool
 
-// CollectFor runs a full garbage collection, which the caller waits for, if a large body is at least an eighth of what the last
-// one has found in use. That keeps the peak of a call at four times its body: left to itself, the collector would wait until as
-// much again is in use. And it bounds what marking costs by what the call itself costs: a heap that mostly belongs to other
+// CollectFor runs a full garbage collection, which the caller waits for, if a large body is at
+// least an eighth of what the last one has found in use. That keeps the peak of a call at four
+// times its body: left to itself, the collector would wait until as much again is in use. And it
+// bounds what marking costs by what the call itself costs: a heap that mostly belongs to other
 // calls is left alone.
 func CollectFor(body int64, collect func()) {
 	if body < Large {
@@ -78,12 +84,13 @@ func CollectFor(body int64, collect func()) {
 	}
 }
 
-// Decoded is called when a large body has been decoded and before the conversation is written anew for the provider:
-// otherwise what decoding has left over would count towards the peak.
+// Decoded is called when a large body has been decoded and before the conversation is written anew
+// for the provider: otherwise what decoding has left over would count towards the peak.
 func Decoded(body []byte) { CollectFor(int64(cap(body)), runtime.GC) }
 
-// Release gives back the memory of a body. No call waits for a collection at its end: what a large one has left over is collected
-// when the next large body arrives, or when there has been no call for a while.
+// Release gives back the memory of a body. No call waits for a collection at its end: what a large
+// one has left over is collected when the next large body arrives, or when there has been no call
+// for a while.
 func Release(body []byte) {
 	switch {
 	case body == nil:
@@ -103,8 +110,9 @@ func newBuffer(size int64) []byte {
 	return make([]byte, 0, size)
 }
 
-// Read reads src into one buffer. A body that announces its size is copied once at most, and none gets room for
-// what it has only announced. Reserve is called before that many bytes are received, also where the buffer has room for more.
+// Read reads src into one buffer. A body that announces its size is copied once at most, and none
+// gets room for what it has only announced. Reserve is called before that many bytes are received,
+// also where the buffer has room for more.
 func Read(src io.Reader, announced, limit int64, reserve func(size int64) error, progress func(received int)) ([]byte, error) {
 	size := int64(4 << 10)
 	if announced > 0 {

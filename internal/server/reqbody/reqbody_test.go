@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A large body has garbage collected only where it is a large part of the heap: a server with many streams does not mark all of
-// them for a client that sends a few megabytes.
+// A large body has garbage collected only where it is a large part of the heap: a server with many
+// streams does not mark all of them for a client that sends a few megabytes.
 func TestLargeBodiesLeaveALargeHeapAlone(t *testing.T) {
 	body := make([]byte, Large)
 	forced := func() uint32 {

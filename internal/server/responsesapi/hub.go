@@ -17,16 +17,16 @@ import (
 // socketLife is how long a socket may be open, as in the API that this follows.
 const socketLife = time.Hour
 
-// maxSockets is how many sockets one key, or one address where there are no keys, may have open. An idle socket counts 80 KiB
-// in the memory budget, so that this is 20 MiB: without a bound, a single key could take all of it. An agent has one for each
-// session.
+// maxSockets is how many sockets one key, or one address where there are no keys, may have open. An
+// idle socket counts 80 KiB in the memory budget, so that this is 20 MiB: without a bound, a single
+// key could take all of it. An agent has one for each session.
 const maxSockets = 256
 
 // closeTime is how long a client may take to answer a close frame.
 const closeTime = time.Second
 
-// A Hub has all open sockets. Shutdown of net/http neither closes connections that were hijacked nor waits for them. The zero
-// value is ready once its exported fields are set.
+// A Hub has all open sockets. Shutdown of net/http neither closes connections that were hijacked
+// nor waits for them. The zero value is ready once its exported fields are set.
 type Hub struct {
 	Logger    *slog.Logger
 	Memory    *membudget.Budget // nil: nothing is counted
@@ -76,7 +76,8 @@ func (h *Hub) quit(s *Socket) {
 	}
 }
 
-// Drain closes all sockets as soon as no answer is being made on them, and opens no more. The channel is closed when they are.
+// Drain closes all sockets as soon as no answer is being made on them, and opens no more. The
+// channel is closed when they are.
 func (h *Hub) Drain() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,8 +104,8 @@ func (h *Hub) CloseNow() {
 	<-empty
 }
 
-// hangUp closes the connection of a socket some time after its context has ended. A client that does not read would otherwise
-// hold up the end of perigee for as long as a write may take.
+// hangUp closes the connection of a socket some time after its context has ended. A client that
+// does not read would otherwise hold up the end of perigee for as long as a write may take.
 func (s *Socket) hangUp() { time.AfterFunc(2*closeTime, func() { _ = s.raw.Close() }) }
 
 // watch sends keep-alives and closes the socket.
@@ -138,8 +139,9 @@ func (s *Socket) watch() {
 	}
 }
 
-// beat sends a ping when nothing else was sent for as long as a socket may be quiet. The pong is not insisted on: programs
-// that read only while they wait for an answer send none while they do something else. TCP notices a client that is gone.
+// beat sends a ping when nothing else was sent for as long as a socket may be quiet. The pong is
+// not insisted on: programs that read only while they wait for an answer send none while they do
+// something else. TCP notices a client that is gone.
 func (s *Socket) beat(quiet time.Duration) {
 	if time.Since(time.Unix(0, s.wrote.Load())) < quiet || s.writing.Load() > 0 {
 		return
@@ -158,8 +160,8 @@ func (s *Socket) drain(f closeReason) {
 	}
 }
 
-// closeNow closes a socket that has nothing in the making, unless it is closed already. A client that has used it for too long
-// is told so first.
+// closeNow closes a socket that has nothing in the making, unless it is closed already. A client
+// that has used it for too long is told so first.
 func (s *Socket) closeNow(f closeReason) {
 	if f == (closeReason{}) {
 		return
@@ -182,7 +184,8 @@ func (s *Socket) refuse(stream string, e *perigee.Error) {
 	s.SendError(stream, status, e, header)
 }
 
-// SendError sends an error, with those of its headers that say something about it, and returns the message.
+// SendError sends an error, with those of its headers that say something about it, and returns the
+// message.
 func (s *Socket) SendError(stream string, status int, e *perigee.Error, header http.Header) (message []byte) {
 	headers := map[string]string{}
 	for name, values := range header {

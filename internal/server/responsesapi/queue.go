@@ -20,8 +20,9 @@ const (
 	maxWaiting = 32 // for their turn
 )
 
-// A queue keeps what was asked over a socket in order: within a stream, one answer after the other; streams do not
-// wait for each other as long as there are places. Requests that name no stream are one of their own.
+// A queue keeps what was asked over a socket in order: within a stream, one answer after the other;
+// streams do not wait for each other as long as there are places. Requests that name no stream are
+// one of their own.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*responses.Message // in the order in which they came
@@ -31,7 +32,8 @@ type queue struct {
 	end     *closeReason         // set: nothing new is begun
 }
 
-// A closeReason is how a socket is closed: after the answers that are being made, with an error for requests that come meanwhile.
+// A closeReason is how a socket is closed: after the answers that are being made, with an error for
+// requests that come meanwhile.
 type closeReason struct {
 	err    *perigee.Error // nil: that of the hub
 	code   websocket.StatusCode

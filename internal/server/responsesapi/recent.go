@@ -9,12 +9,13 @@ import (
 	"perigee/internal/server/membudget"
 )
 
-// maxRecent is how many bytes of answers are remembered for all open sockets together, or an eighth of limits.memory where that
-// is less. A client whose answer had to be forgotten is told that it is not found, and sends the whole conversation again.
+// maxRecent is how many bytes of answers are remembered for all open sockets together, or an eighth
+// of limits.memory where that is less. A client whose answer had to be forgotten is told that it is
+// not found, and sends the whole conversation again.
 const maxRecent = 256 << 20
 
-// recentAnswers remembers the last answer of each stream of each socket, if it is not stored: its client goes on from it
-// with only what is new. Its zero value is ready.
+// recentAnswers remembers the last answer of each stream of each socket, if it is not stored: its
+// client goes on from it with only what is new. Its zero value is ready.
 type recentAnswers struct {
 	mu    sync.Mutex
 	order list.List // of *recentAnswer, the oldest first

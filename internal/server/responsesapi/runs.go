@@ -11,13 +11,15 @@ import (
 // maxRuns is how many answers are made at once for clients that do not wait for them.
 const maxRuns = 64
 
-// maxRunsOfKey is how many of them one key may have, where there are keys, so that none takes all places.
+// maxRunsOfKey is how many of them one key may have, where there are keys, so that none takes all
+// places.
 const maxRunsOfKey = 16
 
 // ErrCancelled ends an answer that its client does not want any more.
 var ErrCancelled error = perigee.Errorf(perigee.ClassCanceled, "the response was cancelled")
 
-// Runs are the answers in the background, which can be cancelled by their id. The zero value is ready.
+// Runs are the answers in the background, which can be cancelled by their id. The zero value is
+// ready.
 type Runs struct {
 	mu     sync.Mutex
 	runs   map[string]*Run
@@ -35,7 +37,8 @@ type Run struct {
 	once   sync.Once
 }
 
-// Begin registers a run of a key. The caller calls End when it is over, and MarkStored before that if it is stored already.
+// Begin registers a run of a key. The caller calls End when it is over, and MarkStored before that
+// if it is stored already.
 func (b *Runs) Begin(ctx context.Context, id, key string) (context.Context, *Run, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,8 @@
 // Package responsesapi has the parts of the Responses API that outlive a request. A Socket is its
 // transport over WebSockets: handshake, order of requests, keep-alives, draining, and the answers
-// that are kept for the next request. API reads, replays, cancels and deletes stored responses; Runs
-// has those that are being made in the background. The server decodes, makes and stores responses.
+// that are kept for the next request. API reads, replays, cancels and deletes stored responses;
+// Runs has those that are being made in the background. The server decodes, makes and stores
+// responses.
 package responsesapi
 
 import (
@@ -28,10 +29,11 @@ import (
 // maxInvalid is after how many invalid messages in a row a socket is closed.
 const maxInvalid = 16
 
-// A Socket is a WebSocket on which a client sends one request after the other. Every message of the client's is a body of POST
-// /v1/responses with a type; every event of an answer is a message. Each request is a call of its own, admitted and recorded
-// like any other. The socket adds the order in which they are answered (see take), and it keeps the last answers in memory, so
-// that clients can continue from them although they are not stored.
+// A Socket is a WebSocket on which a client sends one request after the other. Every message of the
+// client's is a body of POST /v1/responses with a type; every event of an answer is a message. Each
+// request is a call of its own, admitted and recorded like any other. The socket adds the order in
+// which they are answered (see take), and it keeps the last answers in memory, so that clients can
+// continue from them although they are not stored.
 type Socket struct {
 	hub     *Hub
 	opening Opening
@@ -93,8 +95,8 @@ func (h *Hub) Open(o Opening) (*Socket, error) {
 	return s, nil
 }
 
-// Serve does the handshake and answers messages until the socket is closed. It returns when everything that it has started has
-// ended.
+// Serve does the handshake and answers messages until the socket is closed. It returns when
+// everything that it has started has ended.
 func (s *Socket) Serve(w http.ResponseWriter, r *http.Request) {
 	defer s.cancel(nil)
 	defer s.lease.Close()
@@ -128,10 +130,12 @@ func (s *Socket) Keep(stream string, answer *perigee.StoredResponse) {
 // Release says that a message of so many bytes is no longer held for the socket.
 func (s *Socket) Release(bytes int) { s.lease.Shrink(int64(bytes)) }
 
-// Abort closes the socket after an answer that has broken off: the client cannot tell what it has got of it.
+// Abort closes the socket after an answer that has broken off: the client cannot tell what it has
+// got of it.
 func (s *Socket) Abort() { _ = s.conn.Close(websocket.StatusInternalError, "internal error") }
 
-// CheckHandshake refuses a request that cannot become a socket. Clients that get 426 continue with POST.
+// CheckHandshake refuses a request that cannot become a socket. Clients that get 426 continue with
+// POST.
 func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 	_, able := w.(http.Hijacker)
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(r.Header.Get("Sec-WebSocket-Key")))
@@ -166,7 +170,8 @@ func HasToken(h http.Header, name, token string) bool {
 	return false
 }
 
-// A hijacker keeps the connection that was taken over, so that it can be closed without a handshake.
+// A hijacker keeps the connection that was taken over, so that it can be closed without a
+// handshake.
 type hijacker struct {
 	http.ResponseWriter
 	conn net.Conn
@@ -212,10 +217,11 @@ func (s *Socket) serve() {
 	s.cancel(nil)
 }
 
-// read returns the next message, or nil for one that is no text. The error is a perigee.Error when the message is too
-// large; otherwise the connection is closed.
+// read returns the next message, or nil for one that is no text. The error is a perigee.Error when
+// the message is too large; otherwise the connection is closed.
 //
-// A message that has begun must arrive as fast as any body. There is no limit before: the agent is at work.
+// A message that has begun must arrive as fast as any body. There is no limit before: the agent is
+// at work.
 func (s *Socket) read() ([]byte, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -272,7 +278,8 @@ func (s *Socket) send(message []byte, deadline time.Time) error {
 	return err
 }
 
-// WriteLimit is how long a client may take to read more of its answer before its connection is given up.
+// WriteLimit is how long a client may take to read more of its answer before its connection is
+// given up.
 const WriteLimit = 2 * time.Minute
 
 // Writer returns a ResponseWriter whose writes are messages of an answer.
