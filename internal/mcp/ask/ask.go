@@ -1,5 +1,5 @@
-// Package ask has a prompt answered: by the agent of an IDE that is open, by the agent of a headless language server, or by a
-// model. Each of these is an Asker.
+// Package ask has a prompt answered: by the agent of an IDE that is open, by the agent of a
+// headless language server, or by a model. Each of these is an Asker.
 package ask
 
 import (
@@ -14,19 +14,22 @@ import (
 
 // An Asker answers prompts. Ask can be called concurrently; answers of several asks never mix.
 //
-// An error says that the prompt was not handed over, so nothing was done. It is a *perigee.Error; if it wraps ErrDeclined, another
-// Asker may be tried. As soon as an agent or a model may have got the prompt, Ask returns an Answer and no error: an agent edits
-// files, so a prompt that is handed over twice is worked on twice.
+// An error says that the prompt was not handed over, so nothing was done. It is a *perigee.Error;
+// if it wraps ErrDeclined, another Asker may be tried. As soon as an agent or a model may have got
+// the prompt, Ask returns an Answer and no error: an agent edits files, so a prompt that is handed
+// over twice is worked on twice.
 //
-// If ctx ends with the cause ErrTimeout, Ask returns what there is with the status Timeout and leaves the agent working. If it ends
-// with another cause, Ask stops the agent and returns the status Cancelled.
+// If ctx ends with the cause ErrTimeout, Ask returns what there is with the status Timeout and
+// leaves the agent working. If it ends with another cause, Ask stops the agent and returns the
+// status Cancelled.
 type Asker interface {
-	// Ask calls progress, never concurrently and never after it has returned, when the text has grown or was rewritten.
+	// Ask calls progress, never concurrently and never after it has returned, when the text has
+	// grown or was rewritten.
 	Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error)
 }
 
-// ErrDeclined is in the chain of an error after which another Asker may be tried: there is no window, none of them answers, it has
-// no agent, or it is busy.
+// ErrDeclined is in the chain of an error after which another Asker may be tried: there is no
+// window, none of them answers, it has no agent, or it is busy.
 var ErrDeclined = errors.New("not handed over")
 
 // ErrTimeout is the cause with which a context ends when an ask is out of time.
@@ -49,15 +52,18 @@ type Request struct {
 	ID     string `json:"id,omitzero"` // of the call
 	Prompt string `json:"prompt"`      // empty with a Conversation: wait for the answer that is being written
 	Model  string `json:"model,omitzero"`
-	// Workspace is the directory that the agent works in; a window with that directory open answers.
+	// Workspace is the directory that the agent works in; a window with that directory open
+	// answers.
 	Workspace string `json:"workspace,omitzero"`
 	// Roots are the directories of the client, which choose the window if there is no Workspace.
 	Roots        []string `json:"roots,omitzero"`
 	Conversation string   `json:"conversation,omitzero"` // the one to continue; empty: a new one
-	// Timeout bounds the whole ask. 0: the ask ends when nothing has happened for the configured time.
+	// Timeout bounds the whole ask. 0: the ask ends when nothing has happened for the configured
+	// time.
 	Timeout  time.Duration `json:"timeout,omitzero"`
 	ReadOnly bool          `json:"read_only,omitzero"` // nothing may be changed; an Asker that cannot promise that refuses
-	// Decision answers what the agent of Conversation waits for. Without one nothing is ever approved.
+	// Decision answers what the agent of Conversation waits for. Without one nothing is ever
+	// approved.
 	Decision *Decision `json:"decision,omitzero"`
 
 	Client perigee.Client `json:"client,omitzero"`
@@ -66,8 +72,9 @@ type Request struct {
 
 	// Log collects notes and attempts for the record. Nil: they are discarded.
 	Log *perigee.CallLog `json:"-"`
-	// Observe may be called with events of the answer, in the goroutine of Ask, by an Asker that knows more about it than its Answer
-	// says: EventStart with the upstream, the account and the model, EventUsage, EventFinish. Nil: nothing observes.
+	// Observe may be called with events of the answer, in the goroutine of Ask, by an Asker that
+	// knows more about it than its Answer says: EventStart with the upstream, the account and the
+	// model, EventUsage, EventFinish. Nil: nothing observes.
 	Observe func(*perigee.Event) `json:"-"`
 }
 
@@ -80,10 +87,12 @@ func (r *Request) Forbidden(model string) *perigee.Error {
 		WithHint("name a model that list_models has")
 }
 
-// ModelConversation is how the ids of conversations with models begin, which perigee keeps itself. No other source has them.
+// ModelConversation is how the ids of conversations with models begin, which perigee keeps itself.
+// No other source has them.
 const ModelConversation = "ask_"
 
-// A Decision answers an agent that waits for a person: it allows or denies what the agent wants to do, or answers its question.
+// A Decision answers an agent that waits for a person: it allows or denies what the agent wants to
+// do, or answers its question.
 type Decision struct {
 	Allow bool   `json:"allow"`
 	Text  string `json:"text,omitzero"` // the answer to a question

@@ -48,7 +48,8 @@ func setting(get func() time.Duration, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// progress reports whether p differs from the last progress, and gives the ask more time if it does.
+// progress reports whether p differs from the last progress, and gives the ask more time if it
+// does.
 func (l *limited) progress(p Progress) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +63,8 @@ func (l *limited) progress(p Progress) bool {
 	return true
 }
 
-// explain returns the error of an ask whose prompt was not handed over. One that is out of time says so.
+// explain returns the error of an ask whose prompt was not handed over. One that is out of time
+// says so.
 func (l *limited) explain(err error) error {
 	if errors.Is(context.Cause(l), ErrTimeout) && l.Err() != nil {
 		e := perigee.Errorf(perigee.ClassUnavailable, "the ask was out of time before the prompt was handed over: %s", perigee.AsError(err).Message).

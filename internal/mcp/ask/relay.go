@@ -76,7 +76,8 @@ func (c *RelayClient) Ask(ctx context.Context, r Request, progress func(Progress
 		if ctx.Err() != nil {
 			return lost(ctx), nil
 		}
-		// The head comes before the daemon has the ask answered, so a daemon that ends without one has handed nothing over.
+		// The head comes before the daemon has the ask answered, so a daemon that ends without one
+		// has handed nothing over.
 		return Answer{}, Declined(perigee.ClassUnavailable, "the daemon does not answer")
 	}
 	defer func() { _ = resp.Body.Close() }()

@@ -88,7 +88,8 @@ func TestAskThatWasHandedOverIsNeverAnError(t *testing.T) {
 	await.Receive(t, cancelled, "the end of the ask")
 }
 
-// A daemon that ends before the head of its answer has handed nothing over, so the ask can go elsewhere.
+// A daemon that ends before the head of its answer has handed nothing over, so the ask can go
+// elsewhere.
 func TestAskOfADaemonThatEndsIsDeclined(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"no head":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },

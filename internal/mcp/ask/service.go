@@ -26,7 +26,8 @@ type Source struct {
 	Hint  string // what to do so that it is no longer skipped
 }
 
-// A Holder is an Asker that knows which conversations are its own. Has may report true for a conversation that Ask does not find.
+// A Holder is an Asker that knows which conversations are its own. Has may report true for a
+// conversation that Ask does not find.
 type Holder interface {
 	Has(ctx context.Context, conversation string) (bool, error)
 }
@@ -36,19 +37,23 @@ type Options struct {
 	// Sources returns the sources in the order in which they are tried. It is called for each ask.
 	Sources func() []Source
 
-	// Idle returns how long an ask without a Timeout may go on without progress, and Max how long in all. Nil or 0: 50 s and 10 min.
+	// Idle returns how long an ask without a Timeout may go on without progress, and Max how long
+	// in all. Nil or 0: 50 s and 10 min.
 	Idle, Max func() time.Duration
 
-	// Resolve returns the model that a name stands for, by aliases. Nil: each name stands for itself.
+	// Resolve returns the model that a name stands for, by aliases. Nil: each name stands for
+	// itself.
 	Resolve func(model string) string
 
-	// Record records each ask as a call. Sources must not record asks themselves. Nil: asks are not recorded.
+	// Record records each ask as a call. Sources must not record asks themselves. Nil: asks are not
+	// recorded.
 	Record *record.Recorder
 	NewID  func() string // of calls whose Request has no ID; nil: perigee.NewCallID
 }
 
-// A Service is an Asker that has the first of its sources answer that does not decline. It bounds the time of asks, checks models
-// against the client's key, and records each ask as one call of the dialect mcp.
+// A Service is an Asker that has the first of its sources answer that does not decline. It bounds
+// the time of asks, checks models against the client's key, and records each ask as one call of the
+// dialect mcp.
 type Service struct {
 	opts   Options
 	owners owners

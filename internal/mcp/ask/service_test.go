@@ -77,7 +77,8 @@ func TestTheFirstSourceThatDoesNotDeclineAnswers(t *testing.T) {
 	}
 }
 
-// An agent edits files: after the prompt was handed over, or refused for what it is, no other source gets it.
+// An agent edits files: after the prompt was handed over, or refused for what it is, no other
+// source gets it.
 func TestOnlyDeclinedAsksGoOn(t *testing.T) {
 	for name, first := range map[string]*script{
 		"refused": fails(perigee.Errorf(perigee.ClassForbidden, "not this model")),
@@ -124,7 +125,8 @@ func TestAllSourcesDeclineWithOneError(t *testing.T) {
 	}
 }
 
-// Errors of sources name addresses and paths of this machine; what a client with a key gets in their place stays that way.
+// Errors of sources name addresses and paths of this machine; what a client with a key gets in
+// their place stays that way.
 func TestDetailsOfTheMachineAreKeptFromClients(t *testing.T) {
 	private := Declined(perigee.ClassUnavailable, "dial tcp 10.0.0.7:443: refused")
 	private.Public = "it cannot be reached"
@@ -183,7 +185,8 @@ func TestAConversationGoesToItsSource(t *testing.T) {
 	}
 }
 
-// An agent has the conversations of all keys: a key that learns the id of another one's gets nowhere with it.
+// An agent has the conversations of all keys: a key that learns the id of another one's gets
+// nowhere with it.
 func TestAConversationBelongsToTheKeyThatBeganIt(t *testing.T) {
 	agent := says("ide")
 	agent.has = "c-ide"
@@ -244,7 +247,8 @@ func TestRequestsThatNoSourceCanAnswerAreRefused(t *testing.T) {
 	}
 }
 
-// Without a limit of its own, an ask goes on as long as something happens, but not for ever. Its sources live in a bubble.
+// Without a limit of its own, an ask goes on as long as something happens, but not for ever. Its
+// sources live in a bubble.
 func TestProgressExtendsAnAsk(t *testing.T) {
 	pace := func(every time.Duration, text func(int) string) *script {
 		return lasts(func(ctx context.Context, progress func(Progress)) {

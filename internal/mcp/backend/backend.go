@@ -1,4 +1,5 @@
-// Package backend answers what MCP clients ask of perigee, from the interfaces that the daemon and commands without one have.
+// Package backend answers what MCP clients ask of perigee, from the interfaces that the daemon and
+// commands without one have.
 package backend
 
 import (
@@ -18,7 +19,8 @@ type Backend struct {
 	Open func(ctx context.Context) (control perigee.Control, done func(), err error)
 	// Spent reads what was spent.
 	Spent func(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error)
-	// Failed returns the last call with an error that a key has made; all says that the key does not matter.
+	// Failed returns the last call with an error that a key has made; all says that the key does
+	// not matter.
 	Failed func(ctx context.Context, key string, all bool) (trace perigee.Trace, found bool, err error)
 }
 
@@ -35,7 +37,8 @@ func (b *Backend) Models(ctx context.Context, _ mcpserver.Caller) ([]perigee.Mod
 	return list.Rows, err
 }
 
-// Quota returns what is left of the models that match a pattern; empty: of all. Only a trusted caller has the provider asked anew.
+// Quota returns what is left of the models that match a pattern; empty: of all. Only a trusted
+// caller has the provider asked anew.
 func (b *Backend) Quota(ctx context.Context, c mcpserver.Caller, model string) ([]perigee.QuotaRow, error) {
 	control, done, err := b.Open(ctx)
 	if err != nil {
@@ -63,7 +66,8 @@ func (b *Backend) Usage(ctx context.Context, c mcpserver.Caller, q perigee.Usage
 	return b.Spent(ctx, q)
 }
 
-// LastError returns the last call of the caller's key that has failed; a trusted caller gets that of any key.
+// LastError returns the last call of the caller's key that has failed; a trusted caller gets that
+// of any key.
 func (b *Backend) LastError(ctx context.Context, c mcpserver.Caller) (perigee.Trace, bool, error) {
 	return b.Failed(ctx, c.Key, c.Trusted)
 }

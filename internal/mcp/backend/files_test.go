@@ -12,8 +12,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// With the home directory as a root, the configuration and the files of secrets are in it. A configuration that is not there yet
-// must not be written either: perigee would use it.
+// With the home directory as a root, the configuration and the files of secrets are in it. A
+// configuration that is not there yet must not be written either: perigee would use it.
 func TestFilesOfTheConfigurationAreOutOfReach(t *testing.T) {
 	home := t.TempDir()
 	write := func(name, text string) string {

@@ -1,7 +1,9 @@
-// Package bridge reaches the editor windows in which perigee's extension runs. Each window announces itself in a file with a port
-// and a token, and answers JSON-RPC over a WebSocket there. Find reads the files, Dial connects, List describes the windows.
+// Package bridge reaches the editor windows in which perigee's extension runs. Each window
+// announces itself in a file with a port and a token, and answers JSON-RPC over a WebSocket there.
+// Find reads the files, Dial connects, List describes the windows.
 //
-// A connection serves one ask and is closed after it: while there is no ask there is no connection, and nothing polls.
+// A connection serves one ask and is closed after it: while there is no ask there is no connection,
+// and nothing polls.
 package bridge
 
 import (
@@ -42,8 +44,8 @@ const (
 // refusedTime bounds the look at the port of a process that has ended.
 const refusedTime = time.Second
 
-// Dir returns the directory of announcements: $PERIGEE_BRIDGES, or perigee/bridges in the user's directory for configuration. The
-// extension uses the same rule.
+// Dir returns the directory of announcements: $PERIGEE_BRIDGES, or perigee/bridges in the user's
+// directory for configuration. The extension uses the same rule.
 func Dir() (string, error) {
 	home, _ := os.UserHomeDir()
 	dir := dirOn(runtime.GOOS, os.Getenv, home)
@@ -103,9 +105,10 @@ func (p Problem) String() string { return fmt.Sprintf("%s is ignored: %s", p.Pat
 
 var fileName = regexp.MustCompile(`^([1-9][0-9]{0,9})\.json$`)
 
-// Find reads the announcements in a directory, in the order of their process IDs. An announcement is removed if its process has
-// ended and its port refuses connections: the process alone may be one of a container, which cannot be seen from here. Files that
-// are no announcement of this user are problems. A directory that does not exist has no windows.
+// Find reads the announcements in a directory, in the order of their process IDs. An announcement
+// is removed if its process has ended and its port refuses connections: the process alone may be
+// one of a container, which cannot be seen from here. Files that are no announcement of this user
+// are problems. A directory that does not exist has no windows.
 func Find(ctx context.Context, dir string) ([]Window, []Problem, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +142,8 @@ func Find(ctx context.Context, dir string) ([]Window, []Problem, error) {
 	return windows, problems, nil
 }
 
-// Secrets returns the tokens of all announcements, for a redactor. It removes nothing and makes no connections.
+// Secrets returns the tokens of all announcements, for a redactor. It removes nothing and makes no
+// connections.
 func Secrets(dir string) []perigee.Secret {
 	paths, err := os.ReadDir(dir)
 	if err != nil {
@@ -154,7 +158,8 @@ func Secrets(dir string) []perigee.Secret {
 	return secrets
 }
 
-// read reads an announcement. The file has to be a regular one of this user that no other user can read.
+// read reads an announcement. The file has to be a regular one of this user that no other user can
+// read.
 func read(path string) (Window, fs.FileInfo, error) {
 	if !fileName.MatchString(filepath.Base(path)) {
 		return Window{}, nil, errors.New("its name is not that of an announcement, a process ID and .json")
@@ -184,7 +189,8 @@ func read(path string) (Window, fs.FileInfo, error) {
 	return window, info, err
 }
 
-// readSame reads the file that was looked at. Without O_NONBLOCK, a pipe that has taken its place would block.
+// readSame reads the file that was looked at. Without O_NONBLOCK, a pipe that has taken its place
+// would block.
 func readSame(path string, info fs.FileInfo) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -259,8 +265,8 @@ func (w Window) stale(ctx context.Context) bool {
 
 func (w Window) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.Port)) }
 
-// remove removes the file that was read. A window with the same process ID may have announced itself meanwhile: then its process
-// is alive, or the file is another one.
+// remove removes the file that was read. A window with the same process ID may have announced
+// itself meanwhile: then its process is alive, or the file is another one.
 func remove(path string, pid int, info fs.FileInfo) error {
 	now, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,8 @@ type notice struct {
 	Conversation string `json:"conversation"`
 }
 
-// A mailbox keeps the latest notice of an ask: a slow reader of progress skips some and does not delay the connection.
+// A mailbox keeps the latest notice of an ask: a slow reader of progress skips some and does not
+// delay the connection.
 type mailbox struct {
 	mu   sync.Mutex
 	last notice
@@ -64,8 +65,8 @@ func (c *Conn) progress(params json.RawMessage) {
 	}
 }
 
-// Ask has the agent of the window answer a prompt, as ask.Asker describes it. The window must be able to follow conversations.
-// The answer has no source.
+// Ask has the agent of the window answer a prompt, as ask.Asker describes it. The window must be
+// able to follow conversations. The answer has no source.
 func (c *Conn) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return ask.Answer{}, perigee.AsError(err)
@@ -127,7 +128,8 @@ func (c *Conn) unsent(err error) error {
 	return declined(perigee.ClassUnavailable, nil, "the connection to the editor window was lost: %s", c.clean(err.Error()))
 }
 
-// leave ends an ask whose caller does not wait any longer: the agent is left working if the ask is out of time, and stopped otherwise.
+// leave ends an ask whose caller does not wait any longer: the agent is left working if the ask is
+// out of time, and stopped otherwise.
 func (c *Conn) leave(ctx context.Context, id string, reply chan message, box *mailbox) (ask.Answer, error) {
 	if errors.Is(context.Cause(ctx), ask.ErrTimeout) {
 		n := box.get()
@@ -258,8 +260,8 @@ func (c Conversation) ModifiedAt() time.Time {
 	return at
 }
 
-// Submit puts a prompt into the agent's panel, in a new conversation or the one that is named. If the error wraps ErrUnclear, the
-// agent may have got the prompt.
+// Submit puts a prompt into the agent's panel, in a new conversation or the one that is named. If
+// the error wraps ErrUnclear, the agent may have got the prompt.
 func (c *Conn) Submit(ctx context.Context, id, prompt, conversation string) (Submitted, error) {
 	params := object{"id": id, "prompt": prompt}
 	if conversation != "" {

@@ -32,11 +32,13 @@ const (
 	maxText    = 500 // bytes of a message of the extension that an error quotes
 )
 
-// ErrUnclear is in the chain of an error after which the window may have got the request: it was sent, and its answer is missing.
+// ErrUnclear is in the chain of an error after which the window may have got the request: it was
+// sent, and its answer is missing.
 var ErrUnclear = errors.New("the request was sent, and its answer is missing")
 
-// ErrOpen is in the chain of an error of Dial if there is a window, although it cannot be asked: it is stuck or busy, or speaks another
-// version of the protocol. Otherwise its announcement is of no window any more.
+// ErrOpen is in the chain of an error of Dial if there is a window, although it cannot be asked: it
+// is stuck or busy, or speaks another version of the protocol. Otherwise its announcement is of no
+// window any more.
 var ErrOpen = errors.New("the window is open")
 
 // Why a window cannot be used.
@@ -69,7 +71,8 @@ type Capabilities struct {
 	Follow bool `json:"follow"` // llm/ask returns the answer; otherwise only llm/submit works. Default: as llm
 }
 
-// UnmarshalJSON reads the member capabilities. The protocol itself has llm/ask only, and no member follow.
+// UnmarshalJSON reads the member capabilities. The protocol itself has llm/ask only, and no member
+// follow.
 func (c *Capabilities) UnmarshalJSON(data []byte) error {
 	type plain Capabilities
 	wire := struct {
@@ -127,8 +130,8 @@ type Conn struct {
 	failed  chan struct{}           // closed with err
 }
 
-// Dial connects to a window and exchanges hello with it, with the version of perigee. Errors wrap ask.ErrDeclined: nothing was
-// handed over.
+// Dial connects to a window and exchanges hello with it, with the version of perigee. Errors wrap
+// ask.ErrDeclined: nothing was handed over.
 func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -154,11 +157,12 @@ func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 	return c, nil
 }
 
-// ownUsers tells whose a connection is. After a window was killed, a program of another user may get its port: it must not get the
-// token.
+// ownUsers tells whose a connection is. After a window was killed, a program of another user may
+// get its port: it must not get the token.
 var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
 
-// newHTTPClient returns a client for one connection to a server of this user on this machine. It uses no proxy and follows no redirect.
+// newHTTPClient returns a client for one connection to a server of this user on this machine. It
+// uses no proxy and follows no redirect.
 func newHTTPClient(address string, dialed func(net.Conn)) *http.Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -289,7 +293,8 @@ func (c *Conn) why() error {
 	return c.err
 }
 
-// ping checks the connection until it ends: the process of a window may be stopped, and its connection then stays open.
+// ping checks the connection until it ends: the process of a window may be stopped, and its
+// connection then stays open.
 func (c *Conn) ping(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -329,8 +334,9 @@ func (c *Conn) read() {
 	}
 }
 
-// handle handles a message of the window: a reply, a notification or a request. perigee has no methods, so requests are refused.
-// Replies to requests that no call waits for any more, and unknown notifications, are ignored.
+// handle handles a message of the window: a reply, a notification or a request. perigee has no
+// methods, so requests are refused. Replies to requests that no call waits for any more, and
+// unknown notifications, are ignored.
 func (c *Conn) handle(data []byte) error {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil || m.JSONRPC != "2.0" {
@@ -357,7 +363,8 @@ func (c *Conn) handle(data []byte) error {
 	return nil
 }
 
-// request sends a request. The caller waits for the reply, and forgets it. An error says that the window has not got the request.
+// request sends a request. The caller waits for the reply, and forgets it. An error says that the
+// window has not got the request.
 func (c *Conn) request(method string, params any) (id string, reply chan message, err error) {
 	body, err := json.Marshal(params)
 	if err != nil {
@@ -387,7 +394,8 @@ func (c *Conn) forget(id string) {
 	delete(c.replies, id)
 }
 
-// write sends a message. Its own limit counts and not that of a call: a message that is cut off ends the connection.
+// write sends a message. Its own limit counts and not that of a call: a message that is cut off
+// ends the connection.
 func (c *Conn) write(m message) error {
 	m.JSONRPC = "2.0"
 	data, err := json.Marshal(m)

@@ -40,7 +40,8 @@ func dial(t *testing.T, w *bridgetest.Window) *Conn {
 	return c
 }
 
-// The protocol has llm/ask, and no member follow: only a window that says so can do no more than take a prompt.
+// The protocol has llm/ask, and no member follow: only a window that says so can do no more than
+// take a prompt.
 func TestCapabilities(t *testing.T) {
 	for text, want := range map[string]Capabilities{
 		`{"llm": true, "fs": true, "state": true, "ui": true}`: {LLM: true, FS: true, State: true, UI: true, Follow: true},

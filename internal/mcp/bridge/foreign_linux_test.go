@@ -16,8 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// TestPortOfAnotherUser has a process of another user listen at the port of an announcement. It must get neither the token nor
-// anything else, and the list says whose the port is.
+// TestPortOfAnotherUser has a process of another user listen at the port of an announcement. It
+// must get neither the token nor anything else, and the list says whose the port is.
 func TestPortOfAnotherUser(t *testing.T) {
 	port, got := perigeetest.ListenAsAnotherUser(t, 2)
 	w := Window{PID: os.Getpid(), Port: port, Token: perigee.NewSecret("secret-of-the-window")}

@@ -35,8 +35,8 @@ type Row struct {
 // listTime bounds the look at each window.
 const listTime = time.Second
 
-// List describes the windows that are announced in a directory. It connects to all of them at once. A window whose port belongs to
-// another user is a problem as well.
+// List describes the windows that are announced in a directory. It connects to all of them at once.
+// A window whose port belongs to another user is a problem as well.
 func List(ctx context.Context, dir, perigeeVersion string) ([]Row, []Problem, error) {
 	windows, problems, err := Find(ctx, dir)
 	if err != nil {

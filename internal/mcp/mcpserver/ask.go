@@ -153,7 +153,8 @@ func (c *call) askRequest(in askInput) (ask.Request, error) {
 	return r, nil
 }
 
-// askAnswer is the result of an ask. Its first text is the answer; another one says how to go on, for models that see texts only.
+// askAnswer is the result of an ask. Its first text is the answer; another one says how to go on,
+// for models that see texts only.
 func askAnswer(a ask.Answer) (*mcp.CallToolResult, error) {
 	out := askResult{
 		Text: a.Text, Conversation: a.Conversation, Status: a.Status, WaitingFor: a.WaitingFor, Source: a.Source, Model: a.Model,
@@ -193,7 +194,8 @@ func askAnswer(a ask.Answer) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// unfinished says how to get the rest of an answer that has timed out. An agent is still working; a model was stopped.
+// unfinished says how to get the rest of an answer that has timed out. An agent is still working; a
+// model was stopped.
 func unfinished(a ask.Answer) string {
 	switch {
 	case a.Conversation == "":

@@ -10,8 +10,8 @@ import (
 // codeRefused is the JSON-RPC code of errors that are not about a message.
 const codeRefused = -32001
 
-// WriteError answers a request with an error that is not about a message: a JSON-RPC error without an id, and the HTTP status and
-// the x-perigee-class header of its class.
+// WriteError answers a request with an error that is not about a message: a JSON-RPC error without
+// an id, and the HTTP status and the x-perigee-class header of its class.
 func WriteError(w http.ResponseWriter, err *perigee.Error) {
 	status := err.HTTPStatus(perigee.DialectMCP)
 	if status == http.StatusUnauthorized {

@@ -16,8 +16,8 @@ const (
 	maxStreams    = 1024    // of a session; each request is one
 )
 
-// An eventStore keeps the last events of each session, so that a client whose connection was cut can fetch what it has missed. It
-// also learns of the beginning and the end of sessions.
+// An eventStore keeps the last events of each session, so that a client whose connection was cut
+// can fetch what it has missed. It also learns of the beginning and the end of sessions.
 type eventStore struct {
 	opened func(ctx context.Context, session string)
 	closed func(session string)

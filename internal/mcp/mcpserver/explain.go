@@ -54,11 +54,12 @@ func explainTool() *tool {
 	return t
 }
 
-// local finds addresses, paths and URLs in an error. The record of a call has no message without them.
+// local finds addresses, paths and URLs in an error. The record of a call has no message without
+// them.
 var local = regexp.MustCompile(`(?i)\b(?:dial|read|write|lookup|listen) (?:tcp|udp|unix|ip)?|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.%]*:[0-9a-f:.%]*\]|://|(?:^|[\s"'(=])(?:~?/|[a-z]:\\|\\\\)\S`)
 
-// forClient returns the error of a call for a client that may not see details of this machine. What the provider says about the
-// request is no such detail.
+// forClient returns the error of a call for a client that may not see details of this machine. What
+// the provider says about the request is no such detail.
 func forClient(t perigee.Trace) string {
 	if t.Class != perigee.ClassUnavailable && t.Class != perigee.ClassInternal || !local.MatchString(t.Error) {
 		return t.Error

@@ -156,7 +156,8 @@ func resultOf[T any]() *jsonschema.Schema {
 	return s
 }
 
-// simplify removes what the other schemas do not have either: null as a type, and additionalProperties.
+// simplify removes what the other schemas do not have either: null as a type, and
+// additionalProperties.
 func simplify(s *jsonschema.Schema) {
 	if len(s.Types) > 0 {
 		s.Types = slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" })

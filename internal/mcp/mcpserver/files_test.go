@@ -7,7 +7,8 @@ import (
 	"perigee/internal/lib/filetool"
 )
 
-// What a model is told beside the text of a file is true, and says how to go on only if that leads anywhere.
+// What a model is told beside the text of a file is true, and says how to go on only if that leads
+// anywhere.
 func TestTextsOfAFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   filetool.ReadInput

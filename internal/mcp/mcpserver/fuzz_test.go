@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzStdio sends any bytes between initialize and a ping. Whatever they are, the ping is answered, and the output is JSON-RPC.
+// FuzzStdio sends any bytes between initialize and a ping. Whatever they are, the ping is answered,
+// and the output is JSON-RPC.
 func FuzzStdio(f *testing.F) {
 	for _, line := range []string{
 		"", "hello", "[]", "[[[", `{"jsonrpc":"2.0"}`, ping, "[" + ping + "," + ping + "]", askLine(1, "x"), initialize,

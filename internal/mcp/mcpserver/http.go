@@ -56,9 +56,9 @@ func (w *web) init(s *Server) {
 	})
 }
 
-// ServeHTTP serves POST, GET and DELETE of one path. The caller is in the context of the request (WithCaller). Requests of
-// version 2026-07-28 and later have no session. A session of an earlier version belongs to the key that has opened it, and ends
-// when it was not used for 30 minutes.
+// ServeHTTP serves POST, GET and DELETE of one path. The caller is in the context of the request
+// (WithCaller). Requests of version 2026-07-28 and later have no session. A session of an earlier
+// version belongs to the key that has opened it, and ends when it was not used for 30 minutes.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.ctx.Err() != nil {
 		WriteError(w, perigee.Errorf(perigee.ClassUnavailable, "the server is closing").WithHint("try again in a moment"))
@@ -98,7 +98,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.web.stateful.ServeHTTP(out, r.WithContext(withSession(r.Context(), session)))
 }
 
-// Drain ends the event streams that stand open between calls: an http.Server that is shut down would wait for them. Calls of tools go on.
+// Drain ends the event streams that stand open between calls: an http.Server that is shut down
+// would wait for them. Calls of tools go on.
 func (s *Server) Drain(context.Context) error {
 	s.web.drain()
 	return nil
@@ -111,7 +112,8 @@ func (w *web) standing(r *http.Request) (*http.Request, context.CancelFunc) {
 	return r.WithContext(ctx), func() { stop(); cancel() }
 }
 
-// streamHeader names the stream of a request to the methods that it calls: in a session their context is not that of the request.
+// streamHeader names the stream of a request to the methods that it calls: in a session their
+// context is not that of the request.
 const streamHeader = "Perigee-Stream"
 
 // mark returns the request with the header that names its stream.
@@ -147,8 +149,8 @@ func (w *web) calling(req mcp.Request) {
 	}
 }
 
-// checkBody answers a request whose body cannot be read, is too large, or is refused by lineconn.Check, and returns false. It
-// leaves the body to be read again.
+// checkBody answers a request whose body cannot be read, is too large, or is refused by
+// lineconn.Check, and returns false. It leaves the body to be read again.
 func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
@@ -191,7 +193,8 @@ type readAgain struct {
 
 func (readAgain) Close() error { return nil }
 
-// isStateless reports whether a request is one of a version without sessions, by its header or by what its body says.
+// isStateless reports whether a request is one of a version without sessions, by its header or by
+// what its body says.
 func isStateless(r *http.Request) bool {
 	if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 		return true
@@ -209,8 +212,8 @@ func isStateless(r *http.Request) bool {
 	return json.Unmarshal(b.body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
 }
 
-// lacksSession reports whether a request is neither one of a session nor one that opens a session. What is no single message is left
-// to the SDK.
+// lacksSession reports whether a request is neither one of a session nor one that opens a session.
+// What is no single message is left to the SDK.
 func lacksSession(r *http.Request) bool {
 	b, ok := r.Body.(readAgain)
 	if !ok || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
@@ -270,8 +273,9 @@ func (w *web) open(c Caller) (*session, *perigee.Error) {
 	return s, nil
 }
 
-// oldestIdle returns the session to end for a new one of a key: of the key with the most sessions, the one that was not used for the
-// longest time. A key never ends sessions of one that has fewer; nil: there is none to end. It is called with the mutex locked.
+// oldestIdle returns the session to end for a new one of a key: of the key with the most sessions,
+// the one that was not used for the longest time. A key never ends sessions of one that has fewer;
+// nil: there is none to end. It is called with the mutex locked.
 func (w *web) oldestIdle(key string) *session {
 	type idle struct {
 		count  int // of all sessions

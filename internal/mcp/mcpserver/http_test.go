@@ -22,7 +22,8 @@ import (
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
 
-// request sends a request and returns the response. Headers are pairs; an empty value removes a header.
+// request sends a request and returns the response. Headers are pairs; an empty value removes a
+// header.
 func (h *httpRig) request(t *testing.T, ctx context.Context, method, body string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, h.URL+"/mcp", strings.NewReader(body))
@@ -350,7 +351,8 @@ func TestCancellationReachesTheAsk(t *testing.T) {
 	})
 }
 
-// TestResumption cuts the connection of a call, and fetches its result with the id of the last event.
+// TestResumption cuts the connection of a call, and fetches its result with the id of the last
+// event.
 func TestResumption(t *testing.T) {
 	proceed := make(chan struct{})
 	b := &backendRig{answer: func(ctx context.Context, _ ask.Request, progress func(ask.Progress)) (ask.Answer, error) {

@@ -19,7 +19,8 @@ import (
 const (
 	// maxLine is how many bytes a line may have.
 	maxLine = 64 << 20
-	// graceEOF is how long calls may go on after the end of the input, so that the answers of `printf … | perigee mcp` are written.
+	// graceEOF is how long calls may go on after the end of the input, so that the answers of
+	// `printf … | perigee mcp` are written.
 	graceEOF = 500 * time.Millisecond
 	// graceCancelled is how long cancelled calls may take to end.
 	graceCancelled = 3 * time.Second
@@ -63,8 +64,9 @@ type line struct {
 
 var errTooLong = fmt.Errorf("the message is longer than %d bytes", maxLine)
 
-// newLineConn starts to read in. The goroutine ends at the end of in, or at the next line after the connection is closed. onEOF is called when
-// the input has ended and calls are still open after a moment; it has to cancel them.
+// newLineConn starts to read in. The goroutine ends at the end of in, or at the next line after the
+// connection is closed. onEOF is called when the input has ended and calls are still open after a
+// moment; it has to cancel them.
 func newLineConn(in io.Reader, out io.Writer, onEOF func()) *lineConn {
 	lines := make(chan line)
 	c := &lineConn{onEOF: onEOF, lines: lines, closed: make(chan struct{}), out: out, open: map[jsonrpc.ID]*incoming{}}
@@ -85,8 +87,8 @@ func newLineConn(in io.Reader, out io.Writer, onEOF func()) *lineConn {
 	return c
 }
 
-// readLine returns the next line. A line that is longer than limit is read to its end, and is errTooLong. The last line need not
-// end in a newline.
+// readLine returns the next line. A line that is longer than limit is read to its end, and is
+// errTooLong. The last line need not end in a newline.
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	var data []byte
 	tooLong := false
@@ -124,7 +126,8 @@ func (c *lineConn) Close() error {
 // Abort ends reading and writing at once.
 func (c *lineConn) Abort() { c.once.Do(func() { close(c.closed) }) }
 
-// Read implements mcp.Connection. It returns io.EOF when the input has ended and open requests were answered or cancelled.
+// Read implements mcp.Connection. It returns io.EOF when the input has ended and open requests were
+// answered or cancelled.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		c.mu.Lock()
@@ -207,7 +210,8 @@ func (c *lineConn) accept(data []byte) {
 // maxID is the largest number that the SDK repeats exactly.
 const maxID int64 = 1 << 53
 
-// decodeMessage reads a message. The SDK would answer a number that it cannot represent with another one.
+// decodeMessage reads a message. The SDK would answer a number that it cannot represent with
+// another one.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	var m struct {
 		ID json.RawMessage `json:"id"`
@@ -320,7 +324,8 @@ func (c *lineConn) Write(_ context.Context, m jsonrpc.Message) error {
 	return c.writeLine(data)
 }
 
-// answered forgets the request of an answer, and returns what is to be written; nil: nothing yet, or nothing at all.
+// answered forgets the request of an answer, and returns what is to be written; nil: nothing yet,
+// or nothing at all.
 func (c *lineConn) answered(r *jsonrpc.Response, data []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestManyAsks makes a thousand asks, twenty at a time. Each gets its own answer and its own progress.
+// TestManyAsks makes a thousand asks, twenty at a time. Each gets its own answer and its own
+// progress.
 func TestManyAsks(t *testing.T) {
 	perigeetest.Slow(t)
 	b := &backendRig{answer: func(_ context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {

@@ -19,8 +19,8 @@ const (
 	progressTail   = 200                    // bytes of the text in a notification
 )
 
-// A reporter sends progress notifications for a call whose client has asked for them. A slow client delays notifications, never
-// the answer: only the newest state is sent.
+// A reporter sends progress notifications for a call whose client has asked for them. A slow client
+// delays notifications, never the answer: only the newest state is sent.
 type reporter struct {
 	send func(value float64, message string)
 
@@ -32,7 +32,8 @@ type reporter struct {
 	value   float64
 }
 
-// newReporter returns a reporter, which must be closed. It does nothing if the client has not sent a progress token.
+// newReporter returns a reporter, which must be closed. It does nothing if the client has not sent
+// a progress token.
 func newReporter(ctx context.Context, c *call) *reporter {
 	token := c.params.GetProgressToken()
 	if token == nil {

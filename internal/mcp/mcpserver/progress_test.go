@@ -16,7 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestProgressIsSentWhileAnAnswerGrows checks that values grow also when the text is rewritten, and that the last state is sent.
+// TestProgressIsSentWhileAnAnswerGrows checks that values grow also when the text is rewritten, and
+// that the last state is sent.
 func TestProgressIsSentWhileAnAnswerGrows(t *testing.T) {
 	const updates = 2000
 	b := &backendRig{answer: func(_ context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A backendRig is a backend whose asks a test answers. Without an answer func an ask echoes its prompt.
+// A backendRig is a backend whose asks a test answers. Without an answer func an ask echoes its
+// prompt.
 type backendRig struct {
 	answer func(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error)
 	trace  perigee.Trace
@@ -189,7 +190,8 @@ func (h *httpRig) connect(t *testing.T, key string, o *mcp.ClientOptions) *mcp.C
 	return session
 }
 
-// callTool calls a tool and returns its result, with the structured content decoded into out unless that is nil.
+// callTool calls a tool and returns its result, with the structured content decoded into out unless
+// that is nil.
 func callTool(t *testing.T, c *mcp.ClientSession, name string, args any, out any) *mcp.CallToolResult {
 	t.Helper()
 	r, err := c.CallTool(soon(t), &mcp.CallToolParams{Name: name, Arguments: args})

@@ -24,8 +24,8 @@ type roots struct {
 	cancelled bool          // the call that asked was cancelled before the client could answer
 }
 
-// initialized asks a client on stdio for its roots. Over HTTP they are asked for when a tool needs them, because only the stream
-// of a call surely reaches the client.
+// initialized asks a client on stdio for its roots. Over HTTP they are asked for when a tool needs
+// them, because only the stream of a call surely reaches the client.
 func (s *Server) initialized(ctx context.Context, client *mcp.ServerSession) {
 	if session := sessionOf(ctx); session != nil && session.stdio {
 		go session.clientRoots(session.ctx, client)
@@ -43,8 +43,8 @@ func (s *Server) rootsChanged(ctx context.Context, client *mcp.ServerSession) {
 	s.initialized(ctx, client)
 }
 
-// clientRoots returns the directories that the client works in. It asks the client once, and again after they have changed. A
-// client that does not answer within rootsTimeout has named none.
+// clientRoots returns the directories that the client works in. It asks the client once, and again
+// after they have changed. A client that does not answer within rootsTimeout has named none.
 func (s *session) clientRoots(ctx context.Context, client *mcp.ServerSession) []string {
 	p := client.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil || p.ProtocolVersion >= stateless {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/lib/filetool"
 )
 
-// TestRootsOfTheClientNarrowTheFileTools speaks raw JSON, because the SDK's client prefers the version without roots.
+// TestRootsOfTheClientNarrowTheFileTools speaks raw JSON, because the SDK's client prefers the
+// version without roots.
 func TestRootsOfTheClientNarrowTheFileTools(t *testing.T) {
 	tools, dir := filesIn(t, true)
 	put(t, filepath.Join(dir, "in", "a.txt"), "inside\n")

@@ -7,8 +7,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schemas use type, description, properties, required, items, enum, minimum, maximum and additionalProperties only: some clients
-// pass the schemas of tools on to models whose APIs refuse other keywords.
+// Schemas use type, description, properties, required, items, enum, minimum, maximum and
+// additionalProperties only: some clients pass the schemas of tools on to models whose APIs refuse
+// other keywords.
 
 // A field is a property of an object. Its name ends in "?" if it is optional.
 type field struct {

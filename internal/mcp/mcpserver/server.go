@@ -1,6 +1,6 @@
-// Package mcpserver is perigee's MCP server: files of the machine, prompts for an agent or a model, and what perigee knows about
-// models, quota, usage and errors. The same tools are served over stdio and over HTTP, to clients of every revision of the
-// protocol that the SDK speaks.
+// Package mcpserver is perigee's MCP server: files of the machine, prompts for an agent or a model,
+// and what perigee knows about models, quota, usage and errors. The same tools are served over
+// stdio and over HTTP, to clients of every revision of the protocol that the SDK speaks.
 package mcpserver
 
 import (
@@ -38,10 +38,11 @@ type Caller struct {
 	Client      perigee.Client
 	AllowsModel func(model string) bool // nil: every model
 	Trusted     bool                    // the user of this machine: stdio, the owner's socket, the admin token
-	// HostChecked says that the Host header of the request was accepted by the configuration. Otherwise a request that comes in on
-	// a loopback address must name one.
+	// HostChecked says that the Host header of the request was accepted by the configuration.
+	// Otherwise a request that comes in on a loopback address must name one.
 	HostChecked bool
-	// Admit applies the limits of the key to an ask, and returns what gives back what it has taken. Nil: there are no limits.
+	// Admit applies the limits of the key to an ask, and returns what gives back what it has taken.
+	// Nil: there are no limits.
 	Admit func(ctx context.Context) (release func(), err error)
 }
 
@@ -51,7 +52,8 @@ type Backend interface {
 	Models(ctx context.Context, c Caller) ([]perigee.ModelRow, error)
 	Quota(ctx context.Context, c Caller, model string) ([]perigee.QuotaRow, error)
 	Usage(ctx context.Context, c Caller, q perigee.UsageQuery) ([]perigee.UsageRow, error)
-	// LastError returns the last call with an error of the caller's key, or of all keys if the caller is trusted.
+	// LastError returns the last call with an error of the caller's key, or of all keys if the
+	// caller is trusted.
 	LastError(ctx context.Context, c Caller) (trace perigee.Trace, found bool, err error)
 }
 
@@ -61,11 +63,14 @@ type Options struct {
 	Version string // of perigee
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// Files returns the file tools of a caller; nil: the caller has none. The server does not close them.
+	// Files returns the file tools of a caller; nil: the caller has none. The server does not close
+	// them.
 	Files func(Caller) *filetool.Tools
-	// ReadOnly reports whether nothing may be changed: write_file is not listed, and asks are sent with ReadOnly.
+	// ReadOnly reports whether nothing may be changed: write_file is not listed, and asks are sent
+	// with ReadOnly.
 	ReadOnly func() bool
-	// Fixtures adds the tools, resources and prompts that the conformance suite of MCP asks for by name.
+	// Fixtures adds the tools, resources and prompts that the conformance suite of MCP asks for by
+	// name.
 	Fixtures bool
 }
 
@@ -146,13 +151,15 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey, c)
 }
 
-// callerOf returns the caller of a request over HTTP. A request without one has no key and no rights.
+// callerOf returns the caller of a request over HTTP. A request without one has no key and no
+// rights.
 func callerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey).(Caller)
 	return c
 }
 
-// receive is around every method of the protocol. It filters the list of tools, and bounds, cancels and recovers calls of tools.
+// receive is around every method of the protocol. It filters the list of tools, and bounds, cancels
+// and recovers calls of tools.
 func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		switch method {
@@ -186,7 +193,8 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// begin counts a call of a tool, and returns a context that also ends with the session and the server.
+// begin counts a call of a tool, and returns a context that also ends with the session and the
+// server.
 func (s *Server) begin(ctx context.Context) (context.Context, func(), *perigee.Error) {
 	session, owner := sessionOf(ctx), s.ctx
 	var done func()

@@ -97,7 +97,8 @@ func (s *Server) caller(ctx context.Context, client *mcp.ServerSession) Caller {
 	return c
 }
 
-// webState is what a session over HTTP has: an id, and a timer while it is idle. It is guarded by the mutex of the session.
+// webState is what a session over HTTP has: an id, and a timer while it is idle. It is guarded by
+// the mutex of the session.
 type webState struct {
 	id      string
 	users   int         // requests and calls of tools that are running

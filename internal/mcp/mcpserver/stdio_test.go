@@ -106,8 +106,8 @@ var manyValues = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[` + str
 // batchOf is a batch of pings.
 func batchOf(n int) string { return "[" + strings.Repeat(ping+",", n-1) + ping + "]" }
 
-// TestMalformedLinesLeaveTheConnectionOpen sends lines that are no messages. Each gets an error without an id, or nothing, and the
-// ping after it is answered.
+// TestMalformedLinesLeaveTheConnectionOpen sends lines that are no messages. Each gets an error
+// without an id, or nothing, and the ping after it is answered.
 func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
 	r := raw(t, newServer(t, Options{}), context.Background())
 	r.initialize("2025-11-25")
@@ -223,7 +223,8 @@ func askLine(id int, prompt string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ask_antigravity","arguments":{"prompt":%q}}}`, id, prompt)
 }
 
-// untilCancelled is an ask that ends when it is cancelled. It sends the cause to cancelled, if that is not nil.
+// untilCancelled is an ask that ends when it is cancelled. It sends the cause to cancelled, if that
+// is not nil.
 func untilCancelled(cancelled chan<- error) func(context.Context, ask.Request, func(ask.Progress)) (ask.Answer, error) {
 	return func(ctx context.Context, _ ask.Request, _ func(ask.Progress)) (ask.Answer, error) {
 		<-ctx.Done()

@@ -9,8 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A streamWriter is between the SDK and a client. It sends comments on an event stream while nothing else is sent, so that neither
-// the client nor a proxy takes the connection for dead, and gives the SDK's errors in plain text the form of all errors.
+// A streamWriter is between the SDK and a client. It sends comments on an event stream while
+// nothing else is sent, so that neither the client nor a proxy takes the connection for dead, and
+// gives the SDK's errors in plain text the form of all errors.
 type streamWriter struct {
 	w     http.ResponseWriter
 	pause time.Duration // between comments
@@ -36,7 +37,8 @@ func (s *streamWriter) Header() http.Header {
 	return s.w.Header()
 }
 
-// Unwrap is for http.ResponseController. Flush is not passed on through it, because it must not be concurrent with alive.
+// Unwrap is for http.ResponseController. Flush is not passed on through it, because it must not be
+// concurrent with alive.
 func (s *streamWriter) Unwrap() http.ResponseWriter { return s.w }
 
 // FlushError is for http.ResponseController.
@@ -93,7 +95,8 @@ func (s *streamWriter) Write(data []byte) (int, error) {
 	return s.w.Write(data)
 }
 
-// calling says that the SDK has called a tool for this request. Until then it may still set headers, and may refuse the request.
+// calling says that the SDK has called a tool for this request. Until then it may still set
+// headers, and may refuse the request.
 func (s *streamWriter) calling() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,8 @@ type tool struct {
 	input *jsonschema.Schema
 	// lenient says that the tool itself looks for required arguments.
 	lenient bool
-	// hidden returns why the tool is not offered in a request; nil: it is. A nil func never hides the tool.
+	// hidden returns why the tool is not offered in a request; nil: it is. A nil func never hides
+	// the tool.
 	hidden func(*Server, *call) *perigee.Error
 	run    func(context.Context, *call) (*mcp.CallToolResult, error)
 }
@@ -55,7 +56,8 @@ func (s *Server) visible(ctx context.Context, req mcp.Request, all []*mcp.Tool) 
 	return list
 }
 
-// handler runs a tool. An error of the tool is a result for the model, not an error of the protocol.
+// handler runs a tool. An error of the tool is a result for the model, not an error of the
+// protocol.
 func (s *Server) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := s.call(ctx, r.Session)
@@ -78,7 +80,8 @@ func failed(c Caller, err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: explainTo(c, err)}}}
 }
 
-// explainTo returns what went wrong and what to do about it. Details of this machine are only for its user.
+// explainTo returns what went wrong and what to do about it. Details of this machine are only for
+// its user.
 func explainTo(c Caller, err error) string {
 	e := perigee.AsError(err)
 	if e.Public != "" && !c.Trusted {
@@ -87,8 +90,8 @@ func explainTo(c Caller, err error) string {
 	return e.Error()
 }
 
-// structured is a result with a value, and with texts for clients and models that do not read the value. Without texts the value
-// is also the text.
+// structured is a result with a value, and with texts for clients and models that do not read the
+// value. Without texts the value is also the text.
 func structured(value any, texts ...string) (*mcp.CallToolResult, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -104,8 +107,8 @@ func structured(value any, texts ...string) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// decode reads the arguments of a call. Arguments that the tool does not have are an error: a model that has misspelled one would
-// otherwise get a result that it did not ask for.
+// decode reads the arguments of a call. Arguments that the tool does not have are an error: a model
+// that has misspelled one would otherwise get a result that it did not ask for.
 func decode[T any](c *call) (T, error) {
 	var in T
 	args := bytes.TrimSpace(c.params.Arguments)
@@ -161,7 +164,8 @@ func (c *call) badArguments(format string, args ...any) *perigee.Error {
 	return e.WithHint("its arguments are %s", strings.Join(known, ", "))
 }
 
-// newTool returns a tool. An annotation is added to these: no tool but ask_antigravity reaches beyond this machine.
+// newTool returns a tool. An annotation is added to these: no tool but ask_antigravity reaches
+// beyond this machine.
 func newTool(name, title, description string, input, output *jsonschema.Schema) *tool {
 	closed := false
 	return &tool{

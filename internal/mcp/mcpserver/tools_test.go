@@ -133,7 +133,8 @@ func TestStatusesOfAnAsk(t *testing.T) {
 	}
 }
 
-// TestWrongArgumentsAreResultsForTheModel checks that each error names what is wrong, and is no error of the protocol.
+// TestWrongArgumentsAreResultsForTheModel checks that each error names what is wrong, and is no
+// error of the protocol.
 func TestWrongArgumentsAreResultsForTheModel(t *testing.T) {
 	tools, _ := filesIn(t, true)
 	c := pipes(t, newServer(t, Options{Files: func(Caller) *filetool.Tools { return tools }}), nil, nil)

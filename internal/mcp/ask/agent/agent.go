@@ -1,6 +1,8 @@
-// Package agent has the agent of a language server answer prompts: in the language server of an IDE window, or in a headless one.
+// Package agent has the agent of a language server answer prompts: in the language server of an IDE
+// window, or in a headless one.
 //
-// An ask is a message in a conversation, which is followed until the end of the turn. Between asks the package makes no calls.
+// An ask is a message in a conversation, which is followed until the end of the turn. Between asks
+// the package makes no calls.
 package agent
 
 import (
@@ -24,7 +26,8 @@ type Options struct {
 	Source   string // as answers call it: ide or langserver
 	Upstream string // as records call it; default: Source
 
-	// Workspaces are the directories that the agent works in. An ask about another directory is declined. Empty: any directory.
+	// Workspaces are the directories that the agent works in. An ask about another directory is
+	// declined. Empty: any directory.
 	Workspaces []string
 	// Track says that no IDE tells the language server of the workspaces.
 	Track bool
@@ -34,8 +37,8 @@ type Options struct {
 	Logger   *slog.Logger        // nil: no log
 }
 
-// An Agent is an ask.Asker that asks the agent of one language server. Several asks can run at once, each in a conversation of its
-// own.
+// An Agent is an ask.Asker that asks the agent of one language server. Several asks can run at
+// once, each in a conversation of its own.
 type Agent struct {
 	ls   *lsclient.Client
 	opts Options
@@ -75,8 +78,8 @@ func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
 	return err == nil, err
 }
 
-// Ask starts a conversation with a prompt, or goes on with one: with a prompt, with a decision, or by waiting for the answer that is
-// being written.
+// Ask starts a conversation with a prompt, or goes on with one: with a prompt, with a decision, or
+// by waiting for the answer that is being written.
 func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	t := a.newTurn(&r, progress)
 	begin := t.resume
@@ -161,7 +164,8 @@ func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
 	return trajectory.Cursor{}, t.send(ctx, 0)
 }
 
-// workspaces returns the URIs of the directories of a new conversation, and declines a directory that is not among them.
+// workspaces returns the URIs of the directories of a new conversation, and declines a directory
+// that is not among them.
 func (a *Agent) workspaces(dir string) ([]string, error) {
 	dirs := a.opts.Workspaces
 	if len(dirs) == 0 && dir != "" {
@@ -243,8 +247,8 @@ func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory
 	return now.Cursor, nil
 }
 
-// choose finds the model of a message: the one that the ask names, or that the conversation had before, or the default. The key
-// must allow it.
+// choose finds the model of a message: the one that the ask names, or that the conversation had
+// before, or the default. The key must allow it.
 func (t *turn) choose(ctx context.Context, before string) (err error) {
 	models, r := t.agent.opts.Models, t.request
 	switch {

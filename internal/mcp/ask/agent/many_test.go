@@ -57,7 +57,8 @@ func descriptors() int {
 	return len(list)
 }
 
-// Asks leave nothing behind: a second round of them leaves no more than the first one. Not parallel: it counts what the process has.
+// Asks leave nothing behind: a second round of them leaves no more than the first one. Not
+// parallel: it counts what the process has.
 func TestAsksLeaveNothing(t *testing.T) {
 	r := newRig(t, "")
 	one := func(i int) {
@@ -93,7 +94,8 @@ func TestAsksLeaveNothing(t *testing.T) {
 	}
 }
 
-// An ask whose language server is killed in the middle ends with the reason, and its conversation can go on.
+// An ask whose language server is killed in the middle ends with the reason, and its conversation
+// can go on.
 func TestKilledInTheMiddle(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

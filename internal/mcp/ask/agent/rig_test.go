@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A rig is an agent with everything behind it: a client, a supervised stand-in process, its Extension Server, and a simulated cloud.
+// A rig is an agent with everything behind it: a client, a supervised stand-in process, its
+// Extension Server, and a simulated cloud.
 type rig struct {
 	*Agent
 	ls        *lsclient.Client
@@ -59,7 +60,8 @@ func (r *rig) hold(t *testing.T) (release func()) {
 	return release
 }
 
-// A held is an answer that waits after the piece that has the first of the tenWords. Pieces with thinking come before it.
+// A held is an answer that waits after the piece that has the first of the tenWords. Pieces with
+// thinking come before it.
 type held struct {
 	http.ResponseWriter
 	wait  func()

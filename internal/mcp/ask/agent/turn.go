@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// patience is how long a conversation may be impossible to read, for example while the language server is restarted.
+	// patience is how long a conversation may be impossible to read, for example while the language
+	// server is restarted.
 	patience = 15 * time.Second
 	// decisionTime is how long a step may still wait after it got a decision.
 	decisionTime = 5 * time.Second

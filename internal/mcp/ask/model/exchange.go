@@ -79,13 +79,15 @@ func (e *exchange) shown() string {
 	return e.text.String()
 }
 
-// estimate counts the tokens of an answer that was broken off before the provider had named what it cost.
+// estimate counts the tokens of an answer that was broken off before the provider had named what it
+// cost.
 func (e *exchange) estimate(prompt *perigee.Prompt) {
 	e.usage = &perigee.Usage{Input: prompt.EstimateTokens(), Output: perigee.EstimateTokens(e.text.Len(), 0)}
 	e.request.Log.Note(perigee.EstimatedUsage)
 }
 
-// answer is what there is at the end. An answer that was cut off is a part of the conversation, too.
+// answer is what there is at the end. An answer that was cut off is a part of the conversation,
+// too.
 func (e *exchange) answer(ctx context.Context, failed error) (ask.Answer, error) {
 	a := ask.Answer{Text: e.shown(), Status: ask.Done, Source: e.start.Upstream, Model: e.start.Model, Usage: e.usage}
 	if e.asker.opts.Simulated() {

@@ -1,4 +1,5 @@
-// Package model has a model answer prompts. Its conversations are kept in the store for 24 hours, for the key of the client.
+// Package model has a model answer prompts. Its conversations are kept in the store for 24 hours,
+// for the key of the client.
 package model
 
 import (
@@ -19,8 +20,9 @@ import (
 // SimulatorLine is the first line of an answer of the simulator.
 const SimulatorLine = "[perigee simulator: no model is configured]"
 
-// A Store keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a response of the Responses API, so
-// that what conversations have in common is kept once, and the limits of stored responses hold for them, too.
+// A Store keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a
+// response of the Responses API, so that what conversations have in common is kept once, and the
+// limits of stored responses hold for them, too.
 type Store interface {
 	SaveResponse(ctx context.Context, r *perigee.StoredResponse) error
 	Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error)
@@ -74,7 +76,8 @@ func New(opts Options) *Asker {
 	return &Asker{opts: opts, busy: map[string]bool{}}
 }
 
-// Has reports whether a conversation is one with a model, also if it has expired or belongs to another key.
+// Has reports whether a conversation is one with a model, also if it has expired or belongs to
+// another key.
 func (a *Asker) Has(_ context.Context, conversation string) (bool, error) {
 	return strings.HasPrefix(conversation, ask.ModelConversation), nil
 }
@@ -123,7 +126,8 @@ func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
 	return name, nil
 }
 
-// any returns a model that writes text: where neither the ask nor the configuration names one, a Flash model if there is one.
+// any returns a model that writes text: where neither the ask nor the configuration names one, a
+// Flash model if there is one.
 func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
 	lister, ok := a.opts.Upstream.(perigee.ModelLister)
 	if !ok {
@@ -146,8 +150,8 @@ func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
 	return best, nil
 }
 
-// suitability is how well a model suits a prompt of unknown kind; negative: it does not write plain text, or is the agent of an IDE,
-// which has a source of its own.
+// suitability is how well a model suits a prompt of unknown kind; negative: it does not write plain
+// text, or is the agent of an IDE, which has a source of its own.
 func suitability(m perigee.Model) int {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(m.ID, word) })
@@ -189,7 +193,8 @@ func (a *Asker) enter(conversation string) (leave func(), err error) {
 	}, nil
 }
 
-// declined is an error before the model has answered anything: another source may be tried, unless the request is the reason.
+// declined is an error before the model has answered anything: another source may be tried, unless
+// the request is the reason.
 func declined(err error) error {
 	e := *perigee.AsError(err)
 	switch e.Class {

@@ -238,7 +238,8 @@ func TestTheKeysModels(t *testing.T) {
 	}
 }
 
-// Without any name in the configuration, a model of the upstream answers: the key decides which ones can.
+// Without any name in the configuration, a model of the upstream answers: the key decides which
+// ones can.
 func TestAModelIsFoundWhereNoneIsNamed(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Model = nil })
 	if got := r.must(t, ask.Request{Prompt: "[[text: hi]]"}); got.Text != "hi" || !strings.Contains(got.Model, "flash") || strings.Contains(got.Model, "image") || strings.Contains(got.Model, "lite") {
