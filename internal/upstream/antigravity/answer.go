@@ -16,8 +16,8 @@ import (
 	"perigee/internal/route/hold"
 )
 
-// An answer is one stream of the provider on its way to the caller. It is held back while it has no content, so that another
-// attempt can be made.
+// An answer is one stream of the provider on its way to the caller. It is held back while it has no
+// content, so that another attempt can be made.
 type answer struct {
 	call        *call
 	relay       wire.Relay
@@ -94,7 +94,8 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	return nil
 }
 
-// roundFactor is what a byte of a round counts that may end with a search: it is kept, and sent once more.
+// roundFactor is what a byte of a round counts that may end with a search: it is kept, and sent
+// once more.
 const roundFactor = 2
 
 // hasContent says whether events have content that a client shows or needs.
@@ -162,8 +163,8 @@ func (a *answer) event(ev perigee.Event) {
 	a.emit(ev, ev.Kind != perigee.EventSignature)
 }
 
-// emit passes an event on. It is held back while the answer has no content. Callers that get chunks get their content as events,
-// too, which the recorder and package thoughtsig read.
+// emit passes an event on. It is held back while the answer has no content. Callers that get chunks
+// get their content as events, too, which the recorder and package thoughtsig read.
 func (a *answer) emit(ev perigee.Event, content bool) {
 	if !a.call.begun && !content {
 		a.hold(ev)
@@ -208,7 +209,8 @@ func (a *answer) flushHeld() {
 	a.call.searchResults = nil
 }
 
-// finished handles the end of an answer. An empty answer without a reason counts as a failed attempt.
+// finished handles the end of an answer. An empty answer without a reason counts as a failed
+// attempt.
 func (a *answer) finished(ev perigee.Event) {
 	if !a.call.begun {
 		if v, refused := providererr.ClassifyText(a.text); refused && a.text != "" {
@@ -252,10 +254,12 @@ func (a *answer) End() error {
 		Message: fmt.Sprintf("upstream %s: connection lost: the answer ended before it was finished", a.call.upstream.opts.Name)}
 }
 
-// repeats is the length from which on a thought that begins like the one before is taken for a repetition.
+// repeats is the length from which on a thought that begins like the one before is taken for a
+// repetition.
 const repeats = 24
 
-// unrepeated returns the new text in a piece of thinking. Some models send all of it again with every chunk.
+// unrepeated returns the new text in a piece of thinking. Some models send all of it again with
+// every chunk.
 func (a *answer) unrepeated(candidate int, text string) string {
 	if candidate < 0 || candidate >= len(a.thoughts) {
 		return text

@@ -10,8 +10,8 @@ import (
 	dialect "perigee/internal/dialect/gemini"
 )
 
-// What comes last before something that the client does not see must not wait for it: the client would get it only when
-// the search is over.
+// What comes last before something that the client does not see must not wait for it: the client
+// would get it only when the search is over.
 func TestNothingWaitsForWhatIsHidden(t *testing.T) {
 	var last perigee.Event
 	u, p, _ := asking(t, func(attempt int, body string) *http.Response {

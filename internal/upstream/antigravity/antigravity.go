@@ -1,12 +1,14 @@
-// Package antigravity is the upstream for the Antigravity gateway with the user's own Google sign-in. The gateway's API is
-// private, and the upstream is off until the owner of the configuration has accepted the risk of the provider's terms.
+// Package antigravity is the upstream for the Antigravity gateway with the user's own Google
+// sign-in. The gateway's API is private, and the upstream is off until the owner of the
+// configuration has accepted the risk of the provider's terms.
 //
-// A call leases an account, adapts the prompt to the model's family, sends it to one endpoint after the other, and returns
-// the answer as events. A request that the provider refuses for a reason that can be repaired is repaired and sent again,
-// but only before the client has received anything.
+// A call leases an account, adapts the prompt to the model's family, sends it to one endpoint after
+// the other, and returns the answer as events. A request that the provider refuses for a reason
+// that can be repaired is repaired and sent again, but only before the client has received
+// anything.
 //
-// The package does not choose accounts and keeps no tokens: it leases them and reports results. Package providererr
-// classifies errors, and package adapt decides what a prompt must look like.
+// The package does not choose accounts and keeps no tokens: it leases them and reports results.
+// Package providererr classifies errors, and package adapt decides what a prompt must look like.
 package antigravity
 
 import (
@@ -25,11 +27,12 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// DefaultClientVersion is the version of the protocol's own client that this build was made after. Newer models answer
-// older ones with 404.
+// DefaultClientVersion is the version of the protocol's own client that this build was made after.
+// Newer models answer older ones with 404.
 const DefaultClientVersion = "2.9.1"
 
-// UserAgent names the program that calls: the token that the gateway requires, the platform, and perigee.
+// UserAgent names the program that calls: the token that the gateway requires, the platform, and
+// perigee.
 func UserAgent(clientVersion, version string) string {
 	return "antigravity/" + cmp.Or(clientVersion, DefaultClientVersion) + " " + runtime.GOOS + "/" + runtime.GOARCH + " perigee/" + version
 }
@@ -92,10 +95,12 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// EncodesEveryRequest marks an upstream that passes no request on as it came, also not one in the Gemini dialect.
+// EncodesEveryRequest marks an upstream that passes no request on as it came, also not one in the
+// Gemini dialect.
 func (u *Upstream) EncodesEveryRequest() {}
 
-// Stream asks the model. The gateway is always asked for a stream; callers that want one answer collect it.
+// Stream asks the model. The gateway is always asked for a stream; callers that want one answer
+// collect it.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		c := newCall(u, req, yield)

@@ -137,7 +137,8 @@ func TestThoughtsThatRepeatThemselves(t *testing.T) {
 	}
 }
 
-// Nothing but what the gateway wants to know leaves the house, trap 19; and equal conversations give equal bytes, trap 46.
+// Nothing but what the gateway wants to know leaves the house, trap 19; and equal conversations
+// give equal bytes, trap 46.
 func TestHeadersAndEnvelope(t *testing.T) {
 	var headers []http.Header
 	var bodies []string
@@ -193,7 +194,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Trap 31: counting takes neither model nor project nor settings, so only its own models are counted with their own tokenizer.
+// Trap 31: counting takes neither model nor project nor settings, so only its own models are
+// counted with their own tokenizer.
 func TestCountTokens(t *testing.T) {
 	r := newRig(t, nil)
 	for model, estimate := range map[string]bool{"claude-opus-4-6-thinking": true, "gpt-oss-120b-medium": true, "gemini-3-flash": false, "gemini-2.5-flash": false} {

@@ -17,7 +17,8 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// A call is one request with its attempts at accounts, endpoints and repairs, until it is answered or none is left.
+// A call is one request with its attempts at accounts, endpoints and repairs, until it is answered
+// or none is left.
 type call struct {
 	upstream *Upstream
 	req      *perigee.Request
@@ -57,7 +58,8 @@ func (m *message) giveBack() {
 	m.body = nil
 }
 
-// run answers the call. The error it returns is for the caller to yield; nil also means that the caller has left.
+// run answers the call. The error it returns is for the caller to yield; nil also means that the
+// caller has left.
 func (c *call) run(ctx context.Context) error {
 	prompt, err := c.req.Prompt()
 	if err != nil {
@@ -152,7 +154,8 @@ func requestType(spec models.Spec) string {
 	return typeAgent
 }
 
-// encode writes an adapted prompt into a buffer of package wire. Requests for pictures and searches have no session.
+// encode writes an adapted prompt into a buffer of package wire. Requests for pictures and searches
+// have no session.
 func encode(p *perigee.Prompt, session string) []byte {
 	p = WithSession(p, session)
 	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
@@ -168,13 +171,13 @@ func (c *call) send(ev perigee.Event) bool {
 const (
 	// maxLeases bounds how many accounts one call tries.
 	maxLeases = 20
-	// maxAttempts bounds how often one call asks the provider, whatever each attempt is for. No call that can still be
-	// answered comes near it.
+	// maxAttempts bounds how often one call asks the provider, whatever each attempt is for. No
+	// call that can still be answered comes near it.
 	maxAttempts = 100
 )
 
-// ask sends a message with one account after the other until one is answered. It returns nil for an answer, and otherwise
-// the last error.
+// ask sends a message with one account after the other until one is answered. It returns nil for an
+// answer, and otherwise the last error.
 func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Diagnosis {
 	acquisition := c.upstream.opts.Accounts.Acquire(c.want())
 	accounts := map[string]bool{} // an account that is asked again after a pause counts once; the pool bounds the waiting
@@ -215,8 +218,8 @@ func (c *call) begin(endpoint string) {
 	c.try = try{endpoint: endpoint, began: c.upstream.opts.Now()}
 }
 
-// step records the try that has ended, once: account, endpoint, the reason for the choice, and the outcome. An only account that
-// answers at once is not recorded.
+// step records the try that has ended, once: account, endpoint, the reason for the choice, and the
+// outcome. An only account that answers at once is not recorded.
 func (c *call) step(lease pool.Lease, v *providererr.Diagnosis) {
 	if c.try.recorded {
 		return
@@ -248,7 +251,8 @@ func (u *Upstream) tokenFailures(log *perigee.CallLog) pool.TokenFailureFunc {
 	}
 }
 
-// sendLeased sends a message with a leased account and ends the lease, also after a panic in the reader of the answer.
+// sendLeased sends a message with a leased account and ends the lease, also after a panic in the
+// reader of the answer.
 func (c *call) sendLeased(ctx context.Context, lease pool.Lease, m *message, out *answer) (v *providererr.Diagnosis) {
 	v = &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
 	defer func() { lease.Done(v) }()
@@ -256,8 +260,9 @@ func (c *call) sendLeased(ctx context.Context, lease pool.Lease, m *message, out
 	return v
 }
 
-// exhausted is the error when no account is left: none is the pool's, about all accounts, and last is that of the last account
-// tried, which is added when both have the same cause. Where last names a time it is not added, since that is about one account.
+// exhausted is the error when no account is left: none is the pool's, about all accounts, and last
+// is that of the last account tried, which is added when both have the same cause. Where last names
+// a time it is not added, since that is about one account.
 func exhausted(last, none *providererr.Diagnosis, cause providererr.Kind) *providererr.Diagnosis {
 	switch {
 	case last == nil:
@@ -286,7 +291,8 @@ func exhausted(last, none *providererr.Diagnosis, cause providererr.Kind) *provi
 	return &joined
 }
 
-// sameTime is how much the provider's delay and the pool's may differ and still mean the same time: the pool adds a little.
+// sameTime is how much the provider's delay and the pool's may differ and still mean the same time:
+// the pool adds a little.
 const sameTime = 2 * time.Second
 
 // causeOf is the cause of an error of the pool; empty: unknown.
@@ -305,7 +311,8 @@ func sameCause(last, cause providererr.Kind) bool {
 	return last == cause
 }
 
-// belongsToAccount says whether another account, or the same one later, may be answered. The pool decides which.
+// belongsToAccount says whether another account, or the same one later, may be answered. The pool
+// decides which.
 func belongsToAccount(v *providererr.Diagnosis) bool {
 	switch v.Scope {
 	case providererr.ScopeAccount, providererr.ScopeAccountFamily, providererr.ScopeAccountModel, providererr.ScopeProvider, providererr.ScopeNetwork:
@@ -314,7 +321,8 @@ func belongsToAccount(v *providererr.Diagnosis) bool {
 	return false
 }
 
-// tooLate says whether the provider took so long to fail that the client should rather get the error than another attempt.
+// tooLate says whether the provider took so long to fail that the client should rather get the
+// error than another attempt.
 func tooLate(v *providererr.Diagnosis, took time.Duration) bool {
 	return took > patience && (v.Scope == providererr.ScopeProvider || v.Scope == providererr.ScopeNetwork)
 }
@@ -325,8 +333,8 @@ const patience = 30 * time.Second
 // emptyPause is the wait before the retry after an empty answer.
 const emptyPause = 250 * time.Millisecond
 
-// askWith sends a message with one account. It renews a refused token once, looks a refused project up once, and retries an
-// empty answer as far as the call's retry budget goes.
+// askWith sends a message with one account. It renews a refused token once, looks a refused project
+// up once, and retries an empty answer as far as the call's retry budget goes.
 func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *answer) *providererr.Diagnosis {
 	for renewed, moved := false, false; ; c.begin("") {
 		token, err := lease.Token(ctx)
@@ -357,7 +365,8 @@ func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *a
 	}
 }
 
-// askHosts sends a message to one endpoint after the other. The error is that of the first endpoint that was reached.
+// askHosts sends a message to one endpoint after the other. The error is that of the first endpoint
+// that was reached.
 func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Secret, m *message, out *answer) (first *providererr.Diagnosis) {
 	leased := lease.Account()
 	for _, host := range c.upstream.hosts.content(leased.CLI) {
@@ -384,8 +393,8 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 	return everywhere(first)
 }
 
-// everywhere widens the scope of an error that all endpoints answered with. Another account shows whether it is about the
-// pool.
+// everywhere widens the scope of an error that all endpoints answered with. Another account shows
+// whether it is about the pool.
 func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
 	if v == nil || v.Scope != providererr.ScopeHost {
 		return v
@@ -414,7 +423,8 @@ func tooOften(last *providererr.Diagnosis) *providererr.Diagnosis {
 		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider gave no answer in %d attempts", maxAttempts).WithHint("try again later")}
 }
 
-// Kinds of errors that do not come from the provider, and that package providererr therefore does not have.
+// Kinds of errors that do not come from the provider, and that package providererr therefore does
+// not have.
 const (
 	kindUnreachable providererr.Kind = "unreachable" // the endpoint could not be reached, or broke off
 	kindEmpty       providererr.Kind = "empty"       // an answer without anything in it

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one of its own models
-// would: for other models that is an estimate.
+// CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one
+// of its own models would: for other models that is an estimate.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	prompt, err := req.Prompt()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// All calls are answered although the connection to the gateway died, and the one that waited on it has that on record.
+// All calls are answered although the connection to the gateway died, and the one that waited on it
+// has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, testDeadConnection)
 }

@@ -17,7 +17,8 @@ const (
 	TypeSearch = "web_search"
 )
 
-// ResponseMember is the member of an answer, or of a chunk of a stream, that holds the answer of the model.
+// ResponseMember is the member of an answer, or of a chunk of a stream, that holds the answer of
+// the model.
 const ResponseMember = "response"
 
 // An Envelope is the object around a request.
@@ -29,8 +30,8 @@ type Envelope struct {
 	CLI       bool   // the plainer form: project, model and request only
 }
 
-// Wrap returns the bytes before and after the request. Equal requests give equal bytes except for the request id, which is in
-// the bytes before.
+// Wrap returns the bytes before and after the request. Equal requests give equal bytes except for
+// the request id, which is in the bytes before.
 func (e Envelope) Wrap() (before, after []byte) {
 	w := rawjson.Writer{Buf: make([]byte, 0, 256)}
 	w.Object().Key("project").String(e.Project).Key("model").String(e.Model)
@@ -57,8 +58,8 @@ func Unwrap(data []byte) []byte {
 	return data
 }
 
-// RequestID identifies one attempt of a call, in the form of a UUID. It is derived from the id of the call, so that the logs of
-// both sides can be compared.
+// RequestID identifies one attempt of a call, in the form of a UUID. It is derived from the id of
+// the call, so that the logs of both sides can be compared.
 func RequestID(call string, attempt int) string {
 	sum := sha256.Sum256([]byte("request " + strconv.Itoa(attempt) + " " + call))
 	sum[6] = sum[6]&0x0F | 0x40
@@ -67,8 +68,9 @@ func RequestID(call string, attempt int) string {
 	return "agent-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// SessionID identifies a conversation, so that the API finds its prompt cache. It is the same for all turns: it is derived from
-// the session that the client names, or else from the user's first text.
+// SessionID identifies a conversation, so that the API finds its prompt cache. It is the same for
+// all turns: it is derived from the session that the client names, or else from the user's first
+// text.
 func SessionID(client perigee.Client, p *perigee.Prompt) string {
 	from := client.Session
 	if from == "" {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// What all endpoints are in trouble with may be about the account; what is about the model, or the network, is not.
+// What all endpoints are in trouble with may be about the account; what is about the model, or the
+// network, is not.
 func TestTroubleOfAllEndpoints(t *testing.T) {
 	dial := fmt.Errorf("post: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	for _, c := range []struct {

@@ -50,8 +50,8 @@ type body0 struct{ *repeated }
 
 func (body0) Close() error { return nil }
 
-// What the model says when it searches goes back to it in a form that it accepts: ids that are there and differ,
-// arguments that are objects, and seals where they are demanded.
+// What the model says when it searches goes back to it in a form that it accepts: ids that are
+// there and differ, arguments that are objects, and seals where they are demanded.
 func TestSearchRoundIsPrepared(t *testing.T) {
 	for _, c := range []struct{ name, model, said, want string }{
 		{"no ids", "claude-opus-4-6-thinking",
@@ -91,7 +91,8 @@ func TestSearchRoundIsPrepared(t *testing.T) {
 	}
 }
 
-// A tool goes into quarantine when the provider has answered without it, and not before; for those with the same key.
+// A tool goes into quarantine when the provider has answered without it, and not before; for those
+// with the same key.
 func TestOnlyWhatHelpedIsQuarantined(t *testing.T) {
 	const tools = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"tools":[{"functionDeclarations":[` +
 		`{"name":"good","parameters":{"type":"object","properties":{"p":{"type":"string"}}}},{"name":"good","parameters":{"type":"object"}},` +
@@ -129,8 +130,9 @@ func TestOnlyWhatHelpedIsQuarantined(t *testing.T) {
 	}
 }
 
-// Where the provider does not say which tool it cannot read, the largest are left out in turn, each with the client's own request:
-// nothing is asked that would cost tokens for nothing, no tool is lost for a wrong guess, and the guesses are few.
+// Where the provider does not say which tool it cannot read, the largest are left out in turn, each
+// with the client's own request: nothing is asked that would cost tokens for nothing, no tool is
+// lost for a wrong guess, and the guesses are few.
 func TestGuessingABadToolCostsNothing(t *testing.T) {
 	schema := func(n int) string {
 		return `{"type":"object","properties":{"p":{"type":"string","description":"` + strings.Repeat("x", n) + `"}}}`

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// Whatever happens after the first byte of an answer, nothing is asked again, and the caller hears of one answer only.
+// Whatever happens after the first byte of an answer, nothing is asked again, and the caller hears
+// of one answer only.
 func TestNothingIsAskedAgainAfterTheFirstByte(t *testing.T) {
 	for name, broken := range map[string]func() *http.Response{
 		"cut off":   func() *http.Response { return events(beginning) },
@@ -62,8 +63,8 @@ type iotestErr struct{}
 
 func (iotestErr) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// One request of a client's causes a limited number of requests, whatever the provider does and however many accounts
-// there are.
+// One request of a client's causes a limited number of requests, whatever the provider does and
+// however many accounts there are.
 func TestAttemptsAreLimited(t *testing.T) {
 	const tooManyStates = "The specified schema produces a constraint that has too many states for serving."
 	for name, answer := range map[string]func(int, string) *http.Response{
@@ -163,7 +164,8 @@ func TestAnswersThatAreNoStreams(t *testing.T) {
 	}
 }
 
-// A provider that repeats the token it was given, and errors that name an account, tell the client neither.
+// A provider that repeats the token it was given, and errors that name an account, tell the client
+// neither.
 func TestErrorsKeepSecrets(t *testing.T) {
 	const said = "Header Bearer an-access-token is bad: an-access-token"
 	for name, answer := range map[string]func() *http.Response{

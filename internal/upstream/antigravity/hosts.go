@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// hosts are the endpoints in the order in which they are tried. One that could not be reached is tried last for cooldown, so
-// that not every call waits for it again.
+// hosts are the endpoints in the order in which they are tried. One that could not be reached is
+// tried last for cooldown, so that not every call waits for it again.
 type hosts struct {
 	list []string
 	now  func() time.Time
@@ -18,7 +18,8 @@ type hosts struct {
 
 const cooldown = 30 * time.Second
 
-// content returns the endpoints for requests to a model. Only the last one accepts the envelope of the command-line tool.
+// content returns the endpoints for requests to a model. Only the last one accepts the envelope of
+// the command-line tool.
 func (h *hosts) content(cli bool) []string {
 	if cli && len(h.list) > 0 {
 		return h.list[len(h.list)-1:]

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A quarantine remembers the tools whose schemas the provider refused, so that later requests are not refused for them.
+// A quarantine remembers the tools whose schemas the provider refused, so that later requests are
+// not refused for them.
 type quarantine struct {
 	now func() time.Time
 
@@ -29,7 +30,8 @@ const (
 	maxQuarantine  = 1000
 )
 
-// digestOf identifies a tool and its client: a client must not lose a tool because of what another client sent.
+// digestOf identifies a tool and its client: a client must not lose a tool because of what another
+// client sent.
 func digestOf(f *perigee.Function, family models.Family, key string) schemaDigest {
 	h := sha256.New()
 	h.Write([]byte(key + "\x00" + string(family) + "\x00" + f.Name + "\x00"))
@@ -62,11 +64,13 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family, key strin
 	return names
 }
 
-// maxGuesses is how many tools are left out, one at a time, where the provider does not name the tool.
+// maxGuesses is how many tools are left out, one at a time, where the provider does not name the
+// tool.
 const maxGuesses = 3
 
-// culprit finds the function whose schema the provider refuses: the one that the error names, or else a guess, largest schema
-// first. A guess is tried with the client's own request, which is refused at no cost or answered.
+// culprit finds the function whose schema the provider refuses: the one that the error names, or
+// else a guess, largest schema first. A guess is tried with the client's own request, which is
+// refused at no cost or answered.
 func (r *recovery) culprit(v *providererr.Diagnosis) (bad *perigee.Function, guessed bool) {
 	functions := r.sent()
 	if i, ok := toolIndex(v.Error.Message); ok && i < len(functions) {
@@ -79,7 +83,8 @@ func (r *recovery) culprit(v *providererr.Diagnosis) (bad *perigee.Function, gue
 	return slices.MaxFunc(functions, func(a, b *perigee.Function) int { return cmp.Compare(len(a.Parameters), len(b.Parameters)) }), true
 }
 
-// sent returns the functions in the order in which the provider got them: each name once, and none without.
+// sent returns the functions in the order in which the provider got them: each name once, and none
+// without.
 func (r *recovery) sent() (functions []*perigee.Function) {
 	seen := map[string]bool{"": true}
 	for i := range r.prompt.Tools {

@@ -13,11 +13,13 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// QuotaOf asks the gateway for the quota of one account, leased or not, in the pool of Antigravity, and with cli also in the pool
-// of the command-line tool. It costs no tokens. Only the list of models is required; where another method fails, the rows
-// have no windows, or there are none of the other pool.
+// QuotaOf asks the gateway for the quota of one account, leased or not, in the pool of Antigravity,
+// and with cli also in the pool of the command-line tool. It costs no tokens. Only the list of
+// models is required; where another method fails, the rows have no windows, or there are none of
+// the other pool.
 func (u *Upstream) QuotaOf(ctx context.Context, who pool.Source, cli bool) ([]perigee.QuotaRow, error) {
-	// The first token may bring the account its project; without one the gateway reports everything as full.
+	// The first token may bring the account its project; without one the gateway reports everything
+	// as full.
 	if _, err := who.Token(ctx); err != nil {
 		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
 	}
@@ -57,7 +59,8 @@ func projectAlone(lease pool.Lease) []byte {
 	return append(rawjson.AppendString([]byte(`{"project":`), lease.Account().Project), '}')
 }
 
-// callFor makes a call with one account, and once more after a refused token or project was replaced.
+// callFor makes a call with one account, and once more after a refused token or project was
+// replaced.
 func (u *Upstream) callFor(ctx context.Context, lease pool.Lease, method string, request func(pool.Lease) []byte) ([]byte, *providererr.Diagnosis) {
 	project := lease.Account().Project
 	raw, v := u.call(ctx, lease, method, request(lease))
@@ -75,8 +78,9 @@ func (u *Upstream) callFor(ctx context.Context, lease pool.Lease, method string,
 	return raw, v
 }
 
-// findsProject looks the project of an account up if the provider may have refused the project, and says whether it is another
-// one. For an unknown project the provider answers "not found" or "forbidden" without naming the project.
+// findsProject looks the project of an account up if the provider may have refused the project, and
+// says whether it is another one. For an unknown project the provider answers "not found" or
+// "forbidden" without naming the project.
 func findsProject(ctx context.Context, lease pool.Lease, v *providererr.Diagnosis, refused string) bool {
 	switch v.Kind {
 	case providererr.KindProject, providererr.KindNotFound, providererr.KindForbidden:
@@ -94,7 +98,8 @@ func (u *Upstream) quotaTrouble(who pool.Source, e *perigee.Error, cause error) 
 	return &named
 }
 
-// An unleased account is asked about itself. No call waits for it, and the outcome does not change its state in the pool.
+// An unleased account is asked about itself. No call waits for it, and the outcome does not change
+// its state in the pool.
 type unleased struct{ pool.Source }
 
 func (l *unleased) Account() pool.Leased {
@@ -108,7 +113,8 @@ func (l *unleased) FindProject(ctx context.Context, refused string) bool {
 	return ok && finder.FindProject(ctx, refused)
 }
 
-// A quotaGroup is the name of models that share a quota: in listings, and in the gateway's summary, where some have none.
+// A quotaGroup is the name of models that share a quota: in listings, and in the gateway's summary,
+// where some have none.
 type quotaGroup struct{ listed, summary string }
 
 func quotaGroupOf(model string) quotaGroup {

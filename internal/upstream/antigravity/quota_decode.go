@@ -11,14 +11,15 @@ import (
 	"perigee/internal/account/pool"
 )
 
-// A gauge is a remaining quota as the gateway encodes it. A missing fraction is zero, since the encoding omits zeros; without
-// a reset time as well, the gateway has not reported anything.
+// A gauge is a remaining quota as the gateway encodes it. A missing fraction is zero, since the
+// encoding omits zeros; without a reset time as well, the gateway has not reported anything.
 type gauge struct {
 	RemainingFraction float64 `json:"remainingFraction"`
 	ResetTime         string  `json:"resetTime"`
 }
 
-// read returns the remaining fraction and when it is reset; not ok: the gateway did not report them.
+// read returns the remaining fraction and when it is reset; not ok: the gateway did not report
+// them.
 func (g *gauge) read() (remaining float64, reset time.Time, ok bool) {
 	if g == nil || g.ResetTime == "" && g.RemainingFraction == 0 {
 		return 0, time.Time{}, false
@@ -27,7 +28,8 @@ func (g *gauge) read() (remaining float64, reset time.Time, ok bool) {
 	return min(max(g.RemainingFraction, 0), 1), reset.UTC(), true
 }
 
-// decodeModelQuota reads the quota of each model in a list of models. Models without one are left out.
+// decodeModelQuota reads the quota of each model in a list of models. Models without one are left
+// out.
 func decodeModelQuota(raw []byte) ([]perigee.QuotaRow, error) {
 	var list struct {
 		Models map[string]struct {
@@ -89,7 +91,8 @@ func addWindows(rows []perigee.QuotaRow, raw []byte) {
 	}
 }
 
-// decodeCLIQuota reads the quota in the pool of the command-line tool; an answer that cannot be read has none.
+// decodeCLIQuota reads the quota in the pool of the command-line tool; an answer that cannot be
+// read has none.
 func decodeCLIQuota(raw []byte) []perigee.QuotaRow {
 	var list struct {
 		Buckets []struct {

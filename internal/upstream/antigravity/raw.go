@@ -17,8 +17,9 @@ import (
 
 var _ perigee.RawSender = (*Upstream)(nil)
 
-// SendRaw sends a recorded request with the account that a call would get now, to the first endpoint. The project in the
-// envelope becomes that of the account: with another one the gateway answers that there is none.
+// SendRaw sends a recorded request with the account that a call would get now, to the first
+// endpoint. The project in the envelope becomes that of the account: with another one the gateway
+// answers that there is none.
 func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	if r.Operation != perigee.OperationGenerate {
 		return perigee.Errorf(perigee.ClassUnimplemented, "upstream %s sends only requests for an answer as they are recorded", u.opts.Name).

@@ -11,7 +11,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A recorded request is sent again with the project and the token of the account that is leased now.
+// A recorded request is sent again with the project and the token of the account that is leased
+// now.
 func TestRecordedRequestsGetFreshCredentials(t *testing.T) {
 	r := newRig(t, nil)
 	var tap bodies

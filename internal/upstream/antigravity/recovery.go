@@ -8,8 +8,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A recovery repairs requests that the provider refuses. Each call is repaired once; tools whose schemas the provider refuses
-// may be left out one by one, up to maxDropped.
+// A recovery repairs requests that the provider refuses. Each call is repaired once; tools whose
+// schemas the provider refuses may be left out one by one, up to maxDropped.
 type recovery struct {
 	call     *call
 	prompt   *perigee.Prompt
@@ -52,8 +52,8 @@ func (r *recovery) repair(v *providererr.Diagnosis) bool {
 	return false
 }
 
-// goFurther extends a repair that changed nothing, because the first attempt had done the same: it leaves out the refused
-// tool, or all thinking.
+// goFurther extends a repair that changed nothing, because the first attempt had done the same: it
+// leaves out the refused tool, or all thinking.
 func (r *recovery) goFurther(v *providererr.Diagnosis) bool {
 	const all = adapt.RepairSignatures | adapt.RepairThinkingOff
 	switch {
@@ -66,7 +66,8 @@ func (r *recovery) goFurther(v *providererr.Diagnosis) bool {
 	return true
 }
 
-// leaveOut finds the tool that the provider refuses and leaves it out. A wrong guess is put back before the next one.
+// leaveOut finds the tool that the provider refuses and leaves it out. A wrong guess is put back
+// before the next one.
 func (r *recovery) leaveOut(v *providererr.Diagnosis) bool {
 	bad, guessed := r.culprit(v)
 	if bad == nil {
@@ -91,7 +92,8 @@ func (r *recovery) leaveOut(v *providererr.Diagnosis) bool {
 	return true
 }
 
-// confirm leaves the tools out of later calls, too, now that the provider has answered without them.
+// confirm leaves the tools out of later calls, too, now that the provider has answered without
+// them.
 func (r *recovery) confirm() {
 	for _, f := range r.dropped {
 		r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", f.Name)

@@ -15,8 +15,8 @@ const (
 		`"generationConfig":{"maxOutputTokens":20000,"thinkingConfig":{"thinkingBudget":8000,"includeThoughts":true}}}`
 )
 
-// The refusals that are repaired, each with what the caller is told. The provider refuses the first attempt whatever it
-// is, so that what is seen is the second.
+// The refusals that are repaired, each with what the caller is told. The provider refuses the first
+// attempt whatever it is, so that what is seen is the second.
 func TestKnownRefusalsAreMendedOnce(t *testing.T) {
 	for _, c := range []struct{ refusal, note string }{
 		{"messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: c1", "repaired pairing of tool calls and results that the provider refused"},
@@ -51,8 +51,8 @@ func TestKnownRefusalsAreMendedOnce(t *testing.T) {
 	}
 }
 
-// A provider that wants every first call of the model's signed, whichever turn it is in: the second attempt has nothing that
-// it could want a signature for, and no attempt is sent twice.
+// A provider that wants every first call of the model's signed, whichever turn it is in: the second
+// attempt has nothing that it could want a signature for, and no attempt is sent twice.
 func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
 	const (
 		call   = `{"role":"model","parts":[{"functionCall":{"id":"c1","name":"read","args":{"p":"a"}}%s}]},`
@@ -103,8 +103,8 @@ func TestWhatIsRefusedTwiceIsAnError(t *testing.T) {
 	}
 }
 
-// A tool set that stays refused loses the one tool that is the reason, found by what the provider says, or else by its size; the
-// next call knows it from the start.
+// A tool set that stays refused loses the one tool that is the reason, found by what the provider
+// says, or else by its size; the next call knows it from the start.
 func TestSchemaQuarantine(t *testing.T) {
 	const tools = 13
 	var declared strings.Builder
@@ -142,7 +142,8 @@ func TestSchemaQuarantine(t *testing.T) {
 	}
 }
 
-// Trap 28: a model that may search and call functions searches by calling one, and the answer goes on.
+// Trap 28: a model that may search and call functions searches by calling one, and the answer goes
+// on.
 func TestSearchBesideFunctions(t *testing.T) {
 	for _, model := range []string{"gemini-3-flash", "claude-opus-4-6-thinking"} {
 		t.Run(model, func(t *testing.T) {

@@ -120,7 +120,8 @@ func (l *lease) Done(v *providererr.Diagnosis) {
 	l.diagnoses = append(l.diagnoses, v.Kind)
 }
 
-// prompt makes a request from a body in the Gemini dialect, as a client of another dialect would have asked it.
+// prompt makes a request from a body in the Gemini dialect, as a client of another dialect would
+// have asked it.
 func prompt(t *testing.T, model, body string) *perigee.Request {
 	t.Helper()
 	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call-1", Body: []byte(body), Log: &perigee.CallLog{}}, model, true)
@@ -200,7 +201,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// refusing answers with a 400 of the given text as long as refuse says so, and otherwise asks the provider.
+// refusing answers with a 400 of the given text as long as refuse says so, and otherwise asks the
+// provider.
 func refusing(next http.RoundTripper, refuse func(body string) string) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if !strings.Contains(req.URL.Path, "GenerateContent") {

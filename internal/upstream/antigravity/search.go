@@ -12,9 +12,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// The gateway does not let a model search the web and call the client's functions in the same request. So the model gets a
-// function for searching. When the model calls it, perigee asks a model that can search, and continues the conversation with
-// the result.
+// The gateway does not let a model search the web and call the client's functions in the same
+// request. So the model gets a function for searching. When the model calls it, perigee asks a
+// model that can search, and continues the conversation with the result.
 
 const (
 	// maxRounds is how often a model may search before it has to answer.
@@ -27,7 +27,8 @@ const (
 	searchModel = "gemini-2.5-flash"
 )
 
-// A step has the parts of one round of the model. They are sent back when the round ends with a search.
+// A step has the parts of one round of the model. They are sent back when the round ends with a
+// search.
 type step struct {
 	parts    []perigee.Part
 	text     []byte // of the last part, as long as it may go on
@@ -36,7 +37,8 @@ type step struct {
 	hidden   bool // the last part is a call of the search, which the client does not see
 }
 
-// searches says whether the round is over for the model but not for the client: nothing but searches is open.
+// searches says whether the round is over for the model but not for the client: nothing but
+// searches is open.
 func (s *step) searches() bool { return len(s.searched) > 0 && !s.others }
 
 // take notes an event and says whether the client should see it.
@@ -147,8 +149,8 @@ func (c *call) searched(ctx context.Context, m *message, s *step) (adapt.Adapted
 	return m.Searched(c.spec, m.options, s.parts, results), nil
 }
 
-// find makes one search. Its text is the function's result for the model, its sources go to the client. An error becomes the
-// function's result and does not fail the call.
+// find makes one search. Its text is the function's result for the model, its sources go to the
+// client. An error becomes the function's result and does not fail the call.
 func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Search) (json.RawMessage, *providererr.Diagnosis) {
 	query, urls := readQuery(args)
 	inner := &finding{}
@@ -207,8 +209,8 @@ func (f *finding) take(ev perigee.Event, _ error) bool {
 	return true
 }
 
-// readQuery reads the arguments of the function that adapt declared. A model may get them wrong; then all of them
-// are the query.
+// readQuery reads the arguments of the function that adapt declared. A model may get them wrong;
+// then all of them are the query.
 func readQuery(args json.RawMessage) (query string, urls []string) {
 	var found struct {
 		Query any
@@ -228,7 +230,8 @@ func readQuery(args json.RawMessage) (query string, urls []string) {
 	return query, urls
 }
 
-// withoutSupports leaves out which words of the answer to a search each source is for: the client sees other words.
+// withoutSupports leaves out which words of the answer to a search each source is for: the client
+// sees other words.
 func withoutSupports(found *perigee.Event) perigee.Event {
 	sources := *found.Grounding
 	sources.Supports = nil

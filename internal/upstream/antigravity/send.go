@@ -49,7 +49,8 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, b
 	return nil
 }
 
-// resends records that a connection was lost before anything was received; the request is sent once more.
+// resends records that a connection was lost before anything was received; the request is sent once
+// more.
 func (c *call) resends(ctx context.Context, err error) {
 	e := c.upstream.trouble(ctx, err)
 	c.step(c.lease, &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, Error: e})
@@ -68,8 +69,8 @@ func (u *Upstream) post(ctx context.Context, host, method string, token perigee.
 	return nil, &diagnosis
 }
 
-// send makes one call, and returns its response whatever the status is. Headers are made from scratch: nothing of the inbound
-// client leaks.
+// send makes one call, and returns its response whatever the status is. Headers are made from
+// scratch: nothing of the inbound client leaks.
 func (u *Upstream) send(ctx context.Context, host, method string, token perigee.Secret, body *wire.Body) (*http.Response, *providererr.Diagnosis) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/v1internal:"+method, nil)
 	if err != nil {

@@ -32,7 +32,8 @@ func (b *bodies) Body(at perigee.TapPoint, pieces ...[]byte) {
 
 func (b *bodies) Done() {}
 
-// A tap sees the request in its envelope and the answer as the gateway sends it, and no access token.
+// A tap sees the request in its envelope and the answer as the gateway sends it, and no access
+// token.
 func TestATapSeesTheEnvelope(t *testing.T) {
 	r := newRig(t, nil)
 	var tap bodies

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// Traps 14, 20 and 21: no header names a project of the user's, connections are kept, and the length of a body is told.
+// Traps 14, 20 and 21: no header names a project of the user's, connections are kept, and the
+// length of a body is told.
 func TestRequestsAreWhatTheGatewayWants(t *testing.T) {
 	var seen []*http.Request
 	r := newRig(t, func(o *Options) {
@@ -29,7 +30,8 @@ func TestRequestsAreWhatTheGatewayWants(t *testing.T) {
 	}
 }
 
-// Trap 17: a client that is too old for a model gets a 404 like any other, so the advice names the version, too.
+// Trap 17: a client that is too old for a model gets a 404 like any other, so the advice names the
+// version, too.
 func TestOutdatedClientIsToldWhatToChange(t *testing.T) {
 	r := newRig(t, nil, simulator.Fault{When: simulator.When{Path: "streamGenerateContent"}, Do: "version_too_old"})
 	var last error

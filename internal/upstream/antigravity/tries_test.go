@@ -9,7 +9,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// Each request is a try on record, with its endpoint and its own error, also where the client gets that of another one.
+// Each request is a try on record, with its endpoint and its own error, also where the client gets
+// that of another one.
 func TestEachRequestIsATry(t *testing.T) {
 	at := func(host, do string) simulator.Fault {
 		return simulator.Fault{When: simulator.When{Path: "streamGenerateContent", Host: host}, Do: do}

@@ -11,14 +11,15 @@ import (
 	"perigee/internal/intercept/cloud"
 )
 
-// How long a language server may take to use an account that it has been given: the first pause before its next try, and the last one.
+// How long a language server may take to use an account that it has been given: the first pause
+// before its next try, and the last one.
 const (
 	firstOutdated = 20 * time.Millisecond
 	lastOutdated  = 2 * time.Second
 )
 
-// carrySignedIn carries a request with the account that it is for. While the language server still uses the account before, which the
-// cloud does not get to see, it tries again.
+// carrySignedIn carries a request with the account that it is for. While the language server still
+// uses the account before, which the cloud does not get to see, it tries again.
 func (c *Carrier) carrySignedIn(ctx context.Context, cargo *cargo) (*http.Response, error) {
 	for pause := firstOutdated; ; pause *= 2 {
 		cargo.called = false
@@ -52,7 +53,8 @@ func (c *Carrier) use(ctx context.Context, cargo *cargo) (release func(), err er
 	return c.opts.Use(ctx, cargo.token)
 }
 
-// onCall calls a function as soon as the language server has called the cloud, unless stop is called before.
+// onCall calls a function as soon as the language server has called the cloud, unless stop is
+// called before.
 func onCall(expected *cloud.Expected, f func()) (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -75,7 +77,8 @@ func called(expected *cloud.Expected) bool {
 	}
 }
 
-// A processError is trouble of the language server itself, before it has called the cloud. It says nothing about the account.
+// A processError is trouble of the language server itself, before it has called the cloud. It says
+// nothing about the account.
 type processError struct{ error }
 
 func (e *processError) Unwrap() error { return e.error }

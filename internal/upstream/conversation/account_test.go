@@ -17,7 +17,8 @@ import (
 	"perigee/internal/langserver/trajectory"
 )
 
-// A slowLearner is a language server that uses the access token "old" for a number of messages after it was given "new".
+// A slowLearner is a language server that uses the access token "old" for a number of messages
+// after it was given "new".
 type slowLearner struct {
 	Client       // nil: it lists no models
 	messages int // until it uses the new one
@@ -104,7 +105,8 @@ func (s *slowLearner) carry(t *testing.T) error {
 	return err
 }
 
-// A language server that has not taken over the account of a call yet is asked again. The cloud gets the request once, with that account.
+// A language server that has not taken over the account of a call yet is asked again. The cloud
+// gets the request once, with that account.
 func TestRequestsWaitForTheirAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowLearner{messages: 3}

@@ -15,8 +15,8 @@ import (
 // rewritten is the note about text that the server replaced after the client had got it.
 var rewritten = perigee.Note{Action: perigee.NoteMapped, Subject: "rewritten text to more text"}
 
-// An answer is what the agent writes, on its way to the client. Where the client wants it in one piece it is held back until the
-// end, because steps may be rewritten.
+// An answer is what the agent writes, on its way to the client. Where the client wants it in one
+// piece it is held back until the end, because steps may be rewritten.
 type answer struct {
 	c       *call
 	id      string
@@ -34,7 +34,8 @@ func newAnswer(c *call, id string) *answer { return &answer{c: c, id: id} }
 // begun reports whether the client has got a part of the answer.
 func (a *answer) begun() bool { return a != nil && a.content }
 
-// maxAnswer bounds the text and the thinking of an answer, with what was rewritten: all of it is kept until the end.
+// maxAnswer bounds the text and the thinking of an answer, with what was rewritten: all of it is
+// kept until the end.
 const maxAnswer = 64 << 20
 
 // text is what the client was told.
@@ -55,8 +56,8 @@ func (a *answer) take(e trajectory.Event) bool {
 	return true
 }
 
-// write passes text on that was appended, or replaces what was there. A client that has got text cannot give it back: it gets the
-// new text after it.
+// write passes text on that was appended, or replaces what was there. A client that has got text
+// cannot give it back: it gets the new text after it.
 func (a *answer) write(kind perigee.EventKind, before, text string, replaced bool) bool {
 	if !a.c.req.Stream || text == "" {
 		return true
@@ -67,8 +68,9 @@ func (a *answer) write(kind perigee.EventKind, before, text string, replaced boo
 	return a.say(kind, text, replaced || before == "")
 }
 
-// say sends text or thinking to the client. A part of another step begins after a separator. The beginning of an answer is held
-// back as long as it may be the text with which the provider refuses a version.
+// say sends text or thinking to the client. A part of another step begins after a separator. The
+// beginning of an answer is held back as long as it may be the text with which the provider refuses
+// a version.
 func (a *answer) say(kind perigee.EventKind, text string, begins bool) bool {
 	if kind == perigee.EventThinking {
 		if begins && a.thought {
@@ -95,7 +97,8 @@ func (a *answer) release() bool {
 	return text == "" || a.emit(perigee.Event{Kind: perigee.EventText, Text: text})
 }
 
-// emit sends an event after the one that begins the answer, and reports whether the caller is still there.
+// emit sends an event after the one that begins the answer, and reports whether the caller is still
+// there.
 func (a *answer) emit(e perigee.Event) bool {
 	if !a.started {
 		a.started = true
@@ -145,7 +148,8 @@ func (a *answer) flush() bool {
 	return true
 }
 
-// failure is the error that ended a turn; nil: there is none. A turn that a restart of the server has cut short is lost.
+// failure is the error that ended a turn; nil: there is none. A turn that a restart of the server
+// has cut short is lost.
 func (a *answer) failure(reason trajectory.Reason) error {
 	switch reason {
 	case trajectory.ReasonError:

@@ -70,8 +70,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// identify returns the ID of a model, which answers and traces have, by its label or another name. A gateway may know models that the
-// language server does not.
+// identify returns the ID of a model, which answers and traces have, by its label or another name.
+// A gateway may know models that the language server does not.
 func (u *Upstream) identify(ctx context.Context, model string) (string, error) {
 	client, ok := u.opts.Client.(interface {
 		ModelID(ctx context.Context, name string) (string, error)
@@ -143,7 +143,8 @@ func (c *call) ask(ctx context.Context) error {
 func (c *call) submit(ctx context.Context) error {
 	kept, ok := c.u.kept.take(c.chat.history())
 	if ok {
-		// The user of the IDE may have gone on with it: then it is the user's, and its next answer too.
+		// The user of the IDE may have gone on with it: then it is the user's, and its next answer
+		// too.
 		if shared, err := c.u.opts.Own.isShared(ctx, kept.cascade); shared || err != nil {
 			c.u.discard(kept) // which leaves a conversation of the user
 			ok = false
@@ -226,7 +227,8 @@ func (c *call) finish(done trajectory.Event) error {
 	return nil
 }
 
-// leave gives the place in the queue back, after the conversation was canceled if it may still go on. One that is not kept is deleted.
+// leave gives the place in the queue back, after the conversation was canceled if it may still go
+// on. One that is not kept is deleted.
 func (c *call) leave(leave func()) {
 	switch {
 	case c.open == nil || c.kept:

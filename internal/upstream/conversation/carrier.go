@@ -28,28 +28,34 @@ type CarrierOptions struct {
 	Own    *Own         // deletes conversations that are not continued; nil: all of them stay
 	Logger *slog.Logger
 
-	// Use signs the language server in with the account that has an access token. Release is called when the language server has made
-	// its request to the cloud, or when it will not; it may be called more than once. Nil: the account does not matter.
+	// Use signs the language server in with the account that has an access token. Release is called
+	// when the language server has made its request to the cloud, or when it will not; it may be
+	// called more than once. Nil: the account does not matter.
 	Use func(ctx context.Context, token string) (release func(), err error)
-	// Stuck is told that the language server goes on to use another account. Nil: that does not happen.
+	// Stuck is told that the language server goes on to use another account. Nil: that does not
+	// happen.
 	Stuck func()
 
 	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
 
-	// Reuse is how long a request waits for the conversation that it continues: clients send the results of tools at once, while the
-	// language server is still ending its turn. After that another conversation is quicker. Default 2 s.
+	// Reuse is how long a request waits for the conversation that it continues: clients send the
+	// results of tools at once, while the language server is still ending its turn. After that
+	// another conversation is quicker. Default 2 s.
 	Reuse time.Duration
 
-	// Keep is how long a conversation is kept for the request that continues it. It costs nothing to begin another one but a further
-	// summary that the language server may make of it. Default 30 s.
+	// Keep is how long a conversation is kept for the request that continues it. It costs nothing
+	// to begin another one but a further summary that the language server may make of it. Default
+	// 30 s.
 	Keep time.Duration
 }
 
-// A Carrier sends requests for the cloud inside those of a language server. The language server gets a message; when it asks the cloud
-// to answer that, the interceptor puts the request into the language server's own envelope, and the answer goes to both.
+// A Carrier sends requests for the cloud inside those of a language server. The language server
+// gets a message; when it asks the cloud to answer that, the interceptor puts the request into the
+// language server's own envelope, and the answer goes to both.
 //
-// It is an http.RoundTripper, so that whatever is known about requests, answers and errors of the cloud stays in one place, the
-// upstream that uses it. The access token of a request says which account the language server has to use; it is not sent.
+// It is an http.RoundTripper, so that whatever is known about requests, answers and errors of the
+// cloud stays in one place, the upstream that uses it. The access token of a request says which
+// account the language server has to use; it is not sent.
 type Carrier struct {
 	opts CarrierOptions
 	kept conversations[*carriedTurn]
@@ -75,10 +81,12 @@ func NewCarrier(opts CarrierOptions) *Carrier {
 // callGrace is how long the language server may take to call the cloud.
 const callGrace = time.Minute
 
-// closeLimit bounds the deletion of conversations at the end. What is left then is deleted at the next start.
+// closeLimit bounds the deletion of conversations at the end. What is left then is deleted at the
+// next start.
 const closeLimit = 2 * time.Second
 
-// Close stops to wait for the ends of turns, and deletes the conversations: the language server ends next.
+// Close stops to wait for the ends of turns, and deletes the conversations: the language server
+// ends next.
 func (c *Carrier) Close(ctx context.Context) error {
 	c.cancel()
 	for _, turn := range c.kept.clear() {
@@ -93,8 +101,8 @@ func (c *Carrier) Close(ctx context.Context) error {
 // carrierText is the message that the language server gets. What the model reads is the request.
 const carrierText = "Carried by perigee."
 
-// RoundTrip has a request carried, and returns the answer of the cloud as soon as its header is there. If the language server ends before
-// it has called the cloud, another conversation is tried.
+// RoundTrip has a request carried, and returns the answer of the cloud as soon as its header is
+// there. If the language server ends before it has called the cloud, another conversation is tried.
 func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	body := make([]byte, max(req.ContentLength, 0)) // which the caller knows
 	_, err := io.ReadFull(req.Body, body)
@@ -134,8 +142,9 @@ type cargo struct {
 	called        bool       // the language server has made its request to the cloud
 }
 
-// newCargo reads the envelope of a request. A conversation is recognized by what the user's side has said in it: what the model said comes
-// back as the client keeps it. The session tells apart conversations that begin alike, and the keys of clients.
+// newCargo reads the envelope of a request. A conversation is recognized by what the user's side
+// has said in it: what the model said comes back as the client keeps it. The session tells apart
+// conversations that begin alike, and the keys of clients.
 func newCargo(body []byte) (*cargo, error) {
 	c := &cargo{}
 	var model string
@@ -168,7 +177,8 @@ func newCargo(body []byte) (*cargo, error) {
 	return c, cursor.Err()
 }
 
-// carry sends a message to a conversation and waits for the answer of the cloud to what the language server makes of it.
+// carry sends a message to a conversation and waits for the answer of the cloud to what the
+// language server makes of it.
 func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, error) {
 	turn := &carriedTurn{carrier: c, key: cargo.after, over: make(chan struct{})}
 	if earlier, ok := c.kept.take(cargo.before); ok {
@@ -232,8 +242,8 @@ type carriedTurn struct {
 	well bool          // it has; set before over is closed
 }
 
-// answer returns the answer of the cloud. Until the language server has called the cloud, its turn can end without an answer; after that
-// it does not matter what becomes of it.
+// answer returns the answer of the cloud. Until the language server has called the cloud, its turn
+// can end without an answer; after that it does not matter what becomes of it.
 func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (resp *http.Response, err error) {
 	watched, cancel := context.WithTimeout(ctx, callGrace)
 	over, answered := make(chan struct{}), make(chan struct{})
@@ -267,7 +277,8 @@ func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (res
 	case ended == nil:
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn without a call to the cloud")
 	case perigee.AsError(ended).Class == perigee.ClassUnavailable && !errors.Is(ended, ErrLost):
-		// A process that has just started may not know its models yet. The cloud was not asked, so another message costs nothing.
+		// A process that has just started may not know its models yet. The cloud was not asked, so
+		// another message costs nothing.
 		return nil, fmt.Errorf("%w: %w", ErrLost, ended)
 	}
 	return nil, ended
@@ -291,8 +302,8 @@ func (t *carriedTurn) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ends keeps the conversation if the request was answered well. Otherwise it cancels what the language server still does, and deletes
-// the conversation.
+// ends keeps the conversation if the request was answered well. Otherwise it cancels what the
+// language server still does, and deletes the conversation.
 func (t *carriedTurn) ends(answered bool) {
 	t.once.Do(func() {
 		c := t.carrier

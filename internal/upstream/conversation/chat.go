@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// A chat is a request as text: the instructions, the messages so far, and the one to answer. It shares no memory with the request.
+// A chat is a request as text: the instructions, the messages so far, and the one to answer. It
+// shares no memory with the request.
 type chat struct {
 	key    string // the name of the client's key
 	model  string
@@ -23,7 +24,8 @@ type said struct {
 	text string
 }
 
-// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is omitted, as providers do.
+// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is
+// omitted, as providers do.
 func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Note, error) {
 	var n perigee.Notes
 	noteRequest(&n, prompt)
@@ -44,7 +46,8 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	return c, n.List(), nil
 }
 
-// sayAll appends messages. Those of one side in a row are put together at once: one after the other, each would copy all before it.
+// sayAll appends messages. Those of one side in a row are put together at once: one after the
+// other, each would copy all before it.
 func (c *chat) sayAll(n *perigee.Notes, contents []perigee.Content) {
 	side := ""
 	var texts []string

@@ -17,8 +17,8 @@ import (
 type ClientOptions struct {
 	ReadOnly bool // the agent may not change files
 	AnyModel bool // messages that name a model that the server lacks go to another model
-	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is asked if the server does not know
-	// the IDs of the cloud. nil: there is no list.
+	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is
+	// asked if the server does not know the IDs of the cloud. nil: there is no list.
 	Cloud func(context.Context) ([]perigee.Model, error)
 }
 
@@ -45,8 +45,8 @@ func (c *client) Start(ctx context.Context, model string) (string, error) {
 	return cascade, lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
 }
 
-// Send sends the message once. Package lsclient waits for a restart where the connection was refused; the conversation is lost
-// then, and the server says so.
+// Send sends the message once. Package lsclient waits for a restart where the connection was
+// refused; the conversation is lost then, and the server says so.
 func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 	model, err := c.resolve(ctx, m.Model)
 	if err != nil {
@@ -57,7 +57,8 @@ func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 		err = c.ls.SendQueuedWhenIdle(ctx, cascade, model, c.opts.ReadOnly)
 	}
 	if errors.Is(err, lsclient.ErrUnclear) && ctx.Err() == nil {
-		// The server may have got the message and ended. Another process that lacks the conversation lacks the message.
+		// The server may have got the message and ended. Another process that lacks the
+		// conversation lacks the message.
 		if _, look := c.ls.Trajectory(ctx, cascade); look != nil && perigee.AsError(look).Class == perigee.ClassNotFound {
 			err = look
 		}
@@ -79,7 +80,8 @@ func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.
 
 func (c *client) Cancel(ctx context.Context, cascade string) error { return c.ls.Cancel(ctx, cascade) }
 
-// Delete removes a conversation for good. A server of the first generation may have to load it first, if it is of an earlier process.
+// Delete removes a conversation for good. A server of the first generation may have to load it
+// first, if it is of an earlier process.
 func (c *client) Delete(ctx context.Context, cascade string) error {
 	err := c.ls.Delete(ctx, cascade)
 	if missing(err) && c.ls.Load(ctx, cascade) == nil {
@@ -113,8 +115,8 @@ func missing(err error) bool {
 	return err != nil && perigee.AsError(err).Class == perigee.ClassNotFound
 }
 
-// lost wraps an error of one of the classes in ErrLost, unless the server may have handled the call: it was not reached, or it was
-// restarted and lacks the conversation.
+// lost wraps an error of one of the classes in ErrLost, unless the server may have handled the
+// call: it was not reached, or it was restarted and lacks the conversation.
 func lost(err error, classes ...perigee.Class) error {
 	if err == nil || errors.Is(err, lsclient.ErrUnclear) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -130,7 +132,8 @@ func lost(err error, classes ...perigee.Class) error {
 	return &e
 }
 
-// Models lists the models that are enabled, by the ID of the cloud, or by a name made of the label where the server does not know it.
+// Models lists the models that are enabled, by the ID of the cloud, or by a name made of the label
+// where the server does not know it.
 func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, err := c.models.List(ctx, true)
 	if err != nil {

@@ -36,7 +36,8 @@ type conversations[C comparable] struct {
 	lru lru.Map[historyKey, C]
 }
 
-// take returns the conversation with this history. It is no longer kept: two calls with the same history get two conversations.
+// take returns the conversation with this history. It is no longer kept: two calls with the same
+// history get two conversations.
 func (k *conversations[C]) take(key historyKey) (C, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

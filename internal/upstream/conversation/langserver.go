@@ -1,12 +1,14 @@
-// Package conversation is the upstream for a language server of Antigravity: a request becomes a message in one of its
-// conversations, and what the agent writes becomes the answer.
+// Package conversation is the upstream for a language server of Antigravity: a request becomes a
+// message in one of its conversations, and what the agent writes becomes the answer.
 //
-// If the calls of the language server are intercepted, the request travels to the cloud inside one of them (see Carrier), with
-// everything that is in it. Otherwise it becomes one text. Tools, media and generation parameters of the client are dropped then,
-// with a note, or refused if the request is strict. The instructions and the earlier messages are written into the text (see chat),
-// or are in the conversation already, if it is one that this upstream has kept (see conversations).
+// If the calls of the language server are intercepted, the request travels to the cloud inside one
+// of them (see Carrier), with everything that is in it. Otherwise it becomes one text. Tools, media
+// and generation parameters of the client are dropped then, with a note, or refused if the request
+// is strict. The instructions and the earlier messages are written into the text (see chat), or are
+// in the conversation already, if it is one that this upstream has kept (see conversations).
 //
-// The package starts no process and makes no connections: a Client does the calls, and Options.Wait waits for the server.
+// The package starts no process and makes no connections: a Client does the calls, and Options.Wait
+// waits for the server.
 package conversation
 
 import (
@@ -24,13 +26,13 @@ import (
 
 // A Client has conversations with the language server. NewClient makes one of a lsclient.Client.
 type Client interface {
-	// Start creates a conversation with a model. An error that wraps ErrLost says that the server was not reached. With another
-	// error, a conversation that is not empty may exist.
+	// Start creates a conversation with a model. An error that wraps ErrLost says that the server
+	// was not reached. With another error, a conversation that is not empty may exist.
 	Start(ctx context.Context, model string) (cascade string, err error)
 	// Send adds a message. An error that wraps ErrLost says that the server has not got it.
 	Send(ctx context.Context, cascade string, m Message) error
-	// Follow reports what happens, from a cursor on, which it keeps current, until the end of the turn. An error that wraps
-	// ErrLost says that the server no longer has the conversation.
+	// Follow reports what happens, from a cursor on, which it keeps current, until the end of the
+	// turn. An error that wraps ErrLost says that the server no longer has the conversation.
 	Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error]
 	// Cancel stops what the agent does.
 	Cancel(ctx context.Context, cascade string) error
@@ -38,25 +40,30 @@ type Client interface {
 	Models(ctx context.Context) ([]perigee.Model, error)
 }
 
-// A Message is what is sent to the agent. Known is the number of steps that the conversation had before.
+// A Message is what is sent to the agent. Known is the number of steps that the conversation had
+// before.
 type Message struct {
 	Text  string
 	Model string
 	Known int
 }
 
-// ErrLost is the cause of an error that a restart of the server explains: the message can be sent to another conversation.
+// ErrLost is the cause of an error that a restart of the server explains: the message can be sent
+// to another conversation.
 var ErrLost = errors.New("the language server does not have the conversation")
 
 // Options configure an upstream. Zero values mean defaults.
 type Options struct {
 	Name   string // as the configuration calls it
 	Client Client
-	// Wait returns when the language server is ready, or with the reason why it will not be. Default: it is always ready.
+	// Wait returns when the language server is ready, or with the reason why it will not be.
+	// Default: it is always ready.
 	Wait func(ctx context.Context) error
-	// Gateway answers the requests, which a Carrier has the language server carry. nil: the language server's agent answers them.
+	// Gateway answers the requests, which a Carrier has the language server carry. nil: the
+	// language server's agent answers them.
 	Gateway perigee.Upstream
-	// Attached says that the language server belongs to an IDE, whose user can answer questions of the agent.
+	// Attached says that the language server belongs to an IDE, whose user can answer questions of
+	// the agent.
 	Attached bool
 	// Own deletes the conversations of calls that are not continued. nil: all of them stay.
 	Own *Own
@@ -95,7 +102,8 @@ func New(opts Options) *Upstream {
 	return &Upstream{opts: opts, queue: newQueue(opts.Concurrency, opts.Depth, opts.Timeout)}
 }
 
-// Close waits until conversations of calls that have failed are canceled and those of calls are deleted, or until ctx ends.
+// Close waits until conversations of calls that have failed are canceled and those of calls are
+// deleted, or until ctx ends.
 func (u *Upstream) Close(ctx context.Context) error {
 	for _, c := range u.kept.clear() {
 		u.discard(c)

@@ -48,7 +48,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// Text that is rewritten, or disappears, is right in an answer in one piece. A stream gets the new text after the old.
+// Text that is rewritten, or disappears, is right in an answer in one piece. A stream gets the new
+// text after the old.
 func TestRewrittenText(t *testing.T) {
 	script := says(text(1, "Helo"), trajectory.Event{Kind: trajectory.KindTextReplaced, Step: 1, Text: "Hello"}, text(1, "!"),
 		text(2, "gone"), trajectory.Event{Kind: trajectory.KindTruncated, Step: 2}, text(2, "here"), done(trajectory.ReasonDone))
@@ -117,7 +118,8 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A step that waits ends the answer with what it waits for. A headless server has no person to answer, so the turn is canceled there.
+// A step that waits ends the answer with what it waits for. A headless server has no person to
+// answer, so the turn is canceled there.
 func TestWaiting(t *testing.T) {
 	script := says(text(1, "I will run it."),
 		trajectory.Event{Kind: trajectory.KindWaiting, Step: 2, Waiting: &trajectory.Waiting{Member: "readUrlContent", Subject: "https://example.org"}},
@@ -353,7 +355,8 @@ func TestServerThatIsNotReady(t *testing.T) {
 	}
 }
 
-// The conversation of a client that leaves is canceled at once, whether it leaves by its context or its loop.
+// The conversation of a client that leaves is canceled at once, whether it leaves by its context or
+// its loop.
 func TestClientsThatLeave(t *testing.T) {
 	for _, byContext := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -23,9 +23,11 @@ import (
 type OwnOptions struct {
 	Name   string // of the upstream
 	Client Client // that can Delete conversations
-	// Dir has a file for each conversation, so that those of a process that was killed are known. Empty: they are not.
+	// Dir has a file for each conversation, so that those of a process that was killed are known.
+	// Empty: they are not.
 	Dir string
-	// Attached says that the language server belongs to an IDE. A conversation that its user has continued is the user's.
+	// Attached says that the language server belongs to an IDE. A conversation that its user has
+	// continued is the user's.
 	Attached bool
 	// Deleted is told of each conversation that the language server no longer has. It may be nil.
 	Deleted func(cascade string)
@@ -34,8 +36,8 @@ type OwnOptions struct {
 	run string // identifies this process; tests set it
 }
 
-// An Own has the conversations that perigee has started in a language server to answer calls. No other conversation is ever deleted. A
-// nil *Own deletes none.
+// An Own has the conversations that perigee has started in a language server to answer calls. No
+// other conversation is ever deleted. A nil *Own deletes none.
 type Own struct {
 	opts OwnOptions
 
@@ -56,10 +58,11 @@ func NewOwn(opts OwnOptions) *Own {
 
 // A remover deletes conversations.
 type remover interface {
-	// Delete removes a conversation for good. A conversation that the server does not have is no error.
+	// Delete removes a conversation for good. A conversation that the server does not have is no
+	// error.
 	Delete(ctx context.Context, cascade string) error
-	// Inputs returns the texts of the messages of a conversation, also of those that perigee has not sent. One that the server does
-	// not have has none.
+	// Inputs returns the texts of the messages of a conversation, also of those that perigee has
+	// not sent. One that the server does not have has none.
 	Inputs(ctx context.Context, cascade string) ([]string, error)
 }
 
@@ -124,8 +127,8 @@ func (o *Own) leave(cascade string) {
 	}
 }
 
-// delete removes conversations, and those that could not be removed before. What cannot be removed now is left to the next call, to
-// Sweep, or to the next process.
+// delete removes conversations, and those that could not be removed before. What cannot be removed
+// now is left to the next call, to Sweep, or to the next process.
 func (o *Own) delete(ctx context.Context, cascades ...string) {
 	if o == nil {
 		return
@@ -162,8 +165,8 @@ func (o *Own) leftovers() map[string]messages {
 	return list
 }
 
-// Sweep removes the conversations of earlier processes, and those that could not be removed before. It is called when the language
-// server has become ready.
+// Sweep removes the conversations of earlier processes, and those that could not be removed before.
+// It is called when the language server has become ready.
 func (o *Own) Sweep(ctx context.Context) {
 	list := o.leftovers()
 	o.mu.Lock()
@@ -216,7 +219,8 @@ func (o *Own) client() (remover, bool) {
 	return client, ok
 }
 
-// deleteOne removes a conversation unless it is the user's by now: it has a message that perigee has not sent.
+// deleteOne removes a conversation unless it is the user's by now: it has a message that perigee
+// has not sent.
 func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kept bool, err error) {
 	client, ok := o.opts.Client.(remover)
 	if !ok {

@@ -72,7 +72,8 @@ func saying(n int) *perigee.Request {
 	return request(true, perigee.Prompt{Contents: []perigee.Content{message(perigee.RoleUser, fmt.Sprintf("hello %d", n))}})
 }
 
-// Conversations of calls in an IDE are deleted when they are not continued in time: by expiry, by the limit of kept ones, at the end.
+// Conversations of calls in an IDE are deleted when they are not continued in time: by expiry, by
+// the limit of kept ones, at the end.
 func TestConversationsThatAreNotContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deleting{scripted: scripted{answer: says(text(1, "a"), done(trajectory.ReasonDone))}}
@@ -157,7 +158,8 @@ func TestConversationsOfTheUserStay(t *testing.T) {
 	})
 }
 
-// A call does not go on in a conversation in which the user of the IDE has written since: the next answer there is the user's.
+// A call does not go on in a conversation in which the user of the IDE has written since: the next
+// answer there is the user's.
 func TestConversationsOfTheUserAreNotContinued(t *testing.T) {
 	d := &deleting{scripted: scripted{answer: says(text(1, "a"), done(trajectory.ReasonDone))}, inputs: map[string][]string{}}
 	u := New(Options{Client: d, Attached: true, Own: NewOwn(OwnOptions{Client: d, Attached: true})})
@@ -183,7 +185,8 @@ func TestConversationsOfTheUserAreNotContinued(t *testing.T) {
 	}
 }
 
-// A conversation that could not be deleted is deleted with the next one, or when the server is ready again.
+// A conversation that could not be deleted is deleted with the next one, or when the server is
+// ready again.
 func TestDeletionsAreRepeated(t *testing.T) {
 	d := &deleting{down: true}
 	var told []string

@@ -106,8 +106,8 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-// TestQueueKeepsItsPromises runs random calls: never more at once than allowed, never more waiting, and all places are free again
-// in the end.
+// TestQueueKeepsItsPromises runs random calls: never more at once than allowed, never more waiting,
+// and all places are free again in the end.
 func TestQueueKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		concurrency, depth := rapid.IntRange(1, 3).Draw(rt, "concurrency"), rapid.IntRange(0, 3).Draw(rt, "depth")

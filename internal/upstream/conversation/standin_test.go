@@ -38,8 +38,8 @@ func init() {
 	}
 }
 
-// standInRig is an upstream with everything behind it: a client, a supervised stand-in process, its Extension Server, and a
-// simulated cloud.
+// standInRig is an upstream with everything behind it: a client, a supervised stand-in process, its
+// Extension Server, and a simulated cloud.
 type standInRig struct {
 	*Upstream
 	ls    *lsclient.Client
@@ -203,7 +203,8 @@ func TestStandInErrors(t *testing.T) {
 	}
 }
 
-// A process that crashes is restarted, and the call is answered, or fails with the class that says to try again.
+// A process that crashes is restarted, and the call is answered, or fails with the class that says
+// to try again.
 func TestStandInCrashes(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -282,7 +283,8 @@ func TestStandInIsCanceled(t *testing.T) {
 	}
 }
 
-// A server that has just started names no models until the cloud has named them: a call waits for them.
+// A server that has just started names no models until the cloud has named them: a call waits for
+// them.
 func TestACallWaitsForTheModels(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

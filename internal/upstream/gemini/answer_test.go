@@ -10,7 +10,8 @@ import (
 	"perigee"
 )
 
-// BenchmarkStream is one call with an answer of twenty chunks, which arrive one by one or all at once.
+// BenchmarkStream is one call with an answer of twenty chunks, which arrive one by one or all at
+// once.
 func BenchmarkStream(b *testing.B) {
 	var chunks []string
 	for i := range 20 {

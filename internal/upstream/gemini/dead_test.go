@@ -37,7 +37,8 @@ func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *per
 	return u, pipes
 }
 
-// All calls are answered although the connection to the provider died, and the one that waited on it has that on record.
+// All calls are answered although the connection to the provider died, and the one that waited on
+// it has that on record.
 func TestDeadConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, testDeadConnection)
 }

@@ -19,8 +19,8 @@ func embedRequest(texts ...string) *perigee.EmbedRequest {
 	return req
 }
 
-// Vectors come in the order of their inputs, with the usage that the API names. What the API does not name is estimated, and
-// an answer that cannot be read is an error that has cost something.
+// Vectors come in the order of their inputs, with the usage that the API names. What the API does
+// not name is estimated, and an answer that cannot be read is an error that has cost something.
 func TestEmbeddings(t *testing.T) {
 	for _, test := range []struct {
 		name, answer string

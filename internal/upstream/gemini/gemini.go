@@ -1,8 +1,9 @@
-// Package gemini is the upstream for the official Gemini API with one or more API keys. A request in the Gemini dialect is
-// sent as it came; any other is encoded anew from its prompt, after package adapt has adapted that to the API.
+// Package gemini is the upstream for the official Gemini API with one or more API keys. A request
+// in the Gemini dialect is sent as it came; any other is encoded anew from its prompt, after
+// package adapt has adapted that to the API.
 //
-// Failover between upstreams is up to routing. Only a rejected or exhausted API key is replaced by the next one here, before
-// anything was answered.
+// Failover between upstreams is up to routing. Only a rejected or exhausted API key is replaced by
+// the next one here, before anything was answered.
 package gemini
 
 import (
@@ -78,8 +79,8 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
-// Stream asks the model for a stream, or for one answer if the caller does not stream. Callers in the Gemini dialect get the
-// provider's chunks as frames.
+// Stream asks the model for a stream, or for one answer if the caller does not stream. Callers in
+// the Gemini dialect get the provider's chunks as frames.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		t := trail{upstream: u, log: req.Log}
@@ -113,8 +114,8 @@ func generateMethod(req *perigee.Request) string {
 	return "generateContent"
 }
 
-// ask sends a message and passes the answer on. The caller yields the error and ends the trail; nil also means that the client has
-// left.
+// ask sends a message and passes the answer on. The caller yields the error and ends the trail; nil
+// also means that the client has left.
 func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t *trail, yield func(perigee.Event, error) bool) error {
 	req.Log.Note(m.notes...)
 	outgoing := wire.NewBody(m.body).ShowTo(req.Log)
@@ -143,7 +144,8 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t 
 	return nil
 }
 
-// A message is the body for the provider, what has to be undone in its answer, and notes for the client.
+// A message is the body for the provider, what has to be undone in its answer, and notes for the
+// client.
 type message struct {
 	body   []byte
 	buffer []byte // of package wire, where the body is
@@ -180,14 +182,16 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	return m, nil
 }
 
-// asItCame says whether the client's own bytes can be sent: they are in this dialect, and the model is one that the
-// dialect was made for. Claude behind the same API has rules that clients of it do not know.
+// asItCame says whether the client's own bytes can be sent: they are in this dialect, and the model
+// is one that the dialect was made for. Claude behind the same API has rules that clients of it do
+// not know.
 func asItCame(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
-// ownBytes are the client's bytes with the model that is asked, and with the thinking that its name asks for or that its output
-// limit has room for. A strict request gets the error of the provider instead of the latter.
+// ownBytes are the client's bytes with the model that is asked, and with the thinking that its name
+// asks for or that its output limit has room for. A strict request gets the error of the provider
+// instead of the latter.
 func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err error) {
 	body = req.Body
 	if beyond := !req.Strict && dialect.ThinksBeyondOutput(body); beyond || req.Thinking != nil {

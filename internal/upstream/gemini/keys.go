@@ -12,8 +12,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A keyring chooses among API keys: always the first that has no cooldown, because the provider's prompt cache belongs to the
-// key's project.
+// A keyring chooses among API keys: always the first that has no cooldown, because the provider's
+// prompt cache belongs to the key's project.
 type keyring struct {
 	mu     sync.Mutex
 	keys   []*key
@@ -30,8 +30,8 @@ type key struct {
 	rejected time.Time           // until when it counts as invalid: the provider's last word about the key; zero: it is valid
 }
 
-// A quota is what a limit of the provider applies to within a key's project: calls of a method of a model. The zero value stands
-// for what has no model, such as the list of models.
+// A quota is what a limit of the provider applies to within a key's project: calls of a method of a
+// model. The zero value stands for what has no model, such as the list of models.
 type quota struct {
 	model  string
 	method string // empty: generateContent, streamed or not
@@ -61,11 +61,13 @@ func newKeyring(secrets []perigee.Secret) *keyring {
 	return ring
 }
 
-// minRedacted is how long a key must be to be replaced in what the provider says: shorter ones are words.
+// minRedacted is how long a key must be to be replaced in what the provider says: shorter ones are
+// words.
 const minRedacted = 12
 
-// order returns the keys in the order in which to try them for a quota: those without a cooldown as configured, then those with
-// one, by its end. A cooldown is what perigee expects; if no other key answers, the provider may know better.
+// order returns the keys in the order in which to try them for a quota: those without a cooldown as
+// configured, then those with one, by its end. A cooldown is what perigee expects; if no other key
+// answers, the provider may know better.
 func (r *keyring) order(q quota, now time.Time) []*key {
 	if len(r.keys) == 1 {
 		return r.keys
@@ -77,7 +79,8 @@ func (r *keyring) order(q quota, now time.Time) []*key {
 	return order
 }
 
-// rest returns how long the cooldown of a key for a quota still takes. The caller holds the lock of the keyring.
+// rest returns how long the cooldown of a key for a quota still takes. The caller holds the lock of
+// the keyring.
 func (k *key) rest(q quota, now time.Time) time.Duration {
 	return max(0, k.until.Sub(now), k.models[q].Sub(now))
 }
@@ -88,9 +91,10 @@ const (
 	maxRests     = 256         // quotas that a key rests for; clients choose the names of models
 )
 
-// coolDown starts the cooldown of a key after an error, and reports whether another key may be answered. A limit is about one
-// quota. Only an error about the key itself starts a cooldown for everything, and a refused list of models starts none: the
-// list has limits and permissions of its own.
+// coolDown starts the cooldown of a key after an error, and reports whether another key may be
+// answered. A limit is about one quota. Only an error about the key itself starts a cooldown for
+// everything, and a refused list of models starts none: the list has limits and permissions of its
+// own.
 func (r *keyring) coolDown(k *key, q quota, err *perigee.Error, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +130,9 @@ func delayOf(err *perigee.Error) time.Duration {
 	return max(err.Retry, time.Second)
 }
 
-// namesKey reports whether the provider forbids a call because of the key or of the project that the key belongs to. Otherwise
-// the key may be good for the next request: the file, cache or model that this one names may belong to another project.
+// namesKey reports whether the provider forbids a call because of the key or of the project that
+// the key belongs to. Otherwise the key may be good for the next request: the file, cache or model
+// that this one names may belong to another project.
 func namesKey(err *perigee.Error) bool {
 	text := strings.ToLower(err.Message)
 	for _, detail := range err.Details {
@@ -137,8 +142,9 @@ func namesKey(err *perigee.Error) bool {
 		func(word string) bool { return strings.Contains(text, word) })
 }
 
-// moreHelpful returns the error that helps a client more, of two that keys have got for the same call. A limit ends by itself, and
-// the one that ends first counts; then comes what the request itself may not do, and last a key that the client cannot change.
+// moreHelpful returns the error that helps a client more, of two that keys have got for the same
+// call. A limit ends by itself, and the one that ends first counts; then comes what the request
+// itself may not do, and last a key that the client cannot change.
 func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	if a == nil {
 		return b
@@ -158,7 +164,8 @@ func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	return b
 }
 
-// accepted notes that a call with the key was answered: what was expected of the key and of this quota is over.
+// accepted notes that a call with the key was answered: what was expected of the key and of this
+// quota is over.
 func (r *keyring) accepted(k *key, q quota) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +176,8 @@ func (r *keyring) accepted(k *key, q quota) {
 	}
 }
 
-// allRejected reports whether the provider has called every key invalid a short time ago. After that time the next call
-// finds out whether they still are.
+// allRejected reports whether the provider has called every key invalid a short time ago. After
+// that time the next call finds out whether they still are.
 func (r *keyring) allRejected(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"perigee"
 )
 
-// A projectRig is a provider whose keys have quotas of their own. Answers are by "KEY TARGET", where the target is the model, its
-// method behind a colon unless that is streamGenerateContent, or "list"; a request without one is answered.
+// A projectRig is a provider whose keys have quotas of their own. Answers are by "KEY TARGET",
+// where the target is the model, its method behind a colon unless that is streamGenerateContent, or
+// "list"; a request without one is answered.
 type projectRig struct {
 	answers map[string]string
 	asked   []string // since the last look
@@ -61,8 +62,8 @@ func (r *projectRig) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Request: req, Header: header, Body: io.NopCloser(strings.NewReader(body))}, err
 }
 
-// do makes a call with what is behind the colon, of a model; "list" asks for the models. It returns the keys that were asked
-// and the class of the error with its delay.
+// do makes a call with what is behind the colon, of a model; "list" asks for the models. It returns
+// the keys that were asked and the class of the error with its delay.
 func (r *projectRig) do(t *testing.T, u *Upstream, what string) string {
 	t.Helper()
 	model, method, _ := strings.Cut(what, ":")
@@ -97,8 +98,8 @@ func (r *projectRig) do(t *testing.T, u *Upstream, what string) string {
 	return text
 }
 
-// Quotas belong to a key's project and a model, so a key rests for the model whose quota is used up. It rests for all models only
-// if it is not valid.
+// Quotas belong to a key's project and a model, so a key rests for the model whose quota is used
+// up. It rests for all models only if it is not valid.
 func TestWhatKeysRestFor(t *testing.T) {
 	for _, test := range []struct {
 		name    string

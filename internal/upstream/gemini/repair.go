@@ -12,8 +12,9 @@ import (
 	dialect "perigee/internal/dialect/gemini"
 )
 
-// repair encodes a request anew that the provider refused for a reason that can be repaired. Requests in the Gemini dialect are
-// adapted only here, because most of them are right as they came. Where nothing would change, ok is false.
+// repair encodes a request anew that the provider refused for a reason that can be repaired.
+// Requests in the Gemini dialect are adapted only here, because most of them are right as they
+// came. Where nothing would change, ok is false.
 func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 	signatures, own := refusedFor(refused, "signature"), asItCame(req)
 	thinking, results := own && refusedFor(refused, "thinking"), own && refusedFor(refused, "function response")
@@ -27,7 +28,8 @@ func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m
 	var how adapt.Repair
 	switch {
 	case signatures:
-		// Another provider made it, as after a change of model in the middle of a conversation, or it was damaged on the way.
+		// Another provider made it, as after a change of model in the middle of a conversation, or
+		// it was damaged on the way.
 		how = adapt.RepairSignatures
 	case results && !adapt.RepeatsResults(prompt.Contents):
 		return m, false // what the client does with its calls is its own; only copies are known to be none of its doing

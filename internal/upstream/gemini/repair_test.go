@@ -13,8 +13,8 @@ import (
 	dialect "perigee/internal/dialect/gemini"
 )
 
-// asked sends a body to a provider that refuses as it is told, and returns what was sent and how it ended. Requests of other
-// dialects are written anew, those of this one go as they are.
+// asked sends a body to a provider that refuses as it is told, and returns what was sent and how it
+// ended. Requests of other dialects are written anew, those of this one go as they are.
 func asked(t *testing.T, translated bool, body string, refuse func(n int, body string) string) (sent []string, notes string, err error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -59,8 +59,8 @@ const (
 	done     = `,{"role":"model","parts":[{"text":"done"}]},`
 )
 
-// A provider that wants every first call of the model's signed, whichever turn it is in: the second attempt has nothing that
-// it could want a signature for, and no attempt is sent twice.
+// A provider that wants every first call of the model's signed, whichever turn it is in: the second
+// attempt has nothing that it could want a signature for, and no attempt is sent twice.
 func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
 	const seal = "c2VhbC1vZi1zb21lYm9keS1lbHNl"
 	for name, contents := range map[string]string{
@@ -89,7 +89,8 @@ func TestSignaturesWhereverTheTurnBegins(t *testing.T) {
 	}
 }
 
-// A request in the provider's own dialect whose results do not fit its calls is the client's own, unless results are copies.
+// A request in the provider's own dialect whose results do not fit its calls is the client's own,
+// unless results are copies.
 func TestResultsThatCameTwice(t *testing.T) {
 	const refusal = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
 	result := fmt.Sprintf(answered, "")
@@ -115,8 +116,8 @@ func TestResultsThatCameTwice(t *testing.T) {
 	}
 }
 
-// A refusal in the middle of an answer is passed on: what the client has of the answer cannot be taken back. One that comes before
-// is repaired, and each request is a try on record.
+// A refusal in the middle of an answer is passed on: what the client has of the answer cannot be
+// taken back. One that comes before is repaired, and each request is a try on record.
 func TestNothingIsRepairedBehindContent(t *testing.T) {
 	const refusal = `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"Corrupted thought signature."}}`
 	half := `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`

@@ -12,7 +12,8 @@ import (
 	"perigee"
 )
 
-// An upstream rests for a model when the provider has limited each of its keys, until the first cooldown ends.
+// An upstream rests for a model when the provider has limited each of its keys, until the first
+// cooldown ends.
 func TestResting(t *testing.T) {
 	var seconds atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// A trail records which keys a call has tried, by their places in the configuration. A call that the first key answers on the
-// first connection has no entry.
+// A trail records which keys a call has tried, by their places in the configuration. A call that
+// the first key answers on the first connection has no entry.
 type trail struct {
 	upstream *Upstream
 	log      *perigee.CallLog
@@ -24,7 +24,8 @@ func (t *trail) tries(k *key, now time.Time) {
 	t.number, t.resent, t.began, t.open = k.number, false, now, true
 }
 
-// resends records that a connection was lost before anything was received; the request is sent once more.
+// resends records that a connection was lost before anything was received; the request is sent once
+// more.
 func (t *trail) resends(err error) {
 	t.failed(err)
 	t.resent, t.began, t.open = true, t.upstream.opts.Now(), true
@@ -37,7 +38,8 @@ func (t *trail) failed(err error) {
 	t.add(err)
 }
 
-// ends records the last attempt, unless it is the only one or has been recorded; a nil err is an answer.
+// ends records the last attempt, unless it is the only one or has been recorded; a nil err is an
+// answer.
 func (t *trail) ends(err error) {
 	if t.open && t.lost > 0 {
 		t.add(err)

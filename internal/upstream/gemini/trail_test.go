@@ -11,7 +11,8 @@ import (
 	"perigee"
 )
 
-// byKey answers each key in its own way: "" is an answer, "cut" one that breaks off, and anything else an error that quotes the key.
+// byKey answers each key in its own way: "" is an answer, "cut" one that breaks off, and anything
+// else an error that quotes the key.
 type byKey map[string]string
 
 const quotaError = `{"error":{"code":429,"message":"no quota is left for KEY","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"QUOTA_EXHAUSTED"},` +

@@ -32,7 +32,8 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, err
 }
 
-// A rate limit of a moment is waited for, once, with the same key; a longer one is passed on, or the next key asked.
+// A rate limit of a moment is waited for, once, with the same key; a longer one is passed on, or
+// the next key asked.
 func TestShortRateLimitsAreWaitedFor(t *testing.T) {
 	for _, test := range []struct {
 		name  string

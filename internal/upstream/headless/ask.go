@@ -13,8 +13,8 @@ import (
 // askSource is what answers of a language server name as their source.
 const askSource = "langserver"
 
-// newAgent returns the agent of a language server that perigee runs. It works in the directory of the language server only, and
-// changes files only if the configuration allows that.
+// newAgent returns the agent of a language server that perigee runs. It works in the directory of
+// the language server only, and changes files only if the configuration allows that.
 func newAgent(opts Options, server *Server) *agent.Agent {
 	return agent.New(server.Client(), agent.Options{
 		Source: askSource, Upstream: opts.Upstream.Name, Workspaces: []string{server.workspace()}, Track: true,
@@ -23,8 +23,8 @@ func newAgent(opts Options, server *Server) *agent.Agent {
 	})
 }
 
-// Ask has the agent of the language server answer, and keeps the process from being restarted meanwhile. An ask that comes before the
-// language server is ready waits for it.
+// Ask has the agent of the language server answer, and keeps the process from being restarted
+// meanwhile. An ask that comes before the language server is ready waits for it.
 func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	err := u.server.Wait(ctx)
 	if err == nil {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// The agent of the language server answers asks with its own prompt and tools, while calls of clients are carried without them.
+// The agent of the language server answers asks with its own prompt and tools, while calls of
+// clients are carried without them.
 func TestTheAgentAnswersAsks(t *testing.T) {
 	t.Parallel()
 	r := signedIn(t, nil)
@@ -46,7 +47,8 @@ func TestTheAgentAnswersAsks(t *testing.T) {
 	}
 }
 
-// The agent is asked with an account that has quota for the model, whatever the last call was made with. If none has, it is not asked.
+// The agent is asked with an account that has quota for the model, whatever the last call was made
+// with. If none has, it is not asked.
 func TestAsksGetAnAccountForTheirModel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

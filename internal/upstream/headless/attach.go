@@ -60,8 +60,8 @@ func (a *Attached) Close(ctx context.Context) error {
 	return err
 }
 
-// wait returns when the language server was found. Once for each process, it has the conversations removed that an earlier run of
-// perigee has left in it.
+// wait returns when the language server was found. Once for each process, it has the conversations
+// removed that an earlier run of perigee has left in it.
 func (a *Attached) wait(ctx context.Context) error {
 	_, err := a.endpoint(ctx, false)
 	found, ok := a.finder.Last()

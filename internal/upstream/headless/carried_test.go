@@ -123,8 +123,8 @@ func newProxy(t *testing.T) *Interception {
 	return proxy
 }
 
-// In a reload a language server starts before the one whose place it takes ends. Calls of the earlier one are carried meanwhile, and
-// afterwards if the later one is given up.
+// In a reload a language server starts before the one whose place it takes ends. Calls of the
+// earlier one are carried meanwhile, and afterwards if the later one is given up.
 func TestLanguageServersShareTheProxy(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
@@ -152,8 +152,9 @@ func TestLanguageServersShareTheProxy(t *testing.T) {
 	}
 }
 
-// A conversation with a tool call, an image, parameters and instructions goes through one conversation of the language server, and the
-// cloud gets all of it in the language server's envelope.
+// A conversation with a tool call, an image, parameters and instructions goes through one
+// conversation of the language server, and the cloud gets all of it in the language server's
+// envelope.
 func TestCarriedConversation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ profile, mode, settings string }{
@@ -293,7 +294,8 @@ func TestAnotherAccountAnswers(t *testing.T) {
 	}
 }
 
-// account names the only account that the language server uses, of those that other upstreams use as well.
+// account names the only account that the language server uses, of those that other upstreams use
+// as well.
 func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Account = "Bob@example.com" })
@@ -339,7 +341,8 @@ func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	}
 }
 
-// A sign-in server may answer a refresh with the token that the provider has just refused. It is used like any other.
+// A sign-in server may answer a refresh with the token that the provider has just refused. It is
+// used like any other.
 func TestRefusedTokenThatComesAgain(t *testing.T) {
 	t.Parallel()
 	r := signedIn(t, nil) // its tokens never change
@@ -355,7 +358,8 @@ func TestRefusedTokenThatComesAgain(t *testing.T) {
 	}
 }
 
-// Trouble of the language server is no trouble of an account: another one is not tried, and none has a cooldown for it.
+// Trouble of the language server is no trouble of an account: another one is not tried, and none
+// has a cooldown for it.
 func TestTroubleOfTheProcessIsNotThatOfAnAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-on-send"} })
@@ -453,7 +457,8 @@ func TestACarriedCallIsCanceled(t *testing.T) {
 	}
 }
 
-// A language server that accepts a call and does not go on in time: the error says so, and that another upstream may answer.
+// A language server that accepts a call and does not go on in time: the error says so, and that
+// another upstream may answer.
 func TestLanguageServersThatHang(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"StartCascade", "SendUserCascadeMessage"} {
@@ -481,7 +486,8 @@ func TestLanguageServersThatHang(t *testing.T) {
 	}
 }
 
-// A language server that ends is replaced: before it has called the cloud another one carries the request, after that the answer goes on.
+// A language server that ends is replaced: before it has called the cloud another one carries the
+// request, after that the answer goes on.
 func TestLanguageServersThatFail(t *testing.T) {
 	t.Parallel()
 	for settings, class := range map[string]perigee.Class{

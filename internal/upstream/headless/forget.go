@@ -8,7 +8,8 @@ import (
 	"regexp"
 )
 
-// ownDir has a file for each conversation that perigee has started in a language server and not deleted yet.
+// ownDir has a file for each conversation that perigee has started in a language server and not
+// deleted yet.
 func ownDir(opts Options) string {
 	if opts.DataDir == "" {
 		return ""
@@ -27,9 +28,11 @@ func (s *Server) forget(cascade string) {
 // named is what IDs of conversations look like that files have as their name.
 var named = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// removeFiles removes the files of a conversation from the private home of the process: some versions keep artifacts and logs
-// (.gemini/*/brain/ID) beside the conversation itself (.gemini/*/conversations/ID.*). No link leads out of that home. The home of
-// another user is not touched: perigee may have more permissions than that user, and the files there can change at any moment.
+// removeFiles removes the files of a conversation from the private home of the process: some
+// versions keep artifacts and logs (.gemini/*/brain/ID) beside the conversation itself
+// (.gemini/*/conversations/ID.*). No link leads out of that home. The home of another user is not
+// touched: perigee may have more permissions than that user, and the files there can change at any
+// moment.
 func (s *Server) removeFiles(cascade string) {
 	if s.user != nil || !named.MatchString(cascade) {
 		return

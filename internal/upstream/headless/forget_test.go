@@ -41,7 +41,8 @@ func files(t *testing.T, dir string, texts ...string) (found []string) {
 	return found
 }
 
-// left is what a language server and its files have of conversations. An implicit one of the editor is not counted.
+// left is what a language server and its files have of conversations. An implicit one of the editor
+// is not counted.
 func (r *rig) left() (conversations []string, found []string) {
 	r.t.Helper()
 	list, err := r.Client().Conversations(r.t.Context())
@@ -59,7 +60,8 @@ func oneShot(n int) perigee.Prompt {
 	return perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, fmt.Sprintf("[[text: a secret answer %d]]", n))}}
 }
 
-// Calls that are not continued leave nothing: no conversation in the language server, no file with an answer, no row in a topic.
+// Calls that are not continued leave nothing: no conversation in the language server, no file with
+// an answer, no row in a topic.
 func TestConversationsAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ profile, settings string }{{"classic", "generation=classic"}, {"classic", "store=db"}, {"hub", "generation=hub store=db"}} {
@@ -136,7 +138,8 @@ func TestConversationsAreDeletedAtTheEnd(t *testing.T) {
 	}
 }
 
-// What a run of perigee that was killed has left is removed at the next start. Conversations that perigee did not start stay.
+// What a run of perigee that was killed has left is removed at the next start. Conversations that
+// perigee did not start stay.
 func TestConversationsOfAnEarlierRunAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"generation=classic", "store=db"} {

@@ -1,5 +1,6 @@
-// Package headless puts the parts of a language server without an IDE together: the account that it is signed in with, the
-// Extension Server that it calls, the supervised process, and the upstream that answers calls.
+// Package headless puts the parts of a language server without an IDE together: the account that it
+// is signed in with, the Extension Server that it calls, the supervised process, and the upstream
+// that answers calls.
 package headless
 
 import (
@@ -60,7 +61,8 @@ type Options struct {
 	processes discover.Options // among which an Attached looks for the language server
 }
 
-// delays are what tests change. Zero values mean the defaults of langserver.Options and CarrierOptions.
+// delays are what tests change. Zero values mean the defaults of langserver.Options and
+// CarrierOptions.
 type delays struct{ restartPause, settle, reuse, keep time.Duration }
 
 // DefaultCloud is where a language server sends its calls.
@@ -102,7 +104,8 @@ type Server struct {
 // recentTokens is how many tokens the projects of calls are known for.
 const recentTokens = 8
 
-// A launch finds and probes the binary, and starts the supervisor. It is repeated after a failure, by a call, once a minute.
+// A launch finds and probes the binary, and starts the supervisor. It is repeated after a failure,
+// by a call, once a minute.
 type launch struct {
 	done  chan struct{} // closed at its end
 	err   *perigee.Error
@@ -144,8 +147,9 @@ func (s *Server) accountsInForce() signin.Accounts {
 // Client calls the language server. Its calls wait until there is one.
 func (s *Server) Client() *lsclient.Client { return s.client }
 
-// Start opens the way to the cloud and the Extension Server, and signs in. The process follows in the background as soon as there is an
-// account, without the files of conversations that are to be forgotten.
+// Start opens the way to the cloud and the Extension Server, and signs in. The process follows in
+// the background as soon as there is an account, without the files of conversations that are to be
+// forgotten.
 func (s *Server) Start(ctx context.Context, forgotten ...string) error {
 	if err := s.intercept(ctx); err != nil {
 		return err
@@ -238,7 +242,8 @@ func (s *Server) isOwn(token string) bool {
 	return ok
 }
 
-// credentialOf looks for the sign-in that has an access token among those that the language server was given last.
+// credentialOf looks for the sign-in that has an access token among those that the language server
+// was given last.
 func (s *Server) credentialOf(token string) (signin.Credential, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,10 +314,11 @@ func (s *Server) supervisor() *supervisor.Supervisor {
 	return s.process
 }
 
-// signedIn hands a new token to the language server, and starts it with the first one. Another account takes effect with the next
-// call; only if its project is not known, the process is started again when it is idle, to learn it. A process of profile hub, which
-// reads its token from a file, is started again with each token: it may read the file only once. A process that has failed with a refused
-// token is started again with the next one. Without an account the process is stopped.
+// signedIn hands a new token to the language server, and starts it with the first one. Another
+// account takes effect with the next call; only if its project is not known, the process is started
+// again when it is idle, to learn it. A process of profile hub, which reads its token from a file,
+// is started again with each token: it may read the file only once. A process that has failed with
+// a refused token is started again with the next one. Without an account the process is stopped.
 func (s *Server) signedIn(change signin.Change) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -359,7 +365,8 @@ func (s *Server) signedIn(change signin.Change) {
 	}
 }
 
-// keepToken writes the token file of a language server that reads one, and hides the token in what it prints.
+// keepToken writes the token file of a language server that reads one, and hides the token in what
+// it prints.
 func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) {
 	process.HideToken(c.Access)
 	if process.Status().Profile != probe.Hub {

@@ -168,7 +168,8 @@ func (r *rig) wants(what string, good func(supervisor.Status) bool) supervisor.S
 
 func ready(s supervisor.Status) bool { return s.State == supervisor.Ready }
 
-// data_dir and workspace may be relative to the directory in which perigee runs. The process runs in another one.
+// data_dir and workspace may be relative to the directory in which perigee runs. The process runs
+// in another one.
 func TestRelativePaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("project", 0o700); err != nil {
@@ -237,7 +238,8 @@ func TestUnusableAfterAFailure(t *testing.T) {
 	}
 }
 
-// A process that has failed with a refused token is started again with the next one, before a call may start it.
+// A process that has failed with a refused token is started again with the next one, before a call
+// may start it.
 func TestAnotherTokenStartsAFailedProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-at-start"} })
@@ -289,7 +291,8 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 	}
 }
 
-// A process of profile hub may read its token only once. It is started again after each change, as soon as no call is running.
+// A process of profile hub may read its token only once. It is started again after each change, as
+// soon as no call is running.
 func TestHubIsRestartedWithEachToken(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"generation=hub fault=reads-token-once", "generation=hub2 fault=reads-token-once"} {
@@ -321,8 +324,8 @@ func TestHubIsRestartedWithEachToken(t *testing.T) {
 	}
 }
 
-// A new token, and another account, reach the process as it runs. With an account whose project is not known it is started again, as
-// soon as no call is running.
+// A new token, and another account, reach the process as it runs. With an account whose project is
+// not known it is started again, as soon as no call is running.
 func TestTokensAndAccountsChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -461,8 +464,8 @@ func TestABinaryThatCannotBeUsed(t *testing.T) { // not parallel: a file that wa
 	}
 }
 
-// TestACallNeverFindsTheProcessStopped has calls wait while the account comes and goes. Each gets the language server, or the
-// reason why there is no account.
+// TestACallNeverFindsTheProcessStopped has calls wait while the account comes and goes. Each gets
+// the language server, or the reason why there is no account.
 func TestACallNeverFindsTheProcessStopped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Profile = "hub" })

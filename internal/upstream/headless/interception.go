@@ -46,8 +46,8 @@ const (
 	modeTransparent = "transparent"
 )
 
-// NewTransport returns the way to the cloud: through upstream_proxy, or else the proxy of the upstream, with the further roots of
-// upstream_ca.
+// NewTransport returns the way to the cloud: through upstream_proxy, or else the proxy of the
+// upstream, with the further roots of upstream_ca.
 func NewTransport(settings config.Interception, proxy perigee.Secret) (http.RoundTripper, error) {
 	if !settings.UpstreamProxy.IsZero() {
 		proxy = settings.UpstreamProxy
@@ -71,10 +71,11 @@ func NewTransport(settings config.Interception, proxy perigee.Secret) (http.Roun
 	return transport, nil
 }
 
-// An Interception is the proxy through which a language server reaches its cloud in the modes proxy and transparent. The first language
-// server that needs it opens it, and it stays open: one that takes the place of another in a reload uses it, too. What it intercepts goes
-// to the handler of the language server that was started last. The waiting calls are those of all of them: the one before has calls until
-// the new one is in use, and goes on if the reload fails.
+// An Interception is the proxy through which a language server reaches its cloud in the modes proxy
+// and transparent. The first language server that needs it opens it, and it stays open: one that
+// takes the place of another in a reload uses it, too. What it intercepts goes to the handler of
+// the language server that was started last. The waiting calls are those of all of them: the one
+// before has calls until the new one is in use, and goes on if the reload fails.
 type Interception struct {
 	opts    InterceptionOptions
 	calls   *cloud.Calls
@@ -97,8 +98,8 @@ func NewInterception(opts InterceptionOptions) *Interception {
 	return &Interception{opts: opts, calls: cloud.NewCalls()}
 }
 
-// use has a handler get what is intercepted from now on, and returns the user that a language server in transparent mode runs as. It opens
-// the proxy if it is not open yet.
+// use has a handler get what is intercepted from now on, and returns the user that a language
+// server in transparent mode runs as. It opens the proxy if it is not open yet.
 func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Handler) (*procgroup.User, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,7 +128,8 @@ func (i *Interception) release(handler *cloud.Handler) {
 	i.handler.Store(i.users[len(i.users)-1])
 }
 
-// Address is where the proxy listens; empty: it is not open. It does not wait for one that is being opened.
+// Address is where the proxy listens; empty: it is not open. It does not wait for one that is being
+// opened.
 func (i *Interception) Address() string {
 	if address := i.opened.Load(); address != nil {
 		return *address
@@ -135,8 +137,8 @@ func (i *Interception) Address() string {
 	return ""
 }
 
-// CheckInterception returns why the proxy that a language server with a value of intercept needs could not be opened. An address for
-// which held returns true is not tried.
+// CheckInterception returns why the proxy that a language server with a value of intercept needs
+// could not be opened. An address for which held returns true is not tried.
 func CheckInterception(ctx context.Context, settings config.Interception, mode string, held func(address string) bool) error {
 	if mode != modeProxy && mode != modeTransparent {
 		return nil
@@ -152,8 +154,8 @@ func CheckInterception(ctx context.Context, settings config.Interception, mode s
 	return l.Close()
 }
 
-// addressesOf returns the addresses that the proxy of a mode listens on, the first of which it needs, and in transparent mode the user of
-// the language server.
+// addressesOf returns the addresses that the proxy of a mode listens on, the first of which it
+// needs, and in transparent mode the user of the language server.
 func addressesOf(ctx context.Context, settings config.Interception, mode string) ([]string, *procgroup.User, error) {
 	if mode == modeTransparent {
 		return redirected(ctx)
@@ -212,7 +214,8 @@ type SetupError struct{ message string }
 
 func (e *SetupError) Error() string { return e.message }
 
-// redirected returns the addresses that connections are redirected to, one for each version of IP, and the user they belong to.
+// redirected returns the addresses that connections are redirected to, one for each version of IP,
+// and the user they belong to.
 func redirected(ctx context.Context) ([]string, *procgroup.User, error) {
 	installed, err := redirect.Installed(ctx)
 	switch {
@@ -240,8 +243,9 @@ func (i *Interception) refused() {
 	i.warned.Do(func() { i.opts.Logger.Warn("intercepting proxy: connection of another user refused") })
 }
 
-// admit returns the check of connections in transparent mode: only the redirected user and root are let in, so that no other user of
-// the machine can call the cloud through perigee, or disturb the calls of the language server.
+// admit returns the check of connections in transparent mode: only the redirected user and root are
+// let in, so that no other user of the machine can call the cloud through perigee, or disturb the
+// calls of the language server.
 func (i *Interception) admit(ctx context.Context) func(net.Conn, netip.AddrPort) bool {
 	if i.user == nil {
 		return nil
@@ -297,7 +301,8 @@ func (i *Interception) transport() (opts mitm.TransportOptions, err error) {
 	return opts, err
 }
 
-// passOn has what a handler gets go to the hosts that were asked, at the addresses to which the connections were made.
+// passOn has what a handler gets go to the hosts that were asked, at the addresses to which the
+// connections were made.
 func (i *Interception) passOn(opts *cloud.Options) error {
 	transport, err := i.transport()
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"perigee/internal/upstream/antigravity"
 )
 
-// A Recording records the calls that language servers make themselves: summaries, completions, questions about the account. All
-// language servers share one, before and after a reload. Before Use, and in a nil Recording, nothing is recorded.
+// A Recording records the calls that language servers make themselves: summaries, completions,
+// questions about the account. All language servers share one, before and after a reload. Before
+// Use, and in a nil Recording, nothing is recorded.
 type Recording struct {
 	recorder atomic.Pointer[record.Recorder]
 }
@@ -60,14 +61,15 @@ func (s *Server) accountOf(token perigee.Secret) string {
 	return c.Email
 }
 
-// Limits of what is kept of the answer to an own call, for its usage: the end of a stream, or an answer in one piece.
+// Limits of what is kept of the answer to an own call, for its usage: the end of a stream, or an
+// answer in one piece.
 const (
 	maxTail  = 128 << 10
 	maxWhole = 4 << 20
 )
 
-// An ownCall is a call that the language server makes itself. While it runs, bytes are kept; they are read after its end, in another
-// goroutine, so that the language server does not wait for that.
+// An ownCall is a call that the language server makes itself. While it runs, bytes are kept; they
+// are read after its end, in another goroutine, so that the language server does not wait for that.
 type ownCall struct {
 	server      *Server
 	token       perigee.Secret
@@ -166,8 +168,8 @@ func (c *ownCall) complete(body []byte, failure *perigee.Error, left bool) {
 	}
 }
 
-// decode shows the usage and the end of an answer of a model to the record, and reports whether there was an end. A stream may begin in
-// the middle of an event.
+// decode shows the usage and the end of an answer of a model to the record, and reports whether
+// there was an end. A stream may begin in the middle of an event.
 func (c *ownCall) decode(body []byte) (finished bool) {
 	decoder := gemini.Decoder{Envelope: antigravity.ResponseMember}
 	show := func(chunk []byte) {

@@ -91,8 +91,8 @@ func (b *bodies) Done()                 {}
 func (b *bodies) Event(*perigee.Event)  {}
 func (b *bodies) Ended(c *perigee.Call) {}
 
-// Every call that the language server makes itself is recorded: those to models with their tokens, as the cloud counts them, and for
-// the account that the language server was signed in with.
+// Every call that the language server makes itself is recorded: those to models with their tokens,
+// as the cloud counts them, and for the account that the language server was signed in with.
 func TestOwnCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ profile, mode, settings string }{
@@ -170,7 +170,8 @@ func TestRefusedOwnCallsAreRecorded(t *testing.T) {
 	})
 }
 
-// The calls that the agent makes for a prompt are counted with the prompt, and not once more. Its conversation stays.
+// The calls that the agent makes for a prompt are counted with the prompt, and not once more. Its
+// conversation stays.
 func TestCallsForPromptsAreNotOwnCalls(t *testing.T) {
 	t.Parallel()
 	recording, store := newRecording(t, nil)

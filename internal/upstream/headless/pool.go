@@ -17,12 +17,14 @@ type Accounts interface {
 	signin.Accounts
 	Pool() *pool.Pool
 	Unusable() string
-	// Refused says that the provider did not take an access token of an account, and reports whether another one takes its place.
+	// Refused says that the provider did not take an access token of an account, and reports
+	// whether another one takes its place.
 	Refused(email string, token perigee.Secret) (replaced bool)
 }
 
-// A leaser leases the accounts that all calls with these accounts lease, so that the language server follows the same rules. It never leases
-// from the quota of the command-line tool, whose requests a language server does not make.
+// A leaser leases the accounts that all calls with these accounts lease, so that the language
+// server follows the same rules. It never leases from the quota of the command-line tool, whose
+// requests a language server does not make.
 type leaser struct{ server *Server }
 
 func (p leaser) Acquire(req pool.Request) pool.Acquisition {
@@ -41,7 +43,8 @@ func Within(u config.Upstream, req pool.Request) pool.Request {
 
 func (s *Server) within(req pool.Request) pool.Request { return Within(s.opts.Upstream, req) }
 
-// notInUse is the name of an upstream whose accounts are not in use, because a reload has removed it.
+// notInUse is the name of an upstream whose accounts are not in use, because a reload has removed
+// it.
 type notInUse string
 
 func (n notInUse) Next(context.Context) (pool.Lease, error) {
@@ -61,8 +64,8 @@ func (a acquisition) Next(ctx context.Context) (pool.Lease, error) {
 	return &lease{l, a.server}, nil
 }
 
-// A lease remembers which account has the tokens that requests are made with: the language server is signed in with it before it gets
-// the request.
+// A lease remembers which account has the tokens that requests are made with: the language server
+// is signed in with it before it gets the request.
 type lease struct {
 	pool.Lease
 	server *Server
@@ -92,10 +95,12 @@ type holder struct {
 	refused bool // the token was
 }
 
-// maxHolders is how many access tokens are known. There are fewer: one for each account, and those that were replaced lately.
+// maxHolders is how many access tokens are known. There are fewer: one for each account, and those
+// that were replaced lately.
 const maxHolders = 1024
 
-// know remembers the account of an access token. The last word counts: a sign-in server may give the same token again.
+// know remembers the account of an access token. The last word counts: a sign-in server may give
+// the same token again.
 func (s *Server) know(token perigee.Secret, h holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +108,9 @@ func (s *Server) know(token perigee.Secret, h holder) {
 	s.holders.Put(token, h)
 }
 
-// refused has an access token replaced that the cloud has refused to the language server itself, and the language server signed in with
-// the new one, or with another account. Tokens that perigee has not given to it are its own affair.
+// refused has an access token replaced that the cloud has refused to the language server itself,
+// and the language server signed in with the new one, or with another account. Tokens that perigee
+// has not given to it are its own affair.
 func (s *Server) refused(token perigee.Secret) {
 	s.mu.Lock()
 	h, ok := s.holders.Get(token)
@@ -125,7 +131,8 @@ func (s *Server) refused(token perigee.Secret) {
 	s.signIn.Check()
 }
 
-// use signs the language server in with the account that has an access token, until release is called.
+// use signs the language server in with the account that has an access token, until release is
+// called.
 func (s *Server) use(ctx context.Context, token string) (release func(), err error) {
 	s.mu.Lock()
 	h, ok := s.holders.Get(perigee.NewSecret(token))
@@ -136,8 +143,9 @@ func (s *Server) use(ctx context.Context, token string) (release func(), err err
 	return s.signIn.Use(ctx, h.email)
 }
 
-// outdated says whether the language server must not use an access token any more: it is that of another account than the one that the
-// language server is signed in with, or the provider has refused it. Tokens that perigee has not given to it are its own affair.
+// outdated says whether the language server must not use an access token any more: it is that of
+// another account than the one that the language server is signed in with, or the provider has
+// refused it. Tokens that perigee has not given to it are its own affair.
 func (s *Server) outdated(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +160,8 @@ func (s *Server) stuck() {
 	}
 }
 
-// refusal is the error of calls for a model while no account can be used; nil: one can, or there is none.
+// refusal is the error of calls for a model while no account can be used; nil: one can, or there is
+// none.
 func (s *Server) refusal(model string) error {
 	if list := s.opts.Accounts(); list != nil {
 		return list.Pool().Refusal(s.within(pool.Request{Model: model}))
@@ -160,8 +169,9 @@ func (s *Server) refusal(model string) error {
 	return nil
 }
 
-// signInFor signs the language server in with an account that has quota for a model, before its agent is asked. The account is not kept:
-// the agent works for minutes, and calls with other accounts go on meanwhile.
+// signInFor signs the language server in with an account that has quota for a model, before its
+// agent is asked. The account is not kept: the agent works for minutes, and calls with other
+// accounts go on meanwhile.
 func (s *Server) signInFor(ctx context.Context, model string) error {
 	family := models.Of(model).Family
 	if family == models.Other {

@@ -64,8 +64,8 @@ func (s *Server) supervise(ctx context.Context) (supervisor.Options, error) {
 	}, nil
 }
 
-// standInVersion is the version of the product that the stand-in stands for, unless its settings have another one. It is in no
-// installation that would tell.
+// standInVersion is the version of the product that the stand-in stands for, unless its settings
+// have another one. It is in no installation that would tell.
 const standInVersion = "2.15.1"
 
 // version returns the version that the configuration gives the language server; empty: none.
@@ -82,8 +82,8 @@ func (s *Server) version(env map[string]string) string {
 	return standInVersion
 }
 
-// command returns the command of the language server and what its environment has beside the usual variables. The stand-in is of the
-// profile that is configured.
+// command returns the command of the language server and what its environment has beside the usual
+// variables. The stand-in is of the profile that is configured.
 func (s *Server) command() (command []string, env map[string]string, err error) {
 	u := s.opts.Upstream
 	if u.Binary != StandIn {
@@ -106,7 +106,8 @@ func (s *Server) Wait(ctx context.Context) error {
 	return err
 }
 
-// endpoint returns where the language server answers, and waits for it. stale: the last endpoint does not work.
+// endpoint returns where the language server answers, and waits for it. stale: the last endpoint
+// does not work.
 func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
 	if _, err := s.signIn.Current(ctx); err != nil {
 		return lsclient.Endpoint{}, err
@@ -149,7 +150,8 @@ func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
 	return s.supervisor(), nil
 }
 
-// Begin notes that a call is running, and the function that it returns that it has ended: the process is not restarted meanwhile.
+// Begin notes that a call is running, and the function that it returns that it has ended: the
+// process is not restarted meanwhile.
 func (s *Server) Begin() (end func()) {
 	s.calls.Add(1)
 	return func() {

@@ -48,8 +48,9 @@ func NewUpstream(opts Options) *Upstream {
 	})}
 }
 
-// Start opens the Extension Server. The process follows in the background. Conversations that an earlier run of perigee has left are
-// removed: their files at once, and what the process knows of them when it is ready.
+// Start opens the Extension Server. The process follows in the background. Conversations that an
+// earlier run of perigee has left are removed: their files at once, and what the process knows of
+// them when it is ready.
 func (u *Upstream) Start(ctx context.Context) error {
 	if err := u.server.Start(ctx, u.own.Leftovers()...); err != nil {
 		return err
@@ -83,7 +84,8 @@ func (u *Upstream) Close(ctx context.Context) error {
 // EncodesEveryRequest marks an upstream that passes no request on as it came.
 func (u *Upstream) EncodesEveryRequest() {}
 
-// Stream keeps the process from being restarted meanwhile. While no account can be used there is no process, and the accounts say why.
+// Stream keeps the process from being restarted meanwhile. While no account can be used there is no
+// process, and the accounts say why.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		if err := u.server.refusal(req.Model); err != nil {
@@ -114,7 +116,8 @@ func (u *Upstream) Secrets() []perigee.Secret {
 // Requests counts the calls of the Extension Server, by method and code.
 func (u *Upstream) Requests() map[string]map[string]int64 { return u.server.Requests() }
 
-// Unusable says why calls fail; empty: they may succeed. A process that failed a minute ago is started again by the next call.
+// Unusable says why calls fail; empty: they may succeed. A process that failed a minute ago is
+// started again by the next call.
 func (u *Upstream) Unusable() string {
 	status := u.Status()
 	if list := u.server.opts.Accounts(); list != nil {
@@ -134,8 +137,8 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
-// Run calls ready each time that the language server can answer. It returns when ctx ends, when there is no account, or when the
-// language server has failed.
+// Run calls ready each time that the language server can answer. It returns when ctx ends, when
+// there is no account, or when the language server has failed.
 func (u *Upstream) Run(ctx context.Context, ready func(supervisor.Status)) error {
 	if err := u.server.Account(ctx); err != nil && ctx.Err() == nil {
 		return err

@@ -16,8 +16,9 @@ import (
 	"perigee/internal/upstream/conversation"
 )
 
-// A client is the conversation.Client of the upstream: each turn of a conversation is an ask. A conversation gets its own ID before
-// there is a window, so that nothing is started for a prompt that no window takes.
+// A client is the conversation.Client of the upstream: each turn of a conversation is an ask. A
+// conversation gets its own ID before there is a window, so that nothing is started for a prompt
+// that no window takes.
 type client struct {
 	u *Upstream
 
@@ -89,8 +90,8 @@ func (c *client) Follow(ctx context.Context, id string, cursor *trajectory.Curso
 	}
 }
 
-// refusal is the error of a prompt that was not handed over. If the conversation is gone, the upstream begins another one. Clients of
-// the upstream are not told which directories are open.
+// refusal is the error of a prompt that was not handed over. If the conversation is gone, the
+// upstream begins another one. Clients of the upstream are not told which directories are open.
 func refusal(err error, continued bool) error {
 	e := *perigee.AsError(err)
 	if errors.Is(err, errWindow) {

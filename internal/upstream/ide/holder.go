@@ -42,8 +42,9 @@ func (u *Upstream) Has(ctx context.Context, id string) (bool, error) {
 	return false, trouble
 }
 
-// having returns the window that has a conversation. Language servers share their files, so several may have read it: then it is
-// the one whose agent works on it, or that has the most of it, or that had it last, or the one of the ask's workspace.
+// having returns the window that has a conversation. Language servers share their files, so several
+// may have read it: then it is the one whose agent works on it, or that has the most of it, or that
+// had it last, or the one of the ask's workspace.
 func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*window, error) {
 	var fits []holding
 	var trouble *perigee.Error
@@ -90,7 +91,8 @@ func compare(a, b holding) int {
 	return a.steps - b.steps
 }
 
-// holdings asks all windows for a conversation at once. The window that had it last is asked first: another one may be stuck.
+// holdings asks all windows for a conversation at once. The window that had it last is asked first:
+// another one may be stuck.
 func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []holding {
 	last := u.remembered(id)
 	if at := slices.IndexFunc(open.list, func(w *window) bool { return w.pid == last }); at >= 0 {

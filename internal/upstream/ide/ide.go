@@ -1,8 +1,10 @@
-// Package ide has the agent of an open Antigravity window answer: as an ask.Asker, and as an upstream with one model.
+// Package ide has the agent of an open Antigravity window answer: as an ask.Asker, and as an
+// upstream with one model.
 //
-// Windows are found when there is something to ask: by the announcements of perigee's extension, and by the language servers that
-// run. The agent is asked through the language server of the window. Only if that has not taken the prompt, the extension is asked,
-// which has the same agent behind it. Between asks the package has no connections and makes no calls.
+// Windows are found when there is something to ask: by the announcements of perigee's extension,
+// and by the language servers that run. The agent is asked through the language server of the
+// window. Only if that has not taken the prompt, the extension is asked, which has the same agent
+// behind it. Between asks the package has no connections and makes no calls.
 package ide
 
 import (
@@ -36,7 +38,8 @@ type Options struct {
 	Bridges   string // the directory of announcements; default: bridge.Dir
 	Version   string // of perigee
 
-	// Of the upstream: conversations at once (default 2), calls that may wait for one, and how long.
+	// Of the upstream: conversations at once (default 2), calls that may wait for one, and how
+	// long.
 	Concurrency, Depth int
 	Timeout            time.Duration
 
@@ -85,7 +88,8 @@ func New(opts Options) *Upstream {
 	return u
 }
 
-// Ask has the agent of a window answer: of the one that has the conversation, or the workspace open.
+// Ask has the agent of a window answer: of the one that has the conversation, or the workspace
+// open.
 func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return ask.Answer{}, perigee.AsError(err)
@@ -117,7 +121,8 @@ func (u *Upstream) window(ctx context.Context, open *windows, r ask.Request) (*w
 	return open.choose(cmp.Or(r.Workspace, u.opts.Workspace), r.Roots)
 }
 
-// ask asks the agent through the language server, and through the extension if that has not taken the prompt.
+// ask asks the agent through the language server, and through the extension if that has not taken
+// the prompt.
 func (u *Upstream) ask(ctx context.Context, w *window, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	var refusal error
 	if w.endpoint != (lsclient.Endpoint{}) {
@@ -150,7 +155,8 @@ type agentKey struct {
 	folders  string
 }
 
-// agent returns the agent of a window. It is kept, because it knows the conversations that are asked in and the models.
+// agent returns the agent of a window. It is kept, because it knows the conversations that are
+// asked in and the models.
 func (u *Upstream) agent(w *window) *agent.Agent {
 	u.mu.Lock()
 	defer u.mu.Unlock()

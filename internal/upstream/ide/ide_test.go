@@ -105,7 +105,8 @@ func TestAskThroughTheExtension(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 	w.Kill()
-	// The announcement stays if another program has got its port, or if the refusal of a connection comes late.
+	// The announcement stays if another program has got its port, or if the refusal of a connection
+	// comes late.
 	await.Until(t, "its announcement is removed", func() bool {
 		if err := r.fails(perigee.ClassUnavailable, ask.Request{Prompt: "hello", Workspace: workspace}); !errors.Is(err, ask.ErrDeclined) {
 			t.Errorf("after the end of the window: %v", err)
@@ -190,7 +191,8 @@ func TestPanelRefusesWhatItCannotPromise(t *testing.T) {
 	r.fails(perigee.ClassUnimplemented, ask.Request{Prompt: "hello", Model: "gemini-3-flash"})
 }
 
-// A language server that is killed while its agent answers leaves open what became of the prompt: it is not sent again.
+// A language server that is killed while its agent answers leaves open what became of the prompt:
+// it is not sent again.
 func TestLanguageServerKilledDuringAnAsk(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -342,8 +344,8 @@ func TestAsksLeaveNothing(t *testing.T) {
 		}
 		return len(entries)
 	}
-	// The language server keeps connections to the rig, more of them on a busy machine. What an ask leaves is there count times more
-	// after each round.
+	// The language server keeps connections to the rig, more of them on a busy machine. What an ask
+	// leaves is there count times more after each round.
 	files := []int{asks()}
 	for range 5 {
 		files = append(files, asks())

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/testing/bridgetest"
 )
 
-// Nothing is done while nothing is asked, before the first ask and after it: a day passes, in which no timer makes a connection, and
-// no goroutine is left, for which the bubble would not end.
+// Nothing is done while nothing is asked, before the first ask and after it: a day passes, in which
+// no timer makes a connection, and no goroutine is left, for which the bubble would not end.
 func TestNothingPollsBetweenAsks(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	w := bridgetest.Start(t, bridgetest.Options{Dir: filepath.Join(dir, "bridges"), Workspace: []string{home}})

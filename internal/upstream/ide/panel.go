@@ -53,7 +53,8 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 	return p.ask(ctx)
 }
 
-// A panel is an ask whose prompt goes into the panel of the window. Nothing returns its answer: it is found in what the IDE stores.
+// A panel is an ask whose prompt goes into the panel of the window. Nothing returns its answer: it
+// is found in what the IDE stores.
 type panel struct {
 	agent.Following
 	u    *Upstream
@@ -192,7 +193,8 @@ func (p *panel) cancel(ctx context.Context) {
 	}
 }
 
-// enterPanel waits until no other prompt is on its way through the panel of a window: the conversations of two could not be told apart.
+// enterPanel waits until no other prompt is on its way through the panel of a window: the
+// conversations of two could not be told apart.
 func (u *Upstream) enterPanel(ctx context.Context, pid int) (leave func(), err error) {
 	u.mu.Lock()
 	place, ok := u.panels[pid]

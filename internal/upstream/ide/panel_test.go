@@ -26,8 +26,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A panelRig is a window without a language server that perigee can reach: prompts go into its panel, and it writes conversations
-// to their files.
+// A panelRig is a window without a language server that perigee can reach: prompts go into its
+// panel, and it writes conversations to their files.
 type panelRig struct {
 	*rig
 	dir       string // of conversations

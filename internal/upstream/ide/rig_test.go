@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A rig is a machine with windows: language servers as processes with one home, which no other test has, and a directory of
-// announcements.
+// A rig is a machine with windows: language servers as processes with one home, which no other test
+// has, and a directory of announcements.
 type rig struct {
 	*Upstream
 	t       *testing.T

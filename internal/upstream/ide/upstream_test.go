@@ -55,7 +55,8 @@ func stream(ctx context.Context, u perigee.Upstream, req *perigee.Request) (a an
 	return a, nil
 }
 
-// The upstream is the agent of the window as a model. A conversation goes on where the last answer ended.
+// The upstream is the agent of the window as a model. A conversation goes on where the last answer
+// ended.
 func TestUpstreamThroughTheLanguageServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -71,8 +71,9 @@ func (w *window) String() string {
 	return fmt.Sprintf("%s (%s window, process %d)", where, w.name, w.pid)
 }
 
-// opened returns the open directory that equals or contains a directory; empty: there is none. A language server without an
-// extension tells the name of its directory as the user opened it, so the path with links counts as well.
+// opened returns the open directory that equals or contains a directory; empty: there is none. A
+// language server without an extension tells the name of its directory as the user opened it, so
+// the path with links counts as well.
 func (w *window) opened(dir place) string {
 	var open []os.FileInfo
 	for _, folder := range w.folders {
@@ -105,7 +106,8 @@ func upwards(dir string) iter.Seq[string] {
 	}
 }
 
-// inside is the directory that a conversation is about: if only the name of the window's directory is known, that directory.
+// inside is the directory that a conversation is about: if only the name of the window's directory
+// is known, that directory.
 func (w *window) inside(dir string) string {
 	if w.folders != nil || dir == "" {
 		return dir
@@ -117,13 +119,15 @@ func (w *window) inside(dir string) string {
 	return w.opened(path)
 }
 
-// windows are those that were open at one moment. They are shared by asks, and nothing in them changes.
+// windows are those that were open at one moment. They are shared by asks, and nothing in them
+// changes.
 type windows struct {
 	list    []*window
 	without []*window // windows of editors without an agent
 }
 
-// A search for windows, whose result all asks share that come while it runs: each window is asked once, however many asks there are.
+// A search for windows, whose result all asks share that come while it runs: each window is asked
+// once, however many asks there are.
 type search struct {
 	found *windows // when over is closed
 	over  chan struct{}
@@ -179,7 +183,8 @@ func (u *Upstream) search(ctx context.Context) *windows {
 			open.without = append(open.without, w)
 		}
 	}
-	// IDEs have one more language server, which belongs to no window. It counts if there is nothing else.
+	// IDEs have one more language server, which belongs to no window. It counts if there is nothing
+	// else.
 	belongs := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return !s.HasWorkspace() })
 	if len(belongs) == 0 && len(open.list) == 0 {
 		belongs = servers
@@ -214,8 +219,8 @@ type server struct {
 	slow *discover.Prospect // it has not answered in time; nil: it has
 }
 
-// verify returns those that answer, and those that have not answered in time: their windows are open, too. It asks each process once.
-// One that no longer answers then declines the ask.
+// verify returns those that answer, and those that have not answered in time: their windows are
+// open, too. It asks each process once. One that no longer answers then declines the ask.
 func (u *Upstream) verify(ctx context.Context, found []discover.Prospect) []server {
 	list := make([]*server, len(found))
 	var wait sync.WaitGroup
@@ -283,8 +288,8 @@ func (u *Upstream) awake(ctx context.Context, w *window) *window {
 
 var errNoExtension = ask.Declined(perigee.ClassUnavailable, "the window has no extension of perigee")
 
-// announced connects to the windows with the extension. Announcements whose port is closed, or does not take the token, are of no
-// window.
+// announced connects to the windows with the extension. Announcements whose port is closed, or does
+// not take the token, are of no window.
 func (u *Upstream) announced(ctx context.Context) []*window {
 	dir := u.opts.Bridges
 	var err error
@@ -337,8 +342,8 @@ func (w *window) owns(p discover.Prospect) bool {
 	return w.endpoint.CSRF.Equal(p.Endpoint.CSRF.Reveal())
 }
 
-// take gives the window its language server if the extension does not know it: the one whose workspace is a directory of the window.
-// It returns the language servers that are left.
+// take gives the window its language server if the extension does not know it: the one whose
+// workspace is a directory of the window. It returns the language servers that are left.
 func (w *window) take(servers []server) []server {
 	at := slices.IndexFunc(servers, func(s server) bool { return slices.ContainsFunc(w.folders, s.Opens) })
 	if at < 0 || w.endpoint != (lsclient.Endpoint{}) {
@@ -359,8 +364,9 @@ func (w *window) give(s server) {
 // errWindow is in the chain of an error about the choice of a window.
 var errWindow = errors.New("no window was chosen")
 
-// choose returns the window for an ask: the one with the longest open directory that equals or contains the workspace; without a
-// workspace, the same for the roots; without a match for them, the only window. It never guesses.
+// choose returns the window for an ask: the one with the longest open directory that equals or
+// contains the workspace; without a workspace, the same for the roots; without a match for them,
+// the only window. It never guesses.
 func (o *windows) choose(workspace string, roots []string) (*window, error) {
 	if len(o.list) == 0 {
 		if len(o.without) > 0 {
