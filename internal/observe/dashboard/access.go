@@ -33,7 +33,8 @@ func (d *Dashboard) newTicket(r *http.Request) (t Ticket, err error) {
 	return Ticket{URL: base + "/?ticket=" + d.opts.Sessions.NewTicket().Reveal(), Expires: expires.UTC()}, nil
 }
 
-// browserURL returns the base URL for a browser on this machine of an address that perigee listens on.
+// browserURL returns the base URL for a browser on this machine of an address that perigee listens
+// on.
 func browserURL(listen string) (string, error) {
 	u, err := url.Parse(listen)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -73,7 +74,8 @@ func (d *Dashboard) ServeHome(w http.ResponseWriter, r *http.Request) error {
 	return d.write(w, r, http.StatusOK, pages.Frame{Title: "Signed in"}, pages.Welcome{})
 }
 
-// IsHome reports whether a request for / is for the dashboard: programs that look at the base URL get something else.
+// IsHome reports whether a request for / is for the dashboard: programs that look at the base URL
+// get something else.
 func (d *Dashboard) IsHome(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html") || r.URL.Query().Has("ticket")
 }
@@ -132,8 +134,8 @@ const maxForm = 16 << 10
 // sameOrigin refuses requests that the pages of other origins have caused.
 var sameOrigin = http.NewCrossOriginProtection()
 
-// act returns a handler for a form of a page. The request needs a session, the token of the session's forms, and must come from a
-// page of this origin.
+// act returns a handler for a form of a page. The request needs a session, the token of the
+// session's forms, and must come from a page of this origin.
 func (d *Dashboard) act(do func(*visit) error) mount.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := d.visit(w, r)

@@ -13,7 +13,8 @@ import (
 // keyPlaceholder stands for a key in settings.
 const keyPlaceholder = "YOUR_KEY"
 
-// Clients says how the clients of perigee connect are set up for a base URL. needsKey: they have to send a key.
+// Clients says how the clients of perigee connect are set up for a base URL. needsKey: they have to
+// send a key.
 func Clients(base string, needsKey bool) (list []Client) {
 	target := connect.Target{URL: base}
 	if needsKey {
@@ -40,8 +41,9 @@ func Clients(base string, needsKey bool) (list []Client) {
 	return list
 }
 
-// ClientStates returns a function that looks for the clients of perigee connect: their programs on PATH, and their settings in the home
-// directory of the user that runs perigee. A client whose state cannot be read is left out.
+// ClientStates returns a function that looks for the clients of perigee connect: their programs on
+// PATH, and their settings in the home directory of the user that runs perigee. A client whose
+// state cannot be read is left out.
 func ClientStates(dataDir func() string) func(base string) map[string]connect.Status {
 	return func(base string) map[string]connect.Status {
 		machine, err := connect.Host()
@@ -83,8 +85,8 @@ func (v *visit) addStates(list []Client, base string) {
 	}
 }
 
-// environment returns the variables that set a client up, as commands of a shell. It is empty for clients that need more than
-// variables.
+// environment returns the variables that set a client up, as commands of a shell. It is empty for
+// clients that need more than variables.
 func environment(c *connect.Client, m connect.Machine, t connect.Target) string {
 	if c.Program == "" {
 		return ""

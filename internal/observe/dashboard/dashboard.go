@@ -1,8 +1,10 @@
-// Package dashboard serves the pages at / and /dashboard/: what perigee does now, calls and their stories, accounts, usage, models,
-// set-up of clients, configuration and state. It gathers what package pages shows, and has the style sheet and the script in static;
-// nothing is loaded from elsewhere. The pages work without the script, which adds live updates and copy buttons.
+// Package dashboard serves the pages at / and /dashboard/: what perigee does now, calls and their
+// stories, accounts, usage, models, set-up of clients, configuration and state. It gathers what
+// package pages shows, and has the style sheet and the script in static; nothing is loaded from
+// elsewhere. The pages work without the script, which adds live updates and copy buttons.
 //
-// Everything that clients and providers have said is hostile. It reaches a page through package pages only, after Options.Redact.
+// Everything that clients and providers have said is hostile. It reaches a page through package
+// pages only, after Options.Redact.
 package dashboard
 
 import (
@@ -56,14 +58,15 @@ type Options struct {
 	Replayable func(ids ...string) map[string]bool
 	// Replay sends a call again, and returns the ID of the new one; empty: it is not known yet.
 	Replay func(ctx context.Context, id string) (string, error)
-	// Shrink looks for the smallest request that fails as a call did, and returns when it has ended. It calls progress after calls.
-	// It ends when ctx or the daemon does.
+	// Shrink looks for the smallest request that fails as a call did, and returns when it has
+	// ended. It calls progress after calls. It ends when ctx or the daemon does.
 	Shrink func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error)
 	// Shrinkable reports whether a call has failed because of its request.
 	Shrinkable func(c *perigee.Call) bool
 	// Clients says how each client is set up for a base URL, and with a key.
 	Clients func(base string, needsKey bool) []Client
-	// ClientStates returns the clients on this machine by name, and whether their settings have a base URL.
+	// ClientStates returns the clients on this machine by name, and whether their settings have a
+	// base URL.
 	ClientStates func(base string) map[string]connect.Status
 	// PriceDate is the date of the price list; empty: there is none.
 	PriceDate func() string
@@ -75,7 +78,8 @@ type Trace interface {
 	OpenFile(name string) (file io.ReadCloser, size int64, err error)
 }
 
-// An AuditLog records administrative acts. Refused is for those that need no credentials, and bounds their number.
+// An AuditLog records administrative acts. Refused is for those that need no credentials, and
+// bounds their number.
 type AuditLog interface {
 	Record(ctx context.Context, e perigee.AuditEntry) error
 	Refused(ctx context.Context, e perigee.AuditEntry)
@@ -161,8 +165,8 @@ func setHeaders(h http.Header) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
-// assets are the static files by name, with the sums that their addresses have: a browser keeps a file for as long as its address
-// stays the same.
+// assets are the static files by name, with the sums that their addresses have: a browser keeps a
+// file for as long as its address stays the same.
 var assets = func() map[string]asset {
 	list := map[string]asset{}
 	for name, kind := range map[string]string{"style.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"} {

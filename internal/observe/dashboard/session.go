@@ -49,8 +49,8 @@ type Session struct {
 	loaded string
 }
 
-// NewSessions returns a Store without any. Changed is called when there is a new value for Secrets, before
-// that value is given to anything.
+// NewSessions returns a Store without any. Changed is called when there is a new value for Secrets,
+// before that value is given to anything.
 func NewSessions(now func() time.Time, changed func()) *Sessions {
 	return &Sessions{now: now, changed: changed, tickets: map[sum]ticket{}, sessions: map[sum]*Session{}}
 }
@@ -116,7 +116,8 @@ func (s *Sessions) Find(r *http.Request) *Session {
 	return nil
 }
 
-// ValidSession reports whether a request carries a valid session. It makes the Store an server.SessionChecker.
+// ValidSession reports whether a request carries a valid session. It makes the Store an
+// server.SessionChecker.
 func (s *Sessions) ValidSession(r *http.Request) (bool, error) { return s.Find(r) != nil, nil }
 
 // End ends a session.

@@ -16,7 +16,8 @@ const (
 	shownRequest = 64 << 10 // bytes of a result
 )
 
-// searches are the searches for the smallest requests of calls, the oldest first. At most one is running: each makes many calls.
+// searches are the searches for the smallest requests of calls, the oldest first. At most one is
+// running: each makes many calls.
 type searches struct {
 	mu   sync.Mutex
 	list []*pages.Search
@@ -34,7 +35,8 @@ func (s *searches) of(id string) (found pages.Search, ok bool) {
 	return found, false
 }
 
-// begin adds a search in place of an earlier one for the same call. begun is nil if one for this call is running already.
+// begin adds a search in place of an earlier one for the same call. begun is nil if one for this
+// call is running already.
 func (s *searches) begin(x pages.Search) (begun *pages.Search, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +65,8 @@ func (s *searches) change(f func()) {
 	f()
 }
 
-// shrink begins to look for the smallest request that fails as the call did, and leads to the page that follows the search. The
-// search goes on when the browser goes to another page.
+// shrink begins to look for the smallest request that fails as the call did, and leads to the page
+// that follows the search. The search goes on when the browser goes to another page.
 func (v *visit) shrink(found *perigee.Call) error {
 	x, err := v.searches.begin(pages.Search{Call: found.ID, Began: v.now})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package live follows the calls that are open: which there are, how their answers grow, and how they end. The dashboard shows
-// it, and perigee trace tail prints it.
+// Package live follows the calls that are open: which there are, how their answers grow, and how
+// they end. The dashboard shows it, and perigee trace tail prints it.
 //
 // Following a call costs one uncontended lock and a copy of the text for each event.
 package live
@@ -27,7 +27,8 @@ const (
 	maxTools = 20
 )
 
-// A Hub knows the open calls and tells its subscribers about them. All methods are safe for concurrent use.
+// A Hub knows the open calls and tells its subscribers about them. All methods are safe for
+// concurrent use.
 type Hub struct {
 	opts    Options
 	stopped context.Context
@@ -48,7 +49,8 @@ func New(opts Options) *Hub {
 	return h
 }
 
-// Stop ends all subscriptions, those that begin later as well: a server that drains would wait for them. Calls are still followed.
+// Stop ends all subscriptions, those that begin later as well: a server that drains would wait for
+// them. Calls are still followed.
 func (h *Hub) Stop() { h.stop() }
 
 // Stopped reports whether Stop was called.
@@ -103,11 +105,12 @@ func (h *Hub) Count() int {
 	return len(h.open)
 }
 
-// Subscribe returns what happens from the moment on in which the loop over it begins, until ctx ends or Stop is called. It
-// begins with the calls that are open by then: Began, what is known of their answers, and then what follows.
+// Subscribe returns what happens from the moment on in which the loop over it begins, until ctx
+// ends or Stop is called. It begins with the calls that are open by then: Began, what is known of
+// their answers, and then what follows.
 //
-// A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended. One that is thousands of
-// updates behind is given up: the loop ends while ctx has not.
+// A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended.
+// One that is thousands of updates behind is given up: the loop ends while ctx has not.
 func (h *Hub) Subscribe(ctx context.Context) iter.Seq[Update] {
 	return func(yield func(Update) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -116,7 +119,8 @@ func (h *Hub) Subscribe(ctx context.Context) iter.Seq[Update] {
 	}
 }
 
-// Join is Subscribe from the moment on in which it is called. The subscription lasts until ctx ends, also without a loop.
+// Join is Subscribe from the moment on in which it is called. The subscription lasts until ctx
+// ends, also without a loop.
 func (h *Hub) Join(ctx context.Context) iter.Seq[Update] {
 	s := newSubscriber()
 	h.add(s)
@@ -187,7 +191,8 @@ func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
 // Done is for traces.
 func (f *follower) Done() {}
 
-// Event takes what an event adds to the answer. The content of a frame comes in the events that follow it.
+// Event takes what an event adds to the answer. The content of a frame comes in the events that
+// follow it.
 func (f *follower) Event(e *perigee.Event) {
 	if e.Candidate != 0 {
 		return
@@ -217,7 +222,8 @@ func (f *follower) Event(e *perigee.Event) {
 	}
 }
 
-// begin takes what the first event says about the answer. A call may begin more than once if attempts fail.
+// begin takes what the first event says about the answer. A call may begin more than once if
+// attempts fail.
 func (f *follower) begin(e *perigee.Event) {
 	if e.Upstream == "" && e.Model == "" && e.Account == "" {
 		return

@@ -162,7 +162,8 @@ func TestASlowSubscriberLosesOnlyText(t *testing.T) {
 	}
 }
 
-// What waits for a subscriber that does not read takes little memory, since subscribers share what is known of a call.
+// What waits for a subscriber that does not read takes little memory, since subscribers share what
+// is known of a call.
 func TestSlowSubscribersHoldLittle(t *testing.T) {
 	perigeetest.Unraced(t)
 	h := New(Options{})

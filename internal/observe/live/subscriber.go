@@ -10,8 +10,8 @@ import (
 // A Kind is what an Update is about.
 type Kind uint8
 
-// The kinds of updates, in the order in which a call has them. All but Began and Ended may be missing, and Thinking, Text and Tool
-// come in any order.
+// The kinds of updates, in the order in which a call has them. All but Began and Ended may be
+// missing, and Thinking, Text and Tool come in any order.
 const (
 	Began    Kind = iota // Call, open
 	Started              // Call, with the upstream, the model and the account that answer
@@ -25,8 +25,9 @@ var kindNames = [...]string{"began", "started", "thinking", "text", "tool", "end
 
 func (k Kind) String() string { return kindNames[k] }
 
-// An Update is something that happened to a call. Call has only the ID where the kind does not say more. Subscribers share it and
-// must not change it, so that updates that wait to be read take little memory.
+// An Update is something that happened to a call. Call has only the ID where the kind does not say
+// more. Subscribers share it and must not change it, so that updates that wait to be read take
+// little memory.
 type Update struct {
 	Kind Kind
 	Call *perigee.Call

@@ -59,7 +59,8 @@ func Point(opts PointOptions) mount.Point {
 	return mount.Methods{http.MethodGet: follow}.At(Path, mount.Admin)
 }
 
-// follow answers GET /v1/live?errors=&model=&client=&account=&key=&text= with lines of JSON until the client leaves.
+// follow answers GET /v1/live?errors=&model=&client=&account=&key=&text= with lines of JSON until
+// the client leaves.
 func (o PointOptions) follow(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	f, err := newFilter(query)
@@ -125,7 +126,8 @@ func newFilter(query url.Values) (f filter, err error) {
 	return f, err
 }
 
-// shows reports whether a call is shown, as far as it is known. A call that has not ended has not failed.
+// shows reports whether a call is shown, as far as it is known. A call that has not ended has not
+// failed.
 func (f *filter) shows(c *perigee.Call) bool {
 	fits := func(pattern string, values ...string) bool {
 		if pattern == "" {
@@ -196,8 +198,8 @@ func (s *stream) redact(text string) string {
 	return s.options.Redactor().Text(text)
 }
 
-// pieces are the lines of a piece of an answer. The last word of what came before is complete when something of another kind
-// begins, and is shown before that.
+// pieces are the lines of a piece of an answer. The last word of what came before is complete when
+// something of another kind begins, and is shown before that.
 func (s *stream) pieces(u Update) (list []Line) {
 	call, text := s.open[u.Call.ID], u.Text
 	if !s.filter.text || call == nil {

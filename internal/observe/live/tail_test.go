@@ -129,7 +129,8 @@ func TestCallsAreFollowed(t *testing.T) {
 	}
 }
 
-// A word is complete when something of another kind follows it: thinking is shown before the text that it leads to.
+// A word is complete when something of another kind follows it: thinking is shown before the text
+// that it leads to.
 func TestPiecesStayInOrder(t *testing.T) {
 	r := newTailRig(t)
 	next := r.follow("?text=true")

@@ -1,5 +1,6 @@
-// Package metrics counts finished calls and shows the state of the daemon, in the formats of Prometheus. It asks no provider, and
-// has no label whose values a client chooses: docs/metrics.md lists names and labels.
+// Package metrics counts finished calls and shows the state of the daemon, in the formats of
+// Prometheus. It asks no provider, and has no label whose values a client chooses: docs/metrics.md
+// lists names and labels.
 package metrics
 
 import (
@@ -19,14 +20,14 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Options are what metrics show beside calls. Functions are called at each scrape, possibly several at a time, and read memory
-// only. Where one is nil, its metrics are missing.
+// Options are what metrics show beside calls. Functions are called at each scrape, possibly several
+// at a time, and read memory only. Where one is nil, its metrics are missing.
 type Options struct {
 	Version string
 	Logger  *slog.Logger // nil: silent
 
-	// Known reports whether there is a model that has not answered yet. Nil: models have a label of their own from their first
-	// answer on.
+	// Known reports whether there is a model that has not answered yet. Nil: models have a label of
+	// their own from their first answer on.
 	Known func(model string) bool
 
 	OpenCalls   func() int
@@ -59,7 +60,8 @@ const (
 	shortestTime = 0.05 // seconds; the smallest bucket
 )
 
-// Buckets of times. A model answers in half a second or in minutes; most questions are about the range in between.
+// Buckets of times. A model answers in half a second or in minutes; most questions are about the
+// range in between.
 var (
 	firstByteBuckets = []float64{shortestTime, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 20, 40, 80, 120}
 	requestBuckets   = []float64{shortestTime, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280}
@@ -145,7 +147,8 @@ func (m *Metrics) Observe(c *perigee.Call) {
 	}
 }
 
-// Refused counts a request for a model that was refused and is not recorded as a call, such as one with a wrong key.
+// Refused counts a request for a model that was refused and is not recorded as a call, such as one
+// with a wrong key.
 func (m *Metrics) Refused(dialect perigee.Dialect, c perigee.Class) {
 	m.requests.WithLabelValues(cmp.Or(string(dialect), "none"), noUpstream, otherModel, class(c)).Inc()
 }
@@ -155,7 +158,8 @@ func class(c perigee.Class) string { return cmp.Or(string(c), classOK) }
 // maxExemplar is the number of characters that OpenMetrics allows in an exemplar.
 const maxExemplar = prometheus.ExemplarMaxRunes
 
-// observe adds a time to a histogram, with the ID of the call as an exemplar. Only OpenMetrics shows it.
+// observe adds a time to a histogram, with the ID of the call as an exemplar. Only OpenMetrics
+// shows it.
 func observe(h prometheus.Observer, d time.Duration, call prometheus.Labels) {
 	exemplar, ok := h.(prometheus.ExemplarObserver)
 	if id := call["call_id"]; !ok || id == "" || len(id)+len("call_id") > maxExemplar {
@@ -165,8 +169,9 @@ func observe(h prometheus.Observer, d time.Duration, call prometheus.Labels) {
 	exemplar.ObserveWithExemplar(d.Seconds(), call)
 }
 
-// model is the label of the model of a call: the one that answered, or else the one that was asked for, if it is known to exist.
-// A client can ask for any name, so a name that has not answered is not taken from it.
+// model is the label of the model of a call: the one that answered, or else the one that was asked
+// for, if it is known to exist. A client can ask for any name, so a name that has not answered is
+// not taken from it.
 func (m *Metrics) model(c *perigee.Call) string {
 	name := strings.ToValidUTF8(cmp.Or(c.Model, c.ModelAsked), "?")
 	if name == "" {
@@ -185,7 +190,8 @@ func (m *Metrics) model(c *perigee.Call) string {
 	return name
 }
 
-// Handler answers scrapes in the format that Accept asks for: Prometheus text, OpenMetrics or protocol buffers.
+// Handler answers scrapes in the format that Accept asks for: Prometheus text, OpenMetrics or
+// protocol buffers.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: scrapeLog{m.opts.Logger}, ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,

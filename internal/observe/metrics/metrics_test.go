@@ -61,7 +61,8 @@ func scrape(t *testing.T, m *Metrics, accept string) (text string, families map[
 	return text, families
 }
 
-// value is the value of a metric with these labels, as "name=value" in the order of the family; -1: there is none.
+// value is the value of a metric with these labels, as "name=value" in the order of the family; -1:
+// there is none.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		var got []string
@@ -272,7 +273,8 @@ func TestAcceptChoosesTheFormat(t *testing.T) {
 	}
 }
 
-// A part of the daemon that hangs is left out of scrapes, which end in time, and is not asked again until it answers.
+// A part of the daemon that hangs is left out of scrapes, which end in time, and is not asked again
+// until it answers.
 func TestAStateThatHangsDelaysNoScrape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

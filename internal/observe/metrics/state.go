@@ -22,7 +22,8 @@ var (
 	memoryLimitDesc = prometheus.NewDesc("perigee_memory_limit_bytes", "The memory budget, limits.memory.", nil, nil)
 )
 
-// The states that are shown of each upstream, also when nothing is in them: an alert can then tell 0 from missing.
+// The states that are shown of each upstream, also when nothing is in them: an alert can then tell
+// 0 from missing.
 var (
 	accountStates = []string{
 		perigee.AccountReady, perigee.AccountUntested, perigee.AccountSignedOut, perigee.AccountVerification, perigee.AccountBanned,
@@ -119,8 +120,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// A source reads a part of the state for scrapes that run at the same time, and no more than once at a time: a part that hangs
-// costs one goroutine, however often it is scraped.
+// A source reads a part of the state for scrapes that run at the same time, and no more than once
+// at a time: a part that hangs costs one goroutine, however often it is scraped.
 type source[T any] struct {
 	read func() T
 	mu   sync.Mutex
@@ -139,7 +140,8 @@ func newSource[T any](read func() T) *source[T] {
 	return &source[T]{read: read}
 }
 
-// get returns a value that was read after the call, or by a read that was under way. It is not ok after readTime.
+// get returns a value that was read after the call, or by a read that was under way. It is not ok
+// after readTime.
 func (s *source[T]) get() (value T, ok bool) {
 	if s == nil {
 		return value, false

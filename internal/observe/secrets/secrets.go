@@ -1,5 +1,6 @@
-// Package secrets collects the secrets that perigee knows, so that they can be replaced wherever calls are recorded or shown.
-// Which ones there are changes all the time: access tokens are refreshed, windows open, the configuration is reloaded.
+// Package secrets collects the secrets that perigee knows, so that they can be replaced wherever
+// calls are recorded or shown. Which ones there are changes all the time: access tokens are
+// refreshed, windows open, the configuration is reloaded.
 package secrets
 
 import (
@@ -14,7 +15,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A Named secret has a name that says what it is, such as "keys[0].secret" or "admin token". The name is no secret.
+// A Named secret has a name that says what it is, such as "keys[0].secret" or "admin token". The
+// name is no secret.
 type Named struct {
 	Name   string
 	Secret perigee.Secret
@@ -47,7 +49,8 @@ func OfAccounts(upstream string, roster interface {
 	return append(All("refresh token of upstream "+upstream, refresh...), All("access token of upstream "+upstream, access...)...)
 }
 
-// OfUpstream returns the tokens that an upstream itself has, if it lists some: those of language servers and windows.
+// OfUpstream returns the tokens that an upstream itself has, if it lists some: those of language
+// servers and windows.
 func OfUpstream(name string, upstream perigee.Upstream) []Named {
 	if u, ok := upstream.(interface{ Secrets() []perigee.Secret }); ok {
 		return All("token of upstream "+name, u.Secrets()...)
@@ -57,8 +60,8 @@ func OfUpstream(name string, upstream perigee.Upstream) []Named {
 
 // Options say where secrets are.
 type Options struct {
-	// Memory returns secrets that are in memory. It is called each time, so that a token that was just received is known, and
-	// not by two goroutines at once.
+	// Memory returns secrets that are in memory. It is called each time, so that a token that was
+	// just received is known, and not by two goroutines at once.
 	Memory func() []Named
 	// Files returns secrets that files have. It is called at most once in a second.
 	Files func() []Named
@@ -71,7 +74,8 @@ const (
 	maxKept   = 20_000         // secrets that are remembered
 )
 
-// A Collector knows all secrets of now, and those of the last 24 hours. Its methods may be called concurrently.
+// A Collector knows all secrets of now, and those of the last 24 hours. Its methods may be called
+// concurrently.
 type Collector struct {
 	opts Options
 

@@ -31,8 +31,8 @@ const (
 	maxAnswer = 64 << 10               // bytes that are read of an answer
 )
 
-// A collector is an otlptrace.Client that sends OTLP over HTTP. The official one depends on gRPC, which would add several
-// megabytes to the binary.
+// A collector is an otlptrace.Client that sends OTLP over HTTP. The official one depends on gRPC,
+// which would add several megabytes to the binary.
 type collector struct {
 	url    string
 	header http.Header
@@ -58,7 +58,8 @@ func newCollector(set Settings, opts Options) (*collector, error) {
 	return c, nil
 }
 
-// tracesURL is where a collector takes traces: below its URL, as for OTEL_EXPORTER_OTLP_ENDPOINT, unless that is the whole path.
+// tracesURL is where a collector takes traces: below its URL, as for OTEL_EXPORTER_OTLP_ENDPOINT,
+// unless that is the whole path.
 func tracesURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
@@ -79,9 +80,11 @@ func (c *collector) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends spans. While the collector is out of reach or overloaded, they are sent again a few times, until ctx ends.
+// UploadTraces sends spans. While the collector is out of reach or overloaded, they are sent again
+// a few times, until ctx ends.
 func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// On the wire, TracesData is the same as the ExportTraceServiceRequest of OTLP, whose package depends on gRPC.
+	// On the wire, TracesData is the same as the ExportTraceServiceRequest of OTLP, whose package
+	// depends on gRPC.
 	raw, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -103,7 +106,8 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceS
 	}
 }
 
-// post sends a request once. After an error, retry is the time after which it may be sent again; negative: it may not.
+// post sends a request once. After an error, retry is the time after which it may be sent again;
+// negative: it may not.
 func (c *collector) post(ctx context.Context, body []byte) (retry time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -150,7 +154,8 @@ func (c *collector) accepted(answer []byte) error {
 	return nil
 }
 
-// field returns the content of a field of a message: of a message, without its length, and of a number as it is encoded.
+// field returns the content of a field of a message: of a message, without its length, and of a
+// number as it is encoded.
 func field(message []byte, number protowire.Number) []byte {
 	for len(message) > 0 {
 		num, kind, n := protowire.ConsumeTag(message)

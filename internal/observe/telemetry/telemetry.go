@@ -1,7 +1,9 @@
-// Package telemetry sends a trace of each call to an OpenTelemetry collector: a span for the call, with the attributes of the
-// GenAI conventions, and a span for each attempt. Spans have no prompts, no answers, no accounts and no messages of errors.
+// Package telemetry sends a trace of each call to an OpenTelemetry collector: a span for the call,
+// with the attributes of the GenAI conventions, and a span for each attempt. Spans have no prompts,
+// no answers, no accounts and no messages of errors.
 //
-// It neither delays a call nor fails one: spans wait in a bounded queue, and are dropped if the collector does not keep up.
+// It neither delays a call nor fails one: spans wait in a bounded queue, and are dropped if the
+// collector does not keep up.
 package telemetry
 
 import (
@@ -89,7 +91,8 @@ func New(opts Options) *Telemetry {
 	return &Telemetry{opts: opts}
 }
 
-// Apply puts settings in force. Spans that are queued are still sent where they were meant to go, in the background.
+// Apply puts settings in force. Spans that are queued are still sent where they were meant to go,
+// in the background.
 func (t *Telemetry) Apply(set Settings) error {
 	t.applying.Lock()
 	defer t.applying.Unlock()
@@ -167,7 +170,8 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return err
 }
 
-// quiet is an exporter whose failures are logged by the collector. The SDK would write them to stderr.
+// quiet is an exporter whose failures are logged by the collector. The SDK would write them to
+// stderr.
 type quiet struct {
 	*otlptrace.Exporter
 	collector *collector

@@ -278,7 +278,8 @@ func TestNothingIsFollowedWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// A collector that does not answer costs spans, and nothing else: calls end at once, and the end of the process waits for three seconds.
+// A collector that does not answer costs spans, and nothing else: calls end at once, and the end of
+// the process waits for three seconds.
 func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel, _ := newTelemetryOver(t, roundTrip(func(req *http.Request) (*http.Response, error) {

@@ -16,8 +16,8 @@ import (
 	"perigee"
 )
 
-// Watch is for record.Options. It returns nil while nothing is sent. If the request has a traceparent, the span is a part of that
-// trace.
+// Watch is for record.Options. It returns nil while nothing is sent. If the request has a
+// traceparent, the span is a part of that trace.
 func (t *Telemetry) Watch(_ *perigee.Call, origin *perigee.Origin) perigee.Watcher {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -27,7 +27,8 @@ func (t *Telemetry) Watch(_ *perigee.Call, origin *perigee.Origin) perigee.Watch
 	return &watcher{telemetry: t, parent: parentOf(origin.Header)}
 }
 
-// parentOf is the span that a client has sent its request in; without one, or with a traceparent that is none, it is invalid.
+// parentOf is the span that a client has sent its request in; without one, or with a traceparent
+// that is none, it is invalid.
 func parentOf(h http.Header) trace.SpanContext {
 	if h.Get("Traceparent") == "" {
 		return trace.SpanContext{}
@@ -145,8 +146,8 @@ func operation(c *perigee.Call) string {
 	return "chat"
 }
 
-// name is the name of a span: the operation and the model. The name of a model that has not answered is chosen by the client, and
-// names of spans have few values.
+// name is the name of a span: the operation and the model. The name of a model that has not
+// answered is chosen by the client, and names of spans have few values.
 func name(c *perigee.Call) string {
 	if c.Model == "" {
 		return operation(c)
@@ -154,7 +155,8 @@ func name(c *perigee.Call) string {
 	return operation(c) + " " + c.Model
 }
 
-// attributes are those of the GenAI conventions, as far as they are known, and a few of perigee's own.
+// attributes are those of the GenAI conventions, as far as they are known, and a few of perigee's
+// own.
 func (w *watcher) attributes(c *perigee.Call) []attribute.KeyValue {
 	list := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", operation(c)),

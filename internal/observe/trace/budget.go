@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A budget bounds the processor time that traces take: a share of all processors over time, and burst at once. Calls that begin
-// when it is used up are not traced, so that tracing never costs a busy gateway more than the share.
+// A budget bounds the processor time that traces take: a share of all processors over time, and
+// burst at once. Calls that begin when it is used up are not traced, so that tracing never costs a
+// busy gateway more than the share.
 type budget struct {
 	share float64
 
@@ -68,7 +69,8 @@ type clock struct {
 	last time.Duration
 }
 
-// newClock binds the goroutine to its thread where the system tells the processor time of a thread. unlock ends that.
+// newClock binds the goroutine to its thread where the system tells the processor time of a thread.
+// unlock ends that.
 func newClock() (c *clock, unlock func()) {
 	now, unlock := threadTime()
 	c = &clock{now: now, zero: now()}

@@ -12,8 +12,9 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// writeMeta writes meta.json when the call begins and when it ends, with notes.json and error.json where they apply, and again
-// if a file turns out to be truncated after that. With an outcome, it is the last file that is written.
+// writeMeta writes meta.json when the call begins and when it ends, with notes.json and error.json
+// where they apply, and again if a file turns out to be truncated after that. With an outcome, it
+// is the last file that is written.
 func (w *watcher) writeMeta(dir *os.Root, r *redact.Redactor, b *batch) {
 	truncated := w.truncated()
 	if w.meta > 0 && (!b.ended || w.final && len(truncated) == w.missing) {
@@ -99,8 +100,9 @@ func (w *watcher) describe(r *redact.Redactor, b *batch) Meta {
 	return m
 }
 
-// tries returns the requests to providers, and the attempts that sent none. An attempt has the requests since the one before it;
-// requests after the last attempt are what the call itself tells about.
+// tries returns the requests to providers, and the attempts that sent none. An attempt has the
+// requests since the one before it; requests after the last attempt are what the call itself tells
+// about.
 func (w *watcher) tries(c cleaner, b *batch) []Try {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +129,8 @@ func (w *watcher) tries(c cleaner, b *batch) []Try {
 	return list
 }
 
-// exchanged returns what was exchanged in an attempt. An attempt is one request; should it have several, only the last has its
-// error.
+// exchanged returns what was exchanged in an attempt. An attempt is one request; should it have
+// several, only the last has its error.
 func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
 	if len(exchanges) == 0 {
 		return []Try{told}

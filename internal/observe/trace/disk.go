@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// A disk is the directory of all traces, for one goroutine. It keeps one descriptor open. Names are slash-separated and never
-// lead out of the directory: os.Root does not follow links to the outside.
+// A disk is the directory of all traces, for one goroutine. It keeps one descriptor open. Names are
+// slash-separated and never lead out of the directory: os.Root does not follow links to the
+// outside.
 type disk struct {
 	dir  string
 	root *os.Root
@@ -38,7 +39,8 @@ func (d *disk) open() error {
 	return err
 }
 
-// mkdir creates the directory of a call, and returns it. A directory of all traces that was removed is created again.
+// mkdir creates the directory of a call, and returns it. A directory of all traces that was removed
+// is created again.
 func (d *disk) mkdir(day, name string) (*os.Root, error) {
 	var err error
 	for range 2 {
@@ -82,8 +84,8 @@ func appendTo(dir *os.Root, name string, data []byte, create bool) (err error) {
 	return err
 }
 
-// replace writes a file so that readers see the old content or the new one. It is not synced: a trace need not survive the loss
-// of power.
+// replace writes a file so that readers see the old content or the new one. It is not synced: a
+// trace need not survive the loss of power.
 func replace(dir *os.Root, name string, data []byte) error {
 	temporary := "." + name
 	_ = dir.Remove(temporary)

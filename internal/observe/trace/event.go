@@ -22,7 +22,8 @@ var kinds = map[perigee.EventKind]string{
 	perigee.EventGrounding: "grounding", perigee.EventLogprobs: "logprobs", perigee.EventUsage: "usage", perigee.EventFinish: "finish",
 }
 
-// appendEvent appends a line of events.jsonl: an object with ms, the time since the call began, kind, and what the event has.
+// appendEvent appends a line of events.jsonl: an object with ms, the time since the call began,
+// kind, and what the event has.
 func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	dst = append(dst, `{"ms":`...)
 	dst = strconv.AppendFloat(dst, float64(at.Microseconds())/1000, 'f', -1, 64)
@@ -82,7 +83,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(append(append(dst, `,"`...), name...), `":`...)
 }
 
-// appendRaw appends a member with a value that is JSON, in one line. What is no JSON is appended as a string.
+// appendRaw appends a member with a value that is JSON, in one line. What is no JSON is appended as
+// a string.
 func appendRaw(dst []byte, name string, raw []byte) []byte {
 	if len(raw) == 0 {
 		return dst
@@ -117,8 +119,8 @@ type Line struct {
 	Reason, Message, Trouble string
 }
 
-// Lines returns the lines of events.jsonl. It leaves out those that cannot be read, such as the last
-// one of a call that was cut off.
+// Lines returns the lines of events.jsonl. It leaves out those that cannot be read, such as the
+// last one of a call that was cut off.
 func Lines(events []byte) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for text := range bytes.Lines(events) {

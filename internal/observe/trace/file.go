@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A file is one that a call writes. It is guarded by watcher.mu, except for what belongs to the writing goroutine.
+// A file is one that a call writes. It is guarded by watcher.mu, except for what belongs to the
+// writing goroutine.
 type file struct {
 	name      string
 	exchange  int      // of an answer of a provider, whose name is known with its first bytes

@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-// The files of a trace directory. Files that do not apply are absent. The second and later tries have a number in the names of
-// their files; see UpstreamRequest and UpstreamResponse.
+// The files of a trace directory. Files that do not apply are absent. The second and later tries
+// have a number in the names of their files; see UpstreamRequest and UpstreamResponse.
 const (
 	MetaName           = "meta.json"
 	NotesName          = "notes.json"
@@ -17,7 +17,8 @@ const (
 	EventsName         = "events.jsonl"
 )
 
-// A Meta is the content of meta.json. It is written when the call begins, with the outcome "open", and replaced when it ends.
+// A Meta is the content of meta.json. It is written when the call begins, with the outcome "open",
+// and replaced when it ends.
 type Meta struct {
 	perigee.TraceRow
 	Operation string      `json:"operation"`
@@ -31,7 +32,8 @@ type Meta struct {
 	Truncated map[string]string `json:"truncated,omitempty"`
 }
 
-// A Try is one request to a provider, or one attempt at an upstream that sends none. Times are milliseconds since the call began.
+// A Try is one request to a provider, or one attempt at an upstream that sends none. Times are
+// milliseconds since the call began.
 type Try struct {
 	Upstream    string        `json:"upstream"`
 	Account     string        `json:"account"`

@@ -24,15 +24,16 @@ const (
 	timeLayout = "150405.000"
 )
 
-// A Trace is the directory of one call. The call may still be open, and the directory may be removed at any time, when it is the
-// oldest one and traces.keep is reached.
+// A Trace is the directory of one call. The call may still be open, and the directory may be
+// removed at any time, when it is the oldest one and traces.keep is reached.
 type Trace struct {
 	Dir  string
 	Meta Meta
 }
 
-// Open returns the trace of a call. The error is of perigee.ClassNotFound if the call has no directory. dir is the directory of
-// all traces; no Store is needed. A call whose daemon was killed has the outcome "open".
+// Open returns the trace of a call. The error is of perigee.ClassNotFound if the call has no
+// directory. dir is the directory of all traces; no Store is needed. A call whose daemon was killed
+// has the outcome "open".
 func Open(dir, id string) (*Trace, error) {
 	path := find(dir, id)
 	if path == "" {
@@ -46,7 +47,8 @@ func Open(dir, id string) (*Trace, error) {
 	return t, nil
 }
 
-// readMeta reads meta.json. A directory without one, or with an incomplete one, is that of a call that was cut off.
+// readMeta reads meta.json. A directory without one, or with an incomplete one, is that of a call
+// that was cut off.
 func (t *Trace) readMeta(id string) error {
 	data, err := t.Read(MetaName)
 	if err == nil {
@@ -64,7 +66,8 @@ func (t *Trace) readMeta(id string) error {
 	return nil
 }
 
-// Read returns the content of a file. The error is fs.ErrNotExist for a file that the trace does not have.
+// Read returns the content of a file. The error is fs.ErrNotExist for a file that the trace does
+// not have.
 func (t *Trace) Read(name string) ([]byte, error) {
 	file, size, err := t.OpenFile(name)
 	if err != nil {
@@ -98,8 +101,9 @@ func (t *Trace) OpenFile(name string) (file io.ReadCloser, size int64, err error
 	return file, info.Size(), err
 }
 
-// Files returns the names of the files that the trace has, in the order in which a reader wants them: meta.json, the client's
-// request, notes, what was sent to the providers and received, try by try, then events, the client's answer and the error.
+// Files returns the names of the files that the trace has, in the order in which a reader wants
+// them: meta.json, the client's request, notes, what was sent to the providers and received, try by
+// try, then events, the client's answer and the error.
 func (t *Trace) Files() []string {
 	entries, err := os.ReadDir(t.Dir)
 	if err != nil {
@@ -158,7 +162,8 @@ func UpstreamResponse(try int, stream bool) string {
 	return "upstream_response" + numbered(try) + ".json"
 }
 
-// IsAnswer says whether a file has an answer, or the events of one: what may spell a text over several events.
+// IsAnswer says whether a file has an answer, or the events of one: what may spell a text over
+// several events.
 func IsAnswer(name string) bool {
 	return name == EventsName || name == ClientResponseName || strings.HasPrefix(name, "upstream_response.")
 }
@@ -170,7 +175,8 @@ func numbered(try int) string {
 	return "." + strconv.Itoa(try)
 }
 
-// Has says which of the calls have a directory with the client's request, so that they can be sent again.
+// Has says which of the calls have a directory with the client's request, so that they can be sent
+// again.
 func Has(dir string, ids ...string) map[string]bool {
 	found := map[string]bool{}
 	if len(ids) == 0 {

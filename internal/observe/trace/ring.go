@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing goroutine.
+// A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing
+// goroutine.
 type ring struct {
 	found   <-chan []*entry // what the directory had when the Store was made, once
 	scanned bool
@@ -72,7 +73,8 @@ func Size(dir string) (calls, bytes int64) {
 	return calls, bytes
 }
 
-// add puts what the directory had before what was written since. That may be among it, and is not in the list of older entries.
+// add puts what the directory had before what was written since. That may be among it, and is not
+// in the list of older entries.
 func (r *ring) add(found []*entry) (older []*entry) {
 	known := make(map[string]bool, len(r.entries))
 	for _, e := range r.entries {
@@ -102,7 +104,8 @@ func (r *ring) grow(e *entry, bytes int64) {
 	r.total += bytes
 }
 
-// trim removes the oldest calls that have ended until the limit is kept. Before the directory is known it removes none.
+// trim removes the oldest calls that have ended until the limit is kept. Before the directory is
+// known it removes none.
 func (r *ring) trim(d *disk, keep int64, warn func(message string, args ...any)) {
 	if !r.scanned || r.total <= keep {
 		return

@@ -8,9 +8,10 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// Reserve is the free space that traces leave to the database, which is on the same disk: calls have to be recorded when there is
-// no room for traces. Below it the oldest traces are removed, if that helps: where something else has filled the disk, nothing is
-// traced, and traces are removed only below the danger mark.
+// Reserve is the free space that traces leave to the database, which is on the same disk: calls
+// have to be recorded when there is no room for traces. Below it the oldest traces are removed, if
+// that helps: where something else has filled the disk, nothing is traced, and traces are removed
+// only below the danger mark.
 const (
 	Reserve = 32 << 20
 	danger  = Reserve / 4
@@ -35,8 +36,8 @@ func (s *space) lacks() int64 {
 	return max(0, -s.left)
 }
 
-// makeRoom removes the oldest calls that have ended until the disk lacks nothing, or as much as it lacked is removed: some file
-// systems take a while to show what was freed.
+// makeRoom removes the oldest calls that have ended until the disk lacks nothing, or as much as it
+// lacked is removed: some file systems take a while to show what was freed.
 func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 	lacks := s.lacks()
 	if lacks > r.total && s.left+Reserve >= danger {
@@ -53,8 +54,9 @@ func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 	return removed
 }
 
-// MakeRoom removes the oldest traces if the disk has less free space than Reserve, and they are the reason or the disk is full. It is for the start of a daemon, before the
-// database is opened, which needs room for its log. No Store may have the directory.
+// MakeRoom removes the oldest traces if the disk has less free space than Reserve, and they are the
+// reason or the disk is full. It is for the start of a daemon, before the database is opened, which
+// needs room for its log. No Store may have the directory.
 func MakeRoom(ctx context.Context, dir string, logger *slog.Logger) {
 	s, d := space{dir: dir, free: atomicfile.Free}, disk{dir: dir}
 	defer d.close()

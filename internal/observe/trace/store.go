@@ -18,18 +18,20 @@ type Options struct {
 	Keep   int64  // bytes of all files together; the oldest calls are removed first. 0: no traces
 	Bodies bool   // false: meta.json, notes.json and error.json only, without anything of the bodies
 
-	// Redactor returns what replaces the secrets that are known now. It is called for each write, because secrets become known
-	// while a call runs: the access token that it is sent with. Nil: no secrets are known.
+	// Redactor returns what replaces the secrets that are known now. It is called for each write,
+	// because secrets become known while a call runs: the access token that it is sent with. Nil:
+	// no secrets are known.
 	Redactor func() *redact.Redactor
 
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: silent
 
-	// Share is the part of the machine's processors that writing may use over time; calls that begin beyond it are not traced.
-	// 0: 0.03. 1 and more: there is no limit.
+	// Share is the part of the machine's processors that writing may use over time; calls that
+	// begin beyond it are not traced. 0: 0.03. 1 and more: there is no limit.
 	Share float64
 
-	// Free is how many bytes may still be written to the disk of a directory, if that is known. Nil: the system is asked.
+	// Free is how many bytes may still be written to the disk of a directory, if that is known.
+	// Nil: the system is asked.
 	Free func(dir string) (bytes int64, known bool)
 }
 
@@ -44,8 +46,9 @@ const (
 	burst        = 500 * time.Millisecond // of processor time that is available after a pause
 )
 
-// A Store writes a directory for each call that it watches, from a goroutine of its own. It neither delays nor fails a call: what
-// the disk does not take in time, or refuses, is left out, and meta.json says so. Close it after the last call.
+// A Store writes a directory for each call that it watches, from a goroutine of its own. It neither
+// delays nor fails a call: what the disk does not take in time, or refuses, is left out, and
+// meta.json says so. Close it after the last call.
 type Store struct {
 	opts   Options
 	keep   atomic.Int64
@@ -106,16 +109,17 @@ func New(opts Options) *Store {
 	return s
 }
 
-// SetLimits changes Options.Keep and Options.Bodies. Bodies counts for calls that begin afterwards; with keep 0, all traces of
-// calls that have ended are removed.
+// SetLimits changes Options.Keep and Options.Bodies. Bodies counts for calls that begin afterwards;
+// with keep 0, all traces of calls that have ended are removed.
 func (s *Store) SetLimits(keep int64, bodies bool) {
 	s.keep.Store(keep)
 	s.bodies.Store(bodies)
 	s.wakeUp()
 }
 
-// Watch follows a call that begins. It returns nil if the call is not traced: traces.keep is 0, the Store is closed, writing uses
-// more than its share, the disk is almost full, or the call is a trial: hundreds of almost equal requests would push out the calls of clients.
+// Watch follows a call that begins. It returns nil if the call is not traced: traces.keep is 0, the
+// Store is closed, writing uses more than its share, the disk is almost full, or the call is a
+// trial: hundreds of almost equal requests would push out the calls of clients.
 func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watcher {
 	if s.keep.Load() <= 0 || !isName(call.ID) || origin.Replay.Trial {
 		return nil
@@ -132,7 +136,8 @@ func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watche
 	return w
 }
 
-// Skipped is how many calls were not traced because that would have used too much of the processor or of the disk.
+// Skipped is how many calls were not traced because that would have used too much of the processor
+// or of the disk.
 func (s *Store) Skipped() int64 { return s.lost.Load() }
 
 // isName says whether an ID can be a part of the name of a directory.
@@ -148,7 +153,8 @@ func isName(id string) bool {
 	return true
 }
 
-// Close writes what is waiting, and waits for it until ctx ends. Calls that are still open stay as they are.
+// Close writes what is waiting, and waits for it until ctx ends. Calls that are still open stay as
+// they are.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -245,7 +251,8 @@ func (s *Store) run(ctx context.Context) {
 		list, closed := s.take(all)
 		s.write(ctx, list, clock)
 		if all {
-			// Writing to all open calls may take long. Then it is done less often, so that the share is kept.
+			// Writing to all open calls may take long. Then it is done less often, so that the
+			// share is kept.
 			pause = max(flushPause, time.Duration(float64(clock.lap())/s.opts.Share))
 			next = time.Now().Add(pause)
 		}

@@ -141,7 +141,8 @@ func follow(w perigee.Watcher) {
 	w.Body(perigee.TapClientAnswer, []byte("lo\n\n"))
 }
 
-// What a model spells over several events is found when the call has ended, also beside the provider's own chunks.
+// What a model spells over several events is found when the call has ended, also beside the
+// provider's own chunks.
 func TestSecretsSpelledOverEventsAreRedacted(t *testing.T) {
 	r := newRig(t, func(o *trace.Options) {
 		o.Redactor = func() *redact.Redactor { return redact.New(perigee.NewSecret("the-secret-key")) }
@@ -256,7 +257,8 @@ func TestMembersOfMeta(t *testing.T) {
 	}
 }
 
-// The directory is there while the call runs, with what has flowed so far, and only the owner can read it.
+// The directory is there while the call runs, with what has flowed so far, and only the owner can
+// read it.
 func TestFilesAreWrittenWhileTheCallRuns(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.begin(t, "c1", nil)
@@ -346,7 +348,8 @@ func TestWithoutKeepThereAreNoDirectories(t *testing.T) {
 	}
 }
 
-// Secrets are replaced in every file, also where a piece of a stream ends within one, and if they become known during the call.
+// Secrets are replaced in every file, also where a piece of a stream ends within one, and if they
+// become known during the call.
 func TestSecretsAreReplaced(t *testing.T) {
 	const key, token = "client-key-of-ada/1", "ya29.access-token-of-the-call"
 	var mu sync.Mutex
@@ -604,7 +607,8 @@ func TestAClientThatReadsSlowly(t *testing.T) {
 	})
 }
 
-// A replay is traced with the call that it repeats; one of the many calls that shrink a request is not traced.
+// A replay is traced with the call that it repeats; one of the many calls that shrink a request is
+// not traced.
 func TestTrialsAreNotTraced(t *testing.T) {
 	r := newRig(t, nil)
 	call := perigee.Call{ID: "trial", Time: moment}
@@ -653,8 +657,8 @@ func (twoCalls) Calls(context.Context, perigee.CallQuery) ([]perigee.Call, error
 	return []perigee.Call{{ID: "c1"}, {ID: "c2"}}, nil
 }
 
-// The oldest traces make room for the database; when none is left to remove, calls are not traced, and those that are open get no
-// more bodies.
+// The oldest traces make room for the database; when none is left to remove, calls are not traced,
+// and those that are open get no more bodies.
 func TestTracesMakeRoom(t *testing.T) {
 	var free atomic.Int64
 	free.Store(1 << 40)

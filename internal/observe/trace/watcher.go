@@ -146,7 +146,8 @@ func (w *watcher) changed() {
 // patience is how long the record of a call waits for a client that still reads.
 const patience = time.Second
 
-// over says whether the call has ended. A client that reads slowly may get more of the answer afterwards.
+// over says whether the call has ended. A client that reads slowly may get more of the answer
+// afterwards.
 func (w *watcher) over() bool {
 	return !w.ended.IsZero() && (w.done || time.Since(w.ended) > patience)
 }
@@ -213,7 +214,8 @@ func (w *watcher) Attempted(a *perigee.Attempt) {
 	}
 }
 
-// Event writes an event as a line of JSON. A frame has none: its events follow it, and its bytes are in the bodies.
+// Event writes an event as a line of JSON. A frame has none: its events follow it, and its bytes
+// are in the bodies.
 func (w *watcher) Event(e *perigee.Event) {
 	if !w.bodies || e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame {
 		return

@@ -83,7 +83,8 @@ func (w *watcher) flush(r *redact.Redactor) {
 	}
 }
 
-// openDir opens the directory of the call, and creates it the first time. It is nil after a failure.
+// openDir opens the directory of the call, and creates it the first time. It is nil after a
+// failure.
 func (w *watcher) openDir() (*os.Root, error) {
 	s := w.store
 	switch {
@@ -174,9 +175,9 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 // maxJoined is the size of the files that are searched for secrets spelled over several events.
 const maxJoined = 16 << 20
 
-// redactDeltas removes secrets that the answer of a call spells over several events: while the call runs, nothing but the bytes of
-// each file is searched. It reads events.jsonl, and further files only if that has such a secret. An answer that broke off may end
-// in the middle of one.
+// redactDeltas removes secrets that the answer of a call spells over several events: while the call
+// runs, nothing but the bytes of each file is searched. It reads events.jsonl, and further files
+// only if that has such a secret. An answer that broke off may end in the middle of one.
 func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 	if w.events == nil || !w.events.created || w.events.written > maxJoined {
 		return
@@ -202,7 +203,8 @@ func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 	}
 }
 
-// joinDeltas removes secrets that a file spells over several events. It returns how much the file grew.
+// joinDeltas removes secrets that a file spells over several events. It returns how much the file
+// grew.
 func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown int64, err error) {
 	if size, found := sizeIn(dir, name); !found || size > maxJoined {
 		return 0, nil
@@ -218,8 +220,9 @@ func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown 
 	return int64(len(clean) - len(text)), replace(dir, name, clean)
 }
 
-// redactUnended removes what redactDeltas would have removed from the traces of calls that perigee did not see the end of, because
-// it was killed. It runs beside the writing goroutine: these directories get no more files. One may be removed meanwhile.
+// redactUnended removes what redactDeltas would have removed from the traces of calls that perigee
+// did not see the end of, because it was killed. It runs beside the writing goroutine: these
+// directories get no more files. One may be removed meanwhile.
 func (s *Store) redactUnended(ctx context.Context, found []*entry) {
 	for _, e := range found {
 		if ctx.Err() != nil {

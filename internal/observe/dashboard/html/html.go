@@ -1,7 +1,8 @@
-// Package html writes HTML. Each value is escaped as its place needs it: in a text, in an attribute, in an address.
+// Package html writes HTML. Each value is escaped as its place needs it: in a text, in an
+// attribute, in an address.
 //
-// It is there instead of html/template, which finds methods by their names: with it, the linker has to keep the exported methods of
-// all types, which are 3.6 MB of the binary.
+// It is there instead of html/template, which finds methods by their names: with it, the linker has
+// to keep the exported methods of all types, which are 3.6 MB of the binary.
 package html
 
 import (
@@ -19,17 +20,21 @@ func (h HTML) String() string { return h.text }
 // Attributes are attributes of a tag, all of them constants.
 type Attributes struct{ text string }
 
-// A literal is a constant of the program: the type has no name in other packages, so these can pass nothing else.
+// A literal is a constant of the program: the type has no name in other packages, so these can pass
+// nothing else.
 type literal string
 
-// F returns markup with a value for each {} in it: HTML between tags, Attributes in a tag, and anything else as text, escaped,
-// between tags or in a value with double quotes of an attribute in the list of those that take texts. In an address (href, src,
-// action), a text is a segment of the path, or a parameter behind the question mark; a whole address has to be one of this server.
-// An address that is not, and a segment of dots, become "#". A value in any other place is an error in the program, and F panics:
-// in a script, a style sheet, a frame or a comment, in the name of a tag or attribute, and in other attributes.
+// F returns markup with a value for each {} in it: HTML between tags, Attributes in a tag, and
+// anything else as text, escaped, between tags or in a value with double quotes of an attribute in
+// the list of those that take texts. In an address (href, src, action), a text is a segment of the
+// path, or a parameter behind the question mark; a whole address has to be one of this server. An
+// address that is not, and a segment of dots, become "#". A value in any other place is an error in
+// the program, and F panics: in a script, a style sheet, a frame or a comment, in the name of a tag
+// or attribute, and in other attributes.
 //
-// F does not check the constant parts: that tags are closed and known, and what scripts do with data attributes. Values that are
-// inserted one by one are checked one by one: two segments of one dot without a slash between them would be one of two dots.
+// F does not check the constant parts: that tags are closed and known, and what scripts do with
+// data attributes. Values that are inserted one by one are checked one by one: two segments of one
+// dot without a slash between them would be one of two dots.
 func F(markup literal, values ...any) HTML {
 	var b strings.Builder
 	var at place
@@ -90,7 +95,8 @@ func Join(parts ...HTML) HTML {
 	return Each(parts, func(h HTML) HTML { return h })
 }
 
-// textAttributes are the attributes that take texts, besides addresses, aria-* and data-*: what a browser neither runs nor loads.
+// textAttributes are the attributes that take texts, besides addresses, aria-* and data-*: what a
+// browser neither runs nor loads.
 var textAttributes = []string{
 	"class", "id", "name", "value", "title", "placeholder", "datetime", "for", "alt",
 	"width", "height", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points", "d", // of drawings

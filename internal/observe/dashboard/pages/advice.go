@@ -62,8 +62,8 @@ var withoutAccount = map[perigee.Class]Advice{
 var forbiddenAccount = Advice{"The provider excludes the request or the account.",
 	"Look at the state of the account, and at what the provider says.", "perigee account list", "/dashboard/accounts", "Accounts"}
 
-// AdviceOn returns the advice on how a call ended. Commands that are about a call or a model name it. shrinkable says that the request
-// can be shrunk.
+// AdviceOn returns the advice on how a call ended. Commands that are about a call or a model name
+// it. shrinkable says that the request can be shrunk.
 func AdviceOn(c *perigee.Call, shrinkable bool) *Advice {
 	a, ok := advices[c.Class]
 	without, differs := withoutAccount[c.Class]

@@ -93,7 +93,8 @@ func (p Calls) list(t Times) html.HTML {
 	return firstSteps()
 }
 
-// rows are the calls. Failures that repeat each other are one row, which shows the rest of them when it is opened.
+// rows are the calls. Failures that repeat each other are one row, which shows the rest of them
+// when it is opened.
 func (p Calls) rows(t Times) html.HTML {
 	var bodies []html.HTML
 	for rest := p.Calls; len(rest) > 0; {
@@ -107,14 +108,15 @@ func (p Calls) rows(t Times) html.HTML {
 	return html.Join(bodies...)
 }
 
-// repeats reports whether a call failed as another one did: the same client and key got the same error for the same model.
+// repeats reports whether a call failed as another one did: the same client and key got the same
+// error for the same model.
 func repeats(c, other *perigee.Call) bool {
 	return failed(c) && c.Outcome == other.Outcome && c.Class == other.Class && c.ClientStatus == other.ClientStatus &&
 		c.Client.Name == other.Client.Name && c.Client.Key == other.Client.Key && modelOf(c, "") == modelOf(other, "")
 }
 
-// group is a part of a table with one call, or with several that repeat each other, the newest first. Only the first of these is
-// visible at first, if the browser can show the rest.
+// group is a part of a table with one call, or with several that repeat each other, the newest
+// first. Only the first of these is visible at first, if the browser can show the rest.
 func group(t Times, calls []perigee.Call) html.HTML {
 	newest, rest := calls[0], calls[1:]
 	if len(rest) == 0 {

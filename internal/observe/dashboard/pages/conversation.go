@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// A Conversation is what a client has sent, as far as it has a form that is known. It is for reading; the file has everything.
+// A Conversation is what a client has sent, as far as it has a form that is known. It is for
+// reading; the file has everything.
 type Conversation struct {
 	Turns   []Turn
 	Earlier int64 // turns before those

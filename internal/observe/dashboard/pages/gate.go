@@ -21,7 +21,8 @@ func (p SignIn) HTML(Times) html.HTML {
 </div>`, orbit(), title, html.If(p.Spent, `A link works once, within a minute. `), command("perigee dashboard"))
 }
 
-// Welcome answers the link that has signed a browser in, and leads on to the dashboard, whose address has no ticket.
+// Welcome answers the link that has signed a browser in, and leads on to the dashboard, whose
+// address has no ticket.
 type Welcome struct{}
 
 func (Welcome) HTML(Times) html.HTML {

@@ -1,5 +1,6 @@
-// Package pages writes the pages of the dashboard. Each is a struct with what it shows, in which no secret is left, and its markup.
-// Everything that clients and providers have said is hostile; package html escapes it.
+// Package pages writes the pages of the dashboard. Each is a struct with what it shows, in which no
+// secret is left, and its markup. Everything that clients and providers have said is hostile;
+// package html escapes it.
 package pages
 
 import (
@@ -42,7 +43,8 @@ func (f Frame) Write(page Page, t Times) html.HTML {
 `, refresh(page), html.If(f.Open > 0, `({}) `, f.Open), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
 }
 
-// refresh is what has the page Welcome open the dashboard, and loads a page that follows something every two seconds.
+// refresh is what has the page Welcome open the dashboard, and loads a page that follows something
+// every two seconds.
 func refresh(page Page) html.HTML {
 	if _, ok := page.(Welcome); ok {
 		return html.F(`<meta http-equiv="refresh" content="0; url=/">

@@ -13,7 +13,8 @@ import (
 	"perigee"
 )
 
-// A page that lacks a value fails only when it is shown, which may be rarely. So each use of package html is counted here.
+// A page that lacks a value fails only when it is shown, which may be rarely. So each use of
+// package html is counted here.
 func TestEveryPlaceHasAValue(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {

@@ -82,7 +82,8 @@ func status(c *perigee.Call) html.HTML {
 	return html.F(`<span class="pill bad">{}</span>`, c.ClientStatus)
 }
 
-// failed reports whether a call has no complete answer, for another reason than that its client has left.
+// failed reports whether a call has no complete answer, for another reason than that its client has
+// left.
 func failed(c *perigee.Call) bool {
 	return c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff
 }

@@ -1,6 +1,6 @@
-// Package bundle packs the trace of a call so that it can be given to another person: without secrets, and with names in place of
-// the addresses of accounts. It searches what it has written for every known secret, and returns an error instead of a bundle that
-// has one.
+// Package bundle packs the trace of a call so that it can be given to another person: without
+// secrets, and with names in place of the addresses of accounts. It searches what it has written
+// for every known secret, and returns an error instead of a bundle that has one.
 package bundle
 
 import (
@@ -67,8 +67,8 @@ type Searched struct {
 // forms are those that redact.Stream and Redactor.Deltas find.
 var forms = []string{"plain", "JSON escapes", "percent-encoding", "base64", "spelled over several events"}
 
-// Write packs a trace as a gzipped tar archive into a file, which has to be empty, and searches it. After an error the file must
-// not be used.
+// Write packs a trace as a gzipped tar archive into a file, which has to be empty, and searches it.
+// After an error the file must not be used.
 func Write(to *os.File, opts Options) (*Manifest, error) {
 	m := &Manifest{Call: opts.Trace.Meta.ID, Created: opts.Now.UTC().Truncate(time.Second), Version: opts.Version,
 		SearchedFor: count(opts.Secrets), Forms: forms, Files: []File{}}
@@ -125,7 +125,8 @@ func count(list []secrets.Named) []Searched {
 	return found
 }
 
-// verify reads the archive again, and searches it for each secret by itself, also in what answers spell over several events.
+// verify reads the archive again, and searches it for each secret by itself, also in what answers
+// spell over several events.
 func verify(file *os.File, opts *Options) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -167,8 +168,9 @@ func verify(file *os.File, opts *Options) error {
 	return nil
 }
 
-// has searches without an index, and thus in another way than what has replaced the secrets. A secret of less than eight
-// characters may be a part of any word, so that only redact finds it where it is one.
+// has searches without an index, and thus in another way than what has replaced the secrets. A
+// secret of less than eight characters may be a part of any word, so that only redact finds it
+// where it is one.
 func has(data []byte, secret perigee.Secret) bool {
 	if value := secret.Reveal(); len(value) >= 8 && bytes.Contains(data, []byte(value)) {
 		return true
@@ -176,7 +178,8 @@ func has(data []byte, secret perigee.Secret) bool {
 	return redact.New(secret).Finds(data)
 }
 
-// spells says whether one of the texts that events spell has a secret, or, if they break off, ends with the first half of one.
+// spells says whether one of the texts that events spell has a secret, or, if they break off, ends
+// with the first half of one.
 func spells(texts [][]byte, secret perigee.Secret, cut bool) bool {
 	value := secret.Reveal()
 	half := []byte(value[:(len(value)+1)/2])
@@ -186,7 +189,8 @@ func spells(texts [][]byte, secret perigee.Secret, cut bool) bool {
 	})
 }
 
-// breaksOff says whether a file may end in the middle of a secret: the call is open or did not succeed, or the file is truncated.
+// breaksOff says whether a file may end in the middle of a secret: the call is open or did not
+// succeed, or the file is truncated.
 func breaksOff(t *trace.Trace, name string) bool {
 	return t.Meta.Outcome != perigee.OutcomeDone || t.Meta.Truncated[name] != ""
 }
@@ -210,8 +214,8 @@ func newCleaner(opts *Options) *cleaner {
 	return c
 }
 
-// addresses returns those of accounts, in the order in which the call has tried them. A longer one comes before one that it
-// contains.
+// addresses returns those of accounts, in the order in which the call has tried them. A longer one
+// comes before one that it contains.
 func addresses(opts *Options) (list []string) {
 	add := func(address string) {
 		if address != "" && !slices.Contains(list, address) {
@@ -234,8 +238,8 @@ func addresses(opts *Options) (list []string) {
 	return list
 }
 
-// file returns what the bundle has of a file: without known secrets, addresses, and what names or forms show to be credentials,
-// such as those that an agent has printed.
+// file returns what the bundle has of a file: without known secrets, addresses, and what names or
+// forms show to be credentials, such as those that an agent has printed.
 func (c *cleaner) file(name string, data []byte) []byte {
 	data = c.known.AppendAll(nil, data)
 	if trace.IsAnswer(name) {

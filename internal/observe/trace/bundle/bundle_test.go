@@ -130,7 +130,8 @@ func TestABundleHasNoSecretsAndNoAddresses(t *testing.T) {
 	}
 }
 
-// What is searched is the written archive: a secret in a place that is not cleaned, such as the name of a file, is found.
+// What is searched is the written archive: a secret in a place that is not cleaned, such as the
+// name of a file, is found.
 func TestABundleWithASecretIsRefused(t *testing.T) {
 	tr := plant(t, map[string]string{"meta.json": `{"id":"c1"}`, "client_request.json": "{}"})
 	file, err := os.Create(filepath.Join(t.TempDir(), "b.tar.gz"))
@@ -162,8 +163,8 @@ func said(stream string) string {
 	return all.String()
 }
 
-// A secret that an answer spells over events is in no bundle of a call that is open, or that was open when perigee was killed,
-// and not in the files of the latter.
+// A secret that an answer spells over events is in no bundle of a call that is open, or that was
+// open when perigee was killed, and not in the files of the latter.
 func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
 	const secret = "pk-0123456789abcdefghijklm"
 	known := secrets.All("keys[0].secret", perigee.NewSecret(secret))
@@ -213,7 +214,8 @@ func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
 	}
 }
 
-// openCall returns a Store with a call that has been answered with a text, a few characters in each event, and goes on.
+// openCall returns a Store with a call that has been answered with a text, a few characters in each
+// event, and goes on.
 func openCall(t *testing.T, opts trace.Options, format, text string, size int) *trace.Store {
 	t.Helper()
 	store := trace.New(opts)

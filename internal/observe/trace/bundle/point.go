@@ -16,8 +16,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Path is where the daemon makes bundles; the ID of a call follows. The daemon knows more secrets than a command: the access
-// tokens of accounts are in its memory only.
+// Path is where the daemon makes bundles; the ID of a call follows. The daemon knows more secrets
+// than a command: the access tokens of accounts are in its memory only.
 const Path = "/v1/bundle/"
 
 // A Source is what bundles are made of. The functions are called for each.

@@ -11,8 +11,8 @@ import (
 // settleTime is how long the files of a call that has ended may take to be complete.
 const settleTime = 2 * time.Second
 
-// Open returns the trace of a call. Files are written in the background: if the call ended a moment ago, Open waits until they are
-// complete.
+// Open returns the trace of a call. Files are written in the background: if the call ended a moment
+// ago, Open waits until they are complete.
 func Open(ctx context.Context, dir string, call *perigee.TraceRow) (*trace.Trace, error) {
 	ended := call.Time.Add(time.Duration(call.DurationMS * float64(time.Millisecond)))
 	for {

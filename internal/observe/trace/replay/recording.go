@@ -122,7 +122,8 @@ func isRedacted(value string) bool {
 	return strings.Contains(value, redact.Mark) || strings.Contains(value, redact.Value)
 }
 
-// ownHeaders are about the connection or the encoding of the first request, and not about what it asks for.
+// ownHeaders are about the connection or the encoding of the first request, and not about what it
+// asks for.
 var ownHeaders = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Cookie", "Host", "Origin", "Referer", "Connection", "Upgrade",
 	"Content-Length", "Content-Encoding", "Transfer-Encoding", "Te", "Trailer", "Expect", "Accept-Encoding", "Keep-Alive"}
 
@@ -131,8 +132,8 @@ func ownHeader(name string) bool {
 	return slices.Contains(ownHeaders, name) || strings.HasPrefix(name, "Sec-") || strings.HasPrefix(name, "Proxy-")
 }
 
-// forModel returns body and path of the request for another model: Gemini's dialect names it in the path, the other ones in the
-// body.
+// forModel returns body and path of the request for another model: Gemini's dialect names it in the
+// path, the other ones in the body.
 func (r *recording) forModel(model string) (body []byte, target string, err error) {
 	if r.Meta.Dialect == perigee.DialectGemini {
 		path, query, _ := strings.Cut(r.Meta.Path, "?")

@@ -1,6 +1,6 @@
-// Package replay sends recorded calls again, from their trace directories. A replay goes through the server like the request that
-// it repeats, so it is answered in the same shape, recorded and traced. It is an act of the owner: it needs no key, and the limits
-// of keys do not count.
+// Package replay sends recorded calls again, from their trace directories. A replay goes through
+// the server like the request that it repeats, so it is answered in the same shape, recorded and
+// traced. It is an act of the owner: it needs no key, and the limits of keys do not count.
 //
 // Shrinking is many replays with ever smaller requests; package shrink chooses them.
 package replay
@@ -25,7 +25,8 @@ const (
 
 // Headers of an answer to a replay.
 const (
-	// OfHeader has the ID of the call that was sent again. An answer without it is about the replay and not about the call.
+	// OfHeader has the ID of the call that was sent again. An answer without it is about the replay
+	// and not about the call.
 	OfHeader = "X-Perigee-Replay-Of"
 	// WarningHeader says what of the request could not be repeated.
 	WarningHeader = "X-Perigee-Warning"
@@ -81,9 +82,9 @@ type Change struct {
 	Raw      bool   // send the last request to a provider as it was sent, and return what it answers
 }
 
-// Send sends the call of a name again, and answers with what it is answered with: status, headers and body. The error is about
-// the replay, and nothing has been written then. r is the request for the replay: its context ends the call, and has the actor
-// for the audit log.
+// Send sends the call of a name again, and answers with what it is answered with: status, headers
+// and body. The error is about the replay, and nothing has been written then. r is the request for
+// the replay: its context ends the call, and has the actor for the audit log.
 func (s *Service) Send(w http.ResponseWriter, r *http.Request, name string, change Change) error {
 	ctx := r.Context()
 	recorded, err := s.open(ctx, name)

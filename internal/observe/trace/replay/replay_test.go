@@ -266,7 +266,8 @@ func TestReplaysThatCannotBe(t *testing.T) {
 	}
 }
 
-// The path of a recorded call is read from a file. Whatever it says, a replay calls a model and does nothing else.
+// The path of a recorded call is read from a file. Whatever it says, a replay calls a model and
+// does nothing else.
 func TestAReplayReachesModelsOnly(t *testing.T) {
 	r := newRig(t)
 	body := map[string]string{trace.ClientRequestName: `{}`}
@@ -341,7 +342,8 @@ func (r *rig) row(id string) perigee.Call {
 	return found[0]
 }
 
-// A large request has one bad schema among forty tools. Its cause is found in fewer calls than are allowed.
+// A large request has one bad schema among forty tools. Its cause is found in fewer calls than are
+// allowed.
 func TestShrinkFindsTheCauseOfALargeFailure(t *testing.T) {
 	r := newRig(t)
 	body := largeRequest(t)
@@ -379,7 +381,8 @@ func (r *rig) call(path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// largeRequest is a conversation of an agent in which one property of one tool has a keyword that the provider does not know.
+// largeRequest is a conversation of an agent in which one property of one tool has a keyword that
+// the provider does not know.
 func largeRequest(t *testing.T) string {
 	t.Helper()
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 30)
@@ -413,7 +416,8 @@ func largeRequest(t *testing.T) string {
 	return string(body)
 }
 
-// A request that perigee itself refuses is shrunk to what it refuses, and not to another request that it refuses as well.
+// A request that perigee itself refuses is shrunk to what it refuses, and not to another request
+// that it refuses as well.
 func TestShrinkOfWhatPerigeeRefuses(t *testing.T) {
 	r := newRig(t)
 	const body = `{"model":"gemini-3-flash","temperature":0.5,"messages":[{"role":"user","content":"hello"},{"role":"user","content":[{"type":"input_image","x":1}]},{"role":"user","content":"more"}]}`

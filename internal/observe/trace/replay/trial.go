@@ -57,9 +57,10 @@ func (s *Service) shrink(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Shrink looks for the smallest request that fails as the call of a name did. It calls progress after each call that it makes, except
-// for the first one, which shows whether the request still fails: with an error, progress was not called. ctx ends the search, and
-// has the actor for the audit log.
+// Shrink looks for the smallest request that fails as the call of a name did. It calls progress
+// after each call that it makes, except for the first one, which shows whether the request still
+// fails: with an error, progress was not called. ctx ends the search, and has the actor for the
+// audit log.
 func (s *Service) Shrink(ctx context.Context, name string, progress func(Progress)) (*Shrunk, error) {
 	recorded, err := s.open(ctx, name)
 	if err == nil {
@@ -109,7 +110,8 @@ func Shrinkable(c *perigee.Call) bool {
 	return c.Outcome != perigee.OutcomeOpen && c.Class != "" && !passing(c.Class)
 }
 
-// passing reports whether errors of a class come and go, whatever the request is. They say nothing about it.
+// passing reports whether errors of a class come and go, whatever the request is. They say nothing
+// about it.
 func passing(class perigee.Class) bool {
 	switch class {
 	case perigee.ClassRateLimited, perigee.ClassExhausted, perigee.ClassCapacity, perigee.ClassUnauthenticated, perigee.ClassVerification,
@@ -183,8 +185,8 @@ func (s *Service) try(ctx context.Context, of *recording, body []byte) (f shrink
 	return shrink.Failure{Status: call.TraceRow().Status, Class: call.Class, Provider: provider, Message: call.Error}, nil
 }
 
-// An outcome is a watcher that keeps how a call ended. A request may be several calls, as for pictures: the first that failed
-// counts.
+// An outcome is a watcher that keeps how a call ended. A request may be several calls, as for
+// pictures: the first that failed counts.
 type outcome struct {
 	mu       sync.Mutex
 	call     *perigee.Call

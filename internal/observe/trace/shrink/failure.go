@@ -16,8 +16,9 @@ type Failure struct {
 	Message  string
 }
 
-// Same reports whether two calls failed in the same way: with the same status and class, refused by the same party, and with the
-// same first line of the message but for numbers and quoted paths, which change with the request.
+// Same reports whether two calls failed in the same way: with the same status and class, refused by
+// the same party, and with the same first line of the message but for numbers and quoted paths,
+// which change with the request.
 func (f Failure) Same(other Failure) bool {
 	return f.Status == other.Status && f.Class == other.Class && f.Provider == other.Provider && Mask(f.Message) == Mask(other.Message)
 }
@@ -38,8 +39,8 @@ var (
 	number     = regexp.MustCompile(`\d+`)
 )
 
-// Mask returns the first line of a message with # for each number and a dash for each quoted path. A path is a word in quotes
-// that has a dot, a slash or a bracket in it.
+// Mask returns the first line of a message with # for each number and a dash for each quoted path.
+// A path is a word in quotes that has a dot, a slash or a bracket in it.
 func Mask(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	return number.ReplaceAllString(quotedPath.ReplaceAllString(line, "-"), "#")

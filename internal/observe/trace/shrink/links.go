@@ -2,17 +2,18 @@ package shrink
 
 import "fmt"
 
-// The rules of this file keep requests valid for the dialects while parts of them are left out. The dialects use different names
-// for the same things, so the rules hold for all of them at once.
+// The rules of this file keep requests valid for the dialects while parts of them are left out. The
+// dialects use different names for the same things, so the rules hold for all of them at once.
 
-// kept are members that are never left out: the dialects require them, so every request without one fails in another way.
+// kept are members that are never left out: the dialects require them, so every request without one
+// fails in another way.
 var kept = set("model", "messages", "contents", "input", "role", "type", "name", "content", "parts", "function", "functionDeclarations",
 	"function_declarations", "id", "call_id", "tool_call_id", "tool_use_id", "arguments", "args", "output", "response", "max_tokens",
 	"input_schema", "text", "source", "data", "media_type", "mimeType", "mime_type", "fileUri", "file_uri", "inlineData", "inline_data",
 	"image_url", "url", "functionCall", "function_call", "functionResponse", "function_response", "requests", "thinking", "signature")
 
-// free are members whose values have no rules of the dialect: schemas, and arguments and results of functions. Everything in
-// them may be left out.
+// free are members whose values have no rules of the dialect: schemas, and arguments and results of
+// functions. Everything in them may be left out.
 var free = set("parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema", "responseSchema", "response_schema",
 	"responseJsonSchema", "schema", "args", "response", "metadata")
 
@@ -44,7 +45,8 @@ func newDocument(root *node) *document {
 	root.walk(func(n *node) bool {
 		if n.parent != nil {
 			name := n.name()
-			// A function call of Anthropic has its arguments in input, which is the conversation elsewhere.
+			// A function call of Anthropic has its arguments in input, which is the conversation
+			// elsewhere.
 			d.free[n] = d.free[n.parent] || free[name] || name == "input" && n.kind == object
 		}
 		if n.kind != object {
@@ -61,7 +63,8 @@ func newDocument(root *node) *document {
 	return d
 }
 
-// linkOf is the id by which a call of a function and its result belong together; empty: the value is neither.
+// linkOf is the id by which a call of a function and its result belong together; empty: the value
+// is neither.
 func linkOf(n *node) string {
 	for _, name := range []string{"tool_call_id", "tool_use_id", "call_id"} {
 		if id := n.member(name).string(); id != "" {
@@ -80,7 +83,8 @@ func linkOf(n *node) string {
 	return ""
 }
 
-// nameProperties notes which elements of required and propertyOrdering name the properties of a schema.
+// nameProperties notes which elements of required and propertyOrdering name the properties of a
+// schema.
 func (d *document) nameProperties(schema *node) {
 	properties := schema.member("properties")
 	if properties == nil || properties.kind != object {
@@ -98,8 +102,8 @@ func (d *document) nameProperties(schema *node) {
 	}
 }
 
-// pairByPosition links the calls of functions in Gemini's dialect with their results where they have no ids: the results are in
-// the content after that of the calls, in the same order.
+// pairByPosition links the calls of functions in Gemini's dialect with their results where they
+// have no ids: the results are in the content after that of the calls, in the same order.
 func (d *document) pairByPosition(contents *node) {
 	if contents == nil || contents.kind != array {
 		return
@@ -175,8 +179,8 @@ func (d *document) complete(v version) {
 	}
 }
 
-// emptied leaves out an array that lost its last element: alone where it is optional, with the message that it belongs to where
-// it is not.
+// emptied leaves out an array that lost its last element: alone where it is optional, with the
+// message that it belongs to where it is not.
 func (d *document) emptied(n *node, remove func(*node)) {
 	switch name := n.name(); {
 	case dropped[name] && !d.free[n] && (name == "functionDeclarations" || name == "function_declarations"):
@@ -194,7 +198,8 @@ func (d *document) emptied(n *node, remove func(*node)) {
 	}
 }
 
-// dropChoice leaves out what says how tools are chosen when there are none, or when the tool that it names is gone.
+// dropChoice leaves out what says how tools are chosen when there are none, or when the tool that
+// it names is gone.
 func (d *document) dropChoice(v version, remove func(*node)) {
 	tools := d.root.member("tools")
 	for _, name := range []string{"tool_choice", "toolConfig", "tool_config", "parallel_tool_calls"} {

@@ -1,7 +1,9 @@
-// Package shrink makes a failing request smaller while it goes on failing in the same way, by delta debugging on its JSON. It
-// leaves out messages, tools, parts, members of schemas and other optional members, and shortens texts. What belongs together
-// goes together: a call of a function and its result, a property and its name in required, a tool and the choice of it. So
-// most of the requests that are tried are valid for their dialect, and fail for the reason that is looked for or not at all.
+// Package shrink makes a failing request smaller while it goes on failing in the same way, by delta
+// debugging on its JSON. It leaves out messages, tools, parts, members of schemas and other
+// optional members, and shortens texts. What belongs together goes together: a call of a function
+// and its result, a property and its name in required, a tool and the choice of it. So most of the
+// requests that are tried are valid for their dialect, and fail for the reason that is looked for
+// or not at all.
 //
 // The package is pure. The caller sends the requests and compares the failures.
 package shrink
@@ -31,8 +33,8 @@ type Options struct {
 	Fails func(ctx context.Context, request []byte) (bool, error)
 	// MaxCalls bounds how often Fails is called; 0: MaxCalls.
 	MaxCalls int
-	// Progress is called after each call of Fails with the number of calls and the size of the smallest request so far; nil: it
-	// is not called.
+	// Progress is called after each call of Fails with the number of calls and the size of the
+	// smallest request so far; nil: it is not called.
 	Progress func(calls, size int)
 }
 
@@ -43,9 +45,10 @@ type Result struct {
 	Whole   bool // nothing is left to try; false: the search ended before
 }
 
-// Minimize returns a request that fails as the given one does and is at most as large. It ends when there is nothing left to
-// try, after MaxCalls calls, and when ctx ends: none of these is an error, and the result is the best so far. The error is that
-// of Fails, with the best so far, or ErrDifferent.
+// Minimize returns a request that fails as the given one does and is at most as large. It ends when
+// there is nothing left to try, after MaxCalls calls, and when ctx ends: none of these is an error,
+// and the result is the best so far. The error is that of Fails, with the best so far, or
+// ErrDifferent.
 func Minimize(ctx context.Context, request []byte, opts Options) (Result, error) {
 	if opts.MaxCalls <= 0 {
 		opts.MaxCalls = MaxCalls
@@ -133,7 +136,8 @@ func (s *search) tryWithout(list []*node) bool {
 	return s.try(v)
 }
 
-// pass goes once over all values, the largest first, and reports whether it has made the request smaller.
+// pass goes once over all values, the largest first, and reports whether it has made the request
+// smaller.
 func (s *search) pass() bool {
 	before := len(s.best)
 	open := []*node{s.doc.root}
@@ -185,8 +189,8 @@ func (s *search) reduce(n *node) {
 	s.ddmin(list)
 }
 
-// ddmin is the minimizing delta debugging algorithm: it looks for a part of the list that suffices, then for a part that can be
-// left out, in pieces of half the list and smaller.
+// ddmin is the minimizing delta debugging algorithm: it looks for a part of the list that suffices,
+// then for a part that can be left out, in pieces of half the list and smaller.
 func (s *search) ddmin(list []*node) {
 	for pieces := 2; len(list) > 1 && !s.over(); {
 		size := (len(list) + pieces - 1) / pieces
@@ -206,7 +210,8 @@ func (s *search) ddmin(list []*node) {
 	}
 }
 
-// smaller returns a part of the list that suffices, if there is one among its pieces and their complements.
+// smaller returns a part of the list that suffices, if there is one among its pieces and their
+// complements.
 func (s *search) smaller(list []*node, size int) (rest []*node, found bool) {
 	var pieces, complements [][]*node
 	for i := 0; i < len(list); i += size {
@@ -258,7 +263,8 @@ func (s *search) shorten(n *node) {
 	}
 }
 
-// withoutStart returns a text without its first bytes, and without the character that the cut is in.
+// withoutStart returns a text without its first bytes, and without the character that the cut is
+// in.
 func withoutStart(text string, bytes int) string {
 	for bytes < len(text) && !utf8.RuneStart(text[bytes]) {
 		bytes++
@@ -281,7 +287,8 @@ func (s *search) replace(n *node, text string) bool {
 	return s.try(v)
 }
 
-// placeholder stands for a text that does not matter. Arguments of functions are JSON inside of a text.
+// placeholder stands for a text that does not matter. Arguments of functions are JSON inside of a
+// text.
 func placeholder(text string) string {
 	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") && json.Valid(bytes.TrimSpace([]byte(text))) {
 		return "{}"

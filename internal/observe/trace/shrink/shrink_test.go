@@ -170,7 +170,8 @@ func value(depth int) *rapid.Generator[any] {
 		rapid.Map(rapid.MapOfN(names, inner, 0, 6), func(m map[string]any) any { return m }))
 }
 
-// Whatever the request and the failure are: the result fails, is not larger, and is found within the calls that are allowed.
+// Whatever the request and the failure are: the result fails, is not larger, and is found within
+// the calls that are allowed.
 func TestMinimizeHoldsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request, err := json.MarshalIndent(value(4).Draw(t, "request"), "", rapid.SampledFrom([]string{"", " "}).Draw(t, "indent"))

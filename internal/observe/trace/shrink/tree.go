@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// A node is a JSON value. Scalars keep their bytes, so that encoding a tree never makes it larger than its source.
+// A node is a JSON value. Scalars keep their bytes, so that encoding a tree never makes it larger
+// than its source.
 type node struct {
 	kind   kind
 	raw    []byte   // of a scalar

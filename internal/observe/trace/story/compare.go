@@ -14,7 +14,8 @@ type Result struct {
 	Differences []Difference `json:"differences"`
 }
 
-// A Difference is one thing that both answers have, or only one of them: then the other text is empty.
+// A Difference is one thing that both answers have, or only one of them: then the other text is
+// empty.
 type Difference struct {
 	Where string `json:"where"` // text, tool_calls[0], usage.output_tokens, notes[0], error
 	Was   string `json:"was"`
@@ -67,7 +68,8 @@ func at(list []string, i int) string {
 	return ""
 }
 
-// Unified returns the differences as a unified diff, empty if there are none. The names are those of the two sides.
+// Unified returns the differences as a unified diff, empty if there are none. The names are those
+// of the two sides.
 func Unified(wasName string, was Answer, isName string, is Answer) string {
 	return string(diff.Diff(wasName, []byte(was.String()), isName, []byte(is.String())))
 }

@@ -23,8 +23,8 @@ type Answer struct {
 // A AnswerCall is a call of a function. Args are JSON with members in order.
 type AnswerCall struct{ Name, Args string }
 
-// ReadAnswer returns the text, the tool calls and the error in the body of an answer. Usage and Notes are those of the record, which has
-// them whatever the dialect says.
+// ReadAnswer returns the text, the tool calls and the error in the body of an answer. Usage and
+// Notes are those of the record, which has them whatever the dialect says.
 func ReadAnswer(body []byte, record *perigee.Trace) Answer {
 	r := reader{texts: map[int]*strings.Builder{}, calls: map[string]*AnswerCall{}}
 	for _, chunk := range chunks(body) {
@@ -52,7 +52,8 @@ func ReadAnswer(body []byte, record *perigee.Trace) Answer {
 	return a
 }
 
-// Redacted returns the answer without secrets. A secret that was spelled over several deltas is in one piece only here.
+// Redacted returns the answer without secrets. A secret that was spelled over several deltas is in
+// one piece only here.
 func (a Answer) Redacted(redact func(string) string) Answer {
 	a.Text, a.Error = redact(a.Text), redact(a.Error)
 	a.Calls, a.Notes = slices.Clone(a.Calls), slices.Clone(a.Notes)
@@ -65,7 +66,8 @@ func (a Answer) Redacted(redact func(string) string) Answer {
 	return a
 }
 
-// chunks are the JSON values of a body: the events of a stream, the elements of an array, or one value.
+// chunks are the JSON values of a body: the events of a stream, the elements of an array, or one
+// value.
 func chunks(body []byte) (list []json.RawMessage) {
 	body = bytes.TrimSpace(body)
 	if bytes.HasPrefix(body, []byte("[")) && json.Unmarshal(body, &list) == nil {
@@ -262,7 +264,8 @@ func (r *reader) readBlocks(m *message) {
 	}
 }
 
-// canonical writes JSON with members in order and without spaces. Text that is no JSON stays as it is.
+// canonical writes JSON with members in order and without spaces. Text that is no JSON stays as it
+// is.
 func canonical(args string) string {
 	if strings.TrimSpace(args) == "" {
 		return "{}"

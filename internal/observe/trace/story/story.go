@@ -1,6 +1,6 @@
-// Package story tells a recorded call as a person reads it: what the client asked, what perigee changed, which upstreams were
-// tried and why, how the answer grew, how it ended and what it cost. It uses the trace directory of the call, and tells what the
-// database knows where that is gone.
+// Package story tells a recorded call as a person reads it: what the client asked, what perigee
+// changed, which upstreams were tried and why, how the answer grew, how it ended and what it cost.
+// It uses the trace directory of the call, and tells what the database knows where that is gone.
 //
 // The package is pure but for reading the directory.
 package story
@@ -176,7 +176,8 @@ func (p *printer) next() string {
 	return ""
 }
 
-// isJSON reports whether the request of the client is there and could be decoded, without which it cannot be shrunk.
+// isJSON reports whether the request of the client is there and could be decoded, without which it
+// cannot be shrunk.
 func (p *printer) isJSON() bool {
 	if p.story.Trace == nil {
 		return false
@@ -195,7 +196,8 @@ func modelWord(model string) string {
 	return "MODEL"
 }
 
-// dialectName is the dialect of a call. Embeddings and images are recorded as OpenAI's chat dialect, and shown as openai.
+// dialectName is the dialect of a call. Embeddings and images are recorded as OpenAI's chat
+// dialect, and shown as openai.
 func dialectName(t *perigee.Trace) string {
 	image := strings.Contains(t.Model, "-image") // image models have it in their names
 	if t.Dialect == perigee.DialectOpenAIChat && (t.Operation == perigee.OperationEmbed || image) {

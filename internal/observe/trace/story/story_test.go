@@ -178,7 +178,8 @@ func TestOnlyRequestsThatCouldBeDecodedAreShrunk(t *testing.T) {
 	}
 }
 
-// Limits, permissions and sign-ins belong to an account, to an API key of an upstream or to a key of perigee.
+// Limits, permissions and sign-ins belong to an account, to an API key of an upstream or to a key
+// of perigee.
 func TestNextStepsNameKeysAndAccounts(t *testing.T) {
 	withKey := func(s *Story) { s.Call.Upstream, s.Call.Account = "studio", "" }
 	withAccount := func(*Story) {}
@@ -249,7 +250,8 @@ func TestRequestsOfAllDialects(t *testing.T) {
 	}
 }
 
-// Pieces of the same kind that follow each other are one part. Empty ones and the line that was cut off are none.
+// Pieces of the same kind that follow each other are one part. Empty ones and the line that was cut
+// off are none.
 func TestPhases(t *testing.T) {
 	list := phases([]byte(`{"ms":0,"kind":"start","model":"m"}
 {"ms":1,"kind":"thinking","text":"hm"}
