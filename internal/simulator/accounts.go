@@ -15,7 +15,8 @@ import (
 // Account is an account that can sign in.
 type Account struct {
 	Email string `yaml:"email" json:"email"`
-	// RefreshToken is accepted from the start, as if the account had signed in before; empty: it must sign in.
+	// RefreshToken is accepted from the start, as if the account had signed in before; empty: it
+	// must sign in.
 	RefreshToken string `yaml:"refresh_token" json:"-"`
 	// Project is the managed project; the account has it from the start unless NotOnboarded.
 	Project string `yaml:"project" json:"project"`
@@ -35,7 +36,8 @@ type Account struct {
 	Limits Limits   `yaml:"limits" json:"limits"`
 }
 
-// Limits are the requests an account may make per quota group; 0 takes the default, negative means no limit.
+// Limits are the requests an account may make per quota group; 0 takes the default, negative means
+// no limit.
 type Limits struct {
 	FiveHour  int `yaml:"five_hour" json:"five_hour,omitempty"`
 	Weekly    int `yaml:"weekly" json:"weekly,omitempty"`
@@ -49,8 +51,8 @@ const (
 	codeLifetime    = 10 * time.Minute
 )
 
-// DefaultAccounts are the accounts of a simulator that was told nothing: one free, one paid with credits,
-// and one that has not been onboarded.
+// DefaultAccounts are the accounts of a simulator that was told nothing: one free, one paid with
+// credits, and one that has not been onboarded.
 func DefaultAccounts() []Account {
 	return []Account{
 		{Email: "ada@example.com", RefreshToken: "sim-refresh-ada", Project: "sim-project-ada", Tier: "free-tier"},
@@ -93,7 +95,8 @@ type authCode struct {
 	expires     time.Time
 }
 
-// directory is the accounts and every token issued for them, and the API keys. The mutex guards their state too.
+// directory is the accounts and every token issued for them, and the API keys. The mutex guards
+// their state too.
 type directory struct {
 	mu       sync.Mutex
 	key      []byte
@@ -158,7 +161,8 @@ func (d *directory) signIn(hint string) *account {
 	return d.byEmail(hint)
 }
 
-// opaque makes the next unguessable-looking name of a kind; with the same seed and history it is the same.
+// opaque makes the next unguessable-looking name of a kind; with the same seed and history it is
+// the same.
 func (d *directory) opaque(kind string) string {
 	d.issued++
 	h := hmac.New(sha256.New, d.key)

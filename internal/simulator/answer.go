@@ -24,8 +24,9 @@ type turn struct {
 	results    []*rules.Response // answers of tools that no reply has followed yet
 }
 
-// readTurn goes back to the last prompt: the last user content that is more than answers of tools. Text that
-// an agent puts beside such answers is no prompt, unless it holds directives; otherwise a loop would not end.
+// readTurn goes back to the last prompt: the last user content that is more than answers of tools.
+// Text that an agent puts beside such answers is no prompt, unless it holds directives; otherwise a
+// loop would not end.
 func readTurn(contents []rules.Content) turn {
 	var t turn
 	replied := false
@@ -63,7 +64,8 @@ func answersAndCalls(content rules.Content) (answers []*rules.Response, calls in
 	return answers, calls
 }
 
-// promptText is what the person wrote: agents put context, in tags, before and after it in parts of their own.
+// promptText is what the person wrote: agents put context, in tags, before and after it in parts of
+// their own.
 func promptText(content rules.Content) string {
 	best := ""
 	for _, p := range content.Parts {
@@ -207,7 +209,8 @@ func (q question) forcedCall() string {
 	return ""
 }
 
-// mentionedCall finds "use NAME" or "call NAME {json}" in a text, for a declared NAME; the first in the text wins.
+// mentionedCall finds "use NAME" or "call NAME {json}" in a text, for a declared NAME; the first in
+// the text wins.
 func (q question) mentionedCall(text string) (name string, args json.RawMessage) {
 	first := -1
 	for _, f := range q.parsed.Functions {

@@ -18,7 +18,8 @@ type catalogue struct {
 	minVersion string
 }
 
-// The ids that came with a newer client answer 404 to an older one, rather than an error that says so.
+// The ids that came with a newer client answer 404 to an older one, rather than an error that says
+// so.
 const newerClient = "2.9.0"
 
 // oldestClient is served at all; it is low enough to refuse only clients that name no version.
@@ -91,7 +92,8 @@ var (
 
 func validVersion(v string) bool { return versionPattern.MatchString(v) }
 
-// clientVersion reads the version out of a User-Agent; one that names none counts as the oldest there is.
+// clientVersion reads the version out of a User-Agent; one that names none counts as the oldest
+// there is.
 func clientVersion(userAgent string) string {
 	if match := agentVersion.FindStringSubmatch(userAgent); match != nil {
 		return match[1]

@@ -107,7 +107,8 @@ func text(body map[string]json.RawMessage, field string) string {
 	return ""
 }
 
-// fetchUserInfo answers with nothing: which members the real answer has is not known, and no client depends on them.
+// fetchUserInfo answers with nothing: which members the real answer has is not known, and no client
+// depends on them.
 func (x *exchange) fetchUserInfo(body map[string]json.RawMessage) (any, *statusError) {
 	return struct{}{}, known(body, "project", "metadata")
 }
@@ -209,7 +210,8 @@ type quotaInfo struct {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// quotaOf is the scarcest window of a group. Without a project the provider reports everything as full.
+// quotaOf is the scarcest window of a group. Without a project the provider reports everything as
+// full.
 func (x *exchange) quotaOf(group string, full bool, now time.Time) quotaInfo {
 	if full {
 		return quotaInfo{1, stamp(now.Add(fiveHours))}

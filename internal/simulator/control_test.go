@@ -106,8 +106,8 @@ func TestQuotaWindows(t *testing.T) {
 	ask("gemini-3-flash").want(t, 200)
 }
 
-// A fault that says that a quota is used up has it reported so, for as long as it says and for no other account or model. Which
-// calls are answered is up to the faults alone.
+// A fault that says that a quota is used up has it reported so, for as long as it says and for no
+// other account or model. Which calls are answered is up to the faults alone.
 func TestQuotaThatAFaultHasUsedUpIsReportedEmpty(t *testing.T) {
 	r := newRig(t, Options{Script: &Script{Faults: []Fault{{Do: "quota_exhausted", Times: 1, Delay: Duration(2 * time.Hour)}}}})
 	const ours = `{"project":"sim-project-ada"}`

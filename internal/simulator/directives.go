@@ -37,7 +37,8 @@ func knownDirective(name string) bool {
 	return slices.ContainsFunc(directiveHelp, func(d struct{ name, form, about string }) bool { return d.name == name })
 }
 
-// parseDirectives takes the directives out of a text. Double brackets around anything else stay text.
+// parseDirectives takes the directives out of a text. Double brackets around anything else stay
+// text.
 func parseDirectives(text string) (found []directive, rest string) {
 	var kept strings.Builder
 	for {
@@ -79,8 +80,8 @@ func parseDirective(text string) (d directive, remaining string, ok bool) {
 	return d, remaining, ok
 }
 
-// parseCall reads "NAME {json}]]". The JSON is decoded rather than searched for its end, because arrays
-// in it may end in two brackets as well.
+// parseCall reads "NAME {json}]]". The JSON is decoded rather than searched for its end, because
+// arrays in it may end in two brackets as well.
 func parseCall(d directive, text string) (directive, string, bool) {
 	text = strings.TrimLeft(text, " ")
 	end := strings.IndexAny(text, " {]\n\t")
@@ -119,7 +120,8 @@ const (
 	usageLate     usageMode = "late"
 )
 
-// take applies a directive that is about delivery and says whether it was one. Malformed values are ignored.
+// take applies a directive that is about delivery and says whether it was one. Malformed values are
+// ignored.
 func (d *delivery) take(given directive) bool {
 	switch given.name {
 	case "chunks":

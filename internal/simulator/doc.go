@@ -1,18 +1,22 @@
-// Package simulator is a strict, deterministic stand-in for the provider: sign-in, the private gateway
-// (v1internal) and the official API (v1beta) in one http.Handler. It refuses what the provider refuses, in the
-// same order and with the same words; it counts quota and lets tokens expire; and it fails on demand.
+// Package simulator is a strict, deterministic stand-in for the provider: sign-in, the private
+// gateway (v1internal) and the official API (v1beta) in one http.Handler. It refuses what the
+// provider refuses, in the same order and with the same words; it counts quota and lets tokens
+// expire; and it fails on demand.
 //
-// It is not a model. Answers follow from the request alone: from directives in the last user text such as
-// [[text: hello]] or [[call: read_file {"path":"a"}]] (see [Usage]), or from a few fixed habits when there are
-// none. Same seed and same request give the same bytes, but for times and counts of cached tokens.
+// It is not a model. Answers follow from the request alone: from directives in the last user text
+// such as [[text: hello]] or [[call: read_file {"path":"a"}]] (see [Usage]), or from a few fixed
+// habits when there are none. Same seed and same request give the same bytes, but for times and
+// counts of cached tokens.
 //
-// It is called by the command "perigee simulate", by "perigee serve" when no upstream is configured, and by the
-// tests of every package that talks to the provider. Which request is legal is decided in package rules; this
-// package adds all that depends on the caller and the time: accounts, tokens, projects, versions, quota and faults.
+// It is called by the command "perigee simulate", by "perigee serve" when no upstream is
+// configured, and by the tests of every package that talks to the provider. Which request is legal
+// is decided in package rules; this package adds all that depends on the caller and the time:
+// accounts, tokens, projects, versions, quota and faults.
 //
 // # Directives
 //
-// One per line or inline in the last user text; what is in double brackets and not listed here stays text.
+// One per line or inline in the last user text; what is in double brackets and not listed here
+// stays text.
 //
 //	[[text: hello]]                     say this; several are several parts
 //	[[think: plan]]                     think this first, when the request asks for thoughts
@@ -25,7 +29,7 @@
 //
 // # Faults
 //
-// A fault says when and what, in a script ([LoadScript]) or over POST /simulator/faults: see [Fault], [When] and
-// [FaultNames]. Each strikes at its place in the order of checks, so that a quota error meets only requests that
-// would have been answered.
+// A fault says when and what, in a script ([LoadScript]) or over POST /simulator/faults: see
+// [Fault], [When] and [FaultNames]. Each strikes at its place in the order of checks, so that a
+// quota error meets only requests that would have been answered.
 package simulator

@@ -112,8 +112,8 @@ func errorInfo(reason, domain string, metadata map[string]string) map[string]any
 	return info
 }
 
-// exhausted is a 429 whose three ways of telling the delay agree: the message is cut to whole seconds,
-// retryDelay and quotaResetDelay are exact, and the time stamp is now plus the delay.
+// exhausted is a 429 whose three ways of telling the delay agree: the message is cut to whole
+// seconds, retryDelay and quotaResetDelay are exact, and the time stamp is now plus the delay.
 func exhausted(reason, model string, now time.Time, delay time.Duration, rule string) *statusError {
 	e := refuse(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", rule,
 		"You have exhausted your capacity on this model. Your quota will reset after %s.", wholeSeconds(delay))
@@ -167,7 +167,8 @@ func noCapacity(status int, code, model, rule string) *statusError {
 	return e
 }
 
-// wholeSeconds writes a duration as the provider's messages do: 479ms is "0s", 1h16m0.6s is "1h16m0s".
+// wholeSeconds writes a duration as the provider's messages do: 479ms is "0s", 1h16m0.6s is
+// "1h16m0s".
 func wholeSeconds(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 // protoSeconds writes a duration as proto-JSON does: decimal seconds with an s.

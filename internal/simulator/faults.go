@@ -22,7 +22,8 @@ type Fault struct {
 	Times int `yaml:"times" json:"times,omitempty"`
 	// Do names what happens; see FaultNames.
 	Do string `yaml:"do" json:"do"`
-	// Delay is the retry delay of a 429, the pace of slow, the length of a hang (0: until the client gives up).
+	// Delay is the retry delay of a 429, the pace of slow, the length of a hang (0: until the
+	// client gives up).
 	Delay Duration `yaml:"delay" json:"delay,omitzero"`
 	// AfterChunks is where in the stream it happens, for those that happen mid-stream.
 	AfterChunks int `yaml:"after_chunks" json:"after_chunks,omitempty"`
@@ -42,8 +43,8 @@ type When struct {
 	Every   int        `yaml:"every" json:"every,omitempty"` // every n-th of them
 }
 
-// stage is the point in the order of checks where a fault strikes, so that for example a quota error only
-// meets requests that would have been answered.
+// stage is the point in the order of checks where a fault strikes, so that for example a quota
+// error only meets requests that would have been answered.
 type stage int
 
 const (
@@ -260,8 +261,8 @@ func quotaRest(delay time.Duration) time.Duration {
 	return cmp.Or(delay, time.Hour+16*time.Minute+667923083*time.Nanosecond)
 }
 
-// reportEmpty has the quota methods report the group that was asked as used up for a while, as they would if the refusal
-// were no fault. It changes nothing about which calls are answered.
+// reportEmpty has the quota methods report the group that was asked as used up for a while, as they
+// would if the refusal were no fault. It changes nothing about which calls are answered.
 func (x *exchange) reportEmpty(d time.Duration) {
 	outer, err := readEnvelope(x.body)
 	if x.account == nil || err != nil {
@@ -342,7 +343,8 @@ func (x *exchange) privateError(do, model string, now time.Time, delay time.Dura
 	return e
 }
 
-// hang blocks for d, or until the client goes away or the server closes when d is 0; then it cuts the connection.
+// hang blocks for d, or until the client goes away or the server closes when d is 0; then it cuts
+// the connection.
 func (x *exchange) hang(d time.Duration) {
 	if d > 0 {
 		_ = x.server.sleep(x.r.Context(), d)
@@ -355,7 +357,8 @@ func (x *exchange) hang(d time.Duration) {
 	x.reset()
 }
 
-// reset has the connection cut, as soon as the call is in the log, so that a TCP client sees a reset rather than an orderly end.
+// reset has the connection cut, as soon as the call is in the log, so that a TCP client sees a
+// reset rather than an orderly end.
 func (x *exchange) reset() {
 	conn, _, err := http.NewResponseController(x.w).Hijack()
 	if err != nil { // HTTP/2 or a recorder: the nearest thing there is

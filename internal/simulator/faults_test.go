@@ -212,7 +212,8 @@ func (o overs) Handle(_ context.Context, line slog.Record) error {
 	return nil
 }
 
-// cutOff says whether err is a reset. Only on Linux is it certain to arrive as one, after all that was sent before.
+// cutOff says whether err is a reset. Only on Linux is it certain to arrive as one, after all that
+// was sent before.
 func cutOff(err error) bool {
 	if runtime.GOOS == "linux" {
 		return errors.Is(err, syscall.ECONNRESET)
@@ -338,7 +339,8 @@ func TestWhenPicksTheCalls(t *testing.T) {
 	}
 }
 
-// A fault strikes at its place in the order of checks, and a request refused before does not use it up.
+// A fault strikes at its place in the order of checks, and a request refused before does not use it
+// up.
 func TestFaultsKeepTheOrderOfChecks(t *testing.T) {
 	r := newRig(t, Options{Script: &Script{Faults: []Fault{{Do: "quota_exhausted", Times: 1}}}})
 	r.internal("generateContent", envelopeOf("gemini-3-flash", `{"contents":[]}`)).want(t, 400)

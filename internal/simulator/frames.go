@@ -16,13 +16,14 @@ type frame struct {
 	parts     []part
 	finish    string
 	grounding *grounding
-	// grown is what the chunk adds to the count of tokens; it differs from its parts when thoughts repeat.
+	// grown is what the chunk adds to the count of tokens; it differs from its parts when thoughts
+	// repeat.
 	textBytes, thoughtBytes, images int
 }
 
-// frames cuts a candidate into chunks. Gemini puts calls that belong together into one chunk and the finish
-// reason on the last text; Claude sends each call alone, the signature of a thought in an empty thought after
-// it, and the finish reason with an empty text.
+// frames cuts a candidate into chunks. Gemini puts calls that belong together into one chunk and
+// the finish reason on the last text; Claude sends each call alone, the signature of a thought in
+// an empty thought after it, and the finish reason with an empty text.
 func (q question) frames(c candidate, index int, d delivery) []frame {
 	var out []frame
 	for i, p := range c.parts {
@@ -170,8 +171,8 @@ func (q question) responses(r reply, count counter, head response) []response {
 	return out
 }
 
-// usageOf is what a chunk says about usage so far. When nothing else is asked for, Gemini says it in every chunk, Claude
-// in the last one, and in the first about the prompt alone.
+// usageOf is what a chunk says about usage so far. When nothing else is asked for, Gemini says it
+// in every chunk, Claude in the last one, and in the first about the prompt alone.
 func (q question) usageOf(mode usageMode, count counter, first, last bool) *usage {
 	switch {
 	case mode == usageEvery, mode == usageLast && last, mode == usageByFamily && (last || !q.claude()):
@@ -243,8 +244,8 @@ func (q question) whole(r reply, count counter, head response) response {
 	return head
 }
 
-// withoutArgs is the fault missing_args: the provider leaves args out for tools without parameters, and
-// clients must cope.
+// withoutArgs is the fault missing_args: the provider leaves args out for tools without parameters,
+// and clients must cope.
 func withoutArgs(parts []part) {
 	for _, p := range parts {
 		if p.Call != nil {

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// Each request breaks its check and all that come after it, so the order of the checks is tested too.
+// Each request breaks its check and all that come after it, so the order of the checks is tested
+// too.
 func TestChecksComeInOrder(t *testing.T) {
 	accounts := []Account{
 		{Email: "ada@example.com", Project: "sim-project-ada", Models: []string{"gemini-3-flash"}, Limits: Limits{FiveHour: 1}},
@@ -117,8 +118,8 @@ func TestStreamFramings(t *testing.T) {
 	}
 }
 
-// What the model says can be sent back as history, for every family and on both surfaces: a conversation of
-// thinking, parallel calls and answers passes the simulator's own rules.
+// What the model says can be sent back as history, for every family and on both surfaces: a
+// conversation of thinking, parallel calls and answers passes the simulator's own rules.
 func TestRepliesAreLegalHistory(t *testing.T) {
 	const tools = `"tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}},{"name":"g","description":"d","parameters":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}]}]`
 	for _, model := range rules.ModelTable() {

@@ -36,7 +36,8 @@ type instances struct {
 	optional bool // fill optional properties too
 }
 
-// instance is a value that fits the schema: "x" for strings, 1 for integers, the first of an enumeration.
+// instance is a value that fits the schema: "x" for strings, 1 for integers, the first of an
+// enumeration.
 func instance(schema json.RawMessage, optional bool) any {
 	maker := instances{optional: optional}
 	_ = json.Unmarshal(schema, &maker.root)

@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// APIKey is a key of the official API. In a script it may be written as the key alone, which then is its name, too.
+// APIKey is a key of the official API. In a script it may be written as the key alone, which then
+// is its name, too.
 type APIKey struct {
 	// Name is what faults and the list of calls know it by; empty: the key itself.
 	Name   string    `yaml:"name" json:"name"`

@@ -32,8 +32,8 @@ func (s *Server) ask(surface rules.Surface, model rules.Model, parsed *rules.Par
 	return question{surface: surface, model: model, parsed: parsed, digest: h.Sum(nil), signer: s.signer}
 }
 
-// canonical is the request without envelope, white space, order of keys and session: a session changes what is
-// cached, not what is said.
+// canonical is the request without envelope, white space, order of keys and session: a session
+// changes what is cached, not what is said.
 func canonical(surface rules.Surface, body []byte) []byte {
 	var request map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -128,7 +128,8 @@ func (q question) compose() reply {
 	return r
 }
 
-// candidate is one answer: as told by directives, or improvised, after a thought where one is asked for.
+// candidate is one answer: as told by directives, or improvised, after a thought where one is asked
+// for.
 func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 	c := candidate{finish: "STOP"}
 	for _, directive := range told {
@@ -164,14 +165,14 @@ func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 	return c
 }
 
-// brokenOff says whether a finish reason means that the model tried to call a function and could not: then the content is
-// an empty object, without even a role.
+// brokenOff says whether a finish reason means that the model tried to call a function and could
+// not: then the content is an empty object, without even a role.
 func brokenOff(finish string) bool {
 	return finish == "MALFORMED_FUNCTION_CALL" || finish == "UNEXPECTED_TOOL_CALL"
 }
 
-// thinks says whether thoughts are part of the answer. Claude needs a budget for it; Gemini thinks unless it
-// is told not to.
+// thinks says whether thoughts are part of the answer. Claude needs a budget for it; Gemini thinks
+// unless it is told not to.
 func (q question) thinks() bool {
 	t := q.parsed.Config.Thinking
 	switch q.model.Family {
@@ -251,9 +252,9 @@ func (q question) number(parts []part, candidate int) {
 	}
 }
 
-// sign puts signatures where the family has them. Claude: on each thought (which a stream sends after its text).
-// Gemini: on the first call, which newer models sign even when their thoughts are not shown; without calls, on
-// the last text.
+// sign puts signatures where the family has them. Claude: on each thought (which a stream sends
+// after its text). Gemini: on the first call, which newer models sign even when their thoughts are
+// not shown; without calls, on the last text.
 func (q question) sign(parts []part, candidate int) {
 	name := func(i int) string { return fmt.Sprintf("%x/%d/%d", q.digest, candidate, i) }
 	switch q.model.Family {

@@ -149,8 +149,8 @@ func verifierMatches(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(want), []byte(strings.TrimRight(challenge, "="))) == 1
 }
 
-// refresh redeems a refresh token. With rotation on, the answer holds a new one, and the old one is good for
-// one more use (a client may lose the answer), which gives the same new one again.
+// refresh redeems a refresh token. With rotation on, the answer holds a new one, and the old one is
+// good for one more use (a client may lose the answer), which gives the same new one again.
 func (x *exchange) refresh(form url.Values) (*tokenAnswer, *tokenRefusal) {
 	d, now := x.people, x.server.now()
 	d.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Quota groups: the provider counts Gemini models together, Claude and GPT-OSS together, and the pool of
-// requests in the style of the command-line tool apart from both.
+// Quota groups: the provider counts Gemini models together, Claude and GPT-OSS together, and the
+// pool of requests in the style of the command-line tool apart from both.
 const (
 	groupGemini     = "gemini"
 	groupThirdParty = "3p"
@@ -63,7 +63,8 @@ func (w *window) use(now time.Time) {
 	w.used++
 }
 
-// resetAt is when the window will be full again; one that has not begun would take its whole length.
+// resetAt is when the window will be full again; one that has not begun would take its whole
+// length.
 func (w *window) resetAt(now time.Time) time.Time {
 	if w.reset.IsZero() {
 		return now.Add(w.length)
@@ -132,8 +133,8 @@ func (g *groupQuota) scarcest() *window {
 	})
 }
 
-// spend takes one request out of the account's quota, or says how it is refused. Credits, when the request
-// allows them, pay for what the windows no longer do.
+// spend takes one request out of the account's quota, or says how it is refused. Credits, when the
+// request allows them, pay for what the windows no longer do.
 func (d *directory) spend(a *account, group, model string, credits bool, now time.Time) *statusError {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 package simulator
 
-// The tables of what a script and a fault may say. GET / and docs/simulator.md are made from them, and a test holds them
-// against the types.
+// The tables of what a script and a fault may say. GET / and docs/simulator.md are made from them,
+// and a test holds them against the types.
 
 // An entry is a word and what it means.
 type entry struct{ name, about string }

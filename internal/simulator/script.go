@@ -16,19 +16,22 @@ import (
 type Script struct {
 	// Accounts replace the default accounts when there is at least one.
 	Accounts []Account `yaml:"accounts"`
-	// Keys are the keys of the official API, each the key alone or name, key and limits; none: any key will do.
+	// Keys are the keys of the official API, each the key alone or name, key and limits; none: any
+	// key will do.
 	Keys []APIKey `yaml:"keys"`
 	// Models change single entries of the model table, by id.
 	Models map[string]ModelOverride `yaml:"models"`
 	// Switches set disputed behaviour by name, for example accept_thinking_level: false.
 	Switches map[string]any `yaml:"switches"`
-	// RotateRefreshTokens makes every refresh answer with a new refresh token; the old one is good for one more use.
+	// RotateRefreshTokens makes every refresh answer with a new refresh token; the old one is good
+	// for one more use.
 	RotateRefreshTokens bool `yaml:"rotate_refresh_tokens"`
 	// OAuthErrors is the shape of token errors: "oauth" (default) or "google".
 	OAuthErrors string `yaml:"oauth_errors"`
 	// MinVersion is the oldest client version that is served at all.
 	MinVersion string `yaml:"min_version"`
-	// Faults go wrong in the order given: the first that matches a call and has something left is used.
+	// Faults go wrong in the order given: the first that matches a call and has something left is
+	// used.
 	Faults []Fault `yaml:"faults"`
 }
 
@@ -38,8 +41,9 @@ type ModelOverride struct {
 	Accounts   []string `yaml:"accounts"`    // emails that have it; empty: all
 }
 
-// LoadScript reads a script. The error has everything that is wrong with it, a line for each: unknown keys, faults, models and
-// switches with the name that is nearest, and malformed values, with where they stand.
+// LoadScript reads a script. The error has everything that is wrong with it, a line for each:
+// unknown keys, faults, models and switches with the name that is nearest, and malformed values,
+// with where they stand.
 func LoadScript(r io.Reader) (*Script, error) {
 	script := &Script{}
 	err := decodeStrict(r, script)
@@ -60,7 +64,8 @@ func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// CallRange is which matching calls a fault is for: 3, or "2-4", or "5-" (from the fifth on); the first call is 1.
+// CallRange is which matching calls a fault is for: 3, or "2-4", or "5-" (from the fifth on); the
+// first call is 1.
 type CallRange struct {
 	From, To int // To 0: without end
 }

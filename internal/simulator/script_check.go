@@ -16,7 +16,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// A mistake is something that a script says and that means nothing. Line is 0 where it is not known.
+// A mistake is something that a script says and that means nothing. Line is 0 where it is not
+// known.
 type mistake struct {
 	line int
 	text string
@@ -44,8 +45,8 @@ func report(mistakes []mistake) error {
 	return errors.Join(list...)
 }
 
-// decodeStrict decodes one YAML document; an empty one leaves v as it is. The error has every key and every value that means
-// nothing.
+// decodeStrict decodes one YAML document; an empty one leaves v as it is. The error has every key
+// and every value that means nothing.
 func decodeStrict(r io.Reader, v any) error {
 	decoder := yaml.NewDecoder(r)
 	var document yaml.Node
@@ -67,7 +68,8 @@ func decodeStrict(r io.Reader, v any) error {
 	return report(mistakes)
 }
 
-// wrongType is how the YAML package says that a value is of another type than the one it is for, and typeWords how people do.
+// wrongType is how the YAML package says that a value is of another type than the one it is for,
+// and typeWords how people do.
 var (
 	wrongType = regexp.MustCompile("^cannot unmarshal !!\\w+ `(.*)` into (.*)$")
 	typeWords = map[string]string{"int": "a number", "bool": "true or false"}
@@ -91,7 +93,8 @@ func readMistakes(lines []string) (mistakes []mistake) {
 	return mistakes
 }
 
-// unknownKeys finds the keys in a document that a value of that type does not have, wherever they stand.
+// unknownKeys finds the keys in a document that a value of that type does not have, wherever they
+// stand.
 func unknownKeys(node *yaml.Node, t reflect.Type) (mistakes []mistake) {
 	switch {
 	case node.Kind == yaml.DocumentNode:
@@ -179,7 +182,8 @@ func (s *Script) mistakes() (list []mistake) {
 	return list
 }
 
-// instead ends a sentence about a word that is unknown: with the one that was meant, or else with all that there are.
+// instead ends a sentence about a word that is unknown: with the one that was meant, or else with
+// all that there are.
 func instead(word string, known []string) string {
 	if len(known) > 0 && len(word) <= 64 {
 		near := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(edits(word, a), edits(word, b)) })
@@ -190,7 +194,8 @@ func instead(word string, known []string) string {
 	return ", want one of " + strings.Join(known, ", ")
 }
 
-// edits counts the letters that have to be put in, taken out or replaced to make one word of another.
+// edits counts the letters that have to be put in, taken out or replaced to make one word of
+// another.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -31,7 +31,8 @@ type Options struct {
 	Accounts  []Account      // nil: those of the script, or DefaultAccounts
 	// Seed is what ids, tokens and signatures derive from: same seed, same bytes.
 	Seed string
-	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not empty.
+	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not
+	// empty.
 	APIKeys []APIKey
 	// AnyToken accepts access tokens of other sign-in servers: they are the first account's.
 	AnyToken bool
@@ -41,8 +42,8 @@ type Options struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Server is the simulated provider. It is an http.Handler for all the provider's hosts at once; the Host
-// header only matters to faults. All methods may be used concurrently.
+// Server is the simulated provider. It is an http.Handler for all the provider's hosts at once; the
+// Host header only matters to faults. All methods may be used concurrently.
 type Server struct {
 	logger            *slog.Logger
 	callLevel         slog.Level

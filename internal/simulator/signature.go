@@ -8,10 +8,11 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// signer issues thought signatures and recognises its own. A signature is an HMAC in the provider's outer
-// shape: a protobuf message that begins with field 2 (0x12), base64 once for Gemini (so it starts with E),
-// twice for Claude (so it starts with R). It is bound to the family only, as the provider's are: replaying
-// one over an edited history works, sending one to the other family does not.
+// signer issues thought signatures and recognises its own. A signature is an HMAC in the provider's
+// outer shape: a protobuf message that begins with field 2 (0x12), base64 once for Gemini (so it
+// starts with E), twice for Claude (so it starts with R). It is bound to the family only, as the
+// provider's are: replaying one over an edited history works, sending one to the other family does
+// not.
 type signer struct {
 	key []byte
 }
@@ -22,7 +23,8 @@ const (
 	infraMark = 0x02 // the provider marks signatures made on its own infrastructure
 )
 
-// sign makes the signature of family for the thing called nonceOf; equal arguments, equal signature.
+// sign makes the signature of family for the thing called nonceOf; equal arguments, equal
+// signature.
 func (s signer) sign(family rules.Family, nonceOf string) string {
 	nonce := sha256.Sum256([]byte("nonce\x00" + nonceOf))
 	payload := append(nonce[:nonceSize:nonceSize], s.mac(family, nonce[:nonceSize])...)

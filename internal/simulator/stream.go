@@ -32,8 +32,8 @@ func (x *exchange) replyFaults() map[string]*Fault {
 	return struck
 }
 
-// strikeSmall lets the faults from a stage on happen to a call that is not about content. Of those that shape an
-// answer only a few make sense there; the rest waits for a call that it is meant for.
+// strikeSmall lets the faults from a stage on happen to a call that is not about content. Of those
+// that shape an answer only a few make sense there; the rest waits for a call that it is meant for.
 func (x *exchange) strikeSmall(from stage) bool {
 	if x.strike(from, stageQuota) {
 		return true

@@ -71,8 +71,9 @@ func (c *promptCache) clear() {
 	c.seen, c.order = nil, nil
 }
 
-// cached is how many tokens at the beginning of the prompt came before in the same session (or, without a
-// session, anywhere, if they are many). The last content is never counted: it is what is new.
+// cached is how many tokens at the beginning of the prompt came before in the same session (or,
+// without a session, anywhere, if they are many). The last content is never counted: it is what is
+// new.
 func (c *promptCache) cached(model string, p *rules.Parsed) int {
 	head := struct {
 		Model, Session, System string

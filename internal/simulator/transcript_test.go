@@ -19,9 +19,9 @@ var update = flag.Bool("update", false, "rewrite the expected parts of the trans
 
 var bearerOf = regexp.MustCompile(`\{token of ([^}]+)\}`)
 
-// TestTranscripts plays testdata/*.txtar: sections "request" are sent in order, each "response" is what must
-// come back; "script" configures the simulator. "{token of EMAIL}" stands for an access token. Carriage returns
-// are shown as ␍. Run with -update to rewrite the responses.
+// TestTranscripts plays testdata/*.txtar: sections "request" are sent in order, each "response" is
+// what must come back; "script" configures the simulator. "{token of EMAIL}" stands for an access
+// token. Carriage returns are shown as ␍. Run with -update to rewrite the responses.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

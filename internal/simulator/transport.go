@@ -22,8 +22,8 @@ type pipeHost struct {
 	closed     bool
 }
 
-// Transport gives a client transport whose every connection, to whatever host, http or https, is a pipe to
-// this server: HTTP/1.1 in full, without a port. It works until Close.
+// Transport gives a client transport whose every connection, to whatever host, http or https, is a
+// pipe to this server: HTTP/1.1 in full, without a port. It works until Close.
 func (s *Server) Transport() *http.Transport { return s.pipes.transport() }
 
 func (h *pipeHost) transport() *http.Transport {
@@ -43,7 +43,8 @@ func (h *pipeHost) transport() *http.Transport {
 		}()
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return h.listener.dial(ctx) }
-	// DialTLSContext without TLS: the client believes in its handshake, and production addresses work unchanged.
+	// DialTLSContext without TLS: the client believes in its handshake, and production addresses
+	// work unchanged.
 	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 100, DisableCompression: true}
 	h.transports = append(h.transports, transport)
 	return transport

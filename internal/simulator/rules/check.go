@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// CheckEnvelope judges the root of a private-gateway body: its allow-list and the types of its fields. The request
-// inside is not looked at. Bodies of the official API have no envelope and always pass.
+// CheckEnvelope judges the root of a private-gateway body: its allow-list and the types of its
+// fields. The request inside is not looked at. Bodies of the official API have no envelope and
+// always pass.
 func CheckEnvelope(in Input) *Refusal {
 	if err := CheckJSON(in.Body); err != nil {
 		return RefuseJSON(err)
@@ -27,8 +28,9 @@ func CheckEnvelope(in Input) *Refusal {
 	return refusal
 }
 
-// Check judges everything else that can be judged from the body alone, in the provider's order. Exactly one of its
-// results is nil. It assumes that CheckEnvelope has passed and does not repeat it.
+// Check judges everything else that can be judged from the body alone, in the provider's order.
+// Exactly one of its results is nil. It assumes that CheckEnvelope has passed and does not repeat
+// it.
 func Check(in Input) (*Parsed, *Refusal) {
 	if err := CheckJSON(in.Body); err != nil {
 		return nil, RefuseJSON(err)

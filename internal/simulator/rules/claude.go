@@ -11,7 +11,8 @@ const thinkingAdvice = " When `thinking` is enabled, a final `assistant` message
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// claudeRules are those of the backend behind the gateway: it counts in messages and content blocks.
+// claudeRules are those of the backend behind the gateway: it counts in messages and content
+// blocks.
 func claudeRules() []Rule {
 	const (
 		ask     = `user [{"text":"a"}]`
@@ -170,7 +171,8 @@ func checkEmptyText(r *request) *Refusal {
 	})
 }
 
-// checkResultsPresent wants the results of a message's calls at the beginning of the next content, in one piece.
+// checkResultsPresent wants the results of a message's calls at the beginning of the next content,
+// in one piece.
 func checkResultsPresent(r *request) *Refusal {
 	contents := r.parsed.Contents
 	for _, run := range modelRuns(contents) {
@@ -197,7 +199,8 @@ func checkResultsPresent(r *request) *Refusal {
 	return nil
 }
 
-// checkResultsExpected refuses results whose call is not in the message before, and second results of one call.
+// checkResultsExpected refuses results whose call is not in the message before, and second results
+// of one call.
 func checkResultsExpected(r *request) *Refusal {
 	contents := r.parsed.Contents
 	called := map[int]map[string]bool{} // by the content that must answer
@@ -258,7 +261,8 @@ func expectedThinking(at place, p Part) *Refusal {
 	return refuse(fmt.Sprintf("%v.type: Expected `thinking` or `redacted_thinking`, but found `%s`.", at, block(p)) + thinkingAdvice)
 }
 
-// checkThinkingOrder refuses a thinking block that comes after something else in its content, on or off.
+// checkThinkingOrder refuses a thinking block that comes after something else in its content, on or
+// off.
 func checkThinkingOrder(r *request) *Refusal {
 	for i, c := range r.parsed.Contents {
 		first := slices.IndexFunc(c.Parts, func(p Part) bool { return !p.Thought })
@@ -288,7 +292,8 @@ func checkThinkingFirst(r *request) *Refusal {
 	return nil
 }
 
-// checkThinkingDisabled looks at the open tool loop only: thinking of earlier turns is ignored by the backend.
+// checkThinkingDisabled looks at the open tool loop only: thinking of earlier turns is ignored by
+// the backend.
 func checkThinkingDisabled(r *request) *Refusal {
 	turn := r.openTurn()
 	if r.thinkingOn() || turn < 0 {

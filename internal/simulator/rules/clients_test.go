@@ -38,7 +38,8 @@ func TestRequestsOfRealClientsPass(t *testing.T) {
 			if _, refusal := judge(in); refusal != nil {
 				t.Errorf("refused by %s: %s", refusal.Rule, refusal.Message)
 			}
-			// Clients return every signature, so a model that wants them has nothing to add but its own thinking rules.
+			// Clients return every signature, so a model that wants them has nothing to add but its
+			// own thinking rules.
 			in.Model = modelNamed(t, "gemini-3-flash-preview")
 			if _, refusal := judge(in); refusal != nil && refusal.Rule != "config.budget_zero" {
 				t.Errorf("gemini 3: refused by %s: %s", refusal.Rule, refusal.Message)

@@ -106,7 +106,8 @@ func checkLevelAndBudget(r *request) *Refusal {
 	return nil
 }
 
-// checkLevelKnown: levels are for models that have some, and on the private gateway they are disputed.
+// checkLevelKnown: levels are for models that have some, and on the private gateway they are
+// disputed.
 func checkLevelKnown(r *request) *Refusal {
 	if !r.generating() || r.parsed.Config.Thinking.Level == "" || r.in.Model.Family == GPTOSS {
 		return nil
@@ -166,8 +167,8 @@ func checkBudgetMinimum(r *request) *Refusal {
 	return refuse(fmt.Sprintf("thinking.enabled.budget_tokens: Input should be greater than or equal to %d", r.in.Model.MinBudget))
 }
 
-// checkBudgetBelowMax holds for Claude, and on the private gateway for other models where the switch says so. The official
-// API takes a budget above the limit: clients send it.
+// checkBudgetBelowMax holds for Claude, and on the private gateway for other models where the
+// switch says so. The official API takes a budget above the limit: clients send it.
 func checkBudgetBelowMax(r *request) *Refusal {
 	b, ok := r.budget()
 	limit := r.parsed.Config.MaxTokens

@@ -70,7 +70,8 @@ func checkContents(r *request) *Refusal {
 	return errs.refusal()
 }
 
-// checkRoles wants a role on the private gateway; the official API reads an absent one as the user's.
+// checkRoles wants a role on the private gateway; the official API reads an absent one as the
+// user's.
 func checkRoles(r *request) *Refusal {
 	for i, n := range r.root.list("contents") {
 		role := r.parsed.Contents[i].Role
@@ -142,8 +143,9 @@ func checkCallRole(r *request) *Refusal {
 	return nil
 }
 
-// checkResponseRole lets a content of nothing but results have the model's role where the switch allows it, as the language server of
-// the product sends them. Beside anything else, Claude's results are the user's.
+// checkResponseRole lets a content of nothing but results have the model's role where the switch
+// allows it, as the language server of the product sends them. Beside anything else, Claude's
+// results are the user's.
 func checkResponseRole(r *request) *Refusal {
 	want := r.in.Switches.FunctionResponseRole
 	for _, c := range r.parsed.Contents {

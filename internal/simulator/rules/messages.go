@@ -5,8 +5,9 @@ import (
 	"unicode"
 )
 
-// messages describes the official request as data: message, field in camelCase, type. Types are scalar names,
-// "struct" (any object), "value" (any JSON), "enum X", the name of a message, "[]T" and "map T".
+// messages describes the official request as data: message, field in camelCase, type. Types are
+// scalar names, "struct" (any object), "value" (any JSON), "enum X", the name of a message, "[]T"
+// and "map T".
 //
 // It is read-only; what differs elsewhere is in overlays.
 var messages = map[string]map[string]string{
@@ -78,8 +79,8 @@ var messages = map[string]map[string]string{
 	"ResponseSchema": schemaFields("ResponseSchema"),
 }
 
-// schemaFields is the documented schema message. Tools and answers have one each because only that of tools
-// depends on the family.
+// schemaFields is the documented schema message. Tools and answers have one each because only that
+// of tools depends on the family.
 func schemaFields(self string) map[string]string {
 	return map[string]string{"type": "enum Type", "format": "string", "title": "string", "description": "string", "nullable": "bool",
 		"enum": "[]string", "items": self, "minItems": "int64", "maxItems": "int64", "properties": "map " + self,
@@ -88,7 +89,8 @@ func schemaFields(self string) map[string]string {
 		"anyOf": "[]" + self, "propertyOrdering": "[]string"}
 }
 
-// enums are matched without regard to case, as the provider does; numbers are accepted for any of them.
+// enums are matched without regard to case, as the provider does; numbers are accepted for any of
+// them.
 var enums = map[string]string{
 	"Type":               "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL",
 	"Mode":               "MODE_UNSPECIFIED AUTO ANY NONE VALIDATED",

@@ -10,7 +10,8 @@ const (
 	unexpectedText = "Please ensure that function response turn comes immediately after a function call turn."
 )
 
-// pairingRules judge how calls and results follow each other everywhere but at Claude, whose backend has its own.
+// pairingRules judge how calls and results follow each other everywhere but at Claude, whose
+// backend has its own.
 func pairingRules() []Rule {
 	ask := `user [{"text":"a"}]`
 	call := func(id, name string) string {
@@ -66,16 +67,16 @@ func checkFirstUser(r *request) *Refusal {
 	return refuse("Please ensure that multiturn requests start with a user turn.")
 }
 
-// An exchange is a model's calls and the results in the content that follows. Either may be empty: calls that were
-// not answered, results out of nowhere.
+// An exchange is a model's calls and the results in the content that follows. Either may be empty:
+// calls that were not answered, results out of nowhere.
 type exchange struct {
 	calls   []*Call
 	results []*Response
 	ended   bool // nothing follows the calls
 }
 
-// exchanges pairs every stretch of model contents with what follows. A content of nothing but results is an answer
-// whichever role it has.
+// exchanges pairs every stretch of model contents with what follows. A content of nothing but
+// results is an answer whichever role it has.
 func exchanges(contents []Content) []exchange {
 	var list []exchange
 	var pending []*Call
@@ -135,7 +136,8 @@ func checkResponseNames(r *request) *Refusal {
 	return missing(r, "name", func(c *Call) string { return c.Name }, func(s *Response) string { return s.Name })
 }
 
-// missing refuses when a call's key, where it has one, is not repeated by a result of the same exchange.
+// missing refuses when a call's key, where it has one, is not repeated by a result of the same
+// exchange.
 func missing(r *request, what string, ofCall func(*Call) string, ofResult func(*Response) string) *Refusal {
 	for _, e := range exchanges(r.parsed.Contents) {
 		if len(e.calls) != len(e.results) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parse turns what the walker found into what rules and models read. Wrongly typed values are left out: a rule has
-// already objected to them.
+// parse turns what the walker found into what rules and models read. Wrongly typed values are left
+// out: a rule has already objected to them.
 func parse(root *node) *Parsed {
 	p := &Parsed{
 		SessionID:     root.text("sessionId"),

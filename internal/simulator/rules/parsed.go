@@ -2,7 +2,8 @@ package rules
 
 import "encoding/json"
 
-// Parsed is what the model needs to answer a request that no rule refused. Raw values alias the body.
+// Parsed is what the model needs to answer a request that no rule refused. Raw values alias the
+// body.
 type Parsed struct {
 	System        string // texts of the system instruction, joined by newlines
 	Contents      []Content
@@ -58,8 +59,8 @@ type Response struct {
 	Parts    []Part
 }
 
-// Function is a declared function. Parameters is its schema as sent, nil when it takes none; JSONSchema says that
-// it came as parametersJsonSchema.
+// Function is a declared function. Parameters is its schema as sent, nil when it takes none;
+// JSONSchema says that it came as parametersJsonSchema.
 type Function struct {
 	Name, Description string
 	Parameters        json.RawMessage

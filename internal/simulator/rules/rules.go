@@ -1,12 +1,12 @@
-// Package rules is the judging half of the simulator: given the body of a content request it decides whether the
-// real provider would refuse it, and with which words.
+// Package rules is the judging half of the simulator: given the body of a content request it
+// decides whether the real provider would refuse it, and with which words.
 //
-// It is pure: no network, no clock, no accounts. Whatever depends on the caller (sign-in, project, quota, faults)
-// belongs to package simulator, which is the only caller: it runs [CheckEnvelope], then its own checks, then [Check],
-// and lets its model answer from the [Parsed] request.
+// It is pure: no network, no clock, no accounts. Whatever depends on the caller (sign-in, project,
+// quota, faults) belongs to package simulator, which is the only caller: it runs [CheckEnvelope],
+// then its own checks, then [Check], and lets its model answer from the [Parsed] request.
 //
-// The rules are a table ([Table]); each entry names the section of the interface notes it comes from and brings one
-// example that passes and one that fails.
+// The rules are a table ([Table]); each entry names the section of the interface notes it comes
+// from and brings one example that passes and one that fails.
 package rules
 
 // A Family groups the models that share a set of rules.
@@ -59,7 +59,8 @@ type Input struct {
 	Body     []byte
 	Switches Switches
 
-	// Verify says whether a signature was issued by this simulator, and to which family. Nil accepts none.
+	// Verify says whether a signature was issued by this simulator, and to which family. Nil
+	// accepts none.
 	Verify func(sig string) (Family, bool)
 
 	// EstimateTokens turns bytes of text into tokens. Nil counts four bytes a token.

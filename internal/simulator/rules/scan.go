@@ -52,8 +52,8 @@ func syntaxText(body []byte) string {
 	return fmt.Sprintf("Unexpected token.\n%s\n%s^", line, caret)
 }
 
-// RefuseJSON is the answer to a body that is not JSON. Errors of CheckJSON keep their own words; a body that ended
-// early or could not be read as JSON for another reason gets the closest ones.
+// RefuseJSON is the answer to a body that is not JSON. Errors of CheckJSON keep their own words; a
+// body that ended early or could not be read as JSON for another reason gets the closest ones.
 func RefuseJSON(err error) *Refusal {
 	rule, text := "json.syntax", "Unexpected token."
 	if own, ok := errors.AsType[*JSONError](err); ok {
@@ -64,8 +64,8 @@ func RefuseJSON(err error) *Refusal {
 	return &Refusal{Rule: rule, Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Message: "Invalid JSON payload received. " + text}
 }
 
-// A scanner steps through JSON that is known to be valid. It never allocates and never looks back, so that one pass
-// over a body costs what its length says.
+// A scanner steps through JSON that is known to be valid. It never allocates and never looks back,
+// so that one pass over a body costs what its length says.
 type scanner struct {
 	b []byte
 	i int

@@ -101,8 +101,8 @@ func checkGeminiFamily(r *request) *Refusal {
 	})
 }
 
-// eachGeminiSignature visits what is signed, wherever it stands: integrity is not bound to a place. Sentinels count as
-// signatures everywhere but on a function call.
+// eachGeminiSignature visits what is signed, wherever it stands: integrity is not bound to a place.
+// Sentinels count as signatures everywhere but on a function call.
 func (r *request) eachGeminiSignature(visit func(family Family, issued bool) *Refusal) *Refusal {
 	if r.in.Model.Family == GPTOSS {
 		return nil
@@ -124,7 +124,8 @@ func checkSignaturePresent(r *request) *Refusal {
 	})
 }
 
-// checkSignatureValid: Claude ignores a sentinel on anything but thinking, where the switch decides.
+// checkSignatureValid: Claude ignores a sentinel on anything but thinking, where the switch
+// decides.
 func checkSignatureValid(r *request) *Refusal {
 	return r.eachPart(func(at place, p Part) *Refusal {
 		if p.Signature == "" || sentinels[p.Signature] && (!p.Thought || r.in.Switches.ClaudeAcceptsSentinelThinking) {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Switches decide behaviour on which observers of the provider disagree, or that none has seen. The tags say what a switch
-// does and, of those that are no booleans, which values it has: they are what SwitchList shows.
+// Switches decide behaviour on which observers of the provider disagree, or that none has seen. The
+// tags say what a switch does and, of those that are no booleans, which values it has: they are
+// what SwitchList shows.
 type Switches struct {
 	// Requests.
 
@@ -34,8 +35,8 @@ type Switches struct {
 	MinVersionError                string `json:"min_version_error" values:"404,message" about:"how a client that is too old is rejected"`
 }
 
-// DefaultSwitches follows the newest observer where they disagree, and the stricter reading where none is newest. What
-// was never seen refused is accepted.
+// DefaultSwitches follows the newest observer where they disagree, and the stricter reading where
+// none is newest. What was never seen refused is accepted.
 func DefaultSwitches() Switches {
 	return Switches{
 		AcceptThinkingLevel:     true,
@@ -50,8 +51,8 @@ func DefaultSwitches() Switches {
 	}
 }
 
-// StrictSwitches refuse what some observers have seen refused, even if it works for the rest. Our own requests are held
-// against them.
+// StrictSwitches refuse what some observers have seen refused, even if it works for the rest. Our
+// own requests are held against them.
 func StrictSwitches() Switches {
 	s := DefaultSwitches()
 	s.BudgetBelowMax, s.ResponseNames = true, true

@@ -48,7 +48,8 @@ func TestEveryRuleRefusesItsFailingExampleOnly(t *testing.T) {
 	}
 }
 
-// Without this, a rule whose check is shadowed by an earlier one would look tested by its neighbours.
+// Without this, a rule whose check is shadowed by an earlier one would look tested by its
+// neighbours.
 func TestFailingExamplesPassWithoutTheirRule(t *testing.T) {
 	for _, rule := range Table() {
 		if rule.check == nil || strings.HasPrefix(rule.Name, "request.") {
@@ -66,8 +67,8 @@ func TestFailingExamplesPassWithoutTheirRule(t *testing.T) {
 	}
 }
 
-// twins are pairs of which the first's example cannot avoid the second: results in two contents are both miscounted in
-// the first and out of place in the second.
+// twins are pairs of which the first's example cannot avoid the second: results in two contents are
+// both miscounted in the first and out of place in the second.
 var twins = map[string]bool{"gemini.response_count gemini.response_unexpected": true}
 
 func TestEverySwitchOfRequestsMatters(t *testing.T) {

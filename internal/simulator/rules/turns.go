@@ -21,13 +21,15 @@ func where(c Content, want func(Part) bool) []int {
 	return at
 }
 
-// resultsOnly says whether a content is the answer to calls and nothing else, whichever role it has.
+// resultsOnly says whether a content is the answer to calls and nothing else, whichever role it
+// has.
 func resultsOnly(c Content) bool { return len(c.Parts) > 0 && len(responses(c)) == len(c.Parts) }
 
 // A message is the contents of one side in a row, as [from, to): the backend reads them as one.
 type message [2]int
 
-// lastMessage is the message of the user's that ends the list; it is empty where the model has the last word.
+// lastMessage is the message of the user's that ends the list; it is empty where the model has the
+// last word.
 func lastMessage(contents []Content) message {
 	from := len(contents)
 	for from > 0 && userSide(contents[from-1]) {
@@ -51,8 +53,8 @@ func (m message) answers(contents []Content) (answers, text, more bool) {
 	return answers, text, more
 }
 
-// ends says whether a message ends the model's turn. One of results alone does not; about what stands beside them observers
-// disagree.
+// ends says whether a message ends the model's turn. One of results alone does not; about what
+// stands beside them observers disagree.
 func (m message) ends(contents []Content, continues string) bool {
 	switch answers, text, more := m.answers(contents); {
 	case !answers:
@@ -82,8 +84,8 @@ func (r *request) currentTurn(contents []Content) int {
 	return 0
 }
 
-// openTurn is the index of the first content of the turn that the model is to go on with after results, whatever stands
-// beside them; -1: there is no such turn.
+// openTurn is the index of the first content of the turn that the model is to go on with after
+// results, whatever stands beside them; -1: there is no such turn.
 func (r *request) openTurn() int {
 	contents := r.parsed.Contents
 	last := lastMessage(contents)
@@ -93,7 +95,8 @@ func (r *request) openTurn() int {
 	return r.currentTurn(contents[:last[0]])
 }
 
-// modelRuns lists the stretches of contents that are the model's, as [from, to). The backend reads each as one message.
+// modelRuns lists the stretches of contents that are the model's, as [from, to). The backend reads
+// each as one message.
 func modelRuns(contents []Content) [][2]int {
 	var runs [][2]int
 	for i := 0; i < len(contents); i++ {

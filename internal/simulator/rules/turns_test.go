@@ -2,8 +2,8 @@ package rules
 
 import "testing"
 
-// What stands beside results may end the model's turn or not, but while results wait for the model its last step is judged
-// whatever stands beside them.
+// What stands beside results may end the model's turn or not, but while results wait for the model
+// its last step is judged whatever stands beside them.
 func TestWhatStandsBesideResults(t *testing.T) {
 	const (
 		ask     = `user [{"text":"a"}]`

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Limits of the walk: the provider's own nesting limit, and how many violations are worth repeating.
+// Limits of the walk: the provider's own nesting limit, and how many violations are worth
+// repeating.
 const (
 	maxDepth      = 100
 	maxViolations = 100
@@ -59,8 +60,8 @@ func (n *node) text(name string) string {
 	return ""
 }
 
-// A walker reads one message from a scanner and notes whatever the front end objects to. Objections do not stop it:
-// the provider reports all of them at once.
+// A walker reads one message from a scanner and notes whatever the front end objects to. Objections
+// do not stop it: the provider reports all of them at once.
 type walker struct {
 	scanner
 	vocabulary vocabulary
@@ -73,7 +74,8 @@ type walker struct {
 // String is the current path, for objections.
 func (w *walker) String() string { return strings.Join(w.path, ".") }
 
-// object notes an objection. Past the limit nothing is even worded: bodies of a million faults must stay cheap.
+// object notes an objection. Past the limit nothing is even worded: bodies of a million faults must
+// stay cheap.
 func (w *walker) object(rule, format string, args ...any) {
 	if len(w.violations) < maxViolations {
 		w.violations = append(w.violations, violation{rule, w.String(), fmt.Sprintf(format, args...)})
@@ -130,7 +132,8 @@ func (w *walker) undeclared(message, key string) {
 	w.unknown("request.unknown_name", key, "Cannot find field.")
 }
 
-// member reads a declared field into n. The last of two spellings wins unless the switch forbids two.
+// member reads a declared field into n. The last of two spellings wins unless the switch forbids
+// two.
 func (w *walker) member(n *node, f *field, key string) {
 	for i := range n.fields {
 		other := &n.fields[i]

@@ -2,7 +2,8 @@ package rules
 
 import "net/http"
 
-// wireRules are the front end's: JSON, envelope, declared fields and their types. They know no models.
+// wireRules are the front end's: JSON, envelope, declared fields and their types. They know no
+// models.
 func wireRules() []Rule {
 	return []Rule{
 		{Name: "json.utf8", Section: "13.2", Step: 1,
@@ -77,8 +78,8 @@ func wireRules() []Rule {
 	}
 }
 
-// walked refuses what the walker objected to, if its first objection is of this kind. The kinds are separate rules so
-// that each has a name and examples; the answer always lists all objections.
+// walked refuses what the walker objected to, if its first objection is of this kind. The kinds are
+// separate rules so that each has a name and examples; the answer always lists all objections.
 func walked(kind string) func(*request) *Refusal {
 	return func(r *request) *Refusal {
 		if len(r.violations) == 0 || r.violations[0].rule != kind {

@@ -83,7 +83,8 @@ func chosenModel(config *cortexpb.CascadeConfig) int32 {
 	return int32(cmp.Or(planner.GetRequestedModel().GetModel(), planner.GetPlanModel()))
 }
 
-// SendUserCascadeMessage starts a turn, or queues the message of a conversation that is busy. It never waits for the answer.
+// SendUserCascadeMessage starts a turn, or queues the message of a conversation that is busy. It
+// never waits for the answer.
 func (s *service) SendUserCascadeMessage(ctx context.Context, r *connect.Request[languageserverpb.SendUserCascadeMessageRequest]) (*connect.Response[languageserverpb.SendUserCascadeMessageResponse], error) {
 	p := s.p
 	if p.faults.due("crash-on-send") {
@@ -224,7 +225,8 @@ func (s *service) GetAllCascadeTrajectories(context.Context, *connect.Request[la
 	return connect.NewResponse(&languageserverpb.GetAllCascadeTrajectoriesResponse{TrajectorySummaries: s.p.conversations.summaries()}), nil
 }
 
-// HandleCascadeUserInteraction answers a step that waits. It has to be the right step, with the member that the step asks for.
+// HandleCascadeUserInteraction answers a step that waits. It has to be the right step, with the
+// member that the step asks for.
 func (s *service) HandleCascadeUserInteraction(_ context.Context, r *connect.Request[languageserverpb.HandleCascadeUserInteractionRequest]) (*connect.Response[languageserverpb.HandleCascadeUserInteractionResponse], error) {
 	k, err := s.find(r.Msg.CascadeId)
 	if err != nil {

@@ -37,7 +37,8 @@ type cloud struct {
 	models   []cloudModel // sorted by id; empty until the cloud has answered
 }
 
-// A cloudModel is an entry of fetchAvailableModels with the number by which the language server knows the model.
+// A cloudModel is an entry of fetchAvailableModels with the number by which the language server
+// knows the model.
 type cloudModel struct {
 	ID               string          `json:"-"`
 	Enum             int32           `json:"-"`
@@ -88,7 +89,8 @@ func (c *cloud) setEndpoint(endpoint string) {
 	c.endpoint = endpoint
 }
 
-// run learns the project and the models as soon as there is a token. What it has learned stays when the token changes.
+// run learns the project and the models as soon as there is a token. What it has learned stays when
+// the token changes.
 func (c *cloud) run(ctx context.Context) {
 	said := ""
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
@@ -183,8 +185,9 @@ var enums = map[string]int32{
 // firstPlaceholder is the number of MODEL_PLACEHOLDER_M0.
 const firstPlaceholder = 1000
 
-// numberModels gives each model its number: the one that the cloud says, one that has been seen, or one that depends on the id.
-// Numbers of the last kind have no name in the messages of perigee, as those of models that are newer than a client.
+// numberModels gives each model its number: the one that the cloud says, one that has been seen, or
+// one that depends on the id. Numbers of the last kind have no name in the messages of perigee, as
+// those of models that are newer than a client.
 func numberModels(entries map[string]cloudModel) []cloudModel {
 	taken := map[int32]bool{}
 	for _, enum := range enums {
@@ -212,7 +215,8 @@ func numberModels(entries map[string]cloudModel) []cloudModel {
 	return models
 }
 
-// enumName is the name of a model number, including those without a name in the messages of perigee.
+// enumName is the name of a model number, including those without a name in the messages of
+// perigee.
 func enumName(enum int32) string {
 	if name, ok := codeiumcommonpb.Model_name[enum]; ok {
 		return name

@@ -83,8 +83,8 @@ func newConversations(p *process) *conversations {
 	return c
 }
 
-// pushStored tells the IDE what is stored: there always is the trajectory of what the user does in the editor. Then it pushes
-// summaries of conversations that changed, until the session ends.
+// pushStored tells the IDE what is stored: there always is the trajectory of what the user does in
+// the editor. Then it pushes summaries of conversations that changed, until the session ends.
 func (c *conversations) pushStored(ctx context.Context) {
 	now := timestamppb.Now()
 	summaries := c.summaries()
@@ -118,7 +118,8 @@ func errNoCascade(id string) error {
 	return fmt.Errorf("run state not found: no cascade %s is loaded", id)
 }
 
-// find returns a conversation. Stored ones are loaded by find where the generation does so, else by load.
+// find returns a conversation. Stored ones are loaded by find where the generation does so, else by
+// load.
 func (c *conversations) find(id string) (*cascade, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +132,8 @@ func (c *conversations) find(id string) (*cascade, error) {
 	return c.load(id), nil
 }
 
-// load takes a stored conversation into memory. Its caller holds the lock and has checked that it exists.
+// load takes a stored conversation into memory. Its caller holds the lock and has checked that it
+// exists.
 func (c *conversations) load(id string) *cascade {
 	t := c.stored[id]
 	delete(c.stored, id)
@@ -198,8 +200,8 @@ func (c *conversations) remove(id string) error {
 	return c.removeFiles(id)
 }
 
-// snapshot is the trajectory with some of its steps. The caller holds the lock and keeps it until the message is written, or
-// takes a copy.
+// snapshot is the trajectory with some of its steps. The caller holds the lock and keeps it until
+// the message is written, or takes a copy.
 func (k *cascade) snapshot(from, to int) *geminicoder.Trajectory {
 	t := &geminicoder.Trajectory{TrajectoryId: k.trajectory, CascadeId: k.id, Steps: k.steps[from:to], GeneratorMetadata: k.generators, ExecutorMetadatas: k.executors,
 		TrajectoryType: k.kind, Source: k.source, Metadata: &cortexpb.CortexTrajectoryMetadata{CreatedAt: timestamppb.New(k.created)}}
@@ -299,7 +301,8 @@ func (k *cascade) stepsUpdate(from, to int) *jetskicortexpb.TrajectoryUpdate {
 	return &jetskicortexpb.TrajectoryUpdate{StepsUpdate: update, WaitingSteps: k.waitingSteps()}
 }
 
-// publish sends an update to all subscribers, and marks the summary as changed. Its caller holds the lock.
+// publish sends an update to all subscribers, and marks the summary as changed. Its caller holds
+// the lock.
 func (k *cascade) publish(update *jetskicortexpb.AgentStateUpdate) {
 	k.modified = time.Now()
 	for name, s := range k.subscribers {

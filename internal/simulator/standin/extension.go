@@ -76,7 +76,8 @@ func openStream[Req, Res any](ctx context.Context, e *extension, procedure strin
 	return connect.NewClient[Req, Res](e.client, base+procedure).CallServerStream(ctx, request)
 }
 
-// call calls a unary method, as one or as a stream of one message, and logs a failure. The answer is never nil.
+// call calls a unary method, as one or as a stream of one message, and logs a failure. The answer
+// is never nil.
 func call[Req, Res any](ctx context.Context, e *extension, procedure string, message *Req) (answer *Res, err error) {
 	answer = new(Res)
 	defer func() {
@@ -110,7 +111,8 @@ func call[Req, Res any](ctx context.Context, e *extension, procedure string, mes
 	return answer, stream.Err()
 }
 
-// run talks to the Extension Server until the end of the process, and from the start when its address changes.
+// run talks to the Extension Server until the end of the process, and from the start when its
+// address changes.
 func (e *extension) run(ctx context.Context, l ports) {
 	for ctx.Err() == nil {
 		session, cancel := context.WithCancel(ctx)
@@ -278,7 +280,8 @@ func (e *extension) secretValue(ctx context.Context, key string) (string, error)
 	return answer.Value, err
 }
 
-// bareRequests sends the message of a streaming request without its envelope, as some believe that it is sent.
+// bareRequests sends the message of a streaming request without its envelope, as some believe that
+// it is sent.
 type bareRequests struct{ http.RoundTripper }
 
 func (b bareRequests) RoundTrip(request *http.Request) (*http.Response, error) {

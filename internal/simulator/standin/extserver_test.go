@@ -16,7 +16,8 @@ import (
 	"perigee/internal/simulator"
 )
 
-// TestRealExtensionServerWorksForTheAgent lets native tools reach the Extension Server of perigee, with and without permission.
+// TestRealExtensionServerWorksForTheAgent lets native tools reach the Extension Server of perigee,
+// with and without permission.
 func TestRealExtensionServerWorksForTheAgent(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// options are the flags that have an effect. All generations have more, which are accepted and ignored.
+// options are the flags that have an effect. All generations have more, which are accepted and
+// ignored.
 type options struct {
 	csrf            string
 	extensionPort   int
@@ -30,7 +31,8 @@ type options struct {
 	stamp           bool
 }
 
-// ignored are the flags without an effect here: those of each generation, and whether they are booleans.
+// ignored are the flags without an effect here: those of each generation, and whether they are
+// booleans.
 var ignored = []struct {
 	name        string
 	boolean     bool
@@ -62,7 +64,8 @@ var ignored = []struct {
 	{"logtostderr", true, []string{classic, classic2, hub}, "log to standard error instead of files"},
 }
 
-// newFlags declares the flags of a generation. Errors and the list of flags go to out, as the flag package writes them.
+// newFlags declares the flags of a generation. Errors and the list of flags go to out, as the flag
+// package writes them.
 func newFlags(generation string, out io.Writer) (*flag.FlagSet, *options) {
 	f, o := flag.NewFlagSet("language_server", flag.ContinueOnError), &options{}
 	f.SetOutput(out)
@@ -106,7 +109,8 @@ func newFlags(generation string, out io.Writer) (*flag.FlagSet, *options) {
 	return f, o
 }
 
-// parseFlags returns an exit code if the process is not to run. The flag package has written the reason.
+// parseFlags returns an exit code if the process is not to run. The flag package has written the
+// reason.
 func parseFlags(generation string, args []string, out io.Writer) (o *options, code int, run bool) {
 	f, o := newFlags(generation, out)
 	switch err := f.Parse(args); {

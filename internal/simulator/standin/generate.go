@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The body of a call of streamGenerateContent, in the order of the real one: requestId is near the start.
+// The body of a call of streamGenerateContent, in the order of the real one: requestId is near the
+// start.
 
 type envelope struct {
 	Project     string     `json:"project"`
@@ -140,7 +141,8 @@ type answer struct {
 	firstChunk   time.Time
 }
 
-// take adds a part. Texts of one kind become one part; a signature that comes after its text belongs to it.
+// take adds a part. Texts of one kind become one part; a signature that comes after its text
+// belongs to it.
 func (a *answer) take(p part) {
 	last := len(a.parts) - 1
 	switch {
@@ -176,7 +178,8 @@ func (a *answer) signature() string {
 
 var errBroken = errors.New("the stream of the model ended before its answer did")
 
-// stream makes a call and shows the answer as it grows. Calls that the cloud refuses for a moment are repeated.
+// stream makes a call and shows the answer as it grows. Calls that the cloud refuses for a moment
+// are repeated.
 func (c *cloud) stream(ctx context.Context, body envelope, show func(*answer)) (*answer, error) {
 	for try := 0; ; try++ {
 		a, err := c.streamOnce(ctx, body, show)
@@ -192,7 +195,8 @@ func (c *cloud) stream(ctx context.Context, body envelope, show func(*answer)) (
 	}
 }
 
-// streamOnce returns nil with an error of a call that had no answer, and the part that came of an answer that broke off.
+// streamOnce returns nil with an error of a call that had no answer, and the part that came of an
+// answer that broke off.
 func (c *cloud) streamOnce(ctx context.Context, body envelope, show func(*answer)) (*answer, error) {
 	c.mu.Lock()
 	body.Project = c.project

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// glog writes lines in the format of the glog package: I0216 09:30:00.123456 4711 file.go:12] message.
+// glog writes lines in the format of the glog package: I0216 09:30:00.123456 4711 file.go:12]
+// message.
 type glog struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -74,7 +74,8 @@ type fullyIdleRequest struct {
 	ReturnOnExecutorError bool    `json:"returnOnExecutorError"`
 }
 
-// waitFullyIdle waits until a conversation has been idle for some time, or until nothing happened in it for too long.
+// waitFullyIdle waits until a conversation has been idle for some time, or until nothing happened
+// in it for too long.
 func (s *service) waitFullyIdle(r *http.Request, request fullyIdleRequest) (any, error) {
 	k, err := s.find(request.ConversationID)
 	if err != nil {

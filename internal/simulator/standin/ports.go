@@ -95,7 +95,8 @@ func (p *process) listen(port int, use string) (net.Listener, error) {
 	return l, nil
 }
 
-// swallow accepts connections and reads what they send: the language server protocol is not simulated.
+// swallow accepts connections and reads what they send: the language server protocol is not
+// simulated.
 func swallow(l net.Listener) {
 	for {
 		conn, err := l.Accept()

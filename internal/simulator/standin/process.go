@@ -213,7 +213,8 @@ func (p *process) failEarly() {
 
 const maxMetadata = 1 << 20
 
-// readMetadata reads the message on standard input up to its end. The hub has none; its standard input may be its life line.
+// readMetadata reads the message on standard input up to its end. The hub has none; its standard
+// input may be its life line.
 func (p *process) readMetadata(ctx context.Context) error {
 	p.metadata = &codeiumcommonpb.Metadata{}
 	if p.generation == hub {
@@ -249,7 +250,8 @@ func (p *process) readMetadata(ctx context.Context) error {
 	return nil
 }
 
-// followParent connects to the socket of the parent and ends the process when it closes. Without a listener there are no ports.
+// followParent connects to the socket of the parent and ends the process when it closes. Without a
+// listener there are no ports.
 func (p *process) followParent() error {
 	if p.parentPipe == "" {
 		return nil

@@ -21,8 +21,8 @@ import (
 	"perigee/gen/exa/language_server_pb/languageserverpbconnect"
 )
 
-// service serves LanguageServerService. Methods that it does not have are unimplemented; methods that are not in the messages of
-// perigee are not found.
+// service serves LanguageServerService. Methods that it does not have are unimplemented; methods
+// that are not in the messages of perigee are not found.
 type service struct {
 	languageserverpbconnect.UnimplementedLanguageServerServiceHandler
 	p *process
@@ -67,8 +67,9 @@ func (p *process) handler() http.Handler {
 	})
 }
 
-// strictJSON is the JSON form of messages. Unknown names are refused, and model numbers that have no name in the messages of
-// perigee are written and read with the name that a server with newer messages has for them.
+// strictJSON is the JSON form of messages. Unknown names are refused, and model numbers that have
+// no name in the messages of perigee are written and read with the name that a server with newer
+// messages has for them.
 type strictJSON struct {
 	charset  bool
 	projects bool // conversations may have a project

@@ -19,7 +19,8 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// The forms in which conversations are kept: a message, which real versions encrypt, or since 2.0 a database.
+// The forms in which conversations are kept: a message, which real versions encrypt, or since 2.0 a
+// database.
 const (
 	storeMessage  = "pb"
 	storeDatabase = "db"
@@ -202,7 +203,8 @@ func (c *conversations) removeFiles(id string) error {
 	return failed
 }
 
-// save writes a conversation, so that it survives the process. A database is left open until the turn is over.
+// save writes a conversation, so that it survives the process. A database is left open until the
+// turn is over.
 func (k *cascade) save(over bool) {
 	var err error
 	if k.all.p.store == storeDatabase {
@@ -218,8 +220,9 @@ func (k *cascade) save(over bool) {
 	}
 }
 
-// saveTranscript writes the texts of a conversation as later builds do, in clear. Whether they remove that with the conversation is not
-// known: here it stays, so that a client does not rely on it.
+// saveTranscript writes the texts of a conversation as later builds do, in clear. Whether they
+// remove that with the conversation is not known: here it stays, so that a client does not rely on
+// it.
 func (k *cascade) saveTranscript() error {
 	var text []byte
 	k.all.mu.Lock()

@@ -101,8 +101,9 @@ func (t *tokens) find(ctx context.Context) (token, error) {
 // tokenFile is the name of the hub's token file.
 const tokenFile = "jetski-standalone-oauth-token"
 
-// fromFile returns the token of the token file, which is read for each call, so that a new file takes effect at once. What the real one
-// does is not known: with a fault, the first token is used until the end.
+// fromFile returns the token of the token file, which is read for each call, so that a new file
+// takes effect at once. What the real one does is not known: with a fault, the first token is used
+// until the end.
 func (t *tokens) fromFile() (token, error) {
 	_, once := t.p.faults.has("reads-token-once")
 	t.mu.Lock()

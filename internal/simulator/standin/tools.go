@@ -84,7 +84,8 @@ func nativeTools(readOnly bool) []tool {
 	return tools
 }
 
-// execute runs the calls of an answer one after the other. Each becomes a step, and each gets a result, also after a failure.
+// execute runs the calls of an answer one after the other. Each becomes a step, and each gets a
+// result, also after a failure.
 func (k *cascade) execute(ctx context.Context, m message, calls []toolCall, executionID string) {
 	outputs := make([]string, len(calls))
 	for i, call := range calls {
@@ -260,7 +261,8 @@ func listDir(x execution) (string, error) {
 // notRun is the output of commands without an Extension Server that runs them.
 const notRun = "(the stand-in language server runs no commands itself)"
 
-// runCommand waits for the user. A command that is allowed goes to the terminal of the IDE, if it has one.
+// runCommand waits for the user. A command that is allowed goes to the terminal of the IDE, if it
+// has one.
 func runCommand(x execution) (string, error) {
 	line := x.callArg("CommandLine")
 	run := &cortexpb.CortexStepRunCommand{CommandLine: line, ProposedCommandLine: line, Cwd: x.callArg("Cwd"), Blocking: true, CommandId: newUUID()}

@@ -291,7 +291,8 @@ func (k *cascade) recordError(err error) {
 // backgroundTimeout bounds the calls that no message asked for.
 const backgroundTimeout = 30 * time.Second
 
-// checkpoint makes the calls after an answer: one of the editor, and one for the title and the summary of the conversation.
+// checkpoint makes the calls after an answer: one of the editor, and one for the title and the
+// summary of the conversation.
 func (k *cascade) checkpoint(ctx context.Context, m message, model cloudModel) {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 	defer cancel()
