@@ -28,7 +28,8 @@ func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, s
 	})
 }
 
-// askSources returns the sources with these names in order. A source that is an upstream needs one of that kind.
+// askSources returns the sources with these names in order. A source that is an upstream needs one
+// of that kind.
 func askSources(g *gateway.Gateway, names []string, models ask.Asker) (list []ask.Source) {
 	for _, name := range names {
 		source := ask.Source{Name: name, Asker: models}
@@ -76,14 +77,16 @@ func (h heldAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Pro
 	return ask.Answer{}, ask.Declined(perigee.ClassUnavailable, "upstream %s was just removed from the configuration", h.name)
 }
 
-// An Offline answers asks without a daemon, and reads what is recorded. Any number of them can be open beside each other.
+// An Offline answers asks without a daemon, and reads what is recorded. Any number of them can be
+// open beside each other.
 type Offline struct {
 	*ask.Service
 	record.Reader
 	offline *offlineControl
 }
 
-// OpenOffline opens the store and the upstreams. Upstreams that need a daemon, such as a language server, do not answer.
+// OpenOffline opens the store and the upstreams. Upstreams that need a daemon, such as a language
+// server, do not answer.
 func OpenOffline(ctx context.Context, opts Options) (_ *Offline, err error) {
 	opts = opts.complete()
 	offline, err := openOffline(ctx, opts)

@@ -16,7 +16,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A control acts on a gateway. A daemon's serves the admin routes; commands without a daemon use the one of an offlineControl.
+// A control acts on a gateway. A daemon's serves the admin routes; commands without a daemon use
+// the one of an offlineControl.
 type control struct {
 	roster.Control
 	gateway *gateway.Gateway
@@ -38,13 +39,14 @@ func (c control) Models(ctx context.Context, upstream string) (perigee.ModelList
 	return c.gateway.ListModels(ctx, upstream)
 }
 
-// ExplainRoute says which upstream would answer a call for a model now. The name of the resource, models/NAME, stands for the model, as it
-// does in calls.
+// ExplainRoute says which upstream would answer a call for a model now. The name of the resource,
+// models/NAME, stands for the model, as it does in calls.
 func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	return c.gateway.Explain(ctx, strings.TrimPrefix(model, "models/"))
 }
 
-// ExplainAccounts says which account would be taken for a model now. None is if an upstream without accounts would answer first.
+// ExplainAccounts says which account would be taken for a model now. None is if an upstream without
+// accounts would answer first.
 func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	model = strings.TrimPrefix(model, "models/")
 	rows, err := c.Control.ExplainAccounts(ctx, model)
@@ -59,7 +61,8 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return rows, err
 }
 
-// asksAnotherBefore says whether an upstream without accounts is asked for a model before those that lease accounts of the named one.
+// asksAnotherBefore says whether an upstream without accounts is asked for a model before those
+// that lease accounts of the named one.
 func (c control) asksAnotherBefore(upstream, model string) bool {
 	rosters := c.gateway.Rosters()
 	for _, name := range c.gateway.Upstreams(c.gateway.Model(model)) {
@@ -92,7 +95,8 @@ func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 	return c.Control.RemoveAccount(ctx, name)
 }
 
-// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the start alone.
+// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the
+// start alone.
 func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*roster.Login, error) {
 	opts = opts.complete()
 	options, err := gateway.AccountOptions(u, opts.Loaded.Config.Interception, opts.forUpstreams(nil))

@@ -11,7 +11,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// ErrNoSocket says that a daemon is running and cannot be reached. It would not notice changes that are made without it.
+// ErrNoSocket says that a daemon is running and cannot be reached. It would not notice changes that
+// are made without it.
 var ErrNoSocket = errors.New("a daemon is running, but its socket cannot be reached; stop it, or see in its log why it has none")
 
 // ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
@@ -34,7 +35,8 @@ func Running(ctx context.Context, cfg *config.Config) bool {
 	return remote.Running(ctx, SocketPath(cfg))
 }
 
-// Connect returns the control of the running daemon, or where there is none, of the same accounts without one.
+// Connect returns the control of the running daemon, or where there is none, of the same accounts
+// without one.
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	switch err := reach(ctx, opts.Loaded.Config); {
 	case err == nil:
@@ -55,8 +57,8 @@ func Status(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, erro
 	return Ask[perigee.DaemonStatus](ctx, cfg, remote.StatusPath)
 }
 
-// Ask gets a path from the running daemon through its socket, for what a Control does not have. It returns ErrNotRunning
-// where there is none.
+// Ask gets a path from the running daemon through its socket, for what a Control does not have. It
+// returns ErrNotRunning where there is none.
 func Ask[T any](ctx context.Context, cfg *config.Config, path string) (answer T, err error) {
 	if err := reach(ctx, cfg); err != nil {
 		return answer, err
@@ -72,8 +74,8 @@ func Reach(ctx context.Context, cfg *config.Config) (*remote.Client, error) {
 	return remote.New(SocketPath(cfg)), nil
 }
 
-// reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is none, and ErrNoSocket when
-// there is one that is out of reach.
+// reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is
+// none, and ErrNoSocket when there is one that is out of reach.
 func reach(ctx context.Context, cfg *config.Config) error {
 	for range 3 { // one that is starting has its socket by then
 		if Running(ctx, cfg) {

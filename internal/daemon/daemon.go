@@ -1,4 +1,5 @@
-// Package daemon puts the parts of perigee together and runs them. Commands start it; nothing imports it but commands and tests.
+// Package daemon puts the parts of perigee together and runs them. Commands start it; nothing
+// imports it but commands and tests.
 package daemon
 
 import (
@@ -57,16 +58,20 @@ type Options struct {
 	Random   io.Reader // where the names of images come from; nil: crypto/rand
 	// Transport is how sign-in and gateway are reached; nil: over the network.
 	Transport http.RoundTripper
-	// Listeners are open sockets to serve in place of the address in the configuration; Stop closes them.
+	// Listeners are open sockets to serve in place of the address in the configuration; Stop closes
+	// them.
 	Listeners []net.Listener
 	// Services run beside the listeners.
 	Services []Service
-	// AccountFeed reports changes of accounts and new access tokens of all upstreams, also after a reload. A service that
-	// follows them, such as one that passes tokens on to a child process, subscribes to it before the daemon starts. nil: a new one.
+	// AccountFeed reports changes of accounts and new access tokens of all upstreams, also after a
+	// reload. A service that follows them, such as one that passes tokens on to a child process,
+	// subscribes to it before the daemon starts. nil: a new one.
 	AccountFeed *roster.Feed
-	// Reloading is called before a changed configuration is put in force, and what it returns afterwards; nil: nothing is.
+	// Reloading is called before a changed configuration is put in force, and what it returns
+	// afterwards; nil: nothing is.
 	Reloading func() (done func())
-	// IDE is the directory of the installed IDE whose OAuth client is used where none is configured; empty: it is looked for.
+	// IDE is the directory of the installed IDE whose OAuth client is used where none is
+	// configured; empty: it is looked for.
 	IDE string
 
 	installed *oauth.Installed           // one for all upstreams, before and after a reload
@@ -92,7 +97,8 @@ func (o Options) complete() Options {
 // An accountsOpener returns the store of accounts, which it opens when it is first called.
 type accountsOpener = func(context.Context) (*sqlstore.Accounts, error)
 
-// forUpstreams are the options that upstreams are built with. open is called when one of them needs sign-ins.
+// forUpstreams are the options that upstreams are built with. open is called when one of them needs
+// sign-ins.
 func (o Options) forUpstreams(open accountsOpener) gateway.Options {
 	return gateway.Options{
 		Simulate: o.Simulate, Version: o.Version, Logger: o.Logger, Now: o.Now, Transport: o.Transport,
@@ -133,8 +139,8 @@ type Daemon struct {
 	lastUnready atomic.Pointer[string] // as it was logged; nil: ready
 }
 
-// Start opens the store, builds the upstreams and listens. When it returns without an error, requests are
-// being answered and the caller owes a Stop.
+// Start opens the store, builds the upstreams and listens. When it returns without an error,
+// requests are being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
 	opts.Logger = captureLog(opts.Logger)
@@ -266,19 +272,20 @@ func StoreOptions(cfg *config.Config) sqlstore.Options {
 // SocketPath is where the owner's commands reach the daemon.
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.SocketName) }
 
-// Times that no client needs longer than. There is no limit on a whole request or answer, because streams last
-// as long as they last; the handlers watch for silence themselves.
+// Times that no client needs longer than. There is no limit on a whole request or answer, because
+// streams last as long as they last; the handlers watch for silence themselves.
 const (
 	headerTime = 10 * time.Second
 	idleTime   = 2 * time.Minute
 )
 
-// headMargin is how far beyond limits.head a head is read, so that its refusal is in the client's dialect, has an id and is logged.
-// What unfinished heads hold in all is bounded by limits.memory.
+// headMargin is how far beyond limits.head a head is read, so that its refusal is in the client's
+// dialect, has an id and is logged. What unfinished heads hold in all is bounded by limits.memory.
 const headMargin = 64 << 10
 
-// Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean little if each of them had any number
-// of streams; the buffers are what bodies that are not read yet may fill. Pings close connections whose client is gone.
+// Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean
+// little if each of them had any number of streams; the buffers are what bodies that are not read
+// yet may fill. Pings close connections whose client is gone.
 var http2Limits = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
@@ -301,7 +308,8 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 	}
 }
 
-// Simulated says whether answers come from the simulator because no upstream is configured or wanted.
+// Simulated says whether answers come from the simulator because no upstream is configured or
+// wanted.
 func (d *Daemon) Simulated() bool { return d.gateway.Simulated() }
 
 // Active is how many requests are being answered right now.
@@ -354,8 +362,9 @@ func (d *Daemon) Advice() []string {
 // Failed delivers the error of a service that broke.
 func (d *Daemon) Failed() <-chan error { return d.failed }
 
-// Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off, visibly for their
-// clients. Everything that was recorded is on disk when it returns. Only the first Stop does so; a further one waits for it.
+// Stop takes no new calls and waits for the open ones until ctx ends; then it cuts them off,
+// visibly for their clients. Everything that was recorded is on disk when it returns. Only the
+// first Stop does so; a further one waits for it.
 func (d *Daemon) Stop(ctx context.Context) {
 	d.stopping.Do(func() {
 		d.announceStop(ctx)

@@ -16,12 +16,14 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// Langservers asks the running daemon for its language servers. It returns ErrNotRunning where there is none.
+// Langservers asks the running daemon for its language servers. It returns ErrNotRunning where
+// there is none.
 func Langservers(ctx context.Context, cfg *config.Config) ([]perigee.LangserverRow, error) {
 	return Ask[[]perigee.LangserverRow](ctx, cfg, remote.LangserverPath)
 }
 
-// LangserverCommand is the command that an upstream of kind langserver runs, without arguments of a language server.
+// LangserverCommand is the command that an upstream of kind langserver runs, without arguments of a
+// language server.
 func LangserverCommand(u config.Upstream) ([]string, error) {
 	if u.Binary == headless.StandIn {
 		return gateway.StandIn()
@@ -30,8 +32,8 @@ func LangserverCommand(u config.Upstream) ([]string, error) {
 	return []string{path}, err
 }
 
-// RunLangserver runs one language server with its accounts, and no gateway, until ctx ends or the language server has failed. ready is
-// called each time that it can answer.
+// RunLangserver runs one language server with its accounts, and no gateway, until ctx ends or the
+// language server has failed. ready is called each time that it can answer.
 func RunLangserver(ctx context.Context, opts Options, upstream string, ready func(supervisor.Status)) error {
 	opts = opts.complete()
 	cfg := *opts.Loaded.Config

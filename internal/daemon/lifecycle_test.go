@@ -16,7 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A steppedUpstream writes the steps of its life to a history. Its calls wait for goOn, if there is one, and then fail or answer.
+// A steppedUpstream writes the steps of its life to a history. Its calls wait for goOn, if there is
+// one, and then fail or answer.
 type steppedUpstream struct {
 	name     string
 	history  *history
@@ -72,7 +73,8 @@ func stepped(list ...*steppedUpstream) func(*daemon.Options) {
 	}
 }
 
-// A reload removes both upstreams of a call while the first has it. The failover to the second finds that one open.
+// A reload removes both upstreams of a call while the first has it. The failover to the second
+// finds that one open.
 func TestFailoverAfterAReloadFindsTheUpstreamOpen(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -106,7 +108,8 @@ func TestFailoverAfterAReloadFindsTheUpstreamOpen(t *testing.T) {
 	}
 }
 
-// An upstream that did not start is not drained or closed; one that did is, also when the daemon does not start.
+// An upstream that did not start is not drained or closed; one that did is, also when the daemon
+// does not start.
 func TestUpstreamIsClosedUnlessItDidNotStart(t *testing.T) {
 	t.Parallel()
 	h := &history{}

@@ -29,7 +29,8 @@ func (d *Daemon) newSocketService(cfg *config.Config) *socketService {
 	}}
 }
 
-// openListeners returns the sockets that were passed, or else opens the address in the configuration.
+// openListeners returns the sockets that were passed, or else opens the address in the
+// configuration.
 func (d *Daemon) openListeners(cfg *config.Config) ([]net.Listener, error) {
 	if len(d.opts.Listeners) > 0 {
 		return d.opts.Listeners, nil
@@ -41,8 +42,8 @@ func (d *Daemon) openListeners(cfg *config.Config) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// checkListeners refuses to serve without a key where a socket that was passed can be reached from other machines: the check of
-// the configuration knows only the address in it.
+// checkListeners refuses to serve without a key where a socket that was passed can be reached from
+// other machines: the check of the configuration knows only the address in it.
 func (d *Daemon) checkListeners(cfg *config.Config) error {
 	for _, l := range d.opts.Listeners {
 		address := l.Addr().String()
@@ -61,7 +62,8 @@ func (d *Daemon) checkListeners(cfg *config.Config) error {
 	return nil
 }
 
-// loopback reports whether only this machine can reach the listeners: those that were passed, or the configured address.
+// loopback reports whether only this machine can reach the listeners: those that were passed, or
+// the configured address.
 func (d *Daemon) loopback(listen string) bool {
 	for _, l := range d.opts.Listeners {
 		if !netguard.IsLocal(l.Addr()) {
@@ -71,7 +73,8 @@ func (d *Daemon) loopback(listen string) bool {
 	return len(d.opts.Listeners) > 0 || netguard.ListensOnLoopback(listen)
 }
 
-// listeners are the addresses that the daemon listens on, without those of its processes and of the socket for commands.
+// listeners are the addresses that the daemon listens on, without those of its processes and of the
+// socket for commands.
 func (d *Daemon) listeners() []string {
 	list := []string{}
 	for _, l := range d.clients.listeners {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address only.
+// fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address
+// only.
 const fixturesVariable = "PERIGEE_MCP_FIXTURES"
 
 // newMCP returns the MCP server of the daemon and the paths of asks.

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Over HTTP a client has file tools only with a key, in the configured directories, and to read. A client without a key, and one
-// with a wrong key, have none.
+// Over HTTP a client has file tools only with a key, in the configured directories, and to read. A
+// client without a key, and one with a wrong key, have none.
 func TestFileToolsOverHTTP(t *testing.T) {
 	dir := t.TempDir()
 	project := filepath.Join(dir, "project")

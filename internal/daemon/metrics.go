@@ -5,7 +5,8 @@ import (
 	"perigee/internal/observe/metrics"
 )
 
-// newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no calls.
+// newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no
+// calls.
 func (o *observers) newMetrics() *metrics.Metrics {
 	return metrics.New(metrics.Options{
 		Version: o.opts.Version, Logger: o.opts.Logger,

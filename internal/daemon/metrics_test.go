@@ -39,7 +39,8 @@ func getMetrics(t *testing.T, g *daemontest.Gateway, authorization string) (stat
 	return resp.StatusCode, string(raw)
 }
 
-// awaitMetrics scrapes until all lines are there. A call is counted when it is recorded, which is after its answer.
+// awaitMetrics scrapes until all lines are there. A call is counted when it is recorded, which is
+// after its answer.
 func awaitMetrics(t *testing.T, g *daemontest.Gateway, authorization string, lines ...string) {
 	t.Helper()
 	await.Until(t, "all of\n"+strings.Join(lines, "\n"), func() bool {
@@ -68,7 +69,8 @@ func postFor(t *testing.T, address, body string, header ...string) {
 	_ = resp.Body.Close()
 }
 
-// With keys, a scrape needs one of them or the admin token. Calls are counted from the first, by what answered them.
+// With keys, a scrape needs one of them or the admin token. Calls are counted from the first, by
+// what answered them.
 func TestMetricsOfCalls(t *testing.T) {
 	t.Parallel()
 	dir := daemontest.DataDir(t)

@@ -24,7 +24,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// observerOptions are the parts of a daemon that observers show. The functions are called after the daemon has started.
+// observerOptions are the parts of a daemon that observers show. The functions are called after the
+// daemon has started.
 type observerOptions struct {
 	Loaded  func() *config.Loaded // the configuration in force
 	Version string
@@ -101,8 +102,8 @@ func (o *observers) Apply(cfg *config.Config) {
 	o.applyTelemetry(cfg)
 }
 
-// Drain ends the streams of live views, which would keep the server open, and the replays of the dashboard, which the server does
-// not know of.
+// Drain ends the streams of live views, which would keep the server open, and the replays of the
+// dashboard, which the server does not know of.
 func (o *observers) Drain() {
 	o.live.Stop()
 	o.drain()

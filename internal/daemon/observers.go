@@ -42,7 +42,8 @@ func (d *Daemon) countAccounts() (list []metrics.Accounts) {
 	return list
 }
 
-// extserverRequests adds up the requests to the Extension Servers of all language servers, by method and code.
+// extserverRequests adds up the requests to the Extension Servers of all language servers, by
+// method and code.
 func (d *Daemon) extserverRequests() map[string]map[string]int64 {
 	sum := map[string]map[string]int64{}
 	for _, e := range d.gateway.Entries() {
@@ -64,7 +65,8 @@ func (d *Daemon) extserverRequests() map[string]map[string]int64 {
 	return sum
 }
 
-// secrets returns the tokens of accounts, processes and windows, and the secrets of OAuth clients that were found.
+// secrets returns the tokens of accounts, processes and windows, and the secrets of OAuth clients
+// that were found.
 func (d *Daemon) secrets() []secrets.Named {
 	list := secrets.All("secret of an installed OAuth client", d.opts.installed.Secrets()...)
 	for _, e := range d.gateway.Entries() {

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/store/vault"
 )
 
-// An offlineControl is the gateway for commands that work without a daemon: the same upstreams and accounts, but nothing
-// listens and nothing is recorded.
+// An offlineControl is the gateway for commands that work without a daemon: the same upstreams and
+// accounts, but nothing listens and nothing is recorded.
 type offlineControl struct {
 	opts     Options
 	gateway  *gateway.Gateway
@@ -74,8 +74,8 @@ func openAccounts(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 	return store.Accounts(key), nil
 }
 
-// openOnce opens something for the first caller, and returns it to all. Callers that come meanwhile wait, at most until ctx ends. After a
-// failure the next caller tries again.
+// openOnce opens something for the first caller, and returns it to all. Callers that come meanwhile
+// wait, at most until ctx ends. After a failure the next caller tries again.
 func openOnce[T any](open func(context.Context) (*T, error)) func(context.Context) (*T, error) {
 	turn := make(chan struct{}, 1)
 	var opened *T

@@ -69,7 +69,8 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	proxy := newForwardProxy(t, provider)
 	address := perigee.NewSecret(strings.Replace(proxy.address, "http://", "http://ada:hunter22@", 1))
 	src := daemontest.Sources(daemontest.GravityConfig(provider, "")+daemontest.OneUpstream(provider)[len("upstreams:\n"):]+"models: {routes: [{match: gemini-2.5-flash, to: [studio]}, {match: '*', to: [gravity]}]}\n", daemontest.DataDir(t))
-	// No configuration may have unencrypted hosts elsewhere, but nothing else could be looked into here.
+	// No configuration may have unencrypted hosts elsewhere, but nothing else could be looked into
+	// here.
 	through := func(loaded *config.Loaded) {
 		for i := range loaded.Config.Upstreams {
 			u := &loaded.Config.Upstreams[i]

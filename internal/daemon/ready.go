@@ -16,7 +16,8 @@ const (
 	probeKeep = time.Second            // how long its answer counts
 )
 
-// unready lists why calls cannot be answered now. It makes no call to a provider, and takes about a second at most.
+// unready lists why calls cannot be answered now. It makes no call to a provider, and takes about a
+// second at most.
 func (d *Daemon) unready() []server.Unready {
 	var reasons []server.Unready
 	if !d.started.Load() {
@@ -59,7 +60,8 @@ func (d *Daemon) StopTime() time.Duration {
 	return limits.ShutdownDelay + limits.Drain
 }
 
-// announceStop makes GET /ready answer 503 and goes on answering calls for limits.shutdown_delay, or until ctx ends.
+// announceStop makes GET /ready answer 503 and goes on answering calls for limits.shutdown_delay,
+// or until ctx ends.
 func (d *Daemon) announceStop(ctx context.Context) {
 	if d.draining.Swap(true) {
 		return

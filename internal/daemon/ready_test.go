@@ -117,7 +117,8 @@ func TestNotReadyWhileStopping(t *testing.T) {
 	await.Receive(t, stopped, "the daemon to stop")
 }
 
-// A database that takes questions and answers none: readiness says so, and nothing waits for it longer than the client does.
+// A database that takes questions and answers none: readiness says so, and nothing waits for it
+// longer than the client does.
 func TestDatabaseThatHangs(t *testing.T) {
 	t.Parallel()
 	address := dbtest.Postgres(t)
@@ -142,7 +143,8 @@ func TestDatabaseThatHangs(t *testing.T) {
 	wantReady(t, g, http.StatusOK, "")
 }
 
-// lockAllTables keeps everything else from the tables of a schema until the function that it returns is called.
+// lockAllTables keeps everything else from the tables of a schema until the function that it
+// returns is called.
 func lockAllTables(t *testing.T, address string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", address)

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A behind is what of the configuration file is not in force: the whole change and why, or settings that need a restart.
+// A behind is what of the configuration file is not in force: the whole change and why, or settings
+// that need a restart.
 type behind struct {
 	refused string
 	pending []string
@@ -37,8 +38,8 @@ func (d *Daemon) follow() {
 	})
 }
 
-// apply puts a changed configuration in force, except for settings that need a restart: these stay as they are, for every part of
-// the daemon, and it says so.
+// apply puts a changed configuration in force, except for settings that need a restart: these stay
+// as they are, for every part of the daemon, and it says so.
 func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.opts.Reloading != nil {
 		defer d.opts.Reloading()()
@@ -106,7 +107,8 @@ func (d *Daemon) logReload(before, loaded *config.Loaded, renewed bool, restart 
 	}
 }
 
-// needRestart names the settings that are not in effect because they differ from those that the daemon was started with.
+// needRestart names the settings that are not in effect because they differ from those that the
+// daemon was started with.
 func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
 	now, first := loaded.Config, d.opts.Loaded.Config
 	for _, setting := range []struct {
@@ -129,7 +131,8 @@ func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
 	return names
 }
 
-// inEffect is a configuration without what it says about settings that need a restart, tls excepted.
+// inEffect is a configuration without what it says about settings that need a restart, tls
+// excepted.
 func (d *Daemon) inEffect(cfg *config.Config) *config.Config {
 	effective, first := *cfg, d.opts.Loaded.Config
 	effective.Listen, effective.DataDir, effective.LogFormat = first.Listen, first.DataDir, first.LogFormat

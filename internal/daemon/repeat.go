@@ -16,8 +16,9 @@ const (
 	replayWait = 1500 * time.Millisecond // how long the page waits for its first byte, which has its ID
 )
 
-// replay sends a call again. It returns the ID of the new one as soon as its answer begins; an empty one: that takes longer. The call
-// goes on when ctx ends, because a browser that goes to another page does not cancel it.
+// replay sends a call again. It returns the ID of the new one as soon as its answer begins; an
+// empty one: that takes longer. The call goes on when ctx ends, because a browser that goes to
+// another page does not cancel it.
 func (o *observers) replay(ctx context.Context, id string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replayTime)
 	stop := context.AfterFunc(o.drained, cancel)
@@ -43,7 +44,8 @@ func (o *observers) replay(ctx context.Context, id string) (string, error) {
 	}
 }
 
-// shrink looks for the smallest request that fails as a call did. Drain ends it, and waits until it has ended.
+// shrink looks for the smallest request that fails as a call did. Drain ends it, and waits until it
+// has ended.
 func (o *observers) shrink(ctx context.Context, id string, progress func(calls, bytes int)) (found dashboard.Shrunk, err error) {
 	o.replays.Add(1)
 	defer o.replays.Done()

@@ -11,10 +11,11 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// CanReplace returns why a daemon with a configuration could not start in place of the running one, as far as that can be seen before
-// the running one is stopped: its PostgreSQL database cannot be used, or another program has the address of the intercepting proxy. It
-// changes nothing. The address for clients is not checked here. Without a daemon there is no error, and the addresses of one that does
-// not answer are not known.
+// CanReplace returns why a daemon with a configuration could not start in place of the running one,
+// as far as that can be seen before the running one is stopped: its PostgreSQL database cannot be
+// used, or another program has the address of the intercepting proxy. It changes nothing. The
+// address for clients is not checked here. Without a daemon there is no error, and the addresses of
+// one that does not answer are not known.
 func CanReplace(ctx context.Context, cfg *config.Config, simulate bool) error {
 	status, err := Status(ctx, cfg)
 	if errors.Is(err, ErrNotRunning) {
@@ -37,8 +38,9 @@ func CanReplace(ctx context.Context, cfg *config.Config, simulate bool) error {
 	return nil
 }
 
-// checkShared returns why a PostgreSQL database cannot be used. One without tables, or of an older version, can be: the daemon creates
-// and migrates them. The SQLite file of the data directory is not opened, since a running daemon that hangs may have locked it.
+// checkShared returns why a PostgreSQL database cannot be used. One without tables, or of an older
+// version, can be: the daemon creates and migrates them. The SQLite file of the data directory is
+// not opened, since a running daemon that hangs may have locked it.
 func checkShared(ctx context.Context, cfg *config.Config) error {
 	options := StoreOptions(cfg)
 	if options.URL.IsZero() {

@@ -18,7 +18,8 @@ const proxied = `
 upstreams: [{name: headless, kind: langserver, accept_terms_risk: true, binary: simulator, intercept: proxy, oauth: {client_id: me}}]
 `
 
-// canReplace asks whether a daemon with a configuration could take the place of the one in a directory.
+// canReplace asks whether a daemon with a configuration could take the place of the one in a
+// directory.
 func canReplace(t *testing.T, text, dir string) error {
 	t.Helper()
 	loaded, err := config.Load(daemontest.Sources(text, dir))
@@ -28,7 +29,8 @@ func canReplace(t *testing.T, text, dir string) error {
 	return daemon.CanReplace(t.Context(), loaded.Config, false)
 }
 
-// The address of the intercepting proxy is free for the next daemon if the running one has it, and not if another program has.
+// The address of the intercepting proxy is free for the next daemon if the running one has it, and
+// not if another program has.
 func TestTheAddressOfTheProxyIsThatOfTheRunningDaemon(t *testing.T) {
 	t.Parallel()
 	dir := daemontest.DataDir(t)
@@ -60,7 +62,8 @@ func TestTheAddressOfTheProxyIsThatOfTheRunningDaemon(t *testing.T) {
 	}
 }
 
-// A database without tables, or of this version, is one that the next daemon can use, and is left as it is.
+// A database without tables, or of this version, is one that the next daemon can use, and is left
+// as it is.
 func TestTheDatabaseOfTheNextDaemonIsNotChanged(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)

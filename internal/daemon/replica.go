@@ -13,15 +13,17 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a replica learns of changes by other
-// replicas. The lease on refreshing an account, and the owner of an open call, are kept by the store.
+// Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a
+// replica learns of changes by other replicas. The lease on refreshing an account, and the owner of
+// an open call, are kept by the store.
 
-// sharedPoll is how often a replica looks whether another has changed something about accounts. Looking is one row; a
-// notification would need a connection that stays, which not every pooler gives.
+// sharedPoll is how often a replica looks whether another has changed something about accounts.
+// Looking is one row; a notification would need a connection that stays, which not every pooler
+// gives.
 const sharedPoll = 2 * time.Second
 
-// replicaName is what a daemon is called among those that share its database. It is another with each start, so that calls
-// which an earlier one left open are not taken for its own.
+// replicaName is what a daemon is called among those that share its database. It is another with
+// each start, so that calls which an earlier one left open are not taken for its own.
 func replicaName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -30,7 +32,8 @@ func replicaName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:10]))
 }
 
-// sharedRequests is where the requests of keys are counted over all replicas; nil when there are none.
+// sharedRequests is where the requests of keys are counted over all replicas; nil when there are
+// none.
 func sharedRequests(store *sqlstore.Store) clientkey.RequestCounter {
 	if !store.Shared() {
 		return nil

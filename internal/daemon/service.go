@@ -15,20 +15,25 @@ import (
 
 // A Service runs as long as the daemon does: a listener, a proxy, a child process.
 //
-// Its life cycle, each step at most once: the daemon starts its services in order. When it stops, all of them drain at the same time;
-// then the contexts of open calls end, and the services are closed in order. After a failed Start nothing else is called of
-// that service; those that were started before are closed without Drain.
+// Its life cycle, each step at most once: the daemon starts its services in order. When it stops,
+// all of them drain at the same time; then the contexts of open calls end, and the services are
+// closed in order. After a failed Start nothing else is called of that service; those that were
+// started before are closed without Drain.
 type Service interface {
-	// Start returns when the service can be used, or with an error after it has cleaned up; then the daemon does not start. A failure
-	// later on is reported to failed. ctx is for the start alone.
+	// Start returns when the service can be used, or with an error after it has cleaned up; then
+	// the daemon does not start. A failure later on is reported to failed. ctx is for the start
+	// alone.
 	Start(ctx context.Context, failed func(error)) error
-	// Drain takes no new work and returns when the open work has ended, or with an error when ctx ends before. ctx is that of Stop.
+	// Drain takes no new work and returns when the open work has ended, or with an error when ctx
+	// ends before. ctx is that of Stop.
 	Drain(ctx context.Context) error
-	// Close ends the service. Work that is still open is cut off when ctx ends, closeTime after the first service is closed.
+	// Close ends the service. Work that is still open is cut off when ctx ends, closeTime after the
+	// first service is closed.
 	Close(ctx context.Context) error
 }
 
-// closeTime is how long services may take to cut off open work: handlers write the error to their clients.
+// closeTime is how long services may take to cut off open work: handlers write the error to their
+// clients.
 const closeTime = 2 * time.Second
 
 func (d *Daemon) startServices(ctx context.Context, services []Service) error {
@@ -41,7 +46,8 @@ func (d *Daemon) startServices(ctx context.Context, services []Service) error {
 	return nil
 }
 
-// serviceFailed passes the first failures on to Failed. What breaks while the daemon stops is no failure.
+// serviceFailed passes the first failures on to Failed. What breaks while the daemon stops is no
+// failure.
 func (d *Daemon) serviceFailed(err error) {
 	if d.draining.Load() {
 		return
@@ -73,7 +79,8 @@ func (d *Daemon) closeServices(ctx context.Context) {
 	}
 }
 
-// A clientService serves the API to clients, on the configured address or on sockets that were passed.
+// A clientService serves the API to clients, on the configured address or on sockets that were
+// passed.
 type clientService struct {
 	api       *server.Server
 	server    *http.Server
@@ -95,8 +102,8 @@ func (s *clientService) Start(_ context.Context, failed func(error)) (err error)
 	return nil
 }
 
-// Drain closes the listeners and waits for the calls of connections that were accepted before, for WebSockets, which http.Server does
-// not know of, and for responses in the background.
+// Drain closes the listeners and waits for the calls of connections that were accepted before, for
+// WebSockets, which http.Server does not know of, and for responses in the background.
 func (s *clientService) Drain(ctx context.Context) error {
 	for _, l := range s.listeners {
 		_ = l.Close()
@@ -118,7 +125,8 @@ func (s *clientService) Close(ctx context.Context) error {
 	return err
 }
 
-// A socketService answers the owner's commands on a socket in data_dir, also while the daemon drains.
+// A socketService answers the owner's commands on a socket in data_dir, also while the daemon
+// drains.
 type socketService struct {
 	server  *http.Server
 	path    string
@@ -126,8 +134,8 @@ type socketService struct {
 	serving sync.WaitGroup
 }
 
-// Start listens. Commands work without the socket, too, so its absence is no error: a file system may not have sockets, and their
-// paths have a length limit.
+// Start listens. Commands work without the socket, too, so its absence is no error: a file system
+// may not have sockets, and their paths have a length limit.
 func (s *socketService) Start(_ context.Context, failed func(error)) error {
 	l, err := datadir.ListenSocket(s.path)
 	if err != nil {
@@ -148,7 +156,8 @@ func (s *socketService) Close(context.Context) error {
 	return err
 }
 
-// serve accepts connections until the server or the listener is closed, with TLS where the server has a configuration for it.
+// serve accepts connections until the server or the listener is closed, with TLS where the server
+// has a configuration for it.
 func serve(server *http.Server, l net.Listener, failed func(error)) {
 	accept := server.Serve
 	if server.TLSConfig != nil {

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// StoreReport says what is kept and what it takes. It asks the running daemon, or else looks itself.
+// StoreReport says what is kept and what it takes. It asks the running daemon, or else looks
+// itself.
 func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreReport, err error) {
 	if report, err = Ask[perigee.StoreReport](ctx, cfg, remote.StorePath); !errors.Is(err, ErrNotRunning) {
 		return report, err
@@ -30,8 +31,8 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 	return offlineKeeper(cfg, store).StoreReport(ctx)
 }
 
-// CompactStore has the running daemon give the free space of the database back, or does it itself, and keeps a daemon from
-// starting meanwhile.
+// CompactStore has the running daemon give the free space of the database back, or does it itself,
+// and keeps a daemon from starting meanwhile.
 func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCompacted, err error) {
 	switch err := reach(ctx, cfg); {
 	case err == nil:

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A SystemdService is what the service manager has told this process. A nil SystemdService has no manager.
+// A SystemdService is what the service manager has told this process. A nil SystemdService has no
+// manager.
 type SystemdService struct {
 	// Listeners are the sockets that the manager has opened, in the order of its configuration.
 	Listeners []net.Listener
@@ -23,7 +24,8 @@ var variables = []string{
 	"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
 }
 
-// TakeSystemd reads the variables of the protocols and removes them, so that no child process takes them for its own. Call it once.
+// TakeSystemd reads the variables of the protocols and removes them, so that no child process takes
+// them for its own. Call it once.
 func TakeSystemd() (*SystemdService, error) {
 	env := make(map[string]string)
 	for _, name := range variables {
@@ -102,7 +104,8 @@ func (s *SystemdService) Stopping(status string) error {
 	return s.Notify("STOPPING=1", "STATUS="+oneLine(status))
 }
 
-// Watch tells the manager that the process is alive, twice in the time after which it would act, until ctx ends.
+// Watch tells the manager that the process is alive, twice in the time after which it would act,
+// until ctx ends.
 func (s *SystemdService) Watch(ctx context.Context) {
 	if s == nil || s.watchdog == 0 || s.notify == "" {
 		return

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inherit makes a listener of a file descriptor that the manager has passed. The descriptor itself is closed.
+// inherit makes a listener of a file descriptor that the manager has passed. The descriptor itself
+// is closed.
 func inherit(fd int, name string) (net.Listener, error) {
 	unix.CloseOnExec(fd)
 	f := os.NewFile(uintptr(fd), name)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// What the manager has said is for this process alone: children do not inherit it, and another process's is not taken.
+// What the manager has said is for this process alone: children do not inherit it, and another
+// process's is not taken.
 func TestTakeRemovesTheVariables(t *testing.T) {
 	own, other := strconv.Itoa(os.Getpid()), strconv.Itoa(os.Getpid()+1)
 	for _, c := range []struct {

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// applyTelemetry puts the section telemetry of a configuration in force. Without a usable endpoint, nothing changes.
+// applyTelemetry puts the section telemetry of a configuration in force. Without a usable endpoint,
+// nothing changes.
 func (o *observers) applyTelemetry(cfg *config.Config) {
 	t := cfg.Telemetry
 	if err := o.telemetry.Apply(telemetry.Settings{Endpoint: t.OTLPEndpoint, Header: t.Header()}); err != nil {

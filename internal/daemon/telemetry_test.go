@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// The spans of a call are sent, at the latest when the daemon stops. They belong to the trace of the client.
+// The spans of a call are sent, at the latest when the daemon stops. They belong to the trace of
+// the client.
 func TestTelemetryOfCalls(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

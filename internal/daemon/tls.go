@@ -9,8 +9,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// encrypt has a server speak TLS where a certificate is configured. Each handshake uses the certificate in force then, so a
-// reload replaces it without closing connections.
+// encrypt has a server speak TLS where a certificate is configured. Each handshake uses the
+// certificate in force then, so a reload replaces it without closing connections.
 func (d *Daemon) encrypt(server *http.Server) {
 	if d.certificate.Load() == nil {
 		return
@@ -21,8 +21,8 @@ func (d *Daemon) encrypt(server *http.Server) {
 	}
 }
 
-// applyCertificate puts the certificate of a changed configuration in force, and reports whether it is another one. Adding and
-// removing tls needs a restart.
+// applyCertificate puts the certificate of a changed configuration in force, and reports whether it
+// is another one. Adding and removing tls needs a restart.
 func (d *Daemon) applyCertificate(loaded *config.Loaded) (renewed bool) {
 	before := d.certificate.Load()
 	if before == nil || loaded.Certificate == nil {

@@ -25,7 +25,8 @@ func (o *observers) newTraces() *trace.Store {
 	})
 }
 
-// Calls adds to calls whether their bodies can be read. It waits for those of calls that have just ended.
+// Calls adds to calls whether their bodies can be read. It waits for those of calls that have just
+// ended.
 func (o *observers) Calls(calls perigee.CallReader) perigee.CallReader {
 	return trace.Reader{CallReader: flushed{calls, o.traces}, Dir: o.traceDir}
 }
@@ -65,8 +66,8 @@ func (o *observers) newBundles() mount.Point {
 	})
 }
 
-// newSecrets returns what knows all secrets: those of the configuration, of accounts and processes, the admin token, and the
-// tokens of windows and browsers.
+// newSecrets returns what knows all secrets: those of the configuration, of accounts and processes,
+// the admin token, and the tokens of windows and browsers.
 func (o *observers) newSecrets() *secrets.Collector {
 	var last *config.Loaded
 	var configured []secrets.Named
@@ -85,8 +86,8 @@ func (o *observers) newSecrets() *secrets.Collector {
 
 // Redact is for record.Options.
 //
-// It is called several times for each call, and collecting a thousand secrets takes longer than redacting a name, so the secrets may
-// be recentTime old. Those of browsers are not.
+// It is called several times for each call, and collecting a thousand secrets takes longer than
+// redacting a name, so the secrets may be recentTime old. Those of browsers are not.
 func (o *observers) Redact(text string) string {
 	known := o.recent.Load()
 	if known == nil || time.Since(known.at) > recentTime {

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// counting is randomness that is none: the last byte of each reading is one more than that of the one before.
+// counting is randomness that is none: the last byte of each reading is one more than that of the
+// one before.
 type counting struct{ n atomic.Uint32 }
 
 func (c *counting) Read(p []byte) (int, error) {

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// Calls that are older than retention.calls are gone from the traces, and usage still has what they cost.
+// Calls that are older than retention.calls are gone from the traces, and usage still has what they
+// cost.
 func TestOldCallsAreRemoved(t *testing.T) {
 	t.Parallel()
 	clock := &daemontest.Clock{At: time.Now()}

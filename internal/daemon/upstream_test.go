@@ -22,10 +22,12 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// helperVariable makes the test program the child process of a childUpstream: it sends back what it is sent until its input ends.
+// helperVariable makes the test program the child process of a childUpstream: it sends back what it
+// is sent until its input ends.
 const helperVariable = "DAEMON_TEST_HELPER"
 
-// A childUpstream answers with what its child process says. Each call says one thing at once and another when goOn is closed.
+// A childUpstream answers with what its child process says. Each call says one thing at once and
+// another when goOn is closed.
 type childUpstream struct {
 	t       *testing.T
 	name    string
@@ -195,7 +197,8 @@ func (r *childRig) finish(t *testing.T, lines *bufio.Scanner) {
 	}
 }
 
-// A reload starts a new upstream, lets a removed one finish its open call before it is closed, and leaves alone what did not change.
+// A reload starts a new upstream, lets a removed one finish its open call before it is closed, and
+// leaves alone what did not change.
 func TestReloadDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	t.Parallel()
 	r := newChildRig(t)
@@ -241,7 +244,8 @@ func TestStopDrainsAnUpstreamWithAChildProcess(t *testing.T) {
 	r.history.wants(t, "one started", "one draining", "one closed")
 }
 
-// A call that does not end is cut off, and its upstream is closed all the same, also when it was removed before.
+// A call that does not end is cut off, and its upstream is closed all the same, also when it was
+// removed before.
 func TestStopClosesUpstreamsWithOpenCalls(t *testing.T) {
 	t.Parallel()
 	r := newChildRig(t)

@@ -19,7 +19,8 @@ type warnings struct {
 	kept []dashboard.Warning // the oldest first
 }
 
-// captureLog returns a logger that writes to the given one and keeps its warnings for the dashboard.
+// captureLog returns a logger that writes to the given one and keeps its warnings for the
+// dashboard.
 func captureLog(logger *slog.Logger) *slog.Logger {
 	return slog.New(capture{Handler: logger.Handler(), warnings: &warnings{}})
 }
@@ -32,7 +33,8 @@ func warningsOf(logger *slog.Logger) *warnings {
 	return &warnings{}
 }
 
-// list returns the warnings, the newest first. They are as they were logged, so they have to be redacted.
+// list returns the warnings, the newest first. They are as they were logged, so they have to be
+// redacted.
 func (w *warnings) list() []dashboard.Warning {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +65,8 @@ func (c capture) Handle(ctx context.Context, r slog.Record) error {
 	return c.Handler.Handle(ctx, r)
 }
 
-// warning returns what the page shows of a record. Of one about a call these are its class and its error: the page of the call has
-// the rest.
+// warning returns what the page shows of a record. Of one about a call these are its class and its
+// error: the page of the call has the rest.
 func (c capture) warning(r slog.Record) dashboard.Warning {
 	w := dashboard.Warning{Time: r.Time, Level: r.Level.String()}
 	text, short := r.Message+c.attrs, r.Message

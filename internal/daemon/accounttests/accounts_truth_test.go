@@ -74,8 +74,8 @@ func TestWhatQuotaFindsOutIsKnownAtOnce(t *testing.T) {
 	})
 }
 
-// A refresh token that is refused while there is no call, and an account that the provider stops when it is asked about its
-// quota, are out of use from then on.
+// A refresh token that is refused while there is no call, and an account that the provider stops
+// when it is asked about its quota, are out of use from then on.
 func TestAccountStoppedOutsideOfCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault simulator.Fault
@@ -174,7 +174,8 @@ func TestRightProjectStays(t *testing.T) {
 	}
 }
 
-// When there is no other project, everybody says that it is refused, and importing without one forgets it.
+// When there is no other project, everybody says that it is refused, and importing without one
+// forgets it.
 func TestRefusedProjectIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Path: "GenerateContent"}, Do: "service_disabled"})

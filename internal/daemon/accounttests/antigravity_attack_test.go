@@ -15,7 +15,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// The secrets of an account, and its owner's address. They look like words, so that no pattern finds them.
+// The secrets of an account, and its owner's address. They look like words, so that no pattern
+// finds them.
 const (
 	hiddenRefresh = "canary-refresh-token"
 	hiddenAccess  = "canary-access-token"
@@ -23,7 +24,8 @@ const (
 	hiddenEmail   = "canary@example.com"
 )
 
-// A providerRig plays the sign-in server and the gateway, and answers questions to models as a test wants it to.
+// A providerRig plays the sign-in server and the gateway, and answers questions to models as a test
+// wants it to.
 type providerRig struct {
 	answer func(r *http.Request, body string) (status int, answer string)
 
@@ -60,7 +62,8 @@ func startProviderRig(t *testing.T, m *providerRig, log io.Writer) *daemontest.G
 	})
 }
 
-// everyDialect asks the same in all dialects, whole and in pieces, and returns all that the client gets to see.
+// everyDialect asks the same in all dialects, whole and in pieces, and returns all that the client
+// gets to see.
 func everyDialect(t *testing.T, g *daemontest.Gateway) []byte {
 	t.Helper()
 	const model = "gemini-3-flash"
@@ -95,8 +98,8 @@ func everyDialect(t *testing.T, g *daemontest.Gateway) []byte {
 	return seen.Bytes()
 }
 
-// A gateway that repeats what it was sent, in every kind of refusal, gives none of the owner's secrets to the client or
-// to the log, and gets nothing of the client's headers itself.
+// A gateway that repeats what it was sent, in every kind of refusal, gives none of the owner's
+// secrets to the client or to the log, and gets nothing of the client's headers itself.
 func TestIndiscreetGateway(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -135,7 +138,8 @@ func TestIndiscreetGateway(t *testing.T) {
 	}
 }
 
-// A client that sends what the gateway quotes when it refuses it does not cost the owner an account.
+// A client that sends what the gateway quotes when it refuses it does not cost the owner an
+// account.
 func TestAccountsSurviveWhatClientsWrite(t *testing.T) {
 	t.Parallel()
 	m := &providerRig{answer: func(_ *http.Request, body string) (int, string) {

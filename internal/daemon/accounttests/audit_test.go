@@ -29,7 +29,8 @@ func breakAudit(t *testing.T, cfg *config.Config) {
 	}
 }
 
-// TestExportNeedsAnEntry: refresh tokens do not leave without a trace; everything else goes on with a warning.
+// TestExportNeedsAnEntry: refresh tokens do not leave without a trace; everything else goes on with
+// a warning.
 func TestExportNeedsAnEntry(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		book := make(daemontest.Logbook, 10_000)

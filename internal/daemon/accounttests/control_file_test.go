@@ -199,7 +199,8 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 				t.Errorf("got %+v, %v", choices, err)
 			}
 		}
-		// That the third is signed out, which is found out now, is not in the file: a refresh will show.
+		// That the third is signed out, which is found out now, is not in the file: a refresh will
+		// show.
 		w.quota()
 		done, err = daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
 		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 1 || done.Unsaid[0].Email != "old@example.com" {

@@ -85,7 +85,8 @@ func TestPreferredAccountComesFirst(t *testing.T) {
 	})
 }
 
-// The active account of a file is the preferred one, in both directions, and when accounts were added stays true.
+// The active account of a file is the preferred one, in both directions, and when accounts were
+// added stays true.
 func TestActiveAccountOfAFileIsThePreferredOne(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		for format, text := range map[string]string{
@@ -112,7 +113,8 @@ func TestActiveAccountOfAFileIsThePreferredOne(t *testing.T) {
 	})
 }
 
-// export writes the accounts to a file and reads which one is active in it, and when they were added.
+// export writes the accounts to a file and reads which one is active in it, and when they were
+// added.
 func (w *accountRig) export() (active string, added map[string]string) {
 	w.t.Helper()
 	loaded, err := config.Load(w.src)

@@ -37,7 +37,8 @@ func TestQuotaOfThoseInUse(t *testing.T) {
 	})
 }
 
-// The daemon looks at the quota of an account while it is used, every five minutes at most, and never on its own.
+// The daemon looks at the quota of an account while it is used, every five minutes at most, and
+// never on its own.
 func TestQuotaIsLookedAtWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	clock := &daemontest.Clock{At: time.Now()}

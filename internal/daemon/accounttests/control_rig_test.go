@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// An accountRig is where accounts are managed: a configuration for the provider's stand-in, with or without a daemon.
+// An accountRig is where accounts are managed: a configuration for the provider's stand-in, with or
+// without a daemon.
 type accountRig struct {
 	t        *testing.T
 	provider *simulator.Server
@@ -24,7 +25,8 @@ type accountRig struct {
 
 const nobodyYet = ""
 
-// newAccountRig builds one. more is configuration besides the upstream gravity; document is imported first.
+// newAccountRig builds one. more is configuration besides the upstream gravity; document is
+// imported first.
 func newAccountRig(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
 	provider, url := daemontest.StartSimulator(t, simulator.Options{}, faults...)

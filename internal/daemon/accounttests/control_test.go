@@ -194,7 +194,8 @@ func TestChangesKeepTokens(t *testing.T) {
 	}
 }
 
-// An account that the provider stopped is kept as such, with the reason, and enabling it means trying it again.
+// An account that the provider stopped is kept as such, with the reason, and enabling it means
+// trying it again.
 func TestStoppedAccountsAreTriedAgainWhenEnabled(t *testing.T) {
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAlone, nil, simulator.Fault{When: simulator.When{Method: "streamGenerateContent"}, Times: 1, Do: "validation_required"})
@@ -303,7 +304,8 @@ func TestManagingAndCallingAtOnce(t *testing.T) {
 	w.want("ada, bob")
 }
 
-// A list of models that failed for want of an account is asked for again as soon as there is one, and the other way round.
+// A list of models that failed for want of an account is asked for again as soon as there is one,
+// and the other way round.
 func TestChangesOfAccountsDropTheListsOfModels(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		w := newAccountRig(t, running, "", adaAlone, nil)

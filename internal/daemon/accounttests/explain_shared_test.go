@@ -39,8 +39,9 @@ func (r *kindRig) chosen() {
 	r.tell("taken:%s", names)
 }
 
-// TestExplanationsAreThoseOfALanguageServer compares calls of a language server that shares accounts with what explain and account explain
-// say: it may be restricted to one account, and never uses the quota of the command-line tool.
+// TestExplanationsAreThoseOfALanguageServer compares calls of a language server that shares
+// accounts with what explain and account explain say: it may be restricted to one account, and
+// never uses the quota of the command-line tool.
 func TestExplanationsAreThoseOfALanguageServer(t *testing.T) {
 	t.Parallel()
 	for kind, c := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// ownerAsks makes a request of the admin routes with the admin token, and returns the status and the body of the answer.
+// ownerAsks makes a request of the admin routes with the admin token, and returns the status and
+// the body of the answer.
 func ownerAsks(t *testing.T, w *accountRig, method, path, body string, change func(*http.Request)) (int, string) {
 	t.Helper()
 	status, answer, err := daemontest.AdminOf(t, w.gateway).DoChanged(t.Context(), method, path, body, change)
@@ -23,8 +24,8 @@ func ownerAsks(t *testing.T, w *accountRig, method, path, body string, change fu
 
 func asItIs(*http.Request) {}
 
-// A page in the owner's browser may know the token, and still gets nothing: not under a name of its own for this machine, and
-// not from another origin.
+// A page in the owner's browser may know the token, and still gets nothing: not under a name of its
+// own for this machine, and not from another origin.
 func TestPagesManageNoAccounts(t *testing.T) {
 	t.Parallel()
 	w := newAccountRig(t, true, "", adaAlone, nil)
@@ -84,7 +85,8 @@ func TestCommandsThatSayMoreThanIsKnownChangeNothing(t *testing.T) {
 	w.want("ada, bob")
 }
 
-// Two processes may write the file at once, or it may hold rubbish: nothing but the whole token opens.
+// Two processes may write the file at once, or it may hold rubbish: nothing but the whole token
+// opens.
 func TestRubbishInTheTokensFileOpensToNobody(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

@@ -22,8 +22,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// kinds are the upstreams that lease accounts, with the part of their configuration that differs. The language server that shares accounts
-// does so with an upstream that uses two pools of quota, of which a language server uses one. The hub gets its tokens in a file.
+// kinds are the upstreams that lease accounts, with the part of their configuration that differs.
+// The language server that shares accounts does so with an upstream that uses two pools of quota,
+// of which a language server uses one. The hub gets its tokens in a file.
 var kinds = map[string]string{
 	config.KindAntigravity: "kind: antigravity\n    endpoints: [%[1]s]\n    pools: [antigravity]",
 	config.KindLangserver:  "kind: langserver\n    binary: simulator\n    cloud_url: %[1]s",
@@ -50,7 +51,8 @@ type kindRig struct {
 	seen  int // calls of the provider that the story has
 }
 
-// answers is the host that the simulator sees in requests for answers to clients. The other calls of a language server have another one.
+// answers is the host that the simulator sees in requests for answers to clients. The other calls
+// of a language server have another one.
 const answers = "answers.example"
 
 // newKindRig builds one. refresh is the refresh token of ada.

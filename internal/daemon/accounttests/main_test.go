@@ -1,5 +1,5 @@
-// Package accounttests tests the accounts of a whole daemon: how they are managed, leased, refused and shared by replicas,
-// and that none is lost when a daemon is killed.
+// Package accounttests tests the accounts of a whole daemon: how they are managed, leased, refused
+// and shared by replicas, and that none is lost when a daemon is killed.
 package accounttests
 
 import (

@@ -16,8 +16,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// A turnstile is the simulator with rotating refresh tokens and access tokens that last for a moment only. It remembers
-// which token replaced which, and what each was good for.
+// A turnstile is the simulator with rotating refresh tokens and access tokens that last for a
+// moment only. It remembers which token replaced which, and what each was good for.
 type turnstile struct {
 	URL       string
 	simulator *simulator.Server
@@ -46,7 +46,8 @@ func projectOf(email string) string {
 	return "project-of-" + name
 }
 
-// newTurnstile starts one. happened is told about each rotation, before and after the answer, and about each use.
+// newTurnstile starts one. happened is told about each rotation, before and after the answer, and
+// about each use.
 func newTurnstile(t *testing.T, people int, life string, happened func()) *turnstile {
 	t.Helper()
 	return newPacedTurnstile(t, people, life, happened, nil)
@@ -186,7 +187,8 @@ func (p *turnstile) state(chain int) (latest, used int) {
 	return p.latest[chain], p.used[chain]
 }
 
-// shutOff makes it give out nothing more, also to those whose question is still on its way, or opens it again.
+// shutOff makes it give out nothing more, also to those whose question is still on its way, or
+// opens it again.
 func (p *turnstile) shutOff(shut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +201,8 @@ func (p *turnstile) rotations() int {
 	return p.turned
 }
 
-// takes says whether the simulator would still take a token. It is asked as another client, which learns only whether the
-// token is dead and spends nothing.
+// takes says whether the simulator would still take a token. It is asked as another client, which
+// learns only whether the token is dead and spends nothing.
 func (p *turnstile) takes(t *testing.T, refresh string) bool {
 	t.Helper()
 	p.mu.Lock()

@@ -26,8 +26,9 @@ import (
 
 var kills = flag.Int("kills", 10, "how often TestKilledWhileTokensRotate kills the daemon")
 
-// Five hundred kills, by hand with -kills 500: whatever a daemon had confirmed before it was killed holds afterwards. Its
-// provider, which rotates tokens and lives on, says which tokens are still good.
+// Five hundred kills, by hand with -kills 500: whatever a daemon had confirmed before it was killed
+// holds afterwards. Its provider, which rotates tokens and lives on, says which tokens are still
+// good.
 func TestKilledWhileTokensRotate(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -77,7 +78,8 @@ type killLoop struct {
 	damaged                                bool
 }
 
-// A confirmed is what is known of one account. While it is being changed by a daemon that may not live to say so it is both.
+// A confirmed is what is known of one account. While it is being changed by a daemon that may not
+// live to say so it is both.
 type confirmed struct {
 	there, unsure bool
 	chain         int // of the sign-in that was imported last
@@ -167,7 +169,8 @@ func (l *killLoop) take(random *rand.Rand) (email string, there bool) {
 	}
 }
 
-// sign imports a new sign-in of an account. One that was not confirmed stays unsure until it is examined, as with all changes.
+// sign imports a new sign-in of an account. One that was not confirmed stays unsure until it is
+// examined, as with all changes.
 func (l *killLoop) sign(ctx context.Context, o *daemontest.Owner, email string) bool {
 	l.begin(func() { l.known[email].unsure = true })
 	refresh, chain := l.provider.consent(l.t, email)
@@ -231,7 +234,8 @@ func (l *killLoop) end(email string, ok bool, note func()) bool {
 	return ok
 }
 
-// imported says whether the daemon confirmed an import. One that is not answered is not confirmed; any other answer is wrong.
+// imported says whether the daemon confirmed an import. One that is not answered is not confirmed;
+// any other answer is wrong.
 func (l *killLoop) imported(ctx context.Context, o *daemontest.Owner, email, refresh string) bool {
 	document := fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email))
 	status, body, err := o.Do(ctx, http.MethodPost, "/v1/accounts", document)
@@ -245,7 +249,8 @@ func (l *killLoop) confirms(status int, body string, err error, what string) boo
 	return err == nil && status == http.StatusOK
 }
 
-// converse asks models until the daemon is gone, so that accounts are used and their tokens renewed.
+// converse asks models until the daemon is gone, so that accounts are used and their tokens
+// renewed.
 func (l *killLoop) converse(ctx context.Context, base string, who int) {
 	for n := 0; ; n++ {
 		question := fmt.Sprintf(`{"contents":[{"parts":[{"text":"Question %d of %d"}]}]}`, n, who)
@@ -329,9 +334,9 @@ func (l *killLoop) examineMark(n int, list []perigee.SignIn) {
 	l.preferred = map[string]bool{preferred: true}
 }
 
-// examineToken holds a stored token against what the provider knows. One that was replaced is good once more, for a process that
-// did not hear of it; the next daemon gets the new one from the start, so that being killed twice in the same moment is
-// not held against it.
+// examineToken holds a stored token against what the provider knows. One that was replaced is good
+// once more, for a process that did not hear of it; the next daemon gets the new one from the
+// start, so that being killed twice in the same moment is not held against it.
 func (l *killLoop) examineToken(n int, accounts *sqlstore.Accounts, s perigee.SignIn) {
 	t, c := l.t, l.known[s.Email]
 	t.Helper()

@@ -21,7 +21,8 @@ type dialectRig struct {
 	body func(model, text string, stream bool) object
 	// end is what the last piece of a stream has in it.
 	end string
-	// apology takes an error apart; ok says that it has the shape that clients of the dialect expect.
+	// apology takes an error apart; ok says that it has the shape that clients of the dialect
+	// expect.
 	apology func(o object) (message string, ok bool)
 }
 

@@ -16,7 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// ask makes a call, in turns in all dialects, and checks all that has to be true of it. With must it has to be answered.
+// ask makes a call, in turns in all dialects, and checks all that has to be true of it. With must
+// it has to be answered.
 func (c *cell) ask(must bool) {
 	c.t.Helper()
 	n := c.asked
@@ -137,7 +138,8 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 	return m
 }
 
-// spared says whether the sign-in server stops accounts. Two of them are enough to leave the rest alone.
+// spared says whether the sign-in server stops accounts. Two of them are enough to leave the rest
+// alone.
 func (c *cell) spared() bool { return c.moment.token && c.trouble.tokenState != "" }
 
 // spareFor is how long accounts are spared after two other accounts were locked in a row.
@@ -175,7 +177,8 @@ func (c *cell) giveUp(call simulator.Call, m *meeting) {
 // mostLoans is how many accounts one call tries.
 const mostLoans = 20
 
-// excuse is empty when a call had a reason to fail: there was no account, and no endpoint, left to ask.
+// excuse is empty when a call had a reason to fail: there was no account, and no endpoint, left to
+// ask.
 func (c *cell) excuse(before map[string]bool, m meeting) string {
 	all := maps.Clone(before)
 	maps.Copy(all, m.given)
@@ -215,8 +218,8 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 	return ""
 }
 
-// wrongDelay says what is wrong with Retry-After where the provider told how long. The call began when the clock said so, and
-// what it takes was true at some moment from then on.
+// wrongDelay says what is wrong with Retry-After where the provider told how long. The call began
+// when the clock said so, and what it takes was true at some moment from then on.
 func (c *cell) wrongDelay(r *reply, began time.Time) string {
 	seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
 	if err != nil || seconds < 1 {
@@ -238,7 +241,8 @@ func (c *cell) wrongDelay(r *reply, began time.Time) string {
 	return ""
 }
 
-// standing checks what the owner sees: an account that was not at fault is ready and has no cooldown.
+// standing checks what the owner sees: an account that was not at fault is ready and has no
+// cooldown.
 func (c *cell) standing(when string) {
 	now := c.now()
 	for _, row := range daemontest.Rows[perigee.AccountRow](c.t, c.owner, "/v1/accounts") {
@@ -258,7 +262,8 @@ func (c *cell) standing(when string) {
 	}
 }
 
-// restsRightly says whether an account has a cooldown although it need not be left alone: because other accounts go first.
+// restsRightly says whether an account has a cooldown although it need not be left alone: because
+// other accounts go first.
 func (c *cell) restsRightly(row perigee.AccountRow) bool {
 	reason := row.Cooldowns[0].Reason
 	return len(row.Cooldowns) == 1 && (reason == "breaker_open" && c.braked() || reason == "unavailable" && c.failed[row.Email] >= 3)

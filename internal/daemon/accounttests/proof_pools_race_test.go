@@ -17,8 +17,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A thousand calls at once while accounts come and go. One account is left alone, and so every call is answered; without
-// such a one a call may also be told, in so many words, that there was no account to ask.
+// A thousand calls at once while accounts come and go. One account is left alone, and so every call
+// is answered; without such a one a call may also be told, in so many words, that there was no
+// account to ask.
 func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -46,8 +47,8 @@ func TestCallsWhileAccountsComeAndGo(t *testing.T) {
 		calls, steady, answered, further, c.changes-steady, c.answered-answered, c.refused)
 }
 
-// A crowd asks all at once while accounts are changed. Half of its calls stay open until there were changes enough, and the
-// rest comes one after the other with the changes.
+// A crowd asks all at once while accounts are changed. Half of its calls stay open until there were
+// changes enough, and the rest comes one after the other with the changes.
 type crowd struct {
 	t        *testing.T
 	provider *turnstile

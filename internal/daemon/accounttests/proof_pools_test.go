@@ -23,7 +23,8 @@ import (
 
 var everyPool = flag.Int("pools", 7, "TestPoolsInTrouble plays one of so many of its scripts; 1: all of them")
 
-// Every class of trouble at every moment, for pools of 1, 3 and 20 accounts, through the whole daemon: all of it by hand with
+// Every class of trouble at every moment, for pools of 1, 3 and 20 accounts, through the whole
+// daemon: all of it by hand with
 // -pools 1. Time is moved by hand; what is waited for really is a second at most.
 func TestPoolsInTrouble(t *testing.T) {
 	perigeetest.Slow(t)
@@ -115,7 +116,8 @@ type cell struct {
 
 // newCell starts a daemon and its provider.
 //
-// Real time: calls wait for cooldowns with real timers, so that the clock of the cell passes with it.
+// Real time: calls wait for cooldowns with real timers, so that the clock of the cell passes with
+// it.
 func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell {
 	c := &cell{t: t, trouble: k, moment: m, clock: &daemontest.Clock{At: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
 		stopped: map[string]bool{}, locked: map[string]bool{}, failed: map[string]int{}, refused: map[string]int{}, model: "gemini-3-flash"}
@@ -190,8 +192,8 @@ func (c *cell) fault() simulator.Fault {
 	return f
 }
 
-// quotaRead waits for the look at the quota that a first call brings about, where there is a choice of accounts: in trouble it
-// would be one account more that asks for a token.
+// quotaRead waits for the look at the quota that a first call brings about, where there is a choice
+// of accounts: in trouble it would be one account more that asks for a token.
 func (c *cell) quotaRead() {
 	if len(c.emails) < 2 {
 		return
@@ -239,7 +241,8 @@ func (c *cell) play() {
 	c.recover()
 }
 
-// recover checks that accounts are asked again after a cooldown, and stopped ones only when their owner enables them.
+// recover checks that accounts are asked again after a cooldown, and stopped ones only when their
+// owner enables them.
 func (c *cell) recover() {
 	if len(c.stopped) < len(c.emails) {
 		c.askAll(func(email string) bool { return !c.out[email].IsZero() && !c.stopped[email] })
@@ -259,7 +262,8 @@ func (c *cell) recover() {
 	c.askAll(func(e string) bool { return e == email })
 }
 
-// askAll asks until all of some accounts were used. A sticky upstream only shows that they could be.
+// askAll asks until all of some accounts were used. A sticky upstream only shows that they could
+// be.
 func (c *cell) askAll(wanted func(email string) bool) {
 	var missing []string
 	for _, email := range c.emails {

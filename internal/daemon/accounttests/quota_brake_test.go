@@ -15,8 +15,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// However often clients ask for the quota, and however asking fails, each account is asked about once, and again after a pause that
-// grows.
+// However often clients ask for the quota, and however asking fails, each account is asked about
+// once, and again after a pause that grows.
 func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	const accounts = 2 // of adaAndBob

@@ -52,8 +52,9 @@ func (r *kindRig) refresh(account string) {
 	}
 }
 
-// A language server that starts with a revoked access token is signed in with a new one as soon as the provider has refused the old
-// one to the language server itself. The account stays in use. The sign-in server may give the same token again.
+// A language server that starts with a revoked access token is signed in with a new one as soon as
+// the provider has refused the old one to the language server itself. The account stays in use. The
+// sign-in server may give the same token again.
 func TestLanguageServerStartsWithARevokedToken(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{config.KindLangserver, "hub", "shared"} {
@@ -95,8 +96,8 @@ func startRevoked(t *testing.T, kind string, other bool) {
 	}
 }
 
-// If the new access token is refused as well, the account has the cooldown that calls would give it, and the language server is signed in
-// with another account. No more tokens are asked for.
+// If the new access token is refused as well, the account has the cooldown that calls would give
+// it, and the language server is signed in with another account. No more tokens are asked for.
 func TestLanguageServerLeavesAnAccountWhoseTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{config.KindLangserver, "shared"} {

@@ -20,7 +20,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A gatedTransport holds the first model request until goOn is closed, and then refuses its access token.
+// A gatedTransport holds the first model request until goOn is closed, and then refuses its access
+// token.
 type gatedTransport struct {
 	first sync.Once
 	asked chan struct{}
@@ -48,7 +49,8 @@ func (g *gatedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// The upstream is replaced while a call is open whose access token the provider then refuses. The call still gets another one.
+// The upstream is replaced while a call is open whose access token the provider then refuses. The
+// call still gets another one.
 func TestCallGetsAnAccessTokenAfterAReload(t *testing.T) {
 	t.Parallel()
 	dir := daemontest.DataDir(t)

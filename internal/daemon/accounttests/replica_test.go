@@ -18,7 +18,8 @@ import (
 	"perigee/internal/testing/perigeetest/dbtest"
 )
 
-// replicaTowers are two daemons on one database, with data directories of their own, and one provider.
+// replicaTowers are two daemons on one database, with data directories of their own, and one
+// provider.
 func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faults ...simulator.Fault) (a, b *accountRig) {
 	t.Helper()
 	store := daemontest.StoreConfig(dbtest.Postgres(t), daemontest.NewSealKey())
@@ -74,9 +75,11 @@ func TestReplicasShareAccounts(t *testing.T) {
 	b.wantOrder("", "ada")
 }
 
-// A rotated token that one replica stores must not make other replicas refresh, too, and so on for ever.
+// A rotated token that one replica stores must not make other replicas refresh, too, and so on for
+// ever.
 //
-// Real time: replicas poll the database every few seconds, and that they do nothing is what is tested.
+// Real time: replicas poll the database every few seconds, and that they do nothing is what is
+// tested.
 func TestReplicasDoNotRefreshInTurnsForEver(t *testing.T) {
 	t.Parallel()
 	a, b := replicaTowers(t, "", &simulator.Script{RotateRefreshTokens: true})
@@ -141,7 +144,8 @@ func TestReplicasShareResponsesAndUsage(t *testing.T) {
 	})
 }
 
-// The open calls of a replica that is alive are left alone by other replicas, also when another one starts.
+// The open calls of a replica that is alive are left alone by other replicas, also when another one
+// starts.
 func TestReplicaThatStartsLeavesOpenCallsAlone(t *testing.T) {
 	t.Parallel()
 	address := dbtest.Postgres(t)

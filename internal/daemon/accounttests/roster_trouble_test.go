@@ -19,7 +19,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// newTeam builds an accountRig with a daemon and so many accounts, member00 and so on. The upstream's configuration gets more.
+// newTeam builds an accountRig with a daemon and so many accounts, member00 and so on. The
+// upstream's configuration gets more.
 func newTeam(t *testing.T, size int, more string, limits simulator.Limits, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
 	var accounts []simulator.Account
@@ -82,7 +83,8 @@ func troubled(do, account string) simulator.Fault {
 	return simulator.Fault{Do: do, When: simulator.When{Path: "streamGenerateContent", Account: account}}
 }
 
-// An account that the provider keeps failing is left, and the calls that met it are answered by other accounts.
+// An account that the provider keeps failing is left, and the calls that met it are answered by
+// other accounts.
 func TestAccountThatIsOnlyFailedIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, do := range []string{"internal_500", "unavailable_503", "reset", "bad_gateway_html", "forbidden"} {
@@ -133,10 +135,12 @@ func TestProviderThatIsDownMeetsTwoAccounts(t *testing.T) {
 	}
 }
 
-// A sign-in server with a hiccup is no reason to fail while other accounts have a token: neither before a call nor in the middle of one.
+// A sign-in server with a hiccup is no reason to fail while other accounts have a token: neither
+// before a call nor in the middle of one.
 func TestHiccupOfTheSignInServerMovesOn(t *testing.T) {
 	t.Parallel()
-	// A request on a connection that is reset is sent once more, so that one reset alone is no trouble.
+	// A request on a connection that is reset is sent once more, so that one reset alone is no
+	// trouble.
 	for do, times := range map[string]int{"unavailable_503": 1, "bad_gateway_html": 1, "reset": 2} {
 		w := newTeam(t, 3, "", unlimited, nil)
 		if r := w.says("hello"); !r.answered() {
@@ -272,8 +276,8 @@ func TestAccountsThatAreLockedNowAndThen(t *testing.T) {
 	}
 }
 
-// A quota that returns before its time is noticed by the next call, without a token being spent on it; and not sooner than
-// a minute after the last look.
+// A quota that returns before its time is noticed by the next call, without a token being spent on
+// it; and not sooner than a minute after the last look.
 func TestQuotaThatReturnsEarlyIsNoticed(t *testing.T) {
 	t.Parallel()
 	clock := &daemontest.Clock{At: time.Now()}
@@ -388,7 +392,8 @@ func TestQuotaIsAskedAnewForTheOwner(t *testing.T) {
 	}
 }
 
-// concurrency is how many calls an account answers at a time: further calls go elsewhere, and then wait.
+// concurrency is how many calls an account answers at a time: further calls go elsewhere, and then
+// wait.
 func TestConcurrencyOfAnAccount(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
@@ -459,8 +464,9 @@ func (w *accountRig) trace() (newest perigee.Trace) {
 	return newest
 }
 
-// A sign-in server that is asked too often, or is down, is in trouble itself, whatever it says about quotas: no model was asked. The
-// call is told so, with a time after which trying again makes sense, and its trace shows every account that was tried.
+// A sign-in server that is asked too often, or is down, is in trouble itself, whatever it says
+// about quotas: no model was asked. The call is told so, with a time after which trying again makes
+// sense, and its trace shows every account that was tried.
 func TestTroubleOfTheSignInServerIsItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, do := range []string{"quota_exhausted", "rate_limit", "bare_429", "capacity", "internal_500", "bad_gateway_html", "reset", "not_found"} {

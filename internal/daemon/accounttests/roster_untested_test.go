@@ -51,7 +51,8 @@ func TestImportedAccountsAreUntestedUntilTheyAreUsed(t *testing.T) {
 	w.wantStates("ada untested, bob ready")
 }
 
-// An account that was just identified, or has just signed in, is known to work. A file cannot claim that.
+// An account that was just identified, or has just signed in, is known to work. A file cannot claim
+// that.
 func TestWhoHasProvenItselfIsReady(t *testing.T) {
 	everyWay(t, func(t *testing.T, running bool) {
 		w := newAccountRig(t, running, "", `[{"refresh_token":"sim-refresh-bob"}]`, nil)

@@ -2,8 +2,9 @@ package gateway
 
 import "sync"
 
-// An openCalls counts the calls that may reach an upstream. Unlike a sync.WaitGroup, it may be waited for while calls begin: an
-// upstream that perigee closes when it stops is in force until the end. The zero value has none.
+// An openCalls counts the calls that may reach an upstream. Unlike a sync.WaitGroup, it may be
+// waited for while calls begin: an upstream that perigee closes when it stops is in force until the
+// end. The zero value has none.
 type openCalls struct {
 	mu   sync.Mutex
 	open int
@@ -27,7 +28,8 @@ func (c *openCalls) end() {
 	}
 }
 
-// none returns a channel that is closed as soon as no call is open. Calls that begin after that do not matter to it.
+// none returns a channel that is closed as soon as no call is open. Calls that begin after that do
+// not matter to it.
 func (c *openCalls) none() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

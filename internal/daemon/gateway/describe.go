@@ -61,8 +61,8 @@ func (e *Entry) within(req pool.Request) pool.Request {
 	return e.Within(req)
 }
 
-// Describe describes the upstreams in force, each with what is known of it without a call, and the models that are routed there:
-// "studio (gemini, 2 keys, for gemini-*)".
+// Describe describes the upstreams in force, each with what is known of it without a call, and the
+// models that are routed there: "studio (gemini, 2 keys, for gemini-*)".
 func (g *Gateway) Describe(routes []config.Route) []string {
 	var lines []string
 	for _, e := range g.Entries() {
@@ -107,7 +107,8 @@ func (g *Gateway) Unusable() string {
 	return strings.Join(reasons, "; ")
 }
 
-// ListModels lists the models of all upstreams or of one, and the upstreams that could not be asked.
+// ListModels lists the models of all upstreams or of one, and the upstreams that could not be
+// asked.
 func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
 	r, release := g.acquire()
 	defer release()
@@ -137,7 +138,8 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee
 	return list, nil
 }
 
-// allOf is the error about upstreams of which none could be asked: the first one's, in the words of all.
+// allOf is the error about upstreams of which none could be asked: the first one's, in the words of
+// all.
 func allOf(err error, failed []route.Failure) error {
 	var words []string
 	for _, f := range failed {

@@ -11,12 +11,14 @@ import (
 	"perigee/internal/account/roster"
 )
 
-// A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse a call; empty: one has none.
+// A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse
+// a call; empty: one has none.
 type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }
 
-// KeyTroubles are what keeps API keys of the upstreams in force from being used, as far as calls have shown it.
+// KeyTroubles are what keeps API keys of the upstreams in force from being used, as far as calls
+// have shown it.
 func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
 	for _, e := range g.Entries() {
 		if u, ok := e.Upstream.(interface{ KeyTroubles() []perigee.KeyTrouble }); ok {
@@ -26,7 +28,8 @@ func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
 	return list
 }
 
-// Explain says which upstream would answer a call for a model now, and why the rest would not. It makes no call.
+// Explain says which upstream would answer a call for a model now, and why the rest would not. It
+// makes no call.
 func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	r, release := g.acquire()
 	defer release()
@@ -40,8 +43,8 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 	})
 }
 
-// candidate says whether the upstream can answer calls for a model with the accounts that it leases, as far as that is known without
-// a request. roster is nil if it leases none.
+// candidate says whether the upstream can answer calls for a model with the accounts that it
+// leases, as far as that is known without a request. roster is nil if it leases none.
 func (e *Entry) candidate(model string, roster *roster.Roster) perigee.RouteCandidate {
 	req := e.within(pool.Request{Model: model})
 	var rows []perigee.ChoiceRow

@@ -1,5 +1,6 @@
-// Package gateway builds the upstreams of a configuration and routes calls to them: the configuration that is in force, and those that
-// replace it while calls go on. It is the only package that imports all upstreams.
+// Package gateway builds the upstreams of a configuration and routes calls to them: the
+// configuration that is in force, and those that replace it while calls go on. It is the only
+// package that imports all upstreams.
 package gateway
 
 import (
@@ -37,7 +38,8 @@ type Options struct {
 	Transport http.RoundTripper // for sign-in and the Antigravity gateway; nil: over the network
 	Installed *oauth.Installed  // one for all upstreams, before and after a reload
 	Feed      *roster.Feed      // gets the changes of accounts of all upstreams
-	// Recording records the calls that language servers make themselves; nil: they are not recorded.
+	// Recording records the calls that language servers make themselves; nil: they are not
+	// recorded.
 	Recording *headless.Recording
 	// Accounts returns the store of accounts. It is called when an upstream needs sign-ins.
 	Accounts func(context.Context) (*sqlstore.Accounts, error)
@@ -45,8 +47,8 @@ type Options struct {
 	Builders map[string]Builder // by kind of upstream; nil: Builders()
 }
 
-// A Gateway is the routing that is in force, which a new configuration replaces while calls go on. It is the
-// Upstream that everything in front of routing sees.
+// A Gateway is the routing that is in force, which a new configuration replaces while calls go on.
+// It is the Upstream that everything in front of routing sees.
 type Gateway struct {
 	opts       Options
 	first      *config.Config     // the configuration at the start
@@ -74,8 +76,8 @@ type routing struct {
 	builtin bool // the simulator answers because nothing else is configured
 }
 
-// New builds the upstreams, which asks a store that may be far away: it ends with ctx. After an error, what was built is ended by
-// Close.
+// New builds the upstreams, which asks a store that may be far away: it ends with ctx. After an
+// error, what was built is ended by Close.
 func New(ctx context.Context, cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Builders == nil {
 		opts.Builders = Builders()
@@ -103,8 +105,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*Gateway, error
 	return g, g.Rebuild(ctx, cfg)
 }
 
-// Rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they are, with their
-// connections and what they know of their keys.
+// Rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they
+// are, with their connections and what they know of their keys.
 func (g *Gateway) Rebuild(ctx context.Context, cfg *config.Config) error {
 	old := g.current.Load()
 	if old == nil {
@@ -126,8 +128,8 @@ func (g *Gateway) Rebuild(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// acquire returns the routing in force for one call. None of its upstreams is closed until release is called, not even one that
-// the call reaches late, in a failover.
+// acquire returns the routing in force for one call. None of its upstreams is closed until release
+// is called, not even one that the call reaches late, in a failover.
 func (g *Gateway) acquire() (r *routing, release func()) {
 	g.switching.Lock()
 	defer g.switching.Unlock()
@@ -142,7 +144,8 @@ func (g *Gateway) acquire() (r *routing, release func()) {
 	}
 }
 
-// newRouting builds the upstreams that old does not have. After an error those that it has built are ended.
+// newRouting builds the upstreams that old does not have. After an error those that it has built
+// are ended.
 func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routing) (_ *routing, err error) {
 	upstreams := cfg.Upstreams
 	r := &routing{builtin: g.opts.Simulate || len(upstreams) == 0}
@@ -215,7 +218,8 @@ func (r *routing) find(u config.Upstream, limits config.Limits) *Entry {
 	return nil
 }
 
-// retireExcept ends the upstreams that another routing does not go on using, in the background: open calls are not disturbed.
+// retireExcept ends the upstreams that another routing does not go on using, in the background:
+// open calls are not disturbed.
 func (g *Gateway) retireExcept(r, other *routing) {
 	for _, e := range r.entries {
 		if !slices.Contains(other.entries, e) {
@@ -261,7 +265,8 @@ func (g *Gateway) Model(name string) string { return g.current.Load().router.Mod
 // Upstreams names the upstreams that are asked for a model now, in order.
 func (g *Gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
 
-// ForgetModels has the lists of models asked for again when they are needed, because accounts have changed.
+// ForgetModels has the lists of models asked for again when they are needed, because accounts have
+// changed.
 func (g *Gateway) ForgetModels() { g.current.Load().router.ForgetModels() }
 
 // Missing is the error about a model that no upstream has.

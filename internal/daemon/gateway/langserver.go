@@ -13,7 +13,8 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// buildLangserver makes the accounts of a language server, which commands use without a daemon, too, and the language server itself.
+// buildLangserver makes the accounts of a language server, which commands use without a daemon,
+// too, and the language server itself.
 func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 	u := e.Config
 	if u.Binary == headless.StandIn && u.CloudURL == "" {
@@ -81,7 +82,8 @@ func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Mode
 	return nil, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
 }
 
-// accountsOf returns the accounts that a language server is signed in with, as they are in force; nil: there are none.
+// accountsOf returns the accounts that a language server is signed in with, as they are in force;
+// nil: there are none.
 func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
 	r := g.current.Load()
 	if r == nil || !slices.Contains(r.entries, e) {

@@ -22,29 +22,34 @@ import (
 	"perigee/internal/upstream/ide"
 )
 
-// Abilities that an upstream may have besides those in package perigee. The gateway asks for these, never for a kind.
+// Abilities that an upstream may have besides those in package perigee. The gateway asks for these,
+// never for a kind.
 //
-// The life cycle of an upstream, each step at most once: Start, calls, Drain when a reload or the end of the daemon has taken it out of
-// force, the end of the last call, Close. Calls are over before Close, except for those that are still open at the end of the daemon:
-// their contexts have ended. After a failed Start nothing else is called. An upstream that has been started is closed, also when
-// the configuration that it was built for cannot be used.
+// The life cycle of an upstream, each step at most once: Start, calls, Drain when a reload or the
+// end of the daemon has taken it out of force, the end of the last call, Close. Calls are over
+// before Close, except for those that are still open at the end of the daemon: their contexts have
+// ended. After a failed Start nothing else is called. An upstream that has been started is closed,
+// also when the configuration that it was built for cannot be used.
 type (
-	// A starter has to be started before its first call, a child process for example. Start returns when calls can be answered, or
-	// with an error after it has cleaned up. ctx is for the start alone.
+	// A starter has to be started before its first call, a child process for example. Start returns
+	// when calls can be answered, or with an error after it has cleaned up. ctx is for the start
+	// alone.
 	starter interface {
 		Start(ctx context.Context) error
 	}
-	// A drainer is told that no new calls begin. Those that have begun may still reach it, also for the first time after Drain: in
-	// a failover. Drain returns when the upstream has nothing else to do, or when ctx ends, which is at the end of the daemon.
+	// A drainer is told that no new calls begin. Those that have begun may still reach it, also for
+	// the first time after Drain: in a failover. Drain returns when the upstream has nothing else
+	// to do, or when ctx ends, which is at the end of the daemon.
 	drainer interface {
 		Drain(ctx context.Context) error
 	}
-	// A closer has something to end after its last call, a child process for example. ctx ends after CloseTime. An io.Closer
-	// is closed at the same point.
+	// A closer has something to end after its last call, a child process for example. ctx ends
+	// after CloseTime. An io.Closer is closed at the same point.
 	closer interface {
 		Close(ctx context.Context) error
 	}
-	// A requestEncoder writes every request anew, so the thought signatures of requests in its own dialect are restored as well.
+	// A requestEncoder writes every request anew, so the thought signatures of requests in its own
+	// dialect are restored as well.
 	requestEncoder interface{ EncodesEveryRequest() }
 	// An accountFollower uses accounts of other upstreams, which are in force now.
 	accountFollower interface{ AccountsInForce() }
@@ -67,7 +72,8 @@ type Entry struct {
 	Roster   *roster.Roster // of an upstream that has accounts
 	Summary  func() string  // what is known without a call, for a person: "2 keys"
 
-	// Within restricts a request for an account to what calls to the upstream can use. Nil: they can use every account.
+	// Within restricts a request for an account to what calls to the upstream can use. Nil: they
+	// can use every account.
 	Within func(pool.Request) pool.Request
 
 	limits  config.Limits
@@ -76,7 +82,8 @@ type Entry struct {
 	started bool
 }
 
-// A Builder makes the upstream that a configuration describes. It sets Upstream, Summary and, where there are accounts, Roster.
+// A Builder makes the upstream that a configuration describes. It sets Upstream, Summary and, where
+// there are accounts, Roster.
 type Builder func(ctx context.Context, g *Gateway, e *Entry) error
 
 // Builders returns the builders by kind.
@@ -137,7 +144,8 @@ func buildGemini(_ context.Context, g *Gateway, e *Entry) error {
 	return nil
 }
 
-// buildSimulator makes an upstream that asks the simulator in the official API over pipes, so a call takes the way of a real one.
+// buildSimulator makes an upstream that asks the simulator in the official API over pipes, so a
+// call takes the way of a real one.
 func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	sim, err := g.simulator()
 	if err != nil {
@@ -178,7 +186,8 @@ func buildAntigravity(ctx context.Context, g *Gateway, e *Entry) error {
 	return nil
 }
 
-// buildRoster makes the accounts that a configuration describes, and the way to the gateway that they have in common.
+// buildRoster makes the accounts that a configuration describes, and the way to the gateway that
+// they have in common.
 func (g *Gateway) buildRoster(ctx context.Context, e *Entry, u config.Upstream) (*antigravity.Upstream, error) {
 	options, err := AccountOptions(u, g.first.Interception, g.opts)
 	if err != nil {
@@ -203,7 +212,8 @@ func (g *Gateway) buildRoster(ctx context.Context, e *Entry, u config.Upstream) 
 	}), nil
 }
 
-// AccountOptions say how an upstream with accounts is reached, for sign-in, refresh, quota and calls alike.
+// AccountOptions say how an upstream with accounts is reached, for sign-in, refresh, quota and
+// calls alike.
 func AccountOptions(u config.Upstream, interception config.Interception, opts Options) (roster.Options, error) {
 	options := roster.Options{
 		Version: opts.Version, UserAgent: cmp.Or(u.UserAgent, antigravity.UserAgent(u.ClientVersion, opts.Version)),
@@ -221,7 +231,8 @@ func AccountOptions(u config.Upstream, interception config.Interception, opts Op
 	return options, err
 }
 
-// unusable says why the upstream cannot answer, as far as that is known without a call; empty: it can.
+// unusable says why the upstream cannot answer, as far as that is known without a call; empty: it
+// can.
 func (e *Entry) unusable() string {
 	if e.Roster != nil {
 		if why := e.Roster.Unusable(); why != "" {
@@ -237,9 +248,10 @@ func (e *Entry) unusable() string {
 // CloseTime is how long an upstream may take to close.
 const CloseTime = 5 * time.Second
 
-// end drains the upstream, waits for the last call and closes it. When ctx ends, it is closed with calls open. Its accounts are
-// closed after the last call as well, since a failover may need the access token of another account. Meanwhile the upstream that
-// replaces it may refresh the same accounts: LeaseRefresh lets one of them do so at a time.
+// end drains the upstream, waits for the last call and closes it. When ctx ends, it is closed with
+// calls open. Its accounts are closed after the last call as well, since a failover may need the
+// access token of another account. Meanwhile the upstream that replaces it may refresh the same
+// accounts: LeaseRefresh lets one of them do so at a time.
 func (e *Entry) end(ctx context.Context) error {
 	if !e.started {
 		e.closeRoster()

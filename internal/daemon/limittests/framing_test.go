@@ -11,8 +11,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestFramingTricks sends requests whose length, host or form is ambiguous, each with a second request where another reading of the
-// first would find its body. The second is never answered as a request of its own.
+// TestFramingTricks sends requests whose length, host or form is ambiguous, each with a second
+// request where another reading of the first would find its body. The second is never answered as a
+// request of its own.
 func TestFramingTricks(t *testing.T) {
 	t.Parallel()
 	g := daemontest.Start(t, daemontest.OneUpstream("http://127.0.0.1:1"), nil)
@@ -65,7 +66,8 @@ func TestTraceEchoesNothing(t *testing.T) {
 	}
 }
 
-// speak sends bytes and returns all that comes back until the server closes the connection, or has nothing more to say.
+// speak sends bytes and returns all that comes back until the server closes the connection, or has
+// nothing more to say.
 func speak(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, await.Limit)

@@ -73,7 +73,8 @@ func readFrame(r io.Reader) (kind, flags byte, err error) {
 	return head[3], head[4], err
 }
 
-// idleHTTP2 opens an HTTP/2 connection and sends so many bytes of frames that servers ignore, all of which have been read.
+// idleHTTP2 opens an HTTP/2 connection and sends so many bytes of frames that servers ignore, all
+// of which have been read.
 func idleHTTP2(t *testing.T, g *daemontest.Gateway, transport *http.Transport, size int) io.Reader {
 	t.Helper()
 	conn := dialTLS(t, g, transport, "h2")
@@ -146,7 +147,8 @@ func TestHeadsAreRefusedThroughTLS(t *testing.T) {
 	}
 }
 
-// A stream whose request is refused before its body was sent is not reset while the client sends it: curl would drop the answer.
+// A stream whose request is refused before its body was sent is not reset while the client sends
+// it: curl would drop the answer.
 func TestTLSRefusalIsReadBesideABody(t *testing.T) {
 	t.Parallel()
 	dir := newCertDir(t)

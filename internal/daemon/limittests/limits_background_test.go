@@ -39,7 +39,8 @@ func newSlowProvider(t *testing.T) (url string, begun chan struct{}, goOn chan s
 	return url, begun, goOn
 }
 
-// Responses in the background count for limits.concurrency, and for the concurrency of their key, until they are complete.
+// Responses in the background count for limits.concurrency, and for the concurrency of their key,
+// until they are complete.
 func TestBackgroundCountsForConcurrency(t *testing.T) {
 	t.Parallel()
 	url, begun, goOn := newSlowProvider(t)

@@ -16,8 +16,8 @@ import (
 	"perigee/internal/testing/perigeetest/dbtest"
 )
 
-// A key that has spent its dollars of the day is refused until midnight UTC. What other keys, other days and models without a price
-// have cost does not count.
+// A key that has spent its dollars of the day is refused until midnight UTC. What other keys, other
+// days and models without a price have cost does not count.
 func TestCostPerDay(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// A model that takes the place of another one answers only for keys that may use it, in every dialect.
+// A model that takes the place of another one answers only for keys that may use it, in every
+// dialect.
 func TestKeysAreNotAnsweredByModelsTheyMayNotUse(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []string{"gemini-3-pro-preview", "gemini-2.0-flash", "claude-opus-4-5-thinking", "gemini-3-pro-high", "gemini-3-flash"} {

@@ -92,7 +92,8 @@ func TestTokensPerDay(t *testing.T) {
 	}
 }
 
-// A client that leaves each answer before the provider has named its tokens spends an estimate of them.
+// A client that leaves each answer before the provider has named its tokens spends an estimate of
+// them.
 func TestAbandonedStreamsCountForTokensPerDay(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)

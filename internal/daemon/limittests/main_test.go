@@ -1,4 +1,5 @@
-// Package limittests tests the limits of a whole daemon: those of keys, and those of connections, heads, bodies and memory.
+// Package limittests tests the limits of a whole daemon: those of keys, and those of connections,
+// heads, bodies and memory.
 package limittests
 
 import (

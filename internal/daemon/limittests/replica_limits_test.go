@@ -26,7 +26,8 @@ func mustStatus(t *testing.T, g *daemontest.Gateway, key string, want int) {
 	}
 }
 
-// wantRetry checks that a call is refused until there is another request, which is a quarter of a minute at most.
+// wantRetry checks that a call is refused until there is another request, which is a quarter of a
+// minute at most.
 func wantRetry(t *testing.T, g *daemontest.Gateway, key string) {
 	t.Helper()
 	after, err := strconv.Atoi(refused(t, g, key, perigee.ClassRateLimited))

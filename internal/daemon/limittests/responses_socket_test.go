@@ -83,7 +83,8 @@ func closing(conn *websocket.Conn) <-chan error {
 
 const askOverSocket = `{"type":"response.create","model":"gemini-2.5-flash","store":false,"stream":false,"input":"Hi"}`
 
-// Each answer over a socket is a call in the record, with an id that the client has in its response.
+// Each answer over a socket is a call in the record, with an id that the client has in its
+// response.
 func TestCallsOverASocketAreRecorded(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)
@@ -195,7 +196,8 @@ func TestExpiredKeyOnASocketIsRecordedAsTold(t *testing.T) {
 	}
 }
 
-// Each answer on a socket holds a place of limits.concurrency, and an open socket without one holds none.
+// Each answer on a socket holds a place of limits.concurrency, and an open socket without one holds
+// none.
 func TestAnswersOnSocketsCountForConcurrency(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)

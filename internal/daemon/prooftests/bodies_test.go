@@ -23,8 +23,8 @@ import (
 	"perigee/internal/upstream/gemini"
 )
 
-// The memory of a body goes to the next call only when nothing reads it any more: not the provider that answered early, refused,
-// or went away in the middle, and not for a client that left.
+// The memory of a body goes to the next call only when nothing reads it any more: not the provider
+// that answered early, refused, or went away in the middle, and not for a client that left.
 func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 	perigeetest.Slow(t)
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS", "HTTP/2.0"} {
@@ -67,8 +67,8 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 	}
 }
 
-// A mixer is a provider that does not always wait for the end of a request, and the clients that ask it. Each request is full of
-// its own number, which also says what becomes of it.
+// A mixer is a provider that does not always wait for the end of a request, and the clients that
+// ask it. Each request is full of its own number, which also says what becomes of it.
 type mixer struct {
 	t                      *testing.T
 	calls, whole, answered atomic.Int64

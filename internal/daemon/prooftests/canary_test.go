@@ -24,7 +24,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write differently.
+// A canary is a secret that must not turn up anywhere. It has characters that URLs and base64 write
+// differently.
 func canary(name string) string { return "canary/" + name + "+of=the;mine" }
 
 // All the places where a secret can be. Wrong ones may be secrets as well: a client that has not
@@ -43,8 +44,8 @@ func needles(secret string) map[string]string {
 		"plain": secret, "query": url.QueryEscape(secret), "path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
 		"json": strings.Trim(string(quoted), `"`), "quoted": strings.Trim(fmt.Sprintf("%q", secret), `"`),
 	}
-	// Inside a longer text base64 depends on where the secret begins; the characters at its ends belong to the
-	// neighbours as well.
+	// Inside a longer text base64 depends on where the secret begins; the characters at its ends
+	// belong to the neighbours as well.
 	for shift := range 3 {
 		padded := append(bytes.Repeat([]byte{'x'}, shift), secret...)
 		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
@@ -68,8 +69,8 @@ func search(t *testing.T, where string, written []byte) {
 	}
 }
 
-// indiscreet is a provider that repeats the key it was given wherever it can, as some do when they refuse one. What
-// it does is in the model's name.
+// indiscreet is a provider that repeats the key it was given wherever it can, as some do when they
+// refuse one. What it does is in the model's name.
 func indiscreet(t *testing.T) (address string) {
 	t.Helper()
 	return daemontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +154,8 @@ func visit(t *testing.T, base string, keys []string) []byte {
 	return seen.Bytes()
 }
 
-// misplace puts secrets where the owner's requests have names, and where refused ones have paths. What the owner gets back may
-// repeat them.
+// misplace puts secrets where the owner's requests have names, and where refused ones have paths.
+// What the owner gets back may repeat them.
 func misplace(t *testing.T, base, admin string, secrets []string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -168,7 +169,8 @@ func misplace(t *testing.T, base, admin string, secrets []string) {
 	daemontest.AskBare(t, "GET", base+"/v1/accounts/"+url.PathEscape(secrets[1]), "Bearer "+secrets[1])
 }
 
-// searchAudit looks for the canaries and the admin token in the audit log, which must have the acts of misplace.
+// searchAudit looks for the canaries and the admin token in the audit log, which must have the acts
+// of misplace.
 func searchAudit(t *testing.T, base, admin string) {
 	t.Helper()
 	rows := daemontest.AskBare(t, "GET", base+"/v1/audit?limit=1000", "Bearer "+admin)
@@ -270,7 +272,8 @@ func TestSecretsTurnUpNowhere(t *testing.T) {
 	search(t, "config show", fmt.Appendf(nil, "%v\n%+v\n%#v\n%s", loaded.Values(), *loaded.Config, *loaded.Config, loaded.Warnings))
 }
 
-// printSecrets has an agent send all secrets in prompts, as it does after it has printed its environment: plain and in JSON in JSON.
+// printSecrets has an agent send all secrets in prompts, as it does after it has printed its
+// environment: plain and in JSON in JSON.
 func printSecrets(t *testing.T, base, key string, printed []string) {
 	t.Helper()
 	for _, secret := range printed {
@@ -291,7 +294,8 @@ func printSecrets(t *testing.T, base, key string, printed []string) {
 	}
 }
 
-// searchTraces looks for the admin token in traces, and for the marks that stand for secrets of prompts.
+// searchTraces looks for the admin token in traces, and for the marks that stand for secrets of
+// prompts.
 func searchTraces(t *testing.T, data, admin string) {
 	t.Helper()
 	marked := 0
@@ -313,7 +317,8 @@ func searchTraces(t *testing.T, data, admin string) {
 	}
 }
 
-// searchFiles looks into every file under dir, also those that were deleted from a database but not overwritten.
+// searchFiles looks into every file under dir, also those that were deleted from a database but not
+// overwritten.
 func searchFiles(t *testing.T, dir string) {
 	t.Helper()
 	found := 0

@@ -17,7 +17,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// The answer that clients cancel. Its last word is not complete, as in most answers that are canceled.
+// The answer that clients cancel. Its last word is not complete, as in most answers that are
+// canceled.
 var (
 	countedThinking = strings.Split("first-|a plan |and its| last word", "|")
 	countedText     = strings.SplitAfter(strings.Repeat("alpha be|ta gamma |del|ta ", 12)+"omega", "|")
@@ -60,7 +61,8 @@ var countedDialects = map[perigee.Dialect]countedDialect{
 		`"messages":[{"role":"user","content":%q}]}`},
 }
 
-// A countingProvider is the simulator, except that requests with the marked prompt get the answer that clients cancel.
+// A countingProvider is the simulator, except that requests with the marked prompt get the answer
+// that clients cancel.
 type countingProvider struct{ simulator *simulator.Server }
 
 func (p countingProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +88,9 @@ func (p countingProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// Content counts once, whichever way it takes: clients of all dialects that cancel after the same text are recorded with the same
-// usage, and are followed with the same text, for every kind of upstream.
+// Content counts once, whichever way it takes: clients of all dialects that cancel after the same
+// text are recorded with the same usage, and are followed with the same text, for every kind of
+// upstream.
 func TestContentCountsOnce(t *testing.T) {
 	t.Parallel()
 	for _, source := range countedSources() {
@@ -116,7 +119,8 @@ type counted struct {
 	tokens         int64
 }
 
-// countCanceled makes a call, cancels it when the answer stops, and returns what was followed and recorded of it.
+// countCanceled makes a call, cancels it when the answer stops, and returns what was followed and
+// recorded of it.
 func countCanceled(t *testing.T, g *daemontest.Gateway, path, body string) (got counted) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)

@@ -17,8 +17,10 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestAnswerCutAtEveryByte has the provider break off its answer after each byte in turn: with a reset, short of the length that it
-// announced, and at what HTTP takes for the end of an answer without length. No client may take what it gets for complete, in any dialect, unless it got everything.
+// TestAnswerCutAtEveryByte has the provider break off its answer after each byte in turn: with a
+// reset, short of the length that it announced, and at what HTTP takes for the end of an answer
+// without length. No client may take what it gets for complete, in any dialect, unless it got
+// everything.
 func TestAnswerCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	step := 1

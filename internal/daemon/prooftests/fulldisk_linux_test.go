@@ -13,8 +13,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// On a small disk that traces and another program have filled, the daemon starts, and records all calls: traces make room. The disk
-// is a tmpfs in a mount namespace of the test's own.
+// On a small disk that traces and another program have filled, the daemon starts, and records all
+// calls: traces make room. The disk is a tmpfs in a mount namespace of the test's own.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv("PERIGEE_TEST_DISK") != "" {
 		for _, size := range []int{5 << 20, 40 << 20} {

@@ -14,8 +14,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A stream that has begun needs no more of its request: not the body, not the prompt, and not what was written to the provider.
-// Agents keep hundreds of streams open with megabytes of history behind each.
+// A stream that has begun needs no more of its request: not the body, not the prompt, and not what
+// was written to the provider. Agents keep hundreds of streams open with megabytes of history
+// behind each.
 func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
 	text := strings.Repeat(`Read \"the file\" first.\n`, 40_000)
 	chat := `{"model":"gemini-3-flash","stream":true,"messages":[{"role":"user","content":"` + text + `"}]}`
@@ -94,8 +95,8 @@ func beginStream(t *testing.T, url, body string) {
 	}
 }
 
-// heap is how many bytes are in use. Pools keep what they have for two collections, and a request is released only after its first
-// content was sent, so it waits until the number no longer falls.
+// heap is how many bytes are in use. Pools keep what they have for two collections, and a request
+// is released only after its first content was sent, so it waits until the number no longer falls.
 func heap() int {
 	least := uint64(1 << 62)
 	for quiet := 0; quiet < 10; quiet++ {

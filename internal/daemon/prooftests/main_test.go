@@ -1,4 +1,5 @@
-// Package prooftests tests a whole daemon with captured, random, large and cut conversations, and that no secret leaves it.
+// Package prooftests tests a whole daemon with captured, random, large and cut conversations, and
+// that no secret leaves it.
 package prooftests
 
 import (

@@ -18,8 +18,8 @@ import (
 	"perigee/internal/testing/daemontest"
 )
 
-// A capture is a request that a real client once sent, as it stands in ../testdata/captures: one file per client and
-// scenario, one line per request.
+// A capture is a request that a real client once sent, as it stands in ../testdata/captures: one
+// file per client and scenario, one line per request.
 type capture struct {
 	Name    string            `json:"name"`
 	Path    string            `json:"path"`
@@ -101,8 +101,8 @@ func (c *capture) send(t *testing.T, g *daemontest.Gateway, model string) (int, 
 	return resp.StatusCode, daemontest.Rest(t, resp)
 }
 
-// refusals are the captured requests that must fail, with what the answer says: conversations that only the
-// provider's own servers remember.
+// refusals are the captured requests that must fail, with what the answer says: conversations that
+// only the provider's own servers remember.
 var refusals = map[string]string{
 	"sdk-anthropic/03/*": `"error_code":"thread_unsupported_request"`,
 	"sdk-anthropic/04/*": `"error_code":"thread_unsupported_request"`,
@@ -146,9 +146,9 @@ func (r *replay) refusal() (reason string, ok bool) {
 	return "", false
 }
 
-// violations counts the provider's objections. A client of its own dialect is sent on as it came: when the provider refuses
-// a foreign signature, or thinking that this model has not got, the request goes out again without, and that is as it
-// should be.
+// violations counts the provider's objections. A client of its own dialect is sent on as it came:
+// when the provider refuses a foreign signature, or thinking that this model has not got, the
+// request goes out again without, and that is as it should be.
 func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule string) {
 	for i, call := range calls {
 		switch {
@@ -163,8 +163,9 @@ func (r *replay) violations(calls []simulator.Call) (count, repaired int, rule s
 	return count, repaired, rule
 }
 
-// What real clients send, first requests as well as those that follow a tool call, is acceptable to the provider after
-// perigee has translated it: to a model of their own family and of another one, with signatures that were not issued here.
+// What real clients send, first requests as well as those that follow a tool call, is acceptable to
+// the provider after perigee has translated it: to a model of their own family and of another one,
+// with signatures that were not issued here.
 func TestCapturedRequestsBreakNoRule(t *testing.T) {
 	provider, url := daemontest.StartSimulator(t, simulator.Options{})
 	g := daemontest.Start(t, daemontest.OneUpstream(url), nil)
@@ -199,7 +200,8 @@ func TestCapturedRequestsBreakNoRule(t *testing.T) {
 
 func clipped(text string) string { return text[:min(len(text), 600)] }
 
-// The captures are public: they have no header that could identify a person, and no path of a real machine.
+// The captures are public: they have no header that could identify a person, and no path of a real
+// machine.
 func TestCapturesAreClean(t *testing.T) {
 	allowed := []string{"accept", "anthropic-beta", "anthropic-version", "content-type", "originator", "user-agent", "x-app", "x-goog-api-client"}
 	place := regexp.MustCompile(`(?i)(/home/|/users/|/root/|\\\\users\\\\)[a-z0-9_.-]*`)

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// What real clients send is acceptable to the Antigravity gateway, too, and without a second attempt: for that gateway
-// every request is prepared, also those in its own dialect.
+// What real clients send is acceptable to the Antigravity gateway, too, and without a second
+// attempt: for that gateway every request is prepared, also those in its own dialect.
 func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

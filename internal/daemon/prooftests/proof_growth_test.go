@@ -17,8 +17,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// A growing is a request that can be made as large as one likes: so many turns with a tool call each, and tools with
-// about so many bytes of schema. The salt makes the ids of the calls new ones.
+// A growing is a request that can be made as large as one likes: so many turns with a tool call
+// each, and tools with about so many bytes of schema. The salt makes the ids of the calls new ones.
 type growing struct {
 	path string
 	body func(turns, schema, salt int) string
@@ -31,7 +31,8 @@ var growings = map[string]growing{
 	"gemini":    {"/v1beta/models/gemini-2.5-pro:generateContent", growGemini},
 }
 
-// schemas are twenty schemas of together about size bytes, with many small things in them, as generated ones have.
+// schemas are twenty schemas of together about size bytes, with many small things in them, as
+// generated ones have.
 func schemas(size int) (list []string) {
 	for i := range 20 {
 		var b strings.Builder
@@ -97,7 +98,8 @@ func growGemini(turns, schema, salt int) string {
 	}) + `]}]}`
 }
 
-// A large request passes the provider's own rules after translation, in every dialect and for a model of either kind.
+// A large request passes the provider's own rules after translation, in every dialect and for a
+// model of either kind.
 func TestLargeRequestsBreakNoRule(t *testing.T) {
 	turns, schema := 1000, 200<<10
 	if perigeetest.Raced || testing.Short() {
@@ -129,8 +131,9 @@ func TestLargeRequestsBreakNoRule(t *testing.T) {
 	}
 }
 
-// What a request costs grows with its length and no faster: a history of thousands of turns, and tools with ten
-// megabytes of schemas. Memory is counted, because time on a shared machine says little.
+// What a request costs grows with its length and no faster: a history of thousands of turns, and
+// tools with ten megabytes of schemas. Memory is counted, because time on a shared machine says
+// little.
 func TestCostGrowsWithLength(t *testing.T) {
 	perigeetest.Slow(t) // small requests cost less than the buffers that are kept from one to the next
 	if perigeetest.Raced {
@@ -178,7 +181,8 @@ func TestCostGrowsWithLength(t *testing.T) {
 					bytes4, objects4 = min(bytes4, bytes), min(objects4, objects)
 				}
 				t.Logf("%d bytes cost %d in %d pieces, %d bytes cost %d in %d pieces", sent1, bytes1, objects1, sent4, bytes4, objects4)
-				// Tables double when they are full, so bytes come in steps; what grows with the square costs sixteen times as much.
+				// Tables double when they are full, so bytes come in steps; what grows with the
+				// square costs sixteen times as much.
 				bytes1, objects1 = max(bytes1, 2*uint64(sent1)), max(objects1, 500)
 				if bytes4 > 8*bytes1 || objects4 > 8*objects1 { // four times is linear, sixteen quadratic
 					t.Errorf("a request of %d times the length costs %.1f times the memory in %.1f times the pieces", sent4/sent1,

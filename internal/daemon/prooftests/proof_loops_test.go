@@ -25,8 +25,9 @@ var loopModels = map[string]string{
 	"gpt-oss":  "gpt-oss-120b-medium",
 }
 
-// An agent talks to a model in one dialect and calls its tools, as programs of that dialect do. Some agents are careless:
-// they lose results and thinking, and some change their model in the middle.
+// An agent talks to a model in one dialect and calls its tools, as programs of that dialect do.
+// Some agents are careless: they lose results and thinking, and some change their model in the
+// middle.
 type agent struct {
 	t       *testing.T
 	g       *daemontest.Gravity
@@ -55,8 +56,8 @@ type talk struct {
 	together func(results []any) object
 }
 
-// Two hundred loops per family and dialect, by hand with -loops 200: the provider, which is strict, finds nothing to refuse,
-// whichever of the two ways to it is taken.
+// Two hundred loops per family and dialect, by hand with -loops 200: the provider, which is strict,
+// finds nothing to refuse, whichever of the two ways to it is taken.
 func TestToolLoops(t *testing.T) {
 	t.Parallel()
 	for family, model := range loopModels {
@@ -143,8 +144,8 @@ func (a *agent) question(n, turn, steps int) string {
 	return q.String()
 }
 
-// answer gives the results of calls, in another order or not at all, as careless agents do, some with a picture or with a
-// text beside them.
+// answer gives the results of calls, in another order or not at all, as careless agents do, some
+// with a picture or with a text beside them.
 func (a *agent) answer(calls [][2]string, turn, step int) {
 	if a.random.IntN(10) == 0 && len(calls) > 1 {
 		calls = calls[1:] // one is lost

@@ -47,8 +47,8 @@ func TestSignaturesOutlastARestart(t *testing.T) {
 	}
 }
 
-// The strict simulator accepts what an agent without any idea of signatures sends, turn after turn, from old models to
-// new ones and with tools whose names it would refuse.
+// The strict simulator accepts what an agent without any idea of signatures sends, turn after turn,
+// from old models to new ones and with tools whose names it would refuse.
 func TestAnAgentLoopAgainstTheStrictSimulator(t *testing.T) {
 	g := daemontest.Start(t, "", func(o *daemon.Options) { o.Simulate = true })
 	for _, model := range []string{"gemini-2.5-pro", "gemini-2.5-flash-lite", "gemini-3-flash", "gemini-3-pro-preview", "gemini-3-flash(high)", "gemini-2.5-flash-low"} {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// 40 turns of 20 KB took 17.5 MB, and 80 turns 69 MB: each stored response had the whole conversation.
+// 40 turns of 20 KB took 17.5 MB, and 80 turns 69 MB: each stored response had the whole
+// conversation.
 func TestStoredConversationsTakeLinearSpace(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

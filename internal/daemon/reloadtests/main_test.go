@@ -1,4 +1,5 @@
-// Package reloadtests tests that a daemon follows its configuration file, whatever is written to it.
+// Package reloadtests tests that a daemon follows its configuration file, whatever is written to
+// it.
 package reloadtests
 
 import (

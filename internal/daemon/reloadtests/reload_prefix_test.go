@@ -28,7 +28,8 @@ func (f *changingFile) read(string) ([]byte, error) {
 	return []byte(f.text), nil
 }
 
-// put replaces the content and waits until it has been read so often that no number of reads would change anything.
+// put replaces the content and waits until it has been read so often that no number of reads would
+// change anything.
 func (f *changingFile) put(t *testing.T, text string) {
 	t.Helper()
 	f.mu.Lock()
@@ -41,7 +42,8 @@ func (f *changingFile) put(t *testing.T, text string) {
 	})
 }
 
-// A skippingClock can be set forward, so that calls without a key are not slowed down as many within a minute are.
+// A skippingClock can be set forward, so that calls without a key are not slowed down as many
+// within a minute are.
 type skippingClock struct{ minutes atomic.Int64 }
 
 func (c *skippingClock) now() time.Time {
@@ -50,8 +52,9 @@ func (c *skippingClock) now() time.Time {
 
 func (c *skippingClock) skip() { c.minutes.Add(1) }
 
-// A file may be cut off anywhere and stay like that for any time. No such file makes calls without a key possible, or lets the
-// simulator answer. Before reloads were checked for that, the beginning of this file up to "keys:" did both.
+// A file may be cut off anywhere and stay like that for any time. No such file makes calls without
+// a key possible, or lets the simulator answer. Before reloads were checked for that, the beginning
+// of this file up to "keys:" did both.
 func TestReloadOfAnyPrefixKeepsKeysAndUpstreams(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

@@ -38,7 +38,8 @@ func TestKeysAndRoutesChangeWithoutRestart(t *testing.T) {
 		t.Errorf("the new key got %d from %q", resp.StatusCode, got)
 	}
 
-	// A stream in the middle of an answer is not disturbed, neither by the key that is gone nor by the route.
+	// A stream in the middle of an answer is not disturbed, neither by the key that is gone nor by
+	// the route.
 	close(first.GoOn)
 	if got := daemontest.Rest(t, open); got != "data: "+daemontest.LastEvent+"\r\n\r\n" {
 		t.Errorf("the rest of the open stream is %q", got)
@@ -162,7 +163,8 @@ func statusOf(t *testing.T, g *daemontest.Gateway) (status perigee.DaemonStatus)
 	return status
 }
 
-// A new data_dir changes nothing before a restart: not where traces are written and read, and not what the daemon says of itself.
+// A new data_dir changes nothing before a restart: not where traces are written and read, and not
+// what the daemon says of itself.
 func TestNewDataDirChangesNothing(t *testing.T) {
 	t.Parallel()
 	stage := daemontest.NewStage(t)
@@ -214,7 +216,8 @@ func TestNewDataDirChangesNothing(t *testing.T) {
 	}
 }
 
-// Removing all keys or all upstreams takes a restart: it may be a file that is being written, or a mistake.
+// Removing all keys or all upstreams takes a restart: it may be a file that is being written, or a
+// mistake.
 func TestReloadDoesNotRemoveAllKeysOrUpstreams(t *testing.T) {
 	t.Parallel()
 	provider := daemontest.NewStage(t)
@@ -249,7 +252,8 @@ func TestReloadDoesNotRemoveAllKeysOrUpstreams(t *testing.T) {
 	}
 }
 
-// Fetching can be forbidden and allowed while perigee runs. That it is allowed shows in how it refuses this machine.
+// Fetching can be forbidden and allowed while perigee runs. That it is allowed shows in how it
+// refuses this machine.
 func TestFetchingChangesWithoutRestart(t *testing.T) {
 	t.Parallel()
 	provider := daemontest.NewStage(t)

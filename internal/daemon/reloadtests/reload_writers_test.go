@@ -58,10 +58,12 @@ func from(path, text string, do func(source string) error) error {
 
 // pause gives the daemon time to read a file that is not complete.
 //
-// Real time: the daemon polls the file, and a test that is not paused has fewer chances to fail, but none to fail without reason.
+// Real time: the daemon polls the file, and a test that is not paused has fewer chances to fail,
+// but none to fail without reason.
 func pause(polls time.Duration) { time.Sleep(polls * writersPoll) }
 
-// inPieces writes in place, a few bytes at a time, with a pause after each that is longer than several polls.
+// inPieces writes in place, a few bytes at a time, with a pause after each that is longer than
+// several polls.
 func inPieces(path, text string, flags int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o600)
 	if err != nil {
@@ -160,8 +162,8 @@ var writers = []writer{
 
 const writersPoll = 5 * time.Millisecond
 
-// However the file is written, with whatever pauses: no call without a key is answered, no call is answered by the simulator, and
-// what the file says in the end is in force.
+// However the file is written, with whatever pauses: no call without a key is answered, no call is
+// answered by the simulator, and what the file says in the end is in force.
 func TestReloadWhileProgramsWriteTheFile(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerPID returns the process that listens at the other end of a Unix socket, 0 if that is not known.
+// peerPID returns the process that listens at the other end of a Unix socket, 0 if that is not
+// known.
 func peerPID(conn net.Conn) (pid int) {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {

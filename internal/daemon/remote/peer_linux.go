@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerPID returns the process that listens at the other end of a Unix socket, 0 if this process cannot see it.
+// peerPID returns the process that listens at the other end of a Unix socket, 0 if this process
+// cannot see it.
 func peerPID(conn net.Conn) int {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
@@ -41,7 +42,8 @@ func hasOpen(pid int, file string) bool {
 	return false
 }
 
-// unitOf returns the service that systemd has started a process for, if the process is its main process.
+// unitOf returns the service that systemd has started a process for, if the process is its main
+// process.
 func unitOf(pid int) Unit {
 	number := strconv.Itoa(pid)
 	environ, err := os.ReadFile("/proc/" + number + "/environ")

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// ListenerOf finds the process that listens on a TCP port. That of another user is found only by root.
+// ListenerOf finds the process that listens on a TCP port. That of another user is found only by
+// root.
 func ListenerOf(port string) Listener {
 	inodes := make(map[string]bool)
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

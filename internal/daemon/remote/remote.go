@@ -99,9 +99,10 @@ func (c *Client) Control() perigee.Control {
 // Asker has the daemon answer asks.
 func (c *Client) Asker() ask.Asker { return &ask.RelayClient{HTTP: c.client, URL: "http://perigee"} }
 
-// Ask makes a request of the daemon, with body as JSON unless it is nil or a []byte, and decodes the answer. An answer that is an error
-// comes back as the *perigee.Error that it was. A daemon that hangs accepts connections all the same, so before something that may
-// take long it has to answer a short question.
+// Ask makes a request of the daemon, with body as JSON unless it is nil or a []byte, and decodes
+// the answer. An answer that is an error comes back as the *perigee.Error that it was. A daemon
+// that hangs accepts connections all the same, so before something that may take long it has to
+// answer a short question.
 func Ask[T any](ctx context.Context, c *Client, method, path string, body any) (answer T, err error) {
 	limit := c.limits.of(method, path)
 	if limit > c.limits.alive {
@@ -147,7 +148,8 @@ func (c *Client) send(ctx context.Context, limit time.Duration, method, path str
 	return raw, nil
 }
 
-// noAnswer is the error about a daemon that does not answer, or that of ctx if it was the caller that stopped waiting.
+// noAnswer is the error about a daemon that does not answer, or that of ctx if it was the caller
+// that stopped waiting.
 func noAnswer(ctx context.Context, limit time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -244,8 +246,8 @@ func (c *Client) Quota(ctx context.Context, _ bool) (perigee.QuotaList, error) {
 	return Ask[perigee.QuotaList](ctx, c, http.MethodGet, quotaPath+"?problems=true", nil)
 }
 
-// Open makes a request whose answer is read as it comes, for as long as the daemon takes. The caller closes its body, and looks at
-// its status; Refusal is the error of an answer that is one.
+// Open makes a request whose answer is read as it comes, for as long as the daemon takes. The
+// caller closes its body, and looks at its status; Refusal is the error of an answer that is one.
 func (c *Client) Open(ctx context.Context, method, path string) (*http.Response, error) {
 	if _, err := c.send(ctx, c.limits.alive, http.MethodGet, healthPath, nil); err != nil {
 		return nil, err

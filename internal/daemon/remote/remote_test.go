@@ -52,7 +52,8 @@ func get(ctx context.Context, r *Client, path string) error {
 	return err
 }
 
-// Whatever is asked of a daemon that hangs, it is given up soon: also what may take long once it has begun.
+// Whatever is asked of a daemon that hangs, it is given up soon: also what may take long once it
+// has begun.
 func TestDaemonThatHangsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	r := hungDaemon(t)

@@ -53,7 +53,8 @@ func Find(ctx context.Context, dir string) (*Daemon, error) {
 		if d.process, err = os.FindProcess(d.PID); err != nil {
 			continue
 		}
-		// A handle stays with its process. If the process is the daemon after the handle was opened, so is the handle's.
+		// A handle stays with its process. If the process is the daemon after the handle was
+		// opened, so is the handle's.
 		if d.identify(ctx) == d.PID {
 			d.Unit = unitOf(d.PID)
 			return d, nil
@@ -69,7 +70,8 @@ type Listener struct {
 	Name string
 }
 
-// At returns the daemon that listens on the port of an address, whatever its data directory is; nil: none is seen.
+// At returns the daemon that listens on the port of an address, whatever its data directory is;
+// nil: none is seen.
 func At(ctx context.Context, address string) *Daemon {
 	_, port, _ := net.SplitHostPort(address)
 	listener := ListenerOf(port)
@@ -117,9 +119,10 @@ type StopOptions struct {
 	Verb   string                           // what to have systemd do with a service: stop, restart
 }
 
-// Stop has the daemon finish its open calls, and returns when it has ended. A daemon that does not answer, or that does not end in
-// time, is killed. One that is being stopped already is only waited for, because a second signal would cut off its calls. Of several
-// commands at the same time, one sends the signal, and the next may ask when the daemon says that it is stopping.
+// Stop has the daemon finish its open calls, and returns when it has ended. A daemon that does not
+// answer, or that does not end in time, is killed. One that is being stopped already is only waited
+// for, because a second signal would cut off its calls. Of several commands at the same time, one
+// sends the signal, and the next may ask when the daemon says that it is stopping.
 func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	if opts.Answer == 0 {
 		opts.Answer = 5 * time.Second
@@ -173,7 +176,8 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	return err
 }
 
-// finish waits until the daemon has ended, at most for limit. It calls unlock when the daemon says that it is stopping.
+// finish waits until the daemon has ended, at most for limit. It calls unlock when the daemon says
+// that it is stopping.
 func (d *Daemon) finish(ctx context.Context, stopping bool, limit time.Duration, unlock func()) (ended bool, err error) {
 	over := time.Now().Add(limit)
 	for !stopping && time.Now().Before(over) {

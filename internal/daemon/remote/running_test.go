@@ -35,10 +35,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play holds the lock and listens at the socket of a directory until a signal ends it:
-// "ends" with the first one, "drains" with none, "hangs" does not answer either, "stopping" ends with its standard input, "mute" has no
-// socket, "slow" says that it is stopping when it has read a byte and ends with its standard input, "patient" says that it waits for a minute and ends 1.5 s after the signal. Real time: that is more than what Stop would
-// give it without what it says.
+// play holds the lock and listens at the socket of a directory until a signal ends it: "ends" with
+// the first one, "drains" with none, "hangs" does not answer either, "stopping" ends with its
+// standard input, "mute" has no socket, "slow" says that it is stopping when it has read a byte and
+// ends with its standard input, "patient" says that it waits for a minute and ends 1.5 s after the
+// signal. Real time: that is more than what Stop would give it without what it says.
 func play(how, dir string) {
 	lock, err := datadir.Lock(context.Background(), dir)
 	if err != nil {
@@ -159,7 +160,8 @@ func (r *daemonRig) find(t *testing.T) *Daemon {
 	return d
 }
 
-// stop stops the daemon with limits that only a daemon that does not do what is expected of it reaches.
+// stop stops the daemon with limits that only a daemon that does not do what is expected of it
+// reaches.
 func (r *daemonRig) stop(t *testing.T, opts StopOptions) error {
 	t.Helper()
 	opts.Report = func(format string, args ...any) { r.said = append(r.said, fmt.Sprintf(format, args...)) }
@@ -245,7 +247,8 @@ func TestADaemonThatStopsAlreadyIsOnlyWaitedFor(t *testing.T) {
 	}
 }
 
-// Only one of several commands sends a signal: each waits until the one before it is done, or the daemon says that it is stopping.
+// Only one of several commands sends a signal: each waits until the one before it is done, or the
+// daemon says that it is stopping.
 func TestCommandsStopADaemonOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newDaemonRig(t, "slow", false)
