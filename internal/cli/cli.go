@@ -1,5 +1,5 @@
-// Package cli is the frame of perigee's command line: a table of commands with their help, flags, messages, prompts and
-// listings. It does not know the commands.
+// Package cli is the frame of perigee's command line: a table of commands with their help, flags,
+// messages, prompts and listings. It does not know the commands.
 package cli
 
 import (
@@ -35,8 +35,8 @@ type Command struct {
 	Run           func(ctx context.Context, env *Env, args []string) error
 }
 
-// An Env is what a command reads and writes, and the command line that it was started with. Results go to Stdout, messages to
-// Stderr as "perigee: lower-case sentence".
+// An Env is what a command reads and writes, and the command line that it was started with. Results
+// go to Stdout, messages to Stderr as "perigee: lower-case sentence".
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -102,7 +102,8 @@ func (p *Program) Run(ctx context.Context, env *Env, args []string) error {
 	return nil
 }
 
-// commandFirst moves a --config before the command to the end, where flags are read. Without arguments it returns help.
+// commandFirst moves a --config before the command to the end, where flags are read. Without
+// arguments it returns help.
 func commandFirst(args []string) ([]string, error) {
 	switch {
 	case len(args) == 0:

@@ -18,7 +18,8 @@ func (e *Env) DefineCSV() { e.Flags.BoolVar(&e.CSV, "csv", false, "") }
 // Structured says whether the result is for programs: with --json or --csv.
 func (e *Env) Structured() bool { return e.JSON || e.CSV }
 
-// Parse reads flags before, between and after the arguments. It returns the arguments and refuses more than most of them.
+// Parse reads flags before, between and after the arguments. It returns the arguments and refuses
+// more than most of them.
 func (e *Env) Parse(args []string, most int) (rest []string, err error) {
 	for len(args) > 0 {
 		err := e.Flags.Parse(args)

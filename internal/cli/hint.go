@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// Hint adds the --config of this command to the commands that a message suggests. Without it they would use another
-// configuration.
+// Hint adds the --config of this command to the commands that a message suggests. Without it they
+// would use another configuration.
 func (e *Env) Hint(message string) string {
 	if e.Config == "" {
 		return message

@@ -6,8 +6,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// List prints rows: with --json as an array, with --csv as lines with the names of the array, otherwise as a table with a column for
-// each head. cells returns the cells of a row.
+// List prints rows: with --json as an array, with --csv as lines with the names of the array,
+// otherwise as a table with a column for each head. cells returns the cells of a row.
 func List[T any](env *Env, rows []T, heads []string, cells func(T) []any) error {
 	if env.JSON {
 		if rows == nil {

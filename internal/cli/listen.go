@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ListenError adds advice to an error about the address to listen on. Other errors are unchanged, also those about a listener of
-// another port.
+// ListenError adds advice to an error about the address to listen on. Other errors are unchanged,
+// also those about a listener of another port.
 func ListenError(err error, address string) error {
 	refused, ok := errors.AsType[*net.OpError](err)
 	if !ok || refused.Op != "listen" || refused.Net != "tcp" {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// ParsePeriod reads the values of --since and --until of a command. A period that is empty or in the future is an error.
+// ParsePeriod reads the values of --since and --until of a command. A period that is empty or in
+// the future is an error.
 func ParsePeriod(command, since, until string, now time.Time) (from, to time.Time, err error) {
 	for i, at := range []*time.Time{&from, &to} {
 		text := []string{since, until}[i]

@@ -46,7 +46,8 @@ func (e *Env) Input() Input {
 // ErrInterrupted is the error if ctx ends at a prompt.
 var ErrInterrupted = errors.New("interrupted; nothing was changed")
 
-// Confirm asks for an explicit yes, at a terminal or through a pipe. Where stdin is neither, the error says what to do instead.
+// Confirm asks for an explicit yes, at a terminal or through a pipe. Where stdin is neither, the
+// error says what to do instead.
 func (e *Env) Confirm(ctx context.Context, question, instead string) error {
 	noAnswer := Usagef("%s: stdin is not a terminal; %s", e.Command.Name, instead)
 	from := e.Input()
@@ -86,8 +87,8 @@ func (e *Env) readLine(ctx context.Context) (line string, err error) {
 	}
 }
 
-// Lines is a reader of stdin that is shared by all questions. It ends after 1 MiB, so that an endless pipe does not fill the
-// memory.
+// Lines is a reader of stdin that is shared by all questions. It ends after 1 MiB, so that an
+// endless pipe does not fill the memory.
 func (e *Env) Lines() *bufio.Reader {
 	if e.reader == nil {
 		e.reader = bufio.NewReader(io.LimitReader(e.Stdin, 1<<20))

@@ -38,7 +38,8 @@ func PrintStates(env *cli.Env, rows []perigee.AccountRow) error {
 		if row.Reason != "" {
 			text += fmt.Sprintf("%s: %s\n", terminal.Printable(row.Email), terminal.Printable(Addressed(row.Reason, row.Email)))
 		}
-		// The state of an account that cannot be decrypted is not the provider's, and a reason with a command needs no more.
+		// The state of an account that cannot be decrypted is not the provider's, and a reason with
+		// a command needs no more.
 		if !row.Unopened && !strings.Contains(row.Reason, "perigee ") {
 			explained[row.State] = append(explained[row.State], row.Email)
 		}

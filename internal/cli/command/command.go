@@ -1,4 +1,5 @@
-// Package command is what the commands of perigee share: configuration, the running daemon, the store, usage errors.
+// Package command is what the commands of perigee share: configuration, the running daemon, the
+// store, usage errors.
 package command
 
 import (
@@ -20,7 +21,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// DaemonOptions are the options with which commands use package daemon. Its warnings are printed as messages.
+// DaemonOptions are the options with which commands use package daemon. Its warnings are printed as
+// messages.
 func DaemonOptions(env *cli.Env, loaded *config.Loaded) daemon.Options {
 	return daemon.Options{
 		Loaded: loaded, Version: env.Program.Version,
@@ -33,11 +35,12 @@ func Load(env *cli.Env, spare func(key string) bool) (*config.Loaded, error) {
 	return config.Load(config.Sources{Path: env.Config, Spare: spare})
 }
 
-// NoSecrets is a spare function for commands that use no secret, so that they work in a shell that has none.
+// NoSecrets is a spare function for commands that use no secret, so that they work in a shell that
+// has none.
 func NoSecrets(string) bool { return true }
 
-// Connect returns a handle on the running daemon or, if none runs, on the store and the upstreams. Only the latter needs
-// secrets, except those that spare reports.
+// Connect returns a handle on the running daemon or, if none runs, on the store and the upstreams.
+// Only the latter needs secrets, except those that spare reports.
 func Connect(ctx context.Context, env *cli.Env, loaded *config.Loaded, spare func(key string) bool) (*daemon.Handle, error) {
 	if !daemon.Running(ctx, loaded.Config) {
 		var err error
@@ -56,15 +59,16 @@ func ExceptSignIn(key string) bool {
 // ExceptUpstreams spares all secrets but those of upstreams.
 func ExceptUpstreams(key string) bool { return !strings.HasPrefix(key, "upstreams[") }
 
-// A Recorded is something that is recorded: where the running daemon has it, which knows what is not on disk yet, and how it is read
-// from the store.
+// A Recorded is something that is recorded: where the running daemon has it, which knows what is
+// not on disk yet, and how it is read from the store.
 type Recorded[T any] struct {
 	Path string
 	Read func(*sqlstore.Store) (T, error)
 	What string // "calls", for the message about a store that does not exist yet; empty: there is none
 }
 
-// Get asks the running daemon or, if none runs, the store. A store that does not exist yet yields nothing.
+// Get asks the running daemon or, if none runs, the store. A store that does not exist yet yields
+// nothing.
 func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) (found T, err error) {
 	if found, err = daemon.Ask[T](ctx, cfg, r.Path); !errors.Is(err, daemon.ErrNotRunning) {
 		return found, err
@@ -132,8 +136,8 @@ func Usage(
 		}}.Get(ctx, env, cfg)
 }
 
-// Misused turns an error of class invalid into a usage error, for commands whose only input is the command line and the
-// configuration.
+// Misused turns an error of class invalid into a usage error, for commands whose only input is the
+// command line and the configuration.
 func Misused(err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok && e.Class == perigee.ClassInvalid {
 		return cli.Usagef("%s", err)

@@ -15,8 +15,9 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Inspect reads a configuration as config.Inspect does. If its only problems are environment variables that this shell lacks and the
-// daemon running with the same file has, it returns these variables and no problems.
+// Inspect reads a configuration as config.Inspect does. If its only problems are environment
+// variables that this shell lacks and the daemon running with the same file has, it returns these
+// variables and no problems.
 func Inspect(ctx context.Context, env *cli.Env, src config.Sources) (loaded *config.Loaded, borrowed []string, problems error) {
 	if loaded, problems = config.Inspect(src); problems == nil {
 		return loaded, nil, nil
@@ -46,8 +47,9 @@ func Inspect(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 	return again, slices.Compact(borrowed), nil
 }
 
-// Salvage is Inspect for commands that work with an invalid configuration as well. The result is never nil. Data directory and address
-// that could not be read are those of the environment, or the preset ones.
+// Salvage is Inspect for commands that work with an invalid configuration as well. The result is
+// never nil. Data directory and address that could not be read are those of the environment, or the
+// preset ones.
 func Salvage(ctx context.Context, env *cli.Env, src config.Sources) (loaded *config.Loaded, borrowed []string, problems error) {
 	loaded, borrowed, problems = Inspect(ctx, env, src)
 	if loaded == nil {
@@ -60,7 +62,8 @@ func Salvage(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 	return loaded, borrowed, problems
 }
 
-// defaults is the configuration of the environment alone, or the preset one if that has problems, too.
+// defaults is the configuration of the environment alone, or the preset one if that has problems,
+// too.
 func defaults() *config.Loaded {
 	src := config.Sources{ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }, Spare: NoSecrets}
 	for _, isUsed := range []func(name string) bool{
@@ -80,9 +83,9 @@ func defaults() *config.Loaded {
 	return &config.Loaded{Config: &config.Config{}}
 }
 
-// RunsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has read when the file was valid. loaded
-// and problems are from Salvage. A daemon that runs with another file is not the one that is meant: the data directory may not
-// be that of the file.
+// RunsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has
+// read when the file was valid. loaded and problems are from Salvage. A daemon that runs with
+// another file is not the one that is meant: the data directory may not be that of the file.
 func RunsAnyway(ctx context.Context, loaded *config.Loaded, problems error) bool {
 	status, err := daemon.Status(ctx, loaded.Config)
 	if err != nil || status.Configuration == "" {

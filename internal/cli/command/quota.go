@@ -70,7 +70,8 @@ func byGroup(rows []perigee.QuotaRow) (grouped []perigee.QuotaRow) {
 	return grouped
 }
 
-// clock is a time of today or, with the day of the week, of another day, in the zone of this machine.
+// clock is a time of today or, with the day of the week, of another day, in the zone of this
+// machine.
 func clock(t, now time.Time) string {
 	zone := Zone()
 	if t, now = t.In(zone), now.In(zone); t.Format(time.DateOnly) == now.Format(time.DateOnly) {

@@ -9,7 +9,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// Models that share a quota share a row; those of the group with other numbers, or in another pool, have their own.
+// Models that share a quota share a row; those of the group with other numbers, or in another pool,
+// have their own.
 func TestQuotaIsGrouped(t *testing.T) {
 	reset := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	row := func(model, group, pool string, left float64) perigee.QuotaRow {

@@ -18,7 +18,8 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Zone is the current time zone of this machine, named by its offset, so that all rows of a listing have the same zone.
+// Zone is the current time zone of this machine, named by its offset, so that all rows of a listing
+// have the same zone.
 func Zone() *time.Location {
 	_, offset := time.Now().Zone()
 	if offset == 0 {

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// PrintTraces prints a table of calls. At a terminal it has short IDs, and times without the date of today.
+// PrintTraces prints a table of calls. At a terminal it has short IDs, and times without the date
+// of today.
 func PrintTraces(env *cli.Env, rows []perigee.TraceRow) error {
 	zone, digits := Zone(), longestID
 	timeHead, layout := "TIME ("+zone.String()+")", time.DateTime
@@ -43,7 +44,8 @@ func PrintTraces(env *cli.Env, rows []perigee.TraceRow) error {
 	})
 }
 
-// The least and the most characters of an id that are shown. The first ten are the time in milliseconds.
+// The least and the most characters of an id that are shown. The first ten are the time in
+// milliseconds.
 const (
 	shortestID = 12
 	longestID  = 20

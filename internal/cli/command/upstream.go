@@ -10,7 +10,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// KnownUpstream returns an error for an upstream that is not configured. The empty name stands for all.
+// KnownUpstream returns an error for an upstream that is not configured. The empty name stands for
+// all.
 func KnownUpstream(cfg *config.Config, name string) error {
 	var known []string
 	for _, u := range cfg.Upstreams {
@@ -46,8 +47,8 @@ func NoAccounts(cfg *config.Config) string {
 	return "no upstream with accounts is configured; add one of kind antigravity, or use kind gemini with an API key, which is recommended"
 }
 
-// AccountUpstream returns an error unless the named upstream has accounts. With one, the empty name stands for the only
-// upstream with accounts, otherwise for all of them.
+// AccountUpstream returns an error unless the named upstream has accounts. With one, the empty name
+// stands for the only upstream with accounts, otherwise for all of them.
 func AccountUpstream(command string, cfg *config.Config, name string, one bool) error {
 	known := WithAccounts(cfg)
 	switch {
@@ -67,7 +68,8 @@ func AccountUpstream(command string, cfg *config.Config, name string, one bool) 
 // agentModel is the model of upstreams of kind ide.
 const agentModel = "antigravity-agent"
 
-// WithoutTools reports whether a model is the agent of an IDE, which has tools of its own and ignores those of clients.
+// WithoutTools reports whether a model is the agent of an IDE, which has tools of its own and
+// ignores those of clients.
 func WithoutTools(cfg *config.Config, model string) bool {
 	if to, ok := cfg.Models.Aliases[model]; ok {
 		model = to

@@ -32,13 +32,13 @@ type Word struct{ Text, Help string }
 // A Completer completes command lines.
 type Completer struct {
 	Program *cli.Program
-	// Values returns the values of an argument ("EMAIL") or of a flag ("--upstream"); nil: they are not known. Config is the value
-	// of --config on the command line.
+	// Values returns the values of an argument ("EMAIL") or of a flag ("--upstream"); nil: they are
+	// not known. Config is the value of --config on the command line.
 	Values func(ctx context.Context, of, config string) []string
 }
 
-// Complete returns the candidates for the word that is being typed, in a line that has these words before it, without the name of
-// the program.
+// Complete returns the candidates for the word that is being typed, in a line that has these words
+// before it, without the name of the program.
 func (c *Completer) Complete(ctx context.Context, before []string, current string) Candidates {
 	line := c.read(before)
 	var list Candidates
@@ -242,7 +242,8 @@ func (c *Completer) values(ctx context.Context, l *line, f flag) Candidates {
 	return c.valuesOf(ctx, l, f.name, f.value)
 }
 
-// valuesOf returns the values of a flag or an argument, of which the help says what it is: FILE, or a|b|c.
+// valuesOf returns the values of a flag or an argument, of which the help says what it is: FILE, or
+// a|b|c.
 func (c *Completer) valuesOf(ctx context.Context, l *line, of, what string) Candidates {
 	if strings.Contains(what, "|") {
 		var list Candidates
@@ -266,7 +267,8 @@ func (c *Completer) valuesOf(ctx context.Context, l *line, of, what string) Cand
 	return list
 }
 
-// Write prints candidates for the scripts: the kind, and a line for each word with its description after a tab.
+// Write prints candidates for the scripts: the kind, and a line for each word with its description
+// after a tab.
 func (c Candidates) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, c.Kind)

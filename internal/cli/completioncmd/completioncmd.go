@@ -1,4 +1,5 @@
-// Package completioncmd is `perigee completion`: the scripts of shells, and the words that they offer.
+// Package completioncmd is `perigee completion`: the scripts of shells, and the words that they
+// offer.
 package completioncmd
 
 import (
@@ -45,7 +46,8 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	return err
 }
 
-// complete prints the candidates for the first word, which begins with a colon. The further words are those before it.
+// complete prints the candidates for the first word, which begins with a colon. The further words
+// are those before it.
 func complete(ctx context.Context, env *cli.Env, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -57,8 +59,9 @@ func complete(ctx context.Context, env *cli.Env, words []string) error {
 	return c.Complete(ctx, words[1:], strings.TrimPrefix(words[0], ":")).Write(env.Stdout)
 }
 
-// values are the values of a flag or an argument. They come from the configuration and from a running daemon or the store; no
-// provider is asked, except by a daemon that does not know its models yet.
+// values are the values of a flag or an argument. They come from the configuration and from a
+// running daemon or the store; no provider is asked, except by a daemon that does not know its
+// models yet.
 func values(ctx context.Context, env *cli.Env, of string) []string {
 	switch of {
 	case "--action":
@@ -90,8 +93,8 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 // newestCalls is how many calls are offered.
 const newestCalls = 10
 
-// newest are the IDs of the newest calls that are stored. The daemon is not asked for them: each listing of calls would be in the
-// audit log.
+// newest are the IDs of the newest calls that are stored. The daemon is not asked for them: each
+// listing of calls would be in the audit log.
 func newest(ctx context.Context, cfg *config.Config) (list []string) {
 	options := daemon.StoreOptions(cfg)
 	options.ReadOnly = true

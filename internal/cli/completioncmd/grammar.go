@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A usage is one form of a command, as the help describes it: "perigee account import FILE [--upstream NAME] [--json]".
+// A usage is one form of a command, as the help describes it: "perigee account import FILE
+// [--upstream NAME] [--json]".
 type usage struct {
 	subcommands []string // one of which is the first argument; nil: there is none
 	arguments   []string // "FILE", "EMAIL"
@@ -25,8 +26,8 @@ var (
 	description = regexp.MustCompile(`^ +(--[a-z-]+|[a-z]+)(?: [A-Z][A-Za-z_]*)? {2,}(\S.*)$`)
 )
 
-// parseHelp reads the usage lines of a help text, and the descriptions of flags and subcommands. perigee's help has both for people; a test
-// compares them with the flags that commands define.
+// parseHelp reads the usage lines of a help text, and the descriptions of flags and subcommands.
+// perigee's help has both for people; a test compares them with the flags that commands define.
 func parseHelp(help string, subcommands []string) (forms []usage, describes map[string]string) {
 	head, rest, _ := strings.Cut(help, "\n\n")
 	head = strings.TrimPrefix(head, "usage:")

@@ -13,7 +13,8 @@ import (
 
 func set(value any, path ...string) edit.Setting { return edit.Setting{Path: path, Value: value} }
 
-// label sets a value that is of no use without other values in its container, and without which the client refuses those.
+// label sets a value that is of no use without other values in its container, and without which the
+// client refuses those.
 func label(value any, path ...string) edit.Setting {
 	return edit.Setting{Path: path, Value: value, Part: edit.Companion}
 }
@@ -30,7 +31,8 @@ func Clients() []Client {
 	}
 }
 
-// claudeContext is the variable with the size of the context window of a model that Claude Code does not know.
+// claudeContext is the variable with the size of the context window of a model that Claude Code
+// does not know.
 const claudeContext = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
 
 func claudeVariables(t Target) [][2]string {
@@ -71,7 +73,8 @@ func claudeCode() Client {
 				l.Env = append(l.Env, v[0]+"="+v[1])
 				variables[v[0]] = v[1]
 			}
-			// Variables in settings.json count before those of the environment, and those of --settings before both.
+			// Variables in settings.json count before those of the environment, and those of
+			// --settings before both.
 			tree, err := readTree(files(m, t)[0])
 			if err != nil {
 				return l, err
@@ -200,8 +203,8 @@ func geminiCLI() Client {
 	}
 }
 
-// geminiHelpers are the settings that have Gemini CLI ask its own model for summaries, if perigee does not have the one that it
-// would ask for.
+// geminiHelpers are the settings that have Gemini CLI ask its own model for summaries, if perigee
+// does not have the one that it would ask for.
 func geminiHelpers(t Target) []edit.Setting {
 	if t.Answers == nil || t.Answers("gemini-3.5-flash-lite") {
 		return nil
@@ -218,8 +221,9 @@ func geminiHelpers(t Target) []edit.Setting {
 	return settings
 }
 
-// geminiHome gives Gemini CLI a home directory with settings that those of the user do not have. No variable sets them,
-// and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only from files and directories of root.
+// geminiHome gives Gemini CLI a home directory with settings that those of the user do not have. No
+// variable sets them, and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only
+// from files and directories of root.
 func geminiHome(l *Launch, settings File) error {
 	tree, err := readTree(settings)
 	if err != nil {

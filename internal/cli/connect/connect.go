@@ -1,5 +1,6 @@
-// Package connect points coding agents and editors at perigee: it writes their settings, takes them out again, and starts
-// programs with an environment of their own. The table of clients is in clients.go.
+// Package connect points coding agents and editors at perigee: it writes their settings, takes them
+// out again, and starts programs with an environment of their own. The table of clients is in
+// clients.go.
 package connect
 
 import (
@@ -39,8 +40,8 @@ func OnPath(program string) bool {
 	return err == nil
 }
 
-// under is the directory in an environment variable, or else one below the home directory. root is the directory that links may
-// not lead out of.
+// under is the directory in an environment variable, or else one below the home directory. root is
+// the directory that links may not lead out of.
 func (m Machine) under(variable string, elements ...string) (dir, root string) {
 	if dir := m.Getenv(variable); variable != "" && filepath.IsAbs(dir) {
 		return dir, dir
@@ -62,7 +63,8 @@ func (m Machine) appData() (dir, root string) {
 	return m.configDir()
 }
 
-// Placeholder is the key that clients get if perigee needs none. Most of them do not start without one.
+// Placeholder is the key that clients get if perigee needs none. Most of them do not start without
+// one.
 const Placeholder = "perigee"
 
 // A Target is what clients are pointed at.
@@ -94,24 +96,29 @@ type Client struct {
 	Model   string // what it asks for unless the user names a model
 	Agent   string // how its User-Agent begins, in lower case; empty: it has none of its own
 
-	// Advice is what to do instead if there is nothing to write. Refused says that nothing can be done on this machine.
+	// Advice is what to do instead if there is nothing to write. Refused says that nothing can be
+	// done on this machine.
 	Advice  func(t Target) string
 	Refused bool
 
-	// Cuts says that its probe limits the answer to 16 tokens, which the client reports as an error if the model says more.
+	// Cuts says that its probe limits the answer to 16 tokens, which the client reports as an error
+	// if the model says more.
 	Cuts bool
 
 	// Variables are environment variables that count before the settings that connect writes.
 	Variables []string
-	// Projects are files in the working directory, or above it, that count before them. A file of variables hides another one.
+	// Projects are files in the working directory, or above it, that count before them. A file of
+	// variables hides another one.
 	Projects []string
-	// Managed are files that an administrator of the machine writes, by system; "" is any other system.
+	// Managed are files that an administrator of the machine writes, by system; "" is any other
+	// system.
 	Managed map[string]string
 	// Own are settings in the same file that count before them.
 	Own []edit.Path
-	// Entries are the parts of its settings that the client accepts as a whole only, or that would mean something else without one of
-	// their values. Undo does not take single values out of one that connect has added, and what a client puts into one that is in a
-	// private copy does not go back to the user.
+	// Entries are the parts of its settings that the client accepts as a whole only, or that would
+	// mean something else without one of their values. Undo does not take single values out of one
+	// that connect has added, and what a client puts into one that is in a private copy does not go
+	// back to the user.
 	Entries []edit.Path
 
 	files  func(m Machine, t Target) []File
@@ -131,7 +138,8 @@ type File struct {
 	root string // links may not lead out of this directory
 }
 
-// Files returns the settings files of a client and what connect sets in them. It is empty for clients that have none.
+// Files returns the settings files of a client and what connect sets in them. It is empty for
+// clients that have none.
 func (c *Client) Files(m Machine, t Target) []File {
 	if c.files == nil {
 		return nil
@@ -172,8 +180,8 @@ func (c *Client) Launch(m Machine, t Target) (Launch, error) {
 // CanProbe reports whether the client has a mode that asks one question and ends.
 func (c *Client) CanProbe() bool { return c.probe != nil }
 
-// Probe returns the arguments and further variables with which the client asks for one word and ends. mark is in the question, so
-// that its call can be told from those of other programs.
+// Probe returns the arguments and further variables with which the client asks for one word and
+// ends. mark is in the question, so that its call can be told from those of other programs.
 func (c *Client) Probe(mark string) (args, env []string) {
 	return c.probe("Answer with the single word ok. (test " + mark + ")")
 }

@@ -113,8 +113,8 @@ func (r *rig) files() string {
 	return strings.Join(lines, "\n")
 }
 
-// foreign are settings files with comments, odd formatting and keys of the user. Where a client has one of the keys that connect
-// sets, connect replaces it.
+// foreign are settings files with comments, odd formatting and keys of the user. Where a client has
+// one of the keys that connect sets, connect replaces it.
 var foreign = map[edit.Format]string{
 	edit.JSON: "\uFEFF// Ada's settings\r\n{\r\n\t\"theme\" :   \"dark\",   // not light\r\n\t\"env\": { /* mine */ \"HTTPS_PROXY\":\"http://proxy\", \"ANTHROPIC_BASE_URL\": \"https://api.example.com\" },\r\n" +
 		"\t\"security\": {\"auth\": {\"selectedType\":\"oauth-personal\",},},\r\n\t\"provider\":{},\r\n\t\"n\": 1.50, \"list\": [ 1,2 , ],\r\n\r\n}\r\n/* the end */",
@@ -123,7 +123,8 @@ var foreign = map[edit.Format]string{
 	edit.Dotenv: "# Ada's keys\n\nexport GEMINI_API_KEY = 'old' # mine\nCERT=\"-----\nGOOGLE_GEMINI_BASE_URL=no\n-----\"\nOTHER=\r\n",
 }
 
-// The settings of every client survive connect and undo: bytes, modes, and directories that did not exist.
+// The settings of every client survive connect and undo: bytes, modes, and directories that did not
+// exist.
 func TestUndoRestoresWhatWasThere(t *testing.T) {
 	tried := 0
 	for _, c := range connect.Clients() {
@@ -167,7 +168,8 @@ func TestUndoRestoresWhatWasThere(t *testing.T) {
 	}
 }
 
-// checkSet checks that a file has its settings, the content of the user, and a mode that keeps the key from everybody else.
+// checkSet checks that a file has its settings, the content of the user, and a mode that keeps the
+// key from everybody else.
 func checkSet(t *testing.T, f connect.File, there bool) {
 	t.Helper()
 	data, err := os.ReadFile(f.Path)
@@ -343,7 +345,8 @@ func TestALinkInsideTheHomeDirectoryStays(t *testing.T) {
 	}
 }
 
-// A run that was killed after it stored the backup, or after the first of two files, can be undone, and repeated.
+// A run that was killed after it stored the backup, or after the first of two files, can be undone,
+// and repeated.
 func TestAKilledRunCanBeUndone(t *testing.T) {
 	for _, written := range []int{0, 1, 2} {
 		for _, again := range []bool{false, true} {

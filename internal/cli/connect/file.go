@@ -22,8 +22,8 @@ type found struct {
 	mode   fs.FileMode
 }
 
-// look reads a settings file. A file that may not be changed is an error: one that is no plain file, that cannot be read or written,
-// that is too large, or that a link puts outside of root.
+// look reads a settings file. A file that may not be changed is an error: one that is no plain
+// file, that cannot be read or written, that is too large, or that a link puts outside of root.
 func look(path, root string) (found, error) {
 	target, err := resolve(path, root)
 	if err != nil {
@@ -76,7 +76,8 @@ func resolve(path, root string) (string, error) {
 	return target, nil
 }
 
-// resolveExisting follows the links of the part of a path that exists. A link to nothing is an error.
+// resolveExisting follows the links of the part of a path that exists. A link to nothing is an
+// error.
 func resolveExisting(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +94,8 @@ func resolveExisting(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// writableDir reports whether files can be created in a directory, or in the nearest one above it that exists.
+// writableDir reports whether files can be created in a directory, or in the nearest one above it
+// that exists.
 func writableDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -123,8 +125,9 @@ func missingDirs(path string) []string {
 // errChanged says that a file is not as it was when it was read.
 var errChanged = errors.New("was changed meanwhile")
 
-// replace replaces the content of a file as a whole and makes the directories that are missing. It is errChanged if the file is not
-// as it was found: an edit that was saved since then is not overwritten.
+// replace replaces the content of a file as a whole and makes the directories that are missing. It
+// is errChanged if the file is not as it was found: an edit that was saved since then is not
+// overwritten.
 func (f *found) replace(data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 		return err

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// An edit that is saved after a file was read is not overwritten, whether the editor writes the file or replaces it.
+// An edit that is saved after a file was read is not overwritten, whether the editor writes the
+// file or replaces it.
 func TestAnEditAfterAFileWasReadIsNotLost(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"written": func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) },

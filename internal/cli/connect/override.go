@@ -8,8 +8,8 @@ import (
 	"perigee/internal/cli/connect/edit"
 )
 
-// Overrides are the settings of this shell, of the working directory and of the machine that count before those that connect
-// writes, as texts for a person.
+// Overrides are the settings of this shell, of the working directory and of the machine that count
+// before those that connect writes, as texts for a person.
 func (c *Client) Overrides(m Machine, t Target) []string {
 	written := c.Files(m, t)
 	var found []string
@@ -56,8 +56,8 @@ func isSet(files []File, name, value string) bool {
 // formats are those of files of a project, by the end of their name.
 var formats = map[string]edit.Format{".json": edit.JSON, ".jsonc": edit.JSON, ".toml": edit.TOML, ".yml": edit.YAML}
 
-// touches reports whether a file has one of the settings, with any value. A file of variables always counts: only the first one
-// that is found is read.
+// touches reports whether a file has one of the settings, with any value. A file of variables
+// always counts: only the first one that is found is read.
 func touches(path string, written []File) bool {
 	if filepath.Base(path) == ".env" {
 		_, err := os.Stat(path)
@@ -77,7 +77,8 @@ func touches(path string, written []File) bool {
 	return false
 }
 
-// upwards finds a file in the working directory or the nearest one above it, and below the home directory.
+// upwards finds a file in the working directory or the nearest one above it, and below the home
+// directory.
 func upwards(m Machine, name string) string {
 	for dir := m.Dir; dir != "" && dir != m.Home && filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, filepath.FromSlash(name))

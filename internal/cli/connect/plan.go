@@ -35,8 +35,8 @@ type Change struct {
 	undo  *edit.Undo
 }
 
-// NewPlan reads the settings files of a client and works out what has to change in them. An error says which file cannot be
-// changed, and why.
+// NewPlan reads the settings files of a client and works out what has to change in them. An error
+// says which file cannot be changed, and why.
 func (s Store) NewPlan(c *Client, m Machine, t Target) (*Plan, error) {
 	p := &Plan{Client: c, store: s, target: c.complete(t)}
 	k, err := s.load(c.Name)
@@ -119,7 +119,8 @@ func (p *Plan) redact(data []byte) []byte {
 	return redact.New(p.target.Key).AppendAll(nil, data)
 }
 
-// Print returns the settings as the files would have them if they had nothing else. name stands for the key.
+// Print returns the settings as the files would have them if they had nothing else. name stands for
+// the key.
 func (c *Client) Print(m Machine, t Target, name string) (string, error) {
 	if !t.Key.IsZero() {
 		t.Key = perigee.NewSecret(name)

@@ -16,17 +16,18 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// A settingsCopy is a copy of a settings file in the private directory of a launch. The client writes to it, and what it has
-// changed goes back to the user's file.
+// A settingsCopy is a copy of a settings file in the private directory of a launch. The client
+// writes to it, and what it has changed goes back to the user's file.
 type settingsCopy struct {
 	Name       string // in the private directory
 	Path, Root string // of the user's file
 	edit.Copy
 }
 
-// A standIn is a directory in the private directory that stands in for one of the user, because the client cannot be told
-// to read another settings file. Its entries are links to those of the user. New ones, and those that the client has replaced, go
-// back to the user's directory, and files that the client has removed are removed there.
+// A standIn is a directory in the private directory that stands in for one of the user, because the
+// client cannot be told to read another settings file. Its entries are links to those of the user.
+// New ones, and those that the client has replaced, go back to the user's directory, and files that
+// the client has removed are removed there.
 type standIn struct {
 	Name, Path, Root string
 	Except           []string          // names that are not linked
@@ -48,14 +49,16 @@ func (c *Client) owner(m Machine, t Target) owner {
 	return o
 }
 
-// A noted is what a private directory has in a file of its own, so that a later run can return what is there if this one is killed.
+// A noted is what a private directory has in a file of its own, so that a later run can return what
+// is there if this one is killed.
 type noted struct {
 	Of      owner
 	Copies  []settingsCopy
 	StandIn *standIn
 }
 
-// notedName is the file of a noted. The client does not use it: if it is missing, a program that cleans up has removed files.
+// notedName is the file of a noted. The client does not use it: if it is missing, a program that
+// cleans up has removed files.
 const notedName = "perigee.json"
 
 // maxCompared is the size of the largest file whose content is compared with that at the start.
@@ -156,8 +159,9 @@ func (s *standIn) link(dir string) error {
 	return err
 }
 
-// Return gives the user what the client has written to the private directory. It is called after the client has ended. The messages
-// name what was not returned because the user's own was changed meanwhile. After an error, the directory has what was not returned.
+// Return gives the user what the client has written to the private directory. It is called after
+// the client has ended. The messages name what was not returned because the user's own was changed
+// meanwhile. After an error, the directory has what was not returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
 	n := l.noted()
 	messages, err = n.giveBack(dir)
@@ -170,9 +174,10 @@ func (l *Launch) Return(dir string) (messages []string, err error) {
 
 func (l *Launch) noted() noted { return noted{Of: l.of, Copies: l.copies, StandIn: l.standIn} }
 
-// ReturnEarlier does what Return does for the private directory of an earlier run, if that was for the same client and settings;
-// ok is false if it was not. It is called when the processes of that run have ended. It removes no file of the user: after a time,
-// other programs remove what is in directories for temporary files.
+// ReturnEarlier does what Return does for the private directory of an earlier run, if that was for
+// the same client and settings; ok is false if it was not. It is called when the processes of that
+// run have ended. It removes no file of the user: after a time, other programs remove what is in
+// directories for temporary files.
 func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, notedName))
 	var n noted
@@ -218,8 +223,8 @@ func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
 	return messages, err
 }
 
-// merge makes the changes of a copy in a file of the user, or none of them if whole is set and one cannot be made. It begins again if
-// the file is changed meanwhile.
+// merge makes the changes of a copy in a file of the user, or none of them if whole is set and one
+// cannot be made. It begins again if the file is changed meanwhile.
 func merge(path, root string, c edit.Copy, now []byte, whole bool) (kept []edit.Path, err error) {
 	for range 5 {
 		if kept, err = mergeOnce(path, root, c, now, whole); !errors.Is(err, errChanged) {
@@ -257,7 +262,8 @@ func (s *standIn) giveBack(dir string) (messages []string, err error) {
 	return messages, err
 }
 
-// remove removes the files of the user that the client has removed, if they are as they were at the start.
+// remove removes the files of the user that the client has removed, if they are as they were at the
+// start.
 func (s *standIn) remove(dir string) (messages []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Were)) {
 		path := filepath.Join(s.Path, name)
@@ -280,7 +286,8 @@ func (s *standIn) remove(dir string) (messages []string, err error) {
 	return messages, err
 }
 
-// move gives a file or directory to the user. was is what the user's file had at the start, if that is known.
+// move gives a file or directory to the user. was is what the user's file had at the start, if that
+// is known.
 func (s *standIn) move(from, to string, was []byte) (messages []string, err error) {
 	info, err := os.Lstat(from)
 	switch {
@@ -306,8 +313,9 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	case was != nil && bytes.Equal(there.data, was):
 		return nil, there.replace(now, there.mode)
 	}
-	// Both have changed. Settings and registries of clients are objects, whose members can be merged. If both have changed the same
-	// member, the file may be a sign-in, which must not become a mixture of two.
+	// Both have changed. Settings and registries of clients are objects, whose members can be
+	// merged. If both have changed the same member, the file may be a sign-in, which must not
+	// become a mixture of two.
 	if kept, err := merge(to, s.Root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now, true); err == nil && len(kept) == 0 {
 		return nil, nil
 	}

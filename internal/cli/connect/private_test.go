@@ -141,7 +141,8 @@ func TestWhatWasChangedMeanwhileStays(t *testing.T) {
 	r.check(beside, "note of b")
 }
 
-// Two sign-ins at the same time do not become a mixture: the user's stays, and the client's is beside it.
+// Two sign-ins at the same time do not become a mixture: the user's stays, and the client's is
+// beside it.
 func TestSignInsAreNotMixed(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(r.machine.Home, ".gemini", "oauth_creds.json")
@@ -158,7 +159,8 @@ func TestSignInsAreNotMixed(t *testing.T) {
 	r.check(beside, ofClient)
 }
 
-// What a client has saved in a run that was killed is returned by the next run of it, and by no run of another client or home.
+// What a client has saved in a run that was killed is returned by the next run of it, and by no run
+// of another client or home.
 func TestTheNextRunReturnsWhatAKilledOneHasSaved(t *testing.T) {
 	r := newRig(t)
 	home := filepath.Join(r.machine.Home, ".gemini")
@@ -207,8 +209,8 @@ func TestTheNextRunReturnsWhatAKilledOneHasSaved(t *testing.T) {
 	}
 }
 
-// Gemini CLI removes its credentials when the user signs out. They go, unless they were renewed meanwhile, are a link, or a program
-// that removes old files may have removed them.
+// Gemini CLI removes its credentials when the user signs out. They go, unless they were renewed
+// meanwhile, are a link, or a program that removes old files may have removed them.
 func TestWhatGeminiCLIRemovesIsRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(s *session, path string)
@@ -248,7 +250,8 @@ func TestWhatGeminiCLIRemovesIsRemoved(t *testing.T) {
 	}
 }
 
-// A token that Cline renews while it runs is not lost, and the settings of perigee do not get into the user's file.
+// A token that Cline renews while it runs is not lost, and the settings of perigee do not get into
+// the user's file.
 func TestClineKeepsTokensThatItRenews(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(r.machine.Home, ".cline", "data", "settings", "providers.json")
@@ -267,7 +270,8 @@ func TestClineKeepsTokensThatItRenews(t *testing.T) {
 	r.check(path, `{"version": 1, "lastUsedProvider": "gone", "providers": {"cline": {"settings": {"auth": {"refreshToken": "new", "expiresAt": 1763399999999}}}}}`)
 }
 
-// What a client puts into objects that perigee has added is the user's, and what perigee has put there is not.
+// What a client puts into objects that perigee has added is the user's, and what perigee has put
+// there is not.
 func TestWhatIsBesideSettingsOfPerigeeIsReturned(t *testing.T) {
 	for _, test := range []struct {
 		client, copied, file, before string

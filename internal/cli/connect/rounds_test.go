@@ -16,9 +16,10 @@ import (
 	"perigee/internal/cli/connect/edit"
 )
 
-// Whatever a user does between runs of connect and undo: a value that undo has not put back is named, or the file with it; undo does
-// not forget a client before every setting is what it was before the first connect; entries are whole or gone; and connect with undo
-// right after it changes no byte of a file that has nothing of perigee.
+// Whatever a user does between runs of connect and undo: a value that undo has not put back is
+// named, or the file with it; undo does not forget a client before every setting is what it was
+// before the first connect; entries are whole or gone; and connect with undo right after it changes
+// no byte of a file that has nothing of perigee.
 func TestRoundsOfConnectAndUndo(t *testing.T) {
 	undone := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {

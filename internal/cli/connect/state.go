@@ -27,8 +27,8 @@ type Status struct {
 	Model     string `json:"-"` // that perigee connect has written; empty: none
 }
 
-// States returns the state of every client that can be connected, in the order of the table. installed reports whether a program
-// is on PATH.
+// States returns the state of every client that can be connected, in the order of the table.
+// installed reports whether a program is on PATH.
 func (s Store) States(m Machine, t Target, installed func(program string) bool) ([]Status, error) {
 	var all []Status
 	for _, c := range Clients() {

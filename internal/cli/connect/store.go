@@ -108,7 +108,8 @@ func (s Store) load(client string) (*kept, error) {
 	return k, nil
 }
 
-// check returns an error if something is missing that connect has written, or a directory is not one above the file.
+// check returns an error if something is missing that connect has written, or a directory is not
+// one above the file.
 func (f *keptFile) check() error {
 	if !filepath.IsAbs(f.Path) || !filepath.IsAbs(f.Target) || !filepath.IsAbs(f.Root) || f.Undo == nil {
 		return errors.New("it is not complete")
@@ -137,8 +138,8 @@ func sum(data []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// keep adds a change. If the file is kept already, and has values of an earlier run, its original stays. If it has none, it is the
-// user's own, and what undo restores.
+// keep adds a change. If the file is kept already, and has values of an earlier run, its original
+// stays. If it has none, it is the user's own, and what undo restores.
 func (k *kept) keep(c *Change) error {
 	f := keptFile{
 		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
@@ -178,8 +179,8 @@ func (k *kept) keep(c *Change) error {
 	return nil
 }
 
-// withoutStale returns the content of a file without what an earlier run has set and this one does not: the way to a key, or
-// another model. What was changed since stays.
+// withoutStale returns the content of a file without what an earlier run has set and this one does
+// not: the way to a key, or another model. What was changed since stays.
 func (k *kept) withoutStale(f File, on found) ([]byte, error) {
 	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
 	if at < 0 || !on.exists {
@@ -232,10 +233,12 @@ type revert struct {
 	edit.Reverted
 }
 
-// Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was changed since loses the
-// settings of perigee only, and of these only values that are still as connect has written them, in any of its runs. A value that
-// the user has set between two runs is the user's, too. As long as a setting is not what it was before the first run, what is needed
-// for it stays stored, so that Undo can be repeated, and a copy of the file from before the first run is in the store.
+// Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was
+// changed since loses the settings of perigee only, and of these only values that are still as
+// connect has written them, in any of its runs. A value that the user has set between two runs is
+// the user's, too. As long as a setting is not what it was before the first run, what is needed for
+// it stays stored, so that Undo can be repeated, and a copy of the file from before the first run
+// is in the store.
 func (s Store) Undo(client string) ([]Outcome, error) {
 	k, err := s.load(client)
 	if err != nil {
@@ -281,7 +284,8 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 // copies is the directory of the copies of a client's files from before the first connect.
 func (s Store) copies(client string) string { return filepath.Join(s.Dir, client) }
 
-// copyFirst writes a file as it was before the first connect to the store, and returns its path; empty: there was none.
+// copyFirst writes a file as it was before the first connect to the store, and returns its path;
+// empty: there was none.
 func (s Store) copyFirst(client string, f *keptFile) (string, error) {
 	first := f.first()
 	if !first.Existed {
@@ -325,14 +329,15 @@ func (f keptFile) revert(client string) (revert, error) {
 	return r, nil
 }
 
-// asWritten reports whether a content is what connect has written, so that the original can be restored.
+// asWritten reports whether a content is what connect has written, so that the original can be
+// restored.
 func (f *keptFile) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
 
 // wrote reports whether a run of connect has written a content.
 func (f *keptFile) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
 
-// asFirst reports whether a file is as it was before the first connect: it was killed before it has written, or undo after it, or
-// the user has restored it.
+// asFirst reports whether a file is as it was before the first connect: it was killed before it has
+// written, or undo after it, or the user has restored it.
 func (f *keptFile) asFirst(now *found) bool {
 	first := f.first()
 	return first.Existed == now.exists && bytes.Equal(now.data, first.Data)

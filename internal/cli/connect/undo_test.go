@@ -61,8 +61,8 @@ func mine(settings []edit.Setting, nth int) []edit.Setting {
 	return own
 }
 
-// Undo leaves every value that the user has set since, in the file of every client, and names it. It takes out everything else, and
-// can be repeated when the user has changed values back.
+// Undo leaves every value that the user has set since, in the file of every client, and names it.
+// It takes out everything else, and can be repeated when the user has changed values back.
 func TestUndoLeavesWhatTheUserHasSet(t *testing.T) {
 	formats := map[edit.Format]int{}
 	for _, c := range connect.Clients() {
@@ -174,8 +174,8 @@ func under(path, container edit.Path) bool {
 	return len(path) >= len(container) && slices.Equal(path[:len(container)], container)
 }
 
-// checkUndone checks that a file has the values of the user, the entries that these are in as a whole, and what was there before in
-// place of every other value.
+// checkUndone checks that a file has the values of the user, the entries that these are in as a
+// whole, and what was there before in place of every other value.
 func (r *rig) checkUndone(f connect.File, before map[string]any, own []edit.Setting, entries []edit.Path) {
 	r.t.Helper()
 	now := r.tree(f)
@@ -258,7 +258,8 @@ func TestUndoLeavesAnotherGatewayOfClaudeCode(t *testing.T) {
 	if !reflect.DeepEqual(tree, want) {
 		t.Errorf("got %v", tree)
 	}
-	// Connected once more, undo goes back to these values, not to those before the first connect, and names them again.
+	// Connected once more, undo goes back to these values, not to those before the first connect,
+	// and names them again.
 	r.connect("claude-code", target)
 	if got, want := r.kept("claude-code"), []string{"env.ANTHROPIC_BASE_URL", "env.ANTHROPIC_AUTH_TOKEN"}; !slices.Equal(got, want) {
 		t.Errorf("undo names %q, want %q", got, want)
@@ -268,7 +269,8 @@ func TestUndoLeavesAnotherGatewayOfClaudeCode(t *testing.T) {
 	}
 }
 
-// A value that the user has removed stays away and is named, and one that connect has added is not missed.
+// A value that the user has removed stays away and is named, and one that connect has added is not
+// missed.
 func TestUndoDoesNotBringBackWhatTheUserHasRemoved(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(r.machine.Home, ".codex", "config.toml")
@@ -287,7 +289,8 @@ func TestUndoDoesNotBringBackWhatTheUserHasRemoved(t *testing.T) {
 	}
 }
 
-// The user has deleted the settings file. Undo says so, and where the previous one is. Whatever comes next is restored to the byte.
+// The user has deleted the settings file. Undo says so, and where the previous one is. Whatever
+// comes next is restored to the byte.
 func TestUndoOfAFileThatIsGone(t *testing.T) {
 	for client, name := range map[string]string{"codex": ".codex/config.toml", "claude-code": ".claude/settings.json"} {
 		for _, before := range []string{"", foreign[edit.TOML], "# nothing of connect\n"} {
@@ -369,7 +372,8 @@ func TestUndoTakesOutWhatAnEarlierRunHasWritten(t *testing.T) {
 	r.check(path, "# mine\nmodel = \"gpt-5\"\n")
 }
 
-// What the user has set between two runs is what undo restores. It is named, and a copy has what was there before the first run.
+// What the user has set between two runs is what undo restores. It is named, and a copy has what
+// was there before the first run.
 func TestUndoRestoresWhatTheUserHasSetBetweenTwoRuns(t *testing.T) {
 	const before = "model = \"gpt-5\"\napproval = \"never\"\n"
 	for own, names := range map[string][]string{"model = \"o5\"\n": {"model"}, "": {"model gone"}} {
@@ -413,8 +417,8 @@ func TestUndoRestoresWhatTheUserHasSetBetweenTwoRuns(t *testing.T) {
 	}
 }
 
-// Cline accepts a file only with the labels of its entries, and changes them itself: they go with the last value of connect, and
-// stay with values of the user.
+// Cline accepts a file only with the labels of its entries, and changes them itself: they go with
+// the last value of connect, and stay with values of the user.
 func TestUndoLeavesFilesThatClineAccepts(t *testing.T) {
 	r := newRig(t)
 	f := r.find("cline").Files(r.machine, target)[0]
@@ -442,8 +446,9 @@ func TestUndoLeavesFilesThatClineAccepts(t *testing.T) {
 	}
 }
 
-// An entry that connect has added goes as a whole, or stays as a whole and is named. It stays with a value that the user has added to
-// it, and with one that the user has set in it, now or between two runs, and goes when nothing in it is the user's.
+// An entry that connect has added goes as a whole, or stays as a whole and is named. It stays with
+// a value that the user has added to it, and with one that the user has set in it, now or between
+// two runs, and goes when nothing in it is the user's.
 func TestUndoTakesEntriesOutAsAWhole(t *testing.T) {
 	at := func(path ...string) edit.Path { return path }
 	tries := map[string]struct{ entry, added, set edit.Path }{

@@ -25,7 +25,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// backgroundFlag is the flag with which perigee run starts itself as the daemon. It is not for users.
+// backgroundFlag is the flag with which perigee run starts itself as the daemon. It is not for
+// users.
 const backgroundFlag = "background"
 
 const (
@@ -42,8 +43,8 @@ func maxSocketPath() int {
 	return 103
 }
 
-// newLog makes a new log for a daemon that perigee run starts. That of the daemon before, which may say why it ended, stays as
-// run.log.1.
+// newLog makes a new log for a daemon that perigee run starts. That of the daemon before, which may
+// say why it ended, stays as run.log.1.
 func newLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -114,8 +115,8 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 	}
 }
 
-// nextDaemon waits until a daemon that is stopping has ended, and returns the status of the one that has taken its place, or
-// daemon.ErrNotRunning.
+// nextDaemon waits until a daemon that is stopping has ended, and returns the status of the one
+// that has taken its place, or daemon.ErrNotRunning.
 func nextDaemon(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, error) {
 	for {
 		held, err := datadir.Locked(ctx, cfg.DataDir) // waits for a moment while it is held
@@ -182,7 +183,8 @@ func background(ctx context.Context, env *cli.Env) error {
 	}
 }
 
-// endIfUnused stops the daemon if no process holds a lease. A process that starts now waits until the daemon has ended.
+// endIfUnused stops the daemon if no process holds a lease. A process that starts now waits until
+// the daemon has ended.
 func endIfUnused(ctx context.Context, d *daemon.Daemon, leases leaseDir) (ended bool, err error) {
 	done, err := leases.Turn(ctx)
 	if err != nil {

@@ -21,7 +21,8 @@ const (
 	leaseProbeTime = 5 * time.Millisecond // for a lock that is held or not
 )
 
-// Turn waits until no other process starts or ends what is shared. The caller may then do so until it calls done.
+// Turn waits until no other process starts or ends what is shared. The caller may then do so until
+// it calls done.
 func (d leaseDir) Turn(ctx context.Context) (done func(), err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nil, err
@@ -33,10 +34,11 @@ func (d leaseDir) Turn(ctx context.Context) (done func(), err error) {
 	return func() { _ = held.Close() }, nil
 }
 
-// A lease lasts until it is given up, or until no process has its file open: the one that has taken it, and those that it has
-// handed the file to.
+// A lease lasts until it is given up, or until no process has its file open: the one that has taken
+// it, and those that it has handed the file to.
 type lease struct {
-	// File is locked. A child process that inherits it holds the lease as well, also if this process is killed.
+	// File is locked. A child process that inherits it holds the lease as well, also if this
+	// process is killed.
 	File *os.File
 }
 
@@ -77,8 +79,8 @@ func isAt(f *os.File, path string) bool {
 // Give gives the lease up, for every process that has the file.
 func (l *lease) Give() { remove(l.File) }
 
-// remove removes a locked file before the lock is given up, so that no process locks it in between. Where a file that is open
-// cannot be removed, another process that has opened it keeps it.
+// remove removes a locked file before the lock is given up, so that no process locks it in between.
+// Where a file that is open cannot be removed, another process that has opened it keeps it.
 func remove(f *os.File) {
 	err := os.Remove(f.Name())
 	_ = f.Close()
@@ -87,7 +89,8 @@ func remove(f *os.File) {
 	}
 }
 
-// Held reports whether a process holds a lease. Files of processes that were killed are removed. It is called in a Turn.
+// Held reports whether a process holds a lease. Files of processes that were killed are removed. It
+// is called in a Turn.
 func (d leaseDir) Held(ctx context.Context) (bool, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {

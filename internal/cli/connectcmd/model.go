@@ -19,7 +19,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// listTime is how long the running daemon may take to list its models. Without the list, clients work with less information.
+// listTime is how long the running daemon may take to list its models. Without the list, clients
+// work with less information.
 const listTime = 10 * time.Second
 
 // A catalog is what the running daemon has of models. Without a daemon it is empty.
@@ -58,8 +59,9 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 	return c
 }
 
-// sayProblems says why upstreams have not listed their models, unless the model of a target is listed by another one. Some
-// clients retry for minutes without a word, so a user would not see it otherwise.
+// sayProblems says why upstreams have not listed their models, unless the model of a target is
+// listed by another one. Some clients retry for minutes without a word, so a user would not see it
+// otherwise.
 func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *connect.Target) {
 	if c.find(cmp.Or(target.Model, client.Model)) != nil {
 		return
@@ -69,7 +71,8 @@ func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *conn
 	}
 }
 
-// find returns the entry of a model, also of one with a wish for thinking or the name of an upstream; nil: there is none.
+// find returns the entry of a model, also of one with a wish for thinking or the name of an
+// upstream; nil: there is none.
 func (c *catalog) find(name string) *perigee.ModelRow {
 	has := func(name string) int {
 		return slices.IndexFunc(c.rows, func(r perigee.ModelRow) bool { return r.ID == name || r.Upstream+"/"+r.ID == name })
@@ -96,8 +99,9 @@ func (c *catalog) answers(name string) bool {
 	return false
 }
 
-// choose returns the model for a client: the wanted one, the configured default, the client's own if perigee has it, or the first
-// that perigee has. It is empty if it is not known what perigee has.
+// choose returns the model for a client: the wanted one, the configured default, the client's own
+// if perigee has it, or the first that perigee has. It is empty if it is not known what perigee
+// has.
 func (c *catalog) choose(client *connect.Client, wanted string) string {
 	if wanted == "" {
 		wanted = c.config.Models.Default
@@ -119,7 +123,8 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 	return ""
 }
 
-// apply sets the model of a target, and what clients need to know of it. It says what a user would not expect of the model.
+// apply sets the model of a target, and what clients need to know of it. It says what a user would
+// not expect of the model.
 func (c *catalog) apply(env *cli.Env, client *connect.Client, target *connect.Target, wanted string) {
 	target.Model, target.Answers = c.choose(client, wanted), c.answers
 	name := target.Model

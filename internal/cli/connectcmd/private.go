@@ -48,7 +48,8 @@ func newPrivate(ctx context.Context, env *cli.Env, launch *connect.Launch) (*pri
 	return p, nil
 }
 
-// end gives the user what the client has changed, and removes the directory. It is called when the client has ended.
+// end gives the user what the client has changed, and removes the directory. It is called when the
+// client has ended.
 func (p *private) end() {
 	if p.dir == "" {
 		return
@@ -72,8 +73,8 @@ func (p *private) discard() {
 	}
 }
 
-// returnEarlier does for earlier runs of the client what their processes could not do because they were killed, and reports whether
-// there was one. What cannot be returned stays in its directory.
+// returnEarlier does for earlier runs of the client what their processes could not do because they
+// were killed, and reports whether there was one. What cannot be returned stays in its directory.
 func returnEarlier(ctx context.Context, env *cli.Env, client string, launch *connect.Launch) (found bool) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), privatePattern)) // the pattern is valid
 	for _, dir := range dirs {

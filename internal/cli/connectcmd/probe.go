@@ -22,7 +22,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// probeTime is how long a client may take to answer. Some retry for minutes when something is wrong.
+// probeTime is how long a client may take to answer. Some retry for minutes when something is
+// wrong.
 const probeTime = 90 * time.Second
 
 // recordTime is how long after the end of a client its call may be recorded.
@@ -111,7 +112,8 @@ func (s *setup) ask(ctx context.Context, program, mark string) (said string, err
 	return output.String(), err
 }
 
-// findCall returns the call of the client. A call is recorded a moment after its client has the answer.
+// findCall returns the call of the client. A call is recorded a moment after its client has the
+// answer.
 func (s *setup) findCall(ctx context.Context, since time.Time, mark string) (*perigee.TraceRow, error) {
 	limit := time.NewTimer(recordTime)
 	defer limit.Stop()
@@ -130,7 +132,8 @@ func (s *setup) findCall(ctx context.Context, since time.Time, mark string) (*pe
 	}
 }
 
-// lastCall returns the best call of the client since a time: one that was answered, if there is one. mark is in what it asked.
+// lastCall returns the best call of the client since a time: one that was answered, if there is
+// one. mark is in what it asked.
 func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*perigee.TraceRow, error) {
 	query := command.Parameters(map[string]string{"limit": "1000", "since": command.Timestamp(since)})
 	rows, err := daemon.Ask[[]perigee.TraceRow](ctx, s.config, "/v1/traces?"+query.Encode())
@@ -154,8 +157,8 @@ func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*pe
 	return &rows[0], nil
 }
 
-// ofClient reports whether a call is the one that the client was asked to make: its request has the mark. Of a call whose request
-// is not recorded, only the name of the client is known.
+// ofClient reports whether a call is the one that the client was asked to make: its request has the
+// mark. Of a call whose request is not recorded, only the name of the client is known.
 func (s *setup) ofClient(r *perigee.TraceRow, mark string) bool {
 	if !r.Bodies {
 		return strings.HasPrefix(strings.ToLower(r.ClientName), s.client.Agent)

@@ -24,8 +24,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// Run starts a client whose environment points at perigee. It starts a daemon if none is running; that one ends with the last
-// client that was started this way.
+// Run starts a client whose environment points at perigee. It starts a daemon if none is running;
+// that one ends with the last client that was started this way.
 func Run(ctx context.Context, env *cli.Env, args []string) error {
 	var clientArgs []string
 	if at := slices.Index(args, "--"); at >= 0 {
@@ -94,7 +94,8 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	return starter{env: env, client: c, program: program, lease: held}.run(ctx, target, clientArgs)
 }
 
-// withSeparator returns the error of a command line, with a suggestion if arguments for a client are on it without --.
+// withSeparator returns the error of a command line, with a suggestion if arguments for a client
+// are on it without --.
 func withSeparator(env *cli.Env, args []string, err error) error {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		_, unknown := connect.Find(arg)

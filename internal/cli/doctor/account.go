@@ -26,8 +26,8 @@ type Accounts struct {
 	Now    func() time.Time                                     // nil: time.Now
 }
 
-// Check reports each account: whether it may be used, whether the provider accepts it, and what it has left. Asking for quota
-// costs no tokens.
+// Check reports each account: whether it may be used, whether the provider accepts it, and what it
+// has left. Asking for quota costs no tokens.
 func (a Accounts) Check(ctx context.Context) []Result {
 	rows, err := a.List(ctx)
 	if err != nil {
@@ -147,8 +147,8 @@ func another(row perigee.AccountRow, all []perigee.AccountRow) string {
 	return "perigee login --upstream " + commandLine(row.Upstream)
 }
 
-// StoredAccounts lists the accounts in the database without changing it. Whether their refresh tokens can be decrypted is not
-// checked. A database that does not exist has none.
+// StoredAccounts lists the accounts in the database without changing it. Whether their refresh
+// tokens can be decrypted is not checked. A database that does not exist has none.
 func StoredAccounts(ctx context.Context, options sqlstore.Options) ([]perigee.AccountRow, error) {
 	options.ReadOnly = true
 	store, err := sqlstore.Open(ctx, options)

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/mcp/bridge"
 )
 
-// Bridge checks the editor windows that have announced themselves in a directory. With offline it connects to none.
+// Bridge checks the editor windows that have announced themselves in a directory. With offline it
+// connects to none.
 func Bridge(ctx context.Context, dir, version string, offline bool) Result {
 	if offline {
 		entries, err := os.ReadDir(dir)

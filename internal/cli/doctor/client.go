@@ -16,13 +16,16 @@ type Client struct {
 	Address   string // in its settings; empty: none
 	Perigee   string // the address of this perigee; empty: unknown, because no daemon is running
 	RunOnly   bool   // it has no settings for this, and is started with perigee run
-	// Overrides are what counts before the settings: "the environment variable NAME", a path, or "KEY in PATH".
+	// Overrides are what counts before the settings: "the environment variable NAME", a path, or
+	// "KEY in PATH".
 	Overrides []string
-	// WithoutTools is its model, if that is the agent of an IDE, which ignores the client's tools; empty: it is not.
+	// WithoutTools is its model, if that is the agent of an IDE, which ignores the client's tools;
+	// empty: it is not.
 	WithoutTools string
 }
 
-// Check reports whether the client reaches this perigee. A client that is not set up for perigee is OK. No program is executed.
+// Check reports whether the client reaches this perigee. A client that is not set up for perigee is
+// OK. No program is executed.
 func (c Client) Check() Result {
 	name := NameClient + c.Name
 	connect := "perigee connect " + commandLine(c.Name)

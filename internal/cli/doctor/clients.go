@@ -8,7 +8,8 @@ import (
 	"perigee/internal/cli/connect"
 )
 
-// clients checks the settings of the clients that are installed, or that perigee connect has set up.
+// clients checks the settings of the clients that are installed, or that perigee connect has set
+// up.
 func (e *examination) clients(context.Context) (results []Result) {
 	machine, err := connect.Host()
 	if err != nil {
@@ -39,7 +40,8 @@ func (e *examination) clients(context.Context) (results []Result) {
 	return results
 }
 
-// address is where clients reach perigee: at the running daemon, or else at the address in the configuration, if that has a port.
+// address is where clients reach perigee: at the running daemon, or else at the address in the
+// configuration, if that has a port.
 func (e *examination) address() string {
 	if e.daemon.Status != nil {
 		return e.daemon.Status.Listen

@@ -26,8 +26,8 @@ type Clock struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-// Check compares the clock with the files of perigee and with the date in an answer of an upstream to a request without
-// credentials.
+// Check compares the clock with the files of perigee and with the date in an answer of an upstream
+// to a request without credentials.
 func (c Clock) Check(ctx context.Context) Result {
 	now := c.Now
 	if now == nil {

@@ -15,8 +15,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// Config reports the problems and warnings of a configuration. loaded and err are from config.Inspect. borrowed are variables that
-// are not set here and that the running daemon has.
+// Config reports the problems and warnings of a configuration. loaded and err are from
+// config.Inspect. borrowed are variables that are not set here and that the running daemon has.
 func Config(loaded *config.Loaded, err error, borrowed []string) Result {
 	if problems, isList := errors.AsType[*config.Problems](err); isList {
 		return fail(NameConfig, configFix(problems.List[0], loaded), "%s", several(problems.List, problems.More))
@@ -55,10 +55,12 @@ func several(list []config.Problem, more int) string {
 	return text
 }
 
-// Commands that problems suggest: export NAME=… for a variable that is not set, chmod for a file that other users can read.
+// Commands that problems suggest: export NAME=… for a variable that is not set, chmod for a file
+// that other users can read.
 var suggested = regexp.MustCompile(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
 
-// configFix is the command for a problem: what the problem suggests itself, or else to edit the file or to unset the variable.
+// configFix is the command for a problem: what the problem suggests itself, or else to edit the
+// file or to unset the variable.
 func configFix(p config.Problem, loaded *config.Loaded) string {
 	for _, text := range []string{p.Hint, p.Message} {
 		if found := suggested.FindString(text); found != "" {

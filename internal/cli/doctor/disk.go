@@ -17,8 +17,8 @@ const (
 	spareSpace = 64 << 20 // for the database and its log to grow
 )
 
-// DiskSpace checks the free space for the data directory against what traces may still take. free reads the disk; nil: that of
-// this machine.
+// DiskSpace checks the free space for the data directory against what traces may still take. free
+// reads the disk; nil: that of this machine.
 func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (atomicfile.Disk, bool)) Result {
 	if free == nil {
 		free = atomicfile.DiskOf

@@ -1,7 +1,8 @@
-// Package doctor checks whether perigee can work on this machine: configuration, files, ports, sources, accounts and clients.
+// Package doctor checks whether perigee can work on this machine: configuration, files, ports,
+// sources, accounts and clients.
 //
-// Each check is a function of its own inputs and changes nothing. Run bounds the checks in time and keeps their order. Every result
-// that is not OK has a fix, which is a command line.
+// Each check is a function of its own inputs and changes nothing. Run bounds the checks in time and
+// keeps their order. Every result that is not OK has a fix, which is a command line.
 package doctor
 
 import (
@@ -60,7 +61,8 @@ func blocks(r Result) Result {
 	return r
 }
 
-// NotChecked is the result of a check that depends on what another one found broken. It is no complaint of its own.
+// NotChecked is the result of a check that depends on what another one found broken. It is no
+// complaint of its own.
 func NotChecked(check string, cause Result) Result {
 	return ok(check, "not checked: fix %s first", cause.Check)
 }
@@ -136,9 +138,10 @@ type Check struct {
 // grace is how long a check may take to return after its context has ended.
 const grace = 500 * time.Millisecond
 
-// runChecks runs checks side by side, each for at most limit, and returns their results in the order of the checks. A check that
-// does not end in time has a result that says so. waiting is called with the names of the checks that are still running each time
-// that one of them ends, one call at a time.
+// runChecks runs checks side by side, each for at most limit, and returns their results in the
+// order of the checks. A check that does not end in time has a result that says so. waiting is
+// called with the names of the checks that are still running each time that one of them ends, one
+// call at a time.
 func runChecks(ctx context.Context, checks []Check, limit time.Duration, waiting func(names []string)) []Result {
 	results := make([][]Result, len(checks))
 	var running sync.WaitGroup
@@ -199,8 +202,8 @@ func Worst(results []Result) Status {
 	return worst
 }
 
-// merge makes one result of several about the same check: details one after the other, the fix of the first with the most
-// serious status.
+// merge makes one result of several about the same check: details one after the other, the fix of
+// the first with the most serious status.
 func merge(check string, results []Result) Result {
 	merged := Result{Check: check, Status: Worst(results)}
 	var details []string

@@ -13,7 +13,8 @@ import (
 // defaultLimit is how long each check may take.
 const defaultLimit = 5 * time.Second
 
-// Command is perigee doctor: it checks this machine and prints the results. Something that failed is an error. machine is where trust stores are looked for.
+// Command is perigee doctor: it checks this machine and prints the results. Something that failed
+// is an error. machine is where trust stores are looked for.
 func Command(ctx context.Context, env *cli.Env, args []string, machine truststore.Machine) error {
 	e := examination{env: env, machine: machine}
 	env.Flags.BoolVar(&e.offline, "offline", false, "")

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// want checks a result: its status, words of its detail, and that it has a fix exactly if it is not OK.
+// want checks a result: its status, words of its detail, and that it has a fix exactly if it is not
+// OK.
 func want(t *testing.T, r Result, status Status, words ...string) {
 	t.Helper()
 	if r.Status != status {
@@ -54,7 +55,8 @@ func TestResultsKeepTheOrderOfTheirChecks(t *testing.T) {
 	}
 }
 
-// A check may ignore the end of its context, such as one that waits for a file of a network that is gone.
+// A check may ignore the end of its context, such as one that waits for a file of a network that is
+// gone.
 func TestCheckThatDoesNotEndHasAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})

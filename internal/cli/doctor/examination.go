@@ -44,8 +44,9 @@ type examination struct {
 	blocked *Result // why the data directory cannot be used; nil: it can
 }
 
-// run runs all checks. What asks providers comes after what looks at this machine: without a daemon, accounts are asked about only
-// if data directory and database are in order, because opening the database for writing changes permissions and its schema.
+// run runs all checks. What asks providers comes after what looks at this machine: without a
+// daemon, accounts are asked about only if data directory and database are in order, because
+// opening the database for writing changes permissions and its schema.
 func (e *examination) run(ctx context.Context) []Result {
 	progress := e.env.Progress(ctx)
 	defer progress.Close()
@@ -74,15 +75,16 @@ func (e *examination) run(ctx context.Context) []Result {
 	return Sorted(results)
 }
 
-// clean removes secrets from a text, also those that only their form shows. "NAME=…" stays, which is how commands leave a value to
-// the reader.
+// clean removes secrets from a text, also those that only their form shows. "NAME=…" stays, which
+// is how commands leave a value to the reader.
 func clean(known *redact.Redactor, text string) string {
 	const left, kept = "=…", "\x00"
 	text = redact.Credentials(strings.ReplaceAll(known.Text(text), left, kept))
 	return strings.ReplaceAll(text, kept, left)
 }
 
-// readConfig reads the configuration. With problems, the other checks use the values that could be read, or defaults.
+// readConfig reads the configuration. With problems, the other checks use the values that could be
+// read, or defaults.
 func (e *examination) readConfig(ctx context.Context) Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
@@ -197,7 +199,8 @@ func withoutData(checks []Check, cause Result) []Check {
 	return list
 }
 
-// spent returns what client keys have used since a time: what the daemon says, or else what is stored.
+// spent returns what client keys have used since a time: what the daemon says, or else what is
+// stored.
 func (e *examination) spent(ctx context.Context, since time.Time) (map[string]perigee.Spent, error) {
 	cfg := e.loaded.Config
 	if e.remote == nil && (e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero()) {

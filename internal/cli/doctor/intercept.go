@@ -29,7 +29,8 @@ type Langserver struct {
 	Row      *perigee.LangserverRow // its state in the daemon; nil: unknown
 }
 
-// Langservers checks the programs of language servers and their states in the daemon. No program is executed.
+// Langservers checks the programs of language servers and their states in the daemon. No program is
+// executed.
 func Langservers(list []Langserver) Result {
 	if len(list) == 0 {
 		return ok(NameLangserver, "no upstream of kind langserver is configured")
@@ -88,7 +89,8 @@ func (l Langserver) check() Result {
 	}
 }
 
-// CA checks the certificate authority of interception, and looks for certificates of lost ones in the trust stores.
+// CA checks the certificate authority of interception, and looks for certificates of lost ones in
+// the trust stores.
 func CA(ctx context.Context, ca trustinstall.CA, now time.Time) Result {
 	var remarks []string
 	ca.Say = func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }

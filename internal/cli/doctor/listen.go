@@ -39,7 +39,8 @@ func (d Daemon) restart() string {
 	return d.Status.ReplaceCommand(d.Address)
 }
 
-// Listen checks that the daemon accepts connections or, if none runs, whether it could listen at its address.
+// Listen checks that the daemon accepts connections or, if none runs, whether it could listen at
+// its address.
 func Listen(ctx context.Context, address string, d Daemon) Result {
 	switch {
 	case d.Silent > 0:
@@ -99,7 +100,8 @@ func listening(ctx context.Context, configured string, d Daemon) Result {
 	return ok(NameListen, "listening on %s%s", said, more)
 }
 
-// reachable is an address to connect to: that of this machine if the daemon listens on all addresses.
+// reachable is an address to connect to: that of this machine if the daemon listens on all
+// addresses.
 func reachable(target string) string {
 	host, port, err := net.SplitHostPort(target)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
@@ -112,7 +114,8 @@ func reachable(target string) string {
 type Owner struct {
 	PID  int
 	Name string
-	// A daemon with another data directory: what it is, in a sentence, and the command that starts it again with this one.
+	// A daemon with another data directory: what it is, in a sentence, and the command that starts
+	// it again with this one.
 	Why, Restart string
 }
 

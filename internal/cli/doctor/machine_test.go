@@ -189,7 +189,8 @@ func TestStoreIsOpenedReadOnly(t *testing.T) {
 	}
 }
 
-// A database that only a newer perigee can use is fixed with the copy from before that one, and with nothing that does not exist.
+// A database that only a newer perigee can use is fixed with the copy from before that one, and
+// with nothing that does not exist.
 func TestStoreOfANewerPerigee(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perigee.db")
 	options := sqlstore.Options{Path: path}

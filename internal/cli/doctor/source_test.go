@@ -53,7 +53,8 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 	want(t, u.Check(t.Context(), nil), Warn, edit(u.Config, 0))
 }
 
-// API keys that the provider limits or refuses are a warning about an upstream that lists its models all the same.
+// API keys that the provider limits or refuses are a warning about an upstream that lists its
+// models all the same.
 func TestTroublesOfKeysAreWarnings(t *testing.T) {
 	u := Upstream{Name: "studio", Kind: config.KindGemini, Config: "/etc/perigee.yaml"}
 	until := time.Date(2026, 3, 2, 14, 5, 0, 0, time.Local)

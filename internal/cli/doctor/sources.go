@@ -10,7 +10,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// sources returns the checks of upstreams and accounts, and a function to call after them. before are results of earlier checks.
+// sources returns the checks of upstreams and accounts, and a function to call after them. before
+// are results of earlier checks.
 func (e *examination) sources(ctx context.Context, before []Result) (checks []Check, end func()) {
 	if e.blocked != nil {
 		for _, u := range e.upstreams() {
@@ -33,7 +34,8 @@ func (e *examination) sources(ctx context.Context, before []Result) (checks []Ch
 	return append(checks, Check{Name: NameAccount + "*", Run: accounts.Check}), end
 }
 
-// upstreams lists the upstreams of the daemon, whose configuration may differ from the file, or else those of the configuration.
+// upstreams lists the upstreams of the daemon, whose configuration may differ from the file, or
+// else those of the configuration.
 func (e *examination) upstreams() (list []Upstream) {
 	for _, u := range e.loaded.Config.Upstreams {
 		if u.Name != "" {
@@ -120,8 +122,9 @@ func freshQuota(control perigee.QuotaControl) func(ctx context.Context) (perigee
 	return func(ctx context.Context) (perigee.QuotaList, error) { return control.Quota(ctx, true) }
 }
 
-// askProviders asks without a daemon. Upstreams with accounts are left out if there are no accounts, or if the data directory or the
-// database has a problem: using them writes to the database.
+// askProviders asks without a daemon. Upstreams with accounts are left out if there are no
+// accounts, or if the data directory or the database has a problem: using them writes to the
+// database.
 func (e *examination) askProviders(
 	ctx context.Context, stored func(ctx context.Context) ([]perigee.AccountRow, error), problem *Result,
 ) (upstreamCheck, Accounts, func()) {

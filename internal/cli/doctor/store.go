@@ -11,7 +11,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// Store opens the database read-only and checks its integrity. With offline, PostgreSQL is not asked.
+// Store opens the database read-only and checks its integrity. With offline, PostgreSQL is not
+// asked.
 func Store(ctx context.Context, options sqlstore.Options, offline bool) Result {
 	if offline && !options.URL.IsZero() {
 		return ok(NameStore, "PostgreSQL, which is not asked because of --offline")
@@ -55,7 +56,8 @@ func moveAway(dir, path string) string {
 	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, commandLine(dir), commandLine(path))
 }
 
-// newerFix is what to do about a database that only a newer perigee may use: to go back to the copy from before it, if there is one.
+// newerFix is what to do about a database that only a newer perigee may use: to go back to the copy
+// from before it, if there is one.
 func newerFix(options sqlstore.Options) string {
 	if options.URL.IsZero() {
 		if copies, _ := filepath.Glob(options.Path + ".before-*"); len(copies) == 1 {

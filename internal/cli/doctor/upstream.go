@@ -65,7 +65,8 @@ func (u Upstream) NoAccount() Result {
 	return fail(NameUpstream+u.Name, u.signIn(), "no account is signed in")
 }
 
-// NotRunning is the result for a language server without a daemon: what is stored about its accounts.
+// NotRunning is the result for a language server without a daemon: what is stored about its
+// accounts.
 func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row perigee.AccountRow) bool { return row.Upstream != u.Accounts })
 	usable := func(row perigee.AccountRow) bool { return row.Enabled && stateOf(row).Status != Fail }
@@ -78,7 +79,8 @@ func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 	return u.Skipped("language servers run with the daemon")
 }
 
-// Check has an upstream list its models, which costs no tokens. list asks the daemon or, without one, the provider.
+// Check has an upstream list its models, which costs no tokens. list asks the daemon or, without
+// one, the provider.
 func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
 	name := NameUpstream + u.Name
 	switch {
@@ -204,7 +206,8 @@ func editOrigin(origin config.Origin) string {
 	return edit(origin.Source, origin.Line)
 }
 
-// CheckProxies connects to each proxy. With offline it only names them. Without a proxy there is no result.
+// CheckProxies connects to each proxy. With offline it only names them. Without a proxy there is no
+// result.
 func CheckProxies(ctx context.Context, list []Proxy, offline bool) []Result {
 	var results []Result
 	for _, p := range list {

@@ -1,4 +1,5 @@
-// Package mcpcmd is perigee mcp: the MCP server on stdio, with the files of the directory in which a client starts it.
+// Package mcpcmd is perigee mcp: the MCP server on stdio, with the files of the directory in which
+// a client starts it.
 package mcpcmd
 
 import (
@@ -26,7 +27,8 @@ type Settings struct {
 	Logger  *slog.Logger
 }
 
-// Command serves one client until it closes stdin or ctx ends. settings is called after the flags were checked.
+// Command serves one client until it closes stdin or ctx ends. settings is called after the flags
+// were checked.
 func Command(ctx context.Context, env *cli.Env, args []string, settings func() (*Settings, error)) error {
 	var dirs []string
 	env.Flags.Func("root", "", func(dir string) error {
@@ -64,7 +66,8 @@ func Command(ctx context.Context, env *cli.Env, args []string, settings func() (
 	return nil // a signal ends it like the client does
 }
 
-// roots returns the directories of the file tools: those of --root, which have to be inside of configured ones.
+// roots returns the directories of the file tools: those of --root, which have to be inside of
+// configured ones.
 func (s *Settings) roots(dirs []string) ([]string, error) {
 	switch {
 	case len(dirs) == 0 && len(s.Roots) > 0:

@@ -25,8 +25,8 @@ type Owner struct {
 	offline *daemon.Offline // nil until an ask finds no daemon
 }
 
-// NewOwner returns an Owner. opts need no secrets: load returns the same options with the secrets of upstreams, and is called when there
-// is no daemon.
+// NewOwner returns an Owner. opts need no secrets: load returns the same options with the secrets
+// of upstreams, and is called when there is no daemon.
 func NewOwner(opts daemon.Options, load func() (daemon.Options, error)) *Owner {
 	o := &Owner{opts: opts, load: load}
 	o.Asker, o.Open, o.Spent, o.Failed = asker{o}, o.open, o.spent, o.failed

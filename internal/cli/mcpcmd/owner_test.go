@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The owner's clients are answered without a daemon, by the daemon that starts meanwhile, and without it again. Every ask is
-// recorded once.
+// The owner's clients are answered without a daemon, by the daemon that starts meanwhile, and
+// without it again. Every ask is recorded once.
 func TestTheDaemonComesAndGoes(t *testing.T) {
 	dir := t.TempDir()
 	loaded, err := config.Load(config.Sources{

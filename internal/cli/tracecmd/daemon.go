@@ -40,8 +40,8 @@ func oneCall(env *cli.Env, subcommand string, args []string) (string, error) {
 	return ids[0], nil
 }
 
-// refused is the error that the daemon has answered with. A call that does not exist is explained as for other commands, and what
-// was named wrongly is a usage error.
+// refused is the error that the daemon has answered with. A call that does not exist is explained
+// as for other commands, and what was named wrongly is a usage error.
 func refused(err error, id string) error {
 	e, ok := errors.AsType[*perigee.Error](err)
 	// A call without a trace directory is not found either, and has advice of its own.

@@ -18,7 +18,8 @@ import (
 // tracesDir is where the trace directories are.
 func tracesDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "traces") }
 
-// tell prints a call: from its trace directory if that is there, and otherwise what the database has.
+// tell prints a call: from its trace directory if that is there, and otherwise what the database
+// has.
 func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trace) error {
 	directory, err := replay.Open(ctx, tracesDir(cfg), &t.TraceRow)
 	if err != nil {

@@ -76,8 +76,8 @@ func tailCalls(ctx context.Context, env *cli.Env, args []string) error {
 // maxRecent is how many calls --since shows at most.
 const maxRecent = 1000
 
-// recent prints calls that have ended, the oldest first. Calls are being followed already, so that none is missed; those that are
-// printed here are not printed again.
+// recent prints calls that have ended, the oldest first. Calls are being followed already, so that
+// none is missed; those that are printed here are not printed again.
 func (t *tailer) recent(ctx context.Context, client *remote.Client, filter map[string]string) error {
 	rows, err := remote.Ask[[]perigee.TraceRow](ctx, client, http.MethodGet, "/v1/traces?"+command.Parameters(filter).Encode(), nil)
 	if err != nil {
@@ -159,7 +159,8 @@ func (t *tailer) breakLine() string {
 	return "\n"
 }
 
-// piece prints a further piece of an answer, on the same line as the one before it if that is of the same answer.
+// piece prints a further piece of an answer, on the same line as the one before it if that is of
+// the same answer.
 func (t *tailer) piece(l *live.Line) error {
 	colour, text := "", l.Text
 	switch l.Event {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/observe/live"
 )
 
-// The pieces of an answer continue its line. A piece of another answer, a tool and the end of a call begin a new one.
+// The pieces of an answer continue its line. A piece of another answer, a tool and the end of a
+// call begin a new one.
 func TestAnswersGrowBesideEachOther(t *testing.T) {
 	var out bytes.Buffer
 	printer := tailer{env: &cli.Env{Stdout: &out, Stderr: &bytes.Buffer{}}, zone: time.UTC}

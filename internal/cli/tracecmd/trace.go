@@ -108,8 +108,8 @@ func storedCalls(ctx context.Context, store perigee.CallReader, q perigee.CallQu
 	return store.Calls(ctx, q)
 }
 
-// recordReading records in the audit log that traces were read without a daemon. If that fails, a warning is printed and the
-// traces are shown: a database that cannot be written can still be read.
+// recordReading records in the audit log that traces were read without a daemon. If that fails, a
+// warning is printed and the traces are shown: a database that cannot be written can still be read.
 func recordReading(ctx context.Context, env *cli.Env, loaded *config.Loaded, e perigee.AuditEntry, err error) {
 	if err != nil {
 		e.Detail, e.Result = "", string(perigee.AsError(err).Class)
@@ -144,7 +144,8 @@ func showTrace(ctx context.Context, env *cli.Env, args []string) error {
 	return tell(ctx, env, loaded.Config, &t)
 }
 
-// noCall adds advice to the error about a call that does not exist. An id that several calls share is a usage error.
+// noCall adds advice to the error about a call that does not exist. An id that several calls share
+// is a usage error.
 func noCall(err error, id string) error {
 	e, ok := errors.AsType[*perigee.Error](err)
 	switch {

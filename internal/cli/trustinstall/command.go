@@ -11,7 +11,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// Command is the command perigee ca. open returns the CA of the configuration, when the command line is right.
+// Command is the command perigee ca. open returns the CA of the configuration, when the command
+// line is right.
 func Command(ctx context.Context, env *cli.Env, args []string, open func() (*CA, error)) error {
 	word, err := env.Subcommand(args)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package trustinstall has trust stores trust the CA of interception, and removes that CA completely. It makes the CA if there is none,
-// plans before it changes anything, and reports only what was verified.
+// Package trustinstall has trust stores trust the CA of interception, and removes that CA
+// completely. It makes the CA if there is none, plans before it changes anything, and reports only
+// what was verified.
 package trustinstall
 
 import (
@@ -205,7 +206,8 @@ func (p *Plan) install(ctx context.Context) error {
 	return p.removeEarlier(ctx)
 }
 
-// lock keeps other processes from changing trust for the CA, while this one or a tool that it started does.
+// lock keeps other processes from changing trust for the CA, while this one or a tool that it
+// started does.
 func (c *CA) lock(ctx context.Context) (unlock func(), err error) {
 	lock, err := truststore.Lock(ctx, c.Dir)
 	if err != nil {
@@ -246,8 +248,9 @@ func (c *CA) warnUsers() {
 	}
 }
 
-// Remove removes the CA from all stores, then its files, and returns what it removed. If a store fails, the files stay, so that
-// the certificate is found again. Without an error, no store has the certificate and no file of the CA is left.
+// Remove removes the CA from all stores, then its files, and returns what it removed. If a store
+// fails, the files stay, so that the certificate is found again. Without an error, no store has the
+// certificate and no file of the CA is left.
 func (c *CA) Remove(ctx context.Context) (done []string, err error) {
 	if _, err := os.Stat(c.Dir); err == nil {
 		unlock, err := c.lock(ctx)

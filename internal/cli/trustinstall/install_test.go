@@ -44,7 +44,8 @@ func newCA(dir string, say func(string, ...any)) *CA {
 		Machine: truststore.Machine{OS: "linux", Root: filepath.Join(dir, "root"), Home: filepath.Join(dir, "home")}}
 }
 
-// newRig makes a root directory with a store, and a tool for it that runs a script before the bundle is replaced.
+// newRig makes a root directory with a store, and a tool for it that runs a script before the
+// bundle is replaced.
 func newRig(t *testing.T, script string) (ca *CA, dir string, said *[]string) {
 	dir, said = t.TempDir(), &[]string{}
 	ca = newCA(dir, func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) })
@@ -75,7 +76,8 @@ func isEmpty(t *testing.T, dir string) {
 	}
 }
 
-// The tool goes on when perigee is killed, and would write the certificate into the bundle after a removal that does not wait.
+// The tool goes on when perigee is killed, and would write the certificate into the bundle after a
+// removal that does not wait.
 func TestRemovalWaitsForTheToolOfAKilledProcess(t *testing.T) {
 	ca, dir, _ := newRig(t, `if mkdir first 2>/dev/null; then echo > started; read line < gate; fi`)
 	for _, name := range []string{"started", "gate"} {
@@ -111,7 +113,8 @@ func TestRemovalWaitsForTheToolOfAKilledProcess(t *testing.T) {
 	isEmpty(t, dir)
 }
 
-// The certificate of a CA that was replaced without perigee ca, as perigee serve does, is removed as well.
+// The certificate of a CA that was replaced without perigee ca, as perigee serve does, is removed
+// as well.
 func TestRemovalFindsReplacedCAs(t *testing.T) {
 	ca, dir, _ := newRig(t, "")
 	for range 2 {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// A Copy is a copy of a JSON file, with settings of its own, that a program reads and changes in place of the file.
+// A Copy is a copy of a JSON file, with settings of its own, that a program reads and changes in
+// place of the file.
 type Copy struct {
 	Original []byte // the file when the copy was made
 	Made     []byte // the copy as it was made
@@ -16,9 +17,9 @@ type Copy struct {
 	Needed   []Path // settings of the copy without which the program ignores a file
 }
 
-// Return makes the changes of a copy in the file: what differs between the copy as it was made and as it is now. The settings that
-// only the copy has are not changes; what the program has put beside them is. A value of the file that was changed meanwhile stays;
-// kept are their paths.
+// Return makes the changes of a copy in the file: what differs between the copy as it was made and
+// as it is now. The settings that only the copy has are not changes; what the program has put
+// beside them is. A value of the file that was changed meanwhile stays; kept are their paths.
 func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 	trees := make([]map[string]any, 4)
 	for i, text := range [][]byte{c.Original, c.Made, now, file} {
@@ -74,8 +75,8 @@ func textOf(file []byte, path Path) (string, bool, error) {
 	return s.text(text, path)
 }
 
-// changes are the paths of the values that differ between two objects, in order. An object that is new here and in the file is
-// compared by its members.
+// changes are the paths of the values that differ between two objects, in order. An object that is
+// new here and in the file is compared by its members.
 func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 	all := maps.Clone(before)
 	if all == nil {

@@ -13,7 +13,8 @@ type dotenvSyntax struct{}
 var dotenvLine = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([\w.-]+)(?:[ \t]*=[ \t]*|:[ \t]+)` +
 	`('(?:\\'|[^'])*'|"(?:\\"|[^"])*"|` + "`(?:\\\\`|[^`])*`" + `|[^#\r\n]+)?[ \t]*(?:#[^\n]*)?\r?$`)
 
-// A variable is an assignment: the offsets of its line and of its value, without the space around it.
+// A variable is an assignment: the offsets of its line and of its value, without the space around
+// it.
 type variable struct {
 	name     string
 	from, to int

@@ -1,6 +1,6 @@
-// Package edit changes single values in the settings files of other programs. Every byte that does not belong to a changed value
-// stays as it is: comments, order, indentation, line ends and values that the package does not know. An edit that would change
-// anything else is refused.
+// Package edit changes single values in the settings files of other programs. Every byte that does
+// not belong to a changed value stays as it is: comments, order, indentation, line ends and values
+// that the package does not know. An edit that would change anything else is refused.
 package edit
 
 import (
@@ -32,8 +32,8 @@ const MaxSize = 4 << 20
 // maxBrackets bounds the nesting of a file, and with it the stack of the parsers.
 const maxBrackets = 100_000
 
-// A Path leads from the root of a file to a value, by the names of members. Below a list, an element "name=x" is the item whose
-// member name is x; an item that is missing is added in front.
+// A Path leads from the root of a file to a value, by the names of members. Below a list, an
+// element "name=x" is the item whose member name is x; an item that is missing is added in front.
 type Path []string
 
 func (p Path) String() string { return strings.Join(p, ".") }
@@ -54,10 +54,12 @@ type Part string
 // The parts.
 const (
 	Independent Part = ""
-	// A Companion is only of use together with other values: the label of an entry, the version of a file. If Apply has added it to
-	// a container without values, Revert removes it when only companions would be left there.
+	// A Companion is only of use together with other values: the label of an entry, the version of
+	// a file. If Apply has added it to a container without values, Revert removes it when only
+	// companions would be left there.
 	Companion Part = "companion"
-	// Maintained is a Companion whose value the program itself changes, such as the time of the last change.
+	// Maintained is a Companion whose value the program itself changes, such as the time of the
+	// last change.
 	Maintained Part = "maintained"
 )
 
@@ -68,7 +70,8 @@ type Raw string
 type syntax interface {
 	// decode returns the content of a text as maps, lists and values.
 	decode(src []byte) (map[string]any, error)
-	// text returns the text of a value, and of a container only whether it is there. ok is false if there is no value.
+	// text returns the text of a value, and of a container only whether it is there. ok is false if
+	// there is no value.
 	text(src []byte, path Path) (text string, ok bool, err error)
 	// set sets a value to what a text stands for, and adds the containers that are missing.
 	set(src []byte, path Path, text string) ([]byte, error)
@@ -143,7 +146,8 @@ func itemIndex(list []any, element string) int {
 	})
 }
 
-// Apply sets values, in order. The result differs from src in these values only; it is src itself if the values are there already.
+// Apply sets values, in order. The result differs from src in these values only; it is src itself
+// if the values are there already.
 func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 	s, mark, text, err := open(f, src)
 	if err != nil {
@@ -351,8 +355,8 @@ func lineAfter(src []byte, offset int) int {
 	return len(src)
 }
 
-// insertLines inserts whole lines at an offset, which is the start of a line or the end of the text. A text that does not end in a
-// line end does not get one.
+// insertLines inserts whole lines at an offset, which is the start of a line or the end of the
+// text. A text that does not end in a line end does not get one.
 func insertLines(src []byte, offset int, lines []string) []byte {
 	nl := lineEnd(src)
 	text := strings.Join(lines, nl)
@@ -362,7 +366,8 @@ func insertLines(src []byte, offset int, lines []string) []byte {
 	return splice(src, offset, offset, text+nl)
 }
 
-// removeLines removes the lines of src[from:to]. If they are the last ones, and have no line end, the text before loses its own.
+// removeLines removes the lines of src[from:to]. If they are the last ones, and have no line end,
+// the text before loses its own.
 func removeLines(src []byte, from, to int) []byte {
 	from, to = lineStart(src, from), lineAfter(src, max(from, to-1))
 	if to == len(src) && from > 0 && src[len(src)-1] != '\n' {

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected files of testdata")
 
-// parseSettings reads lines "a/b/c = value". Paths are separated by slashes, because names contain dots.
+// parseSettings reads lines "a/b/c = value". Paths are separated by slashes, because names contain
+// dots.
 func parseSettings(t *testing.T, text string) []edit.Setting {
 	t.Helper()
 	var settings []edit.Setting
@@ -32,9 +33,10 @@ func parseSettings(t *testing.T, text string) []edit.Setting {
 	return settings
 }
 
-// TestFiles edits each file of testdata. The comment of an archive says what it shows; the sections are the settings, the file
-// before and after, and, where an edit is refused, the error. What was edited is reverted to the same bytes. A line end "␍" stands
-// for CRLF, and "␃" at the end for a file without a last line end.
+// TestFiles edits each file of testdata. The comment of an archive says what it shows; the sections
+// are the settings, the file before and after, and, where an edit is refused, the error. What was
+// edited is reverted to the same bytes. A line end "␍" stands for CRLF, and "␃" at the end for a
+// file without a last line end.
 func TestFiles(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) < 20 {

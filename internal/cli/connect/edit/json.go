@@ -71,7 +71,8 @@ func (s jsonSyntax) decode(src []byte) (map[string]any, error) {
 	return tree, decoder.Decode(&tree)
 }
 
-// find follows a path as far as there are members. Of a path that ends in a member it returns that and its object.
+// find follows a path as far as there are members. Of a path that ends in a member it returns that
+// and its object.
 func (jsonSyntax) find(root *hujson.Value, path Path) (object *hujson.Value, member, depth int, err error) {
 	object = root
 	for depth = range path {
@@ -259,7 +260,8 @@ func startsLine(text []byte) bool {
 	return len(text) > 0 && text[0] == '\n'
 }
 
-// endsInLineComment reports whether white space and comments end in a comment that the next line end closes.
+// endsInLineComment reports whether white space and comments end in a comment that the next line
+// end closes.
 func endsInLineComment(extra []byte) bool {
 	for {
 		at := bytes.IndexByte(extra, '/')

@@ -102,7 +102,8 @@ func dotenvText(t *rapid.T) string {
 	return text.String()
 }
 
-// What was set is taken out again: the file has its bytes back. Unless an edit is refused, the values are there.
+// What was set is taken out again: the file has its bytes back. Unless an edit is refused, the
+// values are there.
 func TestWhatIsSetCanBeTakenOut(t *testing.T) {
 	texts := map[edit.Format]func(*rapid.T) string{
 		edit.JSON: func(t *rapid.T) string { return jsonText(t, 2) }, edit.TOML: tomlText, edit.YAML: yamlText, edit.Dotenv: dotenvText,

@@ -135,7 +135,8 @@ func (s tomlSyntax) set(src []byte, path Path, text string) ([]byte, error) {
 	return insertLines(src, lineAfter(src, parts[last].to), []string{line}), nil
 }
 
-// topOfTOML returns where a key that belongs to no table is inserted, and whether a blank line has to follow.
+// topOfTOML returns where a key that belongs to no table is inserted, and whether a blank line has
+// to follow.
 func topOfTOML(src []byte, parts []tomlPart) (at int, blank bool) {
 	for _, p := range parts {
 		if p.header {
@@ -146,7 +147,8 @@ func topOfTOML(src []byte, parts []tomlPart) (at int, blank bool) {
 	if at > 0 || len(parts) == 0 {
 		return max(at, len(src)*btoi(len(parts) == 0)), false
 	}
-	// There are tables only. Comments at the start of the file that end in a blank line stay at the start.
+	// There are tables only. Comments at the start of the file that end in a blank line stay at the
+	// start.
 	for end := 0; end < len(src); {
 		next := lineAfter(src, end)
 		line := bytes.TrimSpace(src[end:next])
@@ -201,7 +203,8 @@ func (s tomlSyntax) remove(src []byte, path Path) ([]byte, error) {
 	return src, nil
 }
 
-// removeKey removes a key that belongs to no table together with the blank line that set has added behind it.
+// removeKey removes a key that belongs to no table together with the blank line that set has added
+// behind it.
 func (tomlSyntax) removeKey(src []byte, parts []tomlPart, i int) []byte {
 	p := parts[i]
 	only := i == 0 && len(parts) > 1 && parts[1].header

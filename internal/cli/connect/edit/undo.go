@@ -14,8 +14,9 @@ type Undo struct {
 	Empty []Was   `json:"empty,omitempty"` // containers that had no members
 	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
 
-	// Entries are containers whose values are of use only together, such as the entry of a provider. Revert takes one that Apply has
-	// made out as a whole, or leaves it as a whole if something in it is not what Apply has written. They are not stored.
+	// Entries are containers whose values are of use only together, such as the entry of a
+	// provider. Revert takes one that Apply has made out as a whole, or leaves it as a whole if
+	// something in it is not what Apply has written. They are not stored.
 	Entries []Path `json:"-"`
 }
 
@@ -27,8 +28,8 @@ type Was struct {
 	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
 	Part   Part     `json:"part,omitempty"`
 
-	// First is what was there before the first edit, if the value was changed between two edits. Text and Absent are then what it
-	// was changed to.
+	// First is what was there before the first edit, if the value was changed between two edits.
+	// Text and Absent are then what it was changed to.
 	First *Value `json:"first,omitempty"`
 }
 
@@ -89,8 +90,9 @@ func (u *Undo) made(container Path) {
 	}
 }
 
-// Merge returns an Undo for two edits of one file, of which u was the first. A value that was changed between the two goes back to
-// what it was changed to, and every other one to what was there before the first.
+// Merge returns an Undo for two edits of one file, of which u was the first. A value that was
+// changed between the two goes back to what it was changed to, and every other one to what was
+// there before the first.
 func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 	s, ok := syntaxes[f]
 	if !ok {
@@ -147,7 +149,8 @@ func (w Was) then(s syntax, later Was) (Was, error) {
 	return w, nil
 }
 
-// Has reports whether a file has a value that an edit has written, other than one that the program maintains.
+// Has reports whether a file has a value that an edit has written, other than one that the program
+// maintains.
 func (u *Undo) Has(f Format, src []byte) (bool, error) {
 	s, _, text, err := open(f, src)
 	if err != nil {
@@ -209,9 +212,10 @@ type Reverted struct {
 	Left *Undo  // for these values; nil: there are none
 }
 
-// Revert puts back what was there before Apply and removes what was not, in a file that may have been changed since. A value stays
-// if it is not one that Apply has written, and so does everything else. A container that Apply has added is removed if nothing
-// but companions would be left in it, and Entries stay or go as a whole.
+// Revert puts back what was there before Apply and removes what was not, in a file that may have
+// been changed since. A value stays if it is not one that Apply has written, and so does everything
+// else. A container that Apply has added is removed if nothing but companions would be left in it,
+// and Entries stay or go as a whole.
 func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	s, mark, text, err := open(f, src)
 	if err != nil {
@@ -251,7 +255,8 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	return result, nil
 }
 
-// sameButSpace reports whether two texts without values differ in white space only. An empty text is an empty object.
+// sameButSpace reports whether two texts without values differ in white space only. An empty text
+// is an empty object.
 func sameButSpace(a, b string) bool {
 	bare := func(text string) string {
 		text = strings.Join(strings.Fields(text), "")
@@ -387,8 +392,9 @@ func under(path, container Path) bool {
 	return len(container) <= len(path) && slices.Equal(container, path[:len(container)])
 }
 
-// entries are the entries of a tree that Apply has made. In changed ones something is not what Apply has written: a value that was
-// changed since or between two edits, or one that Apply does not know.
+// entries are the entries of a tree that Apply has made. In changed ones something is not what
+// Apply has written: a value that was changed since or between two edits, or one that Apply does
+// not know.
 func (u *Undo) entries(s syntax, tree map[string]any) (changedEntries, unchanged []Path, err error) {
 	for _, entry := range u.Entries {
 		value, there := Get(tree, entry)
@@ -430,8 +436,8 @@ func (u *Undo) isForeign(at Path, value any) bool {
 	return !ok
 }
 
-// dropContainers removes the containers that Apply has added, innermost first, and then the companions in other containers, if
-// there is nothing else in them.
+// dropContainers removes the containers that Apply has added, innermost first, and then the
+// companions in other containers, if there is nothing else in them.
 func (u *Undo) dropContainers(tree map[string]any, companions []Was) map[string]any {
 	made := slices.Clone(u.Made)
 	slices.SortStableFunc(made, func(a, b Path) int { return len(b) - len(a) })

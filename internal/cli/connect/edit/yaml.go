@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlSyntax edits files of one document whose mappings are in block style. Values that are replaced have to be on one line.
+// yamlSyntax edits files of one document whose mappings are in block style. Values that are
+// replaced have to be on one line.
 type yamlSyntax struct{}
 
 // parse returns the root mapping; nil: the text is empty or has comments only.
@@ -59,7 +60,8 @@ type yamlPlace struct {
 	parent *yaml.Node
 }
 
-// find follows a path as far as there are nodes: places has one entry for each element that was found.
+// find follows a path as far as there are nodes: places has one entry for each element that was
+// found.
 func (yamlSyntax) find(root *yaml.Node, path Path) (places []yamlPlace, err error) {
 	at := root
 	for _, element := range path {
@@ -154,7 +156,8 @@ func (s yamlSyntax) span(src []byte, place yamlPlace) (from, to int, err error) 
 	return from, from + to, nil
 }
 
-// quotedEnd is the length of a quoted text at the start of a line, or 0 if it does not end on this line.
+// quotedEnd is the length of a quoted text at the start of a line, or 0 if it does not end on this
+// line.
 func quotedEnd(line []byte, mark, escape byte) int {
 	for i := 1; i < len(line); i++ {
 		switch {
