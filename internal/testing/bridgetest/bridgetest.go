@@ -1,5 +1,5 @@
-// Package bridgetest is an editor window for tests: it announces itself and answers like perigee's extension, and rejects what that
-// rejects. It shares no code with package bridge.
+// Package bridgetest is an editor window for tests: it announces itself and answers like perigee's
+// extension, and rejects what that rejects. It shares no code with package bridge.
 package bridgetest
 
 import (
@@ -122,7 +122,8 @@ type Window struct {
 
 var pids atomic.Int64
 
-// Start starts a window, which ends with the test. What the real extension would reject fails the test.
+// Start starts a window, which ends with the test. What the real extension would reject fails the
+// test.
 func Start(t testing.TB, o Options) *Window {
 	t.Helper()
 	if o.PID == 0 {
@@ -187,7 +188,8 @@ func (w *Window) Announcement() []byte {
 	return data
 }
 
-// Kill ends the listener and all connections at once, as the end of the process does. The announcement stays.
+// Kill ends the listener and all connections at once, as the end of the process does. The
+// announcement stays.
 func (w *Window) Kill() {
 	_ = w.server.Close()
 	w.mu.Lock()
@@ -197,7 +199,8 @@ func (w *Window) Kill() {
 	}
 }
 
-// Freeze makes the window answer nothing more, as a process that is stopped: connections are still made, by the system.
+// Freeze makes the window answer nothing more, as a process that is stopped: connections are still
+// made, by the system.
 func (w *Window) Freeze() { w.frozen.Store(true) }
 
 // Violations returns what the extension would reject, and forgets it.

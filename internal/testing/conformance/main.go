@@ -1,15 +1,18 @@
 //go:build unix
 
-// Command conformance runs the Connect conformance suite against its own reference server: alone, with the middleware of
-// internal/langserver/connectframe in front of its methods, and behind the interception proxy of internal/intercept/mitm. The suite keeps that server
-// internal to its module, so the server with the middleware is built from a copy of the module that has our package and one
-// changed call.
+// Command conformance runs the Connect conformance suite against its own reference server: alone,
+// with the middleware of internal/langserver/connectframe in front of its methods, and behind the
+// interception proxy of internal/intercept/mitm. The suite keeps that server internal to its
+// module, so the server with the middleware is built from a copy of the module that has our package
+// and one changed call.
 //
 //	go run ./internal/testing/conformance [-short]
 //
-// With -short, the middleware as the protocol wants it is compared with the proxy, without the runs beside them.
+// With -short, the middleware as the protocol wants it is compared with the proxy, without the runs
+// beside them.
 //
-// The directory suite is a module of its own, which has the version of the suite and nothing to import.
+// The directory suite is a module of its own, which has the version of the suite and nothing to
+// import.
 package main
 
 import (
@@ -159,7 +162,8 @@ func number(digits []byte) (n int) {
 
 func last(output []byte, n int) []byte { return output[max(0, len(output)-n):] }
 
-// build returns the paths of the suite, and of its reference server without and with the middleware.
+// build returns the paths of the suite, and of its reference server without and with the
+// middleware.
 func build(dir string) (runner, plain, wrapped string, err error) {
 	command := suite + "/cmd/referenceserver"
 	if _, err := goTool("build", "-o", dir+"/plain/", suite+"/cmd/connectconformance", command); err != nil {
@@ -176,8 +180,8 @@ func build(dir string) (runner, plain, wrapped string, err error) {
 	return dir + "/plain/connectconformance", dir + "/plain/referenceserver", wrapped, nil
 }
 
-// changeSuite copies the suite, adds our package and puts it in front of the methods. It returns the path of a go.mod that
-// uses the copy.
+// changeSuite copies the suite, adds our package and puts it in front of the methods. It returns
+// the path of a go.mod that uses the copy.
 func changeSuite(dir string) (string, error) {
 	source, err := goTool("list", "-m", "-f", "{{.Dir}}", suite)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// A Gravity is a daemon whose only upstream is the Antigravity gateway, which the simulator plays, with one account.
+// A Gravity is a daemon whose only upstream is the Antigravity gateway, which the simulator plays,
+// with one account.
 type Gravity struct {
 	*Gateway
 	Provider *simulator.Server
@@ -33,7 +34,8 @@ func StartGravityWith(t *testing.T, switches rules.Switches, more string, faults
 	return &Gravity{StartIn(t, Sources(GravityConfig(url, more), dir), nil), provider}
 }
 
-// GravityConfig is a configuration with the upstream gravity, which a provider at an address plays. more is added to the upstream.
+// GravityConfig is a configuration with the upstream gravity, which a provider at an address plays.
+// more is added to the upstream.
 func GravityConfig(provider, more string) string {
 	return fmt.Sprintf(`
 upstreams:
@@ -56,7 +58,8 @@ func (g *Gravity) Violations() (list []string) {
 	return list
 }
 
-// SignInServer is a sign-in server that takes every refresh token, and gives always the same access token.
+// SignInServer is a sign-in server that takes every refresh token, and gives always the same access
+// token.
 func SignInServer(t *testing.T) string {
 	t.Helper()
 	return Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,8 +19,8 @@ const (
 	childConfig   = "DAEMON_TEST_CONFIG"
 )
 
-// runChild is the daemon in a process of its own: it says where it listens and runs until it is killed, or until
-// its parent is gone.
+// runChild is the daemon in a process of its own: it says where it listens and runs until it is
+// killed, or until its parent is gone.
 func runChild() int {
 	g, err := Launch(context.Background(), Sources(os.Getenv(childConfig), os.Getenv(childVariable)), nil)
 	if err != nil {
@@ -39,7 +39,8 @@ type Child struct {
 	URL     string
 }
 
-// StartChild runs a daemon in a process of its own, which is the test program again: its TestMain calls Main.
+// StartChild runs a daemon in a process of its own, which is the test program again: its TestMain
+// calls Main.
 func StartChild(t *testing.T, config, dir string) *Child {
 	t.Helper()
 	c := &Child{command: exec.CommandContext(t.Context(), os.Args[0])}

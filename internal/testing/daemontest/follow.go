@@ -58,8 +58,8 @@ func Follow(t *testing.T, text string) (*Gateway, Logbook, func(text string)) {
 	return FollowOn(t, text, map[string]string{"listen": "127.0.0.1:0"})
 }
 
-// FollowOn does the same with settings of the command line and changed options. Without data_dir among the settings, it is a new
-// directory; an empty one leaves it to the file.
+// FollowOn does the same with settings of the command line and changed options. Without data_dir
+// among the settings, it is a new directory; an empty one leaves it to the file.
 func FollowOn(t *testing.T, text string, flags map[string]string, changes ...func(*daemon.Options)) (*Gateway, Logbook, func(text string)) {
 	t.Helper()
 	if dir, given := flags["data_dir"]; !given {

@@ -61,7 +61,8 @@ func (g *Gateway) Stop(ctx context.Context) ([]perigee.Call, error) {
 	return Recorded(ctx, g.Config.DataDir)
 }
 
-// Ended stops it, if it is not stopped yet, and returns the only call that was recorded, which has ended in this way.
+// Ended stops it, if it is not stopped yet, and returns the only call that was recorded, which has
+// ended in this way.
 func (g *Gateway) Ended(t *testing.T, outcome perigee.Outcome) perigee.Call {
 	t.Helper()
 	calls, err := g.Stop(t.Context())
@@ -128,8 +129,8 @@ var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// PutDatabase puts an empty database into a data directory. A daemon makes one itself, with a file system's wait for each
-// migration, which hundreds of daemons in a test do not need.
+// PutDatabase puts an empty database into a data directory. A daemon makes one itself, with a file
+// system's wait for each migration, which hundreds of daemons in a test do not need.
 func PutDatabase(t *testing.T, dir string) {
 	t.Helper()
 	file, err := emptyDatabase()

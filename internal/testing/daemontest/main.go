@@ -1,5 +1,5 @@
-// Package daemontest has what the tests of a whole daemon share: the daemon in the test's process and in one of its own,
-// providers that it calls, and clients that ask it.
+// Package daemontest has what the tests of a whole daemon share: the daemon in the test's process
+// and in one of its own, providers that it calls, and clients that ask it.
 package daemontest
 
 import (
@@ -16,12 +16,13 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// parallel is how many tests run at once unless go test is told how many, or the race detector is on. They wait for files and
-// connections more than they compute, but not with the race detector.
+// parallel is how many tests run at once unless go test is told how many, or the race detector is
+// on. They wait for files and connections more than they compute, but not with the race detector.
 const parallel = 8
 
-// Main runs the tests of a package, without the owner's keyring, and fails if they leave goroutines behind. A program that
-// StartChild has started is the daemon instead, and one that a daemon has started with binary: simulator is the language server.
+// Main runs the tests of a package, without the owner's keyring, and fails if they leave goroutines
+// behind. A program that StartChild has started is the daemon instead, and one that a daemon has
+// started with binary: simulator is the language server.
 func Main(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !perigeetest.Raced {

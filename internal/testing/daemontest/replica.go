@@ -33,7 +33,8 @@ type Wire struct {
 	open   map[net.Conn]bool
 }
 
-// NewWire is the way to a database: direct is its address, and through that at the near end of the wire.
+// NewWire is the way to a database: direct is its address, and through that at the near end of the
+// wire.
 func NewWire(t *testing.T, direct string) (w *Wire, through string) {
 	t.Helper()
 	u, err := url.Parse(direct)

@@ -1,5 +1,6 @@
-// Command h2spec runs h2spec, which checks how a server speaks HTTP/2, against a server of net/http and against the same server
-// behind an interception proxy. No case may fail behind the proxy that passes without it.
+// Command h2spec runs h2spec, which checks how a server speaks HTTP/2, against a server of net/http
+// and against the same server behind an interception proxy. No case may fail behind the proxy that
+// passes without it.
 //
 //	go run ./internal/testing/h2spec
 //
@@ -98,7 +99,8 @@ func serve() (*http.Server, []byte, error) {
 
 type runner struct{ binary, dir string }
 
-// compare runs all cases against both ports at the same time: most of the time of a run is spent waiting.
+// compare runs all cases against both ports at the same time: most of the time of a run is spent
+// waiting.
 func (r runner) compare(ctx context.Context, direct, proxied string) error {
 	var results [2]map[string]bool
 	var errs [2]error

@@ -1,5 +1,5 @@
-// Package mitmfront makes a server behind an interception proxy look like a server: it is for test programs that do not speak
-// CONNECT.
+// Package mitmfront makes a server behind an interception proxy look like a server: it is for test
+// programs that do not speak CONNECT.
 package mitmfront
 
 import (
@@ -38,7 +38,8 @@ type Front struct {
 	group    sync.WaitGroup
 }
 
-// Open starts a proxy in front of the server at addr, whose certificate is signed by one of the roots, in PEM.
+// Open starts a proxy in front of the server at addr, whose certificate is signed by one of the
+// roots, in PEM.
 func Open(addr string, roots []byte) (*Front, error) {
 	dir, err := os.MkdirTemp("", "perigee-front-")
 	if err != nil {

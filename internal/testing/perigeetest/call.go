@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// callText writes a recorded call as the lines of a transcript. What is empty is left out, and so are times, except
-// that there was a first byte.
+// callText writes a recorded call as the lines of a transcript. What is empty is left out, and so
+// are times, except that there was a first byte.
 func callText(c *perigee.Call) string {
 	var b strings.Builder
 	line := func(name string, value any) {

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Nothing in a test waits longer than patience. quiet is how long a client is watched before it counts as having
-// got all that there is, where the transcript does not say what that should be.
+// Nothing in a test waits longer than patience. quiet is how long a client is watched before it
+// counts as having got all that there is, where the transcript does not say what that should be.
 const (
 	patience = time.Minute
 	quiet    = 150 * time.Millisecond
 )
 
-// shown are the response headers that transcripts show, besides all that start with X-Perigee- and those that
-// would open perigee to web pages.
+// shown are the response headers that transcripts show, besides all that start with X-Perigee- and
+// those that would open perigee to web pages.
 var shown = []string{"Content-Type", "Allow", "Location", "Retry-After", "Www-Authenticate", "X-Should-Retry"}
 
 func isShown(name string) bool {
@@ -64,7 +64,8 @@ func (c *client) do(request string) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go receive(conn, method, arrivals, stop)
-	// A server may answer and hang up before it has read everything: that is for the response to tell.
+	// A server may answer and hang up before it has read everything: that is for the response to
+	// tell.
 	go func() { _, _ = conn.Write(raw) }()
 	for {
 		select {
@@ -84,8 +85,8 @@ func (c *client) do(request string) error {
 	}
 }
 
-// catchUp receives until the client has what the transcript expects before the next pause, or nothing comes any
-// more. It says whether the response is over.
+// catchUp receives until the client has what the transcript expects before the next pause, or
+// nothing comes any more. It says whether the response is over.
 //
 // Real time: what does not come is not announced.
 func (c *client) catchUp(arrivals <-chan arrival) (over bool) {
@@ -105,8 +106,8 @@ func (c *client) catchUp(arrivals <-chan arrival) (over bool) {
 	return false
 }
 
-// wait is how long the next piece may take. What has come is the beginning of what is expected: then the rest will come, however busy
-// the machine is.
+// wait is how long the next piece may take. What has come is the beginning of what is expected:
+// then the rest will come, however busy the machine is.
 func (c *client) wait() time.Duration {
 	if got := c.text + visible(c.tail); c.want != "" && strings.HasPrefix(c.want, got) {
 		return patience / 2
@@ -114,7 +115,8 @@ func (c *client) wait() time.Duration {
 	return quiet
 }
 
-// asExpected says whether what has come is what stands before the next pause in the expected response.
+// asExpected says whether what has come is what stands before the next pause in the expected
+// response.
 func (c *client) asExpected() bool {
 	got := c.text + visible(c.tail)
 	return c.want != "" && strings.HasPrefix(c.want, direct(got, actionPause))
@@ -142,7 +144,8 @@ func (c *client) take(a arrival) (over bool) {
 	return false
 }
 
-// finish ends the text with the newline that is the file's. A head without a body needs no blank line.
+// finish ends the text with the newline that is the file's. A head without a body needs no blank
+// line.
 func (c *client) finish(end error) {
 	c.text += visible(c.tail)
 	c.tail = nil

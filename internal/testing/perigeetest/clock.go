@@ -10,7 +10,8 @@ import (
 // Epoch is when every Clock starts.
 var Epoch = time.Date(2026, time.March, 14, 9, 26, 53, 0, time.UTC)
 
-// A Clock stands still until it is told to move. Its zero value shows Epoch. It may be used concurrently.
+// A Clock stands still until it is told to move. Its zero value shows Epoch. It may be used
+// concurrently.
 type Clock struct {
 	mu     sync.Mutex
 	passed time.Duration
@@ -30,8 +31,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.passed += d
 }
 
-// IDs gives out call-0001, call-0002 and so on, so that ids sort in the order they were given. It may be used
-// concurrently.
+// IDs gives out call-0001, call-0002 and so on, so that ids sort in the order they were given. It
+// may be used concurrently.
 type IDs struct{ last atomic.Int64 }
 
 // New returns the next id.

@@ -1,7 +1,7 @@
-// Package perigeetest is what tests of several packages share: a fixed clock and ids, a network of pipes for
-// synctest, a provider that answers by script, and the runner of transcripts. A transcript is a txtar file that shows
-// one conversation at the wire, so that a reader of the API's documentation can review what perigee does. Only tests import this
-// package.
+// Package perigeetest is what tests of several packages share: a fixed clock and ids, a network of
+// pipes for synctest, a provider that answers by script, and the runner of transcripts. A
+// transcript is a txtar file that shows one conversation at the wire, so that a reader of the API's
+// documentation can review what perigee does. Only tests import this package.
 //
 // The parts of a transcript (the text before the first part says what the file pins):
 //
@@ -12,9 +12,10 @@
 //	-- response --           what the client gets
 //	-- call --               the row that was recorded, without what is empty
 //
-// A second request is request.2, with its response.2 and call.2; upstream parts count for themselves, in order of
-// arrival, except that a request whose request line stands in an upstream.request gets the response beside it.
-// upstream.request, response and call are expectations, which a Runner with Update writes anew.
+// A second request is request.2, with its response.2 and call.2; upstream parts count for
+// themselves, in order of arrival, except that a request whose request line stands in an
+// upstream.request gets the response beside it. upstream.request, response and call are
+// expectations, which a Runner with Update writes anew.
 //
 // How bytes are written in a part:
 //
@@ -26,7 +27,8 @@
 //   - {{provider}} stands for the scripted provider's URL, {{provider.addr}} for its host and port, {{perigee}} for
 //     perigee's own. Nothing listens at http://127.0.0.1:1.
 //
-// A line that starts with an exclamation mark is a stage direction; in the middle of a line it is written ⟪pause⟫:
+// A line that starts with an exclamation mark is a stage direction; in the middle of a line it is
+// written ⟪pause⟫:
 //
 //   - !pause (upstream.response): the provider waits until the client has got all that it can have got by now. The
 //     response shows !pause at that place, which proves that nothing was held back.

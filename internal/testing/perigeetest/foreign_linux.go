@@ -19,10 +19,11 @@ import (
 // foreignVariable makes a test program a process of another user that listens.
 const foreignVariable = "PERIGEE_TEST_FOREIGN"
 
-// ListenAsAnotherUser starts the test program again, as a process of another user that listens on 127.0.0.1, and returns its port. got
-// waits until a number of connections have ended and returns what they have sent. The test calls it first: the other process does
-// nothing else of the test. Only root can start such a process; for other users the test is skipped. Real time: the other process has
-// a limit, and nothing is compared with it.
+// ListenAsAnotherUser starts the test program again, as a process of another user that listens on
+// 127.0.0.1, and returns its port. got waits until a number of connections have ended and returns
+// what they have sent. The test calls it first: the other process does nothing else of the test.
+// Only root can start such a process; for other users the test is skipped. Real time: the other
+// process has a limit, and nothing is compared with it.
 func ListenAsAnotherUser(t *testing.T, connections int) (port int, got func() []string) {
 	t.Helper()
 	if os.Getenv(foreignVariable) != "" {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Pipes is a network inside the process: a net.Listener whose connections are net.Pipes. Inside a synctest bubble
-// servers and clients on it live in the bubble's time.
+// Pipes is a network inside the process: a net.Listener whose connections are net.Pipes. Inside a
+// synctest bubble servers and clients on it live in the bubble's time.
 type Pipes struct {
 	incoming chan net.Conn
 	closed   chan struct{}
@@ -33,7 +33,8 @@ func (p *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to the next Accept. Its shape is that of http.Transport.DialContext; the address does not matter.
+// Dial connects to the next Accept. Its shape is that of http.Transport.DialContext; the address
+// does not matter.
 func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -59,7 +59,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	x.play(w, r, p)
 }
 
-// next finds the answer to a request: the one that is for its request line, else the next unused one.
+// next finds the answer to a request: the one that is for its request line, else the next unused
+// one.
 func (p *provider) next(line, text string) *exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +77,8 @@ func (p *provider) next(line, text string) *exchange {
 	return x
 }
 
-// requests returns what was asked, one text for each answer of the script ("" where there was no request), and what was
-// asked beyond the script.
+// requests returns what was asked, one text for each answer of the script ("" where there was no
+// request), and what was asked beyond the script.
 func (p *provider) requests() (asked, extra []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,8 @@ func (p *provider) pause(r *http.Request) {
 	}
 }
 
-// statusOf reads the status out of a status line, with or without the version before it; 0: there is none.
+// statusOf reads the status out of a status line, with or without the version before it; 0: there
+// is none.
 func statusOf(line string) int {
 	for word := range strings.FieldsSeq(line) {
 		if code, err := strconv.Atoi(word); err == nil && code >= 100 && code <= 999 {
@@ -154,8 +156,8 @@ func statusOf(line string) int {
 
 func requestLine(r *http.Request) string { return r.Method + " " + r.RequestURI }
 
-// requestText writes a request as a part of a transcript. All headers are shown, in order of name, because what
-// must not be there matters as much as what must.
+// requestText writes a request as a part of a transcript. All headers are shown, in order of name,
+// because what must not be there matters as much as what must.
 func requestText(r *http.Request, body []byte) string {
 	h := head{line: requestLine(r)}
 	for _, name := range slices.Sorted(headerNames(r.Header)) {

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A Relay passes bytes between clients and one server, over real connections that tests can make die. Connections made afterwards work.
+// A Relay passes bytes between clients and one server, over real connections that tests can make
+// die. Connections made afterwards work.
 type Relay struct {
 	Address string // where clients connect
 
@@ -66,7 +67,8 @@ func (r *Relay) Accepted() int {
 	return r.accepted
 }
 
-// Drop makes the kernel ignore every packet of the open connections, as after a change of network. It says whether this system can.
+// Drop makes the kernel ignore every packet of the open connections, as after a change of network.
+// It says whether this system can.
 func (r *Relay) Drop() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +105,8 @@ func (r *Relay) pass(client net.Conn, start func(func())) {
 	c.copy(client, server)
 }
 
-// copy passes bytes in one direction until that side ends. A connection that is stalled stays as it is until the relay is closed.
+// copy passes bytes in one direction until that side ends. A connection that is stalled stays as it
+// is until the relay is closed.
 func (c *relayed) copy(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -18,8 +18,9 @@ const (
 	HandlingRefused  Handling = "refused"  // the request is an error
 )
 
-// A FieldRule documents one field of a dialect's requests. Dialects keep theirs as a table, from which
-// docs/compatibility.md is made, and a test sends each Example to see that the table tells the truth.
+// A FieldRule documents one field of a dialect's requests. Dialects keep theirs as a table, from
+// which docs/compatibility.md is made, and a test sends each Example to see that the table tells
+// the truth.
 type FieldRule struct {
 	Field    string // as the client writes it: "tools[].strict"
 	Handling Handling
@@ -27,8 +28,9 @@ type FieldRule struct {
 	Example  string // a whole request body that uses the field
 }
 
-// FieldRules reads a dialect's table of request fields: a line for each, with field, handling, what it becomes, and an example, which is a
-// whole request body, between tabs. The first line names the columns.
+// FieldRules reads a dialect's table of request fields: a line for each, with field, handling, what
+// it becomes, and an example, which is a whole request body, between tabs. The first line names the
+// columns.
 func FieldRules(t testing.TB, path string) []FieldRule {
 	t.Helper()
 	text, err := os.ReadFile(path)

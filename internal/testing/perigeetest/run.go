@@ -40,7 +40,8 @@ type Runner struct {
 	Update bool // write what happened into the files instead of comparing
 }
 
-// Run plays every transcript whose path matches the pattern, each as a parallel subtest against its own gateway.
+// Run plays every transcript whose path matches the pattern, each as a parallel subtest against its
+// own gateway.
 func (r Runner) Run(t *testing.T, pattern string) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)

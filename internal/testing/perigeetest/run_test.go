@@ -13,8 +13,8 @@ import (
 	"perigee"
 )
 
-// A postman is the simplest gateway: it sends each request on to the URL in its configuration, and the answer back
-// as it comes. Its config may name bad habits.
+// A postman is the simplest gateway: it sends each request on to the URL in its configuration, and
+// the answer back as it comes. Its config may name bad habits.
 type postman struct {
 	server *httptest.Server
 	setup  Setup
@@ -159,7 +159,8 @@ func TestPlayReturnsWhatHappened(t *testing.T) {
 	}
 }
 
-// A gateway that holds events back is found out: what was sent before the pause is not there at the pause.
+// A gateway that holds events back is found out: what was sent before the pause is not there at the
+// pause.
 func TestPauseFindsWhatIsHeldBack(t *testing.T) {
 	got, err := play(t, "-- config --\n{{provider}} hoards\n-- request --\nPOST /one\n-- upstream.response --\n200 OK\n\na\n!pause\nb\n")
 	if err != nil || !strings.Contains(got, "\n\n!pause\na\nb\n-- call --") {
@@ -187,7 +188,8 @@ func TestPlayRefuses(t *testing.T) {
 	}
 }
 
-// Requests that come at the same time get the answer beside their request line, whichever comes first.
+// Requests that come at the same time get the answer beside their request line, whichever comes
+// first.
 func TestAnswersFindTheirRequests(t *testing.T) {
 	text := "-- config --\n{{provider}}\n-- request --\nGET /b\n" +
 		"-- upstream.request --\nGET /a\n-- upstream.response --\n200 OK\n\nfor a\n" +

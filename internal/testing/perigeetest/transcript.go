@@ -89,8 +89,8 @@ func partName(kind string, number int) string {
 	return kind + "." + strconv.Itoa(number)
 }
 
-// actual returns the archive with the expectations replaced by what happened: each request of perigee's before its
-// answer, each response and call after the upstream parts of its round.
+// actual returns the archive with the expectations replaced by what happened: each request of
+// perigee's before its answer, each response and call after the upstream parts of its round.
 func (t *transcript) actual(asked []string) *txtar.Archive {
 	a := &txtar.Archive{Comment: t.archive.Comment}
 	add := func(name, text string) {

@@ -142,7 +142,8 @@ func (h *head) String() string {
 	return b.String()
 }
 
-// parseMessage splits the text of a part into head and body. A part that ends with its head has no body.
+// parseMessage splits the text of a part into head and body. A part that ends with its head has no
+// body.
 func parseMessage(text string) (head, string, error) {
 	text = strings.TrimSuffix(text, "\n") // the file's
 	top, body, _ := strings.Cut(text, "\n\n")

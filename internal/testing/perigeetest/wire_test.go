@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What visible writes is text that an archive gives back unchanged, and plain reads the same bytes out of it.
+// What visible writes is text that an archive gives back unchanged, and plain reads the same bytes
+// out of it.
 func TestVisibleIsReversible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.OneOf(

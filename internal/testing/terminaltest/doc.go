@@ -1,2 +1,3 @@
-// Package terminaltest makes terminals for tests of what perigee writes to a person. It has them on Linux only.
+// Package terminaltest makes terminals for tests of what perigee writes to a person. It has them on
+// Linux only.
 package terminaltest

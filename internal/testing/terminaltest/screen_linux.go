@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// New returns a terminal, and the side on which a person types and reads. Without terminals it skips the test.
+// New returns a terminal, and the side on which a person types and reads. Without terminals it
+// skips the test.
 func New(t *testing.T) (terminal, person *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -108,7 +109,8 @@ func (s *Screen) Close() string {
 	return s.Text()
 }
 
-// Lines are the lines that a person sees after the output: a line that was cleared is not among them, and colours are removed.
+// Lines are the lines that a person sees after the output: a line that was cleared is not among
+// them, and colours are removed.
 func Lines(output string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(output, "\r\n", "\n"), "\n") {

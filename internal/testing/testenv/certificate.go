@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Certificate makes a self-signed certificate for loopback addresses, and its key, both in PEM. A client that trusts the
-// certificate as a root accepts it.
+// Certificate makes a self-signed certificate for loopback addresses, and its key, both in PEM. A
+// client that trusts the certificate as a root accepts it.
 func Certificate(name string, from, until time.Time) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

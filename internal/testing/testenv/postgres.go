@@ -1,5 +1,6 @@
-// Package testenv sets up what tests and measuring programs need on this machine: a PostgreSQL server, certificates. It does
-// not import the product, so programs that drive the built binary from outside use it, too.
+// Package testenv sets up what tests and measuring programs need on this machine: a PostgreSQL
+// server, certificates. It does not import the product, so programs that drive the built binary
+// from outside use it, too.
 package testenv
 
 import (
@@ -17,8 +18,8 @@ import (
 	"time"
 )
 
-// PostgresTools returns the directory of the programs of the newest PostgreSQL server that Debian's packages installed, or
-// an empty string.
+// PostgresTools returns the directory of the programs of the newest PostgreSQL server that Debian's
+// packages installed, or an empty string.
 func PostgresTools() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
@@ -40,8 +41,8 @@ func postgresMajor(initdb string) int {
 	return n
 }
 
-// Postgres is a PostgreSQL server on a port of its own with an empty data directory. It runs as the user postgres, because
-// the server refuses to run as root; starting it takes root.
+// Postgres is a PostgreSQL server on a port of its own with an empty data directory. It runs as the
+// user postgres, because the server refuses to run as root; starting it takes root.
 type Postgres struct {
 	dir  string
 	port int
@@ -127,7 +128,8 @@ func (p *Postgres) program(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
-// Tool is one of PostgreSQL's client programs, such as psql or createdb, that connects to the server.
+// Tool is one of PostgreSQL's client programs, such as psql or createdb, that connects to the
+// server.
 func (p *Postgres) Tool(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return p.program(ctx, name, append([]string{"-h", p.dir, "-p", strconv.Itoa(p.port)}, args...)...)
 }

@@ -1,6 +1,7 @@
-// Package await waits for events in tests. Each wait has a limit and says what it waited for; at the limit it fails the
-// test with the stacks of all goroutines, long before go test ends the whole package. Inside a synctest bubble the limit
-// is one of the bubble's time. The functions call Fatalf, so only the goroutine of the test may use them.
+// Package await waits for events in tests. Each wait has a limit and says what it waited for; at
+// the limit it fails the test with the stacks of all goroutines, long before go test ends the whole
+// package. Inside a synctest bubble the limit is one of the bubble's time. The functions call
+// Fatalf, so only the goroutine of the test may use them.
 package await
 
 import (
@@ -13,7 +14,8 @@ type Test interface {
 	Fatalf(format string, args ...any)
 }
 
-// helper returns the method that marks its caller as a helper, so that a failure has the line of the test.
+// helper returns the method that marks its caller as a helper, so that a failure has the line of
+// the test.
 func helper(t Test) func() {
 	if t, ok := t.(interface{ Helper() }); ok {
 		return t.Helper
@@ -21,8 +23,8 @@ func helper(t Test) func() {
 	return func() {}
 }
 
-// Limit bounds each wait. It is far above what anything takes on a busy machine with two cores, so that reaching it means
-// that the event does not come.
+// Limit bounds each wait. It is far above what anything takes on a busy machine with two cores, so
+// that reaching it means that the event does not come.
 const Limit = time.Minute
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed.
@@ -51,7 +53,8 @@ func Send[T any](t Test, to chan<- T, value T, what string) {
 	}
 }
 
-// Return calls a function that blocks, such as the Wait method of a sync.WaitGroup, and returns after it.
+// Return calls a function that blocks, such as the Wait method of a sync.WaitGroup, and returns
+// after it.
 func Return(t Test, blocks func(), what string) {
 	helper(t)()
 	done := make(chan struct{})
@@ -62,7 +65,8 @@ func Return(t Test, blocks func(), what string) {
 	Receive(t, done, what)
 }
 
-// Result calls a function that blocks, such as the Wait method of an exec.Cmd, and returns its result.
+// Result calls a function that blocks, such as the Wait method of an exec.Cmd, and returns its
+// result.
 func Result[T any](t Test, blocks func() T, what string) T {
 	helper(t)()
 	result := make(chan T, 1)
@@ -70,7 +74,8 @@ func Result[T any](t Test, blocks func() T, what string) T {
 	return Receive(t, result, what)
 }
 
-// Until polls a condition until it holds. It is for what cannot be waited for: files, other processes, counters.
+// Until polls a condition until it holds. It is for what cannot be waited for: files, other
+// processes, counters.
 func Until(t Test, what string, holds func() bool) {
 	helper(t)()
 	limit := time.NewTimer(Limit)

@@ -1,5 +1,6 @@
-// Package dbtest has databases for tests: schemas on a PostgreSQL server, and the state of an editor in SQLite. It is beside perigeetest so
-// that tests without a database are not linked with its drivers.
+// Package dbtest has databases for tests: schemas on a PostgreSQL server, and the state of an
+// editor in SQLite. It is beside perigeetest so that tests without a database are not linked with
+// its drivers.
 package dbtest
 
 import (
@@ -13,12 +14,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresVariable names the server that tests may use, as in postgres://user@127.0.0.1:5432/database. make e2e starts one, and
-// runs every package whose tests ask for it here.
+// PostgresVariable names the server that tests may use, as in
+// postgres://user@127.0.0.1:5432/database. make e2e starts one, and runs every package whose tests
+// ask for it here.
 const PostgresVariable = "PERIGEE_TEST_POSTGRES"
 
-// Postgres returns the address of an empty schema on the server that PostgresVariable names, for this test alone. Where there is
-// no server the test is skipped.
+// Postgres returns the address of an empty schema on the server that PostgresVariable names, for
+// this test alone. Where there is no server the test is skipped.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	address := PostgresServer(t)
