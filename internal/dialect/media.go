@@ -9,8 +9,9 @@ import (
 	"perigee"
 )
 
-// MediaPart turns the URL of a medium into a part: the data itself where the URL carries it, a pointer where it stands on the web.
-// fallback is the MIME type of what does not say its own. The error says what was expected.
+// MediaPart turns the URL of a medium into a part: the data itself where the URL carries it, a
+// pointer where it stands on the web. fallback is the MIME type of what does not say its own. The
+// error says what was expected.
 func MediaPart(address, fallback string) (perigee.Part, error) {
 	if blob, ok, err := DecodeDataURL(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
@@ -28,7 +29,8 @@ func FilePart(address, fallback string) perigee.Part {
 	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: address}}
 }
 
-// DecodeDataURL reads a data: URL; ok says whether it is one. Data that is not base64 there becomes it.
+// DecodeDataURL reads a data: URL; ok says whether it is one. Data that is not base64 there becomes
+// it.
 func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	rest, ok := cutScheme(address, "data:")
 	if !ok {
@@ -81,7 +83,8 @@ func MIMEType(name, fallback string) string {
 	return fallback
 }
 
-// types are the types that the models can read. It is not the system's table, so that every machine translates alike.
+// types are the types that the models can read. It is not the system's table, so that every machine
+// translates alike.
 var types = map[string]string{
 	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
 	"heic": "image/heic", "heif": "image/heif", "bmp": "image/bmp", "avif": "image/avif",

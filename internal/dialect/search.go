@@ -13,8 +13,9 @@ type Searches struct {
 	urls    map[string]bool
 }
 
-// Add takes what the provider says. Some say the same again with every piece of an answer, and each time more of it: then the
-// later word stands for the earlier one. Some models report each search once.
+// Add takes what the provider says. Some say the same again with every piece of an answer, and each
+// time more of it: then the later word stands for the earlier one. Some models report each search
+// once.
 func (t *Searches) Add(g *perigee.Grounding) {
 	if g == nil {
 		return

@@ -12,11 +12,12 @@ import (
 // A Builder builds contents, out of messages or out of single parts. Its zero value is ready.
 type Builder struct {
 	Contents []perigee.Content
-	// JoinAfterCalls makes one content of what the user says after a turn with calls, or with a result, with the results first.
-	// Without it the results of a turn are a content, and so is each message.
+	// JoinAfterCalls makes one content of what the user says after a turn with calls, or with a
+	// result, with the results first. Without it the results of a turn are a content, and so is
+	// each message.
 	JoinAfterCalls bool
-	// Missing makes results match strictly: each call has one result, and a call without one gets an error for it, about which
-	// Missing is called. Without it the pairs are left as they came.
+	// Missing makes results match strictly: each call has one result, and a call without one gets
+	// an error for it, about which Missing is called. Without it the pairs are left as they came.
 	Missing func()
 
 	calls  []*perigee.FunctionCall // of the whole conversation
@@ -168,8 +169,9 @@ func (b *Builder) answerMissing() {
 
 func (b *Builder) answered(i int) bool { return i < len(b.answer) && b.answer[i] }
 
-// Take finds the call that a result with this id is for, or with this name where there is no id, and counts it as answered: the
-// first such call of the turn without a result, else, unless Missing is set, the latest of the conversation.
+// Take finds the call that a result with this id is for, or with this name where there is no id,
+// and counts it as answered: the first such call of the turn without a result, else, unless Missing
+// is set, the latest of the conversation.
 func (b *Builder) Take(id []byte, name string) Match {
 	i, exact := b.find(id, name)
 	if i >= 0 {

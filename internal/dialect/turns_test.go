@@ -9,8 +9,8 @@ import (
 	"perigee/internal/dialect"
 )
 
-// play builds a conversation out of words: "m" and "u" are messages, "M" and "U" parts, "c1" calls with the id 1 in one message, "r1" is
-// the result of 1. It returns the contents, one word each.
+// play builds a conversation out of words: "m" and "u" are messages, "M" and "U" parts, "c1" calls
+// with the id 1 in one message, "r1" is the result of 1. It returns the contents, one word each.
 func play(b *dialect.Builder, words string) string {
 	for word := range strings.FieldsSeq(words) {
 		part := perigee.Part{Text: word}

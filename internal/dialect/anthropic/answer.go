@@ -18,7 +18,8 @@ const (
 	thought
 )
 
-// An encoder turns the events of one answer into blocks: as the events of a stream, or as the elements of content.
+// An encoder turns the events of one answer into blocks: as the events of a stream, or as the
+// elements of content.
 type encoder struct {
 	answer *Answer
 	stream bool
@@ -91,7 +92,8 @@ func (e *encoder) to(kind blockKind) {
 	e.openBlock()
 }
 
-// speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No block is open.
+// speak notes where the answer itself begins, which the client is told of after the searches that
+// it rests on. No block is open.
 func (e *encoder) speak() {
 	if !e.spoken {
 		e.spoken, e.before, e.placeOf = true, len(e.w.Buf), e.index
@@ -141,8 +143,9 @@ func (e *encoder) signThinking(signature string) {
 	e.sign(signature)
 }
 
-// toolUse writes a call. Its thought signature goes into the thinking block before it. Where there is none, a client that asked
-// for thinking gets an empty one; for all other clients the server remembers the signature by the id of the call.
+// toolUse writes a call. Its thought signature goes into the thinking block before it. Where there
+// is none, a client that asked for thinking gets an empty one; for all other clients the server
+// remembers the signature by the id of the call.
 func (e *encoder) toolUse(ev *perigee.Event) {
 	if ev.Signature != "" {
 		if (e.kind != thought || e.signed) && (e.answer.Thinking == DisplayFull || e.answer.Thinking == DisplayOmitted) {
@@ -162,7 +165,8 @@ func (e *encoder) toolUse(ev *perigee.Event) {
 	e.use(&toolBlock{"tool_use", id, ev.Call.Name, callInput(ev.Call.Args)})
 }
 
-// callInput is the arguments of a call as clients must get them: an object, whatever the model wrote.
+// callInput is the arguments of a call as clients must get them: an object, whatever the model
+// wrote.
 func callInput(args []byte) []byte {
 	switch {
 	case len(args) == 0 || string(args) == "null":
@@ -174,7 +178,8 @@ func callInput(args []byte) []byte {
 	return w.Object().Key("arguments").String(string(args)).EndObject().Buf
 }
 
-// blob writes an image or a sound as a link. Pictures that belong to the thinking are only steps on the way.
+// blob writes an image or a sound as a link. Pictures that belong to the thinking are only steps on
+// the way.
 func (e *encoder) blob(ev *perigee.Event) {
 	if ev.Thought || ev.Blob == nil {
 		return
@@ -227,8 +232,8 @@ func (e *encoder) writeStop(w *rawjson.Writer) {
 	}
 }
 
-// writeUsage writes the member usage. What came from the provider's cache is counted apart. The usage of a message says more than
-// that at the end of a stream.
+// writeUsage writes the member usage. What came from the provider's cache is counted apart. The
+// usage of a message says more than that at the end of a stream.
 func writeUsage(w *rawjson.Writer, u *perigee.Usage, searches int, message bool) {
 	w.Key("usage").Object().Key("input_tokens").Int(max(0, u.Input-u.Cached))
 	w.Members(`"cache_creation_input_tokens":0`).Key("cache_read_input_tokens").Int(u.Cached)

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A played answer is what a client makes of the events of a stream, checking their order on the way.
+// A played answer is what a client makes of the events of a stream, checking their order on the
+// way.
 type played struct {
 	message map[string]any
 	pings   int
@@ -129,7 +130,8 @@ func play(t testing.TB, stream []byte) played {
 	return p
 }
 
-// searchesFirst puts the searches of a message before everything else: a stream has them where they become known.
+// searchesFirst puts the searches of a message before everything else: a stream has them where they
+// become known.
 func searchesFirst(message map[string]any) {
 	var searches, rest []any
 	for _, block := range message["content"].([]any) {
@@ -143,7 +145,8 @@ func searchesFirst(message map[string]any) {
 	message["content"] = append(searches, rest...)
 }
 
-// both encodes events streamed and whole, checks that a client makes the same of them, and returns the message.
+// both encodes events streamed and whole, checks that a client makes the same of them, and returns
+// the message.
 func both(t testing.TB, answer Answer, events []perigee.Event) string {
 	t.Helper()
 	stream, collector := NewStream(&answer), NewCollector(&answer)
@@ -277,7 +280,8 @@ func TestStopSequenceIsReported(t *testing.T) {
 	}
 }
 
-// TestStreamsTellOfEarlySearchesFirst: a search that came before the text comes before it in a stream, too.
+// TestStreamsTellOfEarlySearchesFirst: a search that came before the text comes before it in a
+// stream, too.
 func TestStreamsTellOfEarlySearchesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []perigee.Event
@@ -310,7 +314,8 @@ func TestImagesAreLinks(t *testing.T) {
 	}
 }
 
-// TestSealsSurvive sends answers back as history and looks for the signatures where the provider put them.
+// TestSealsSurvive sends answers back as history and looks for the signatures where the provider
+// put them.
 func TestSealsSurvive(t *testing.T) {
 	for _, display := range []Display{DisplayFull, DisplayOmitted} {
 		message := both(t, Answer{Thinking: display}, []perigee.Event{think("plan", "T"), say("text"), called("x", "S", `{}`), called("y", "", `{}`), finish("STOP")})

@@ -12,8 +12,8 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// agentBody builds a request of about size bytes as coding agents send it: a long system prompt, a few dozen
-// tools with schemas, and a conversation of calls and results.
+// agentBody builds a request of about size bytes as coding agents send it: a long system prompt, a
+// few dozen tools with schemas, and a conversation of calls and results.
 func agentBody(size int) []byte {
 	prose := func(n int) string {
 		return strings.Repeat("The gateway keeps the order of parts; a \\\"quoted\\\" word\\n", n/56+1)
@@ -39,7 +39,8 @@ func agentBody(size int) []byte {
 	return []byte(b.String())
 }
 
-// TestAgentsAreServed: what agents ordinarily send needs no notes, and a strict provider takes what becomes of it.
+// TestAgentsAreServed: what agents ordinarily send needs no notes, and a strict provider takes what
+// becomes of it.
 func TestAgentsAreServed(t *testing.T) {
 	body, notes := decode(t, string(agentBody(100<<10)))
 	if notes != "" {
@@ -97,7 +98,8 @@ func BenchmarkEncodeRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile decodes what would cost the square of its size if something were searched for each time.
+// BenchmarkHostile decodes what would cost the square of its size if something were searched for
+// each time.
 func BenchmarkHostile(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		var s strings.Builder

@@ -6,8 +6,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A block is one content block with the members of all kinds side by side: which of them count is known
-// only when its type has been read, and that may stand anywhere.
+// A block is one content block with the members of all kinds side by side: which of them count is
+// known only when its type has been read, and that may stand anywhere.
 type block struct {
 	kind      []byte
 	text      string
@@ -94,15 +94,16 @@ func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
 			d.citations(c)
 		case "cache_control", "caller", "toolset_name", "data", "file_id", "tools", "mcp_server_name",
 			"encrypted_content", "tool_changes", "from", "to", "trigger", "server_name", "tabs", "state_changes":
-			// Caching is the provider's own, and the rest belongs to blocks that are noted as a whole.
+			// Caching is the provider's own, and the rest belongs to blocks that are noted as a
+			// whole.
 		default:
 			d.notes.Unknown("messages[].content[].", key)
 		}
 	}
 }
 
-// citations: a list stands in the history and repeats what the text says; an object asks for citations of a
-// document, which the provider does not give.
+// citations: a list stands in the history and repeats what the text says; an object asks for
+// citations of a document, which the provider does not give.
 func (d *decoder) citations(c *rawjson.Cursor) {
 	if c.Kind() != rawjson.Object {
 		return
@@ -114,7 +115,8 @@ func (d *decoder) citations(c *rawjson.Cursor) {
 	}
 }
 
-// inside reads a value that was put aside, and gives errors in it the path that they have in the request.
+// inside reads a value that was put aside, and gives errors in it the path that they have in the
+// request.
 func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor)) {
 	if raw == nil {
 		return
@@ -225,7 +227,8 @@ func (d *decoder) toolUse(m *message, b *block) {
 	m.signature, m.calls = "", true
 }
 
-// arguments wraps what is not an object into one, so that one bad call does not end the conversation.
+// arguments wraps what is not an object into one, so that one bad call does not end the
+// conversation.
 func (d *decoder) arguments(input []byte) []byte {
 	switch {
 	case input == nil:

@@ -5,8 +5,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// The methods in this file write blocks in both forms. Text and thinking are opened, extended and closed; all other blocks are
-// whole.
+// The methods in this file write blocks in both forms. Text and thinking are opened, extended and
+// closed; all other blocks are whole.
 
 // frame begins an event. Its data is an object without line ends, so it fits on one line.
 func frame(w *rawjson.Writer, name string) *rawjson.Writer {
@@ -21,7 +21,8 @@ func (e *encoder) about(name string) *rawjson.Writer {
 	return frame(&e.w, name).Key("index").Int(int64(e.index))
 }
 
-// delta writes a change of the open block that is one string. change is the beginning of it. Most events of a stream are deltas.
+// delta writes a change of the open block that is one string. change is the beginning of it. Most
+// events of a stream are deltas.
 func (e *encoder) delta(change, s string) {
 	e.w.Lit("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":").Int(int64(e.index))
 	e.w.Lit(change).String(s).Lit("}" + eventEnd)
@@ -63,7 +64,8 @@ func (e *encoder) sign(signature string) {
 	}
 }
 
-// citeSource adds a place of the web that a piece of the open text rests on. The provider gives no handle for citing again.
+// citeSource adds a place of the web that a piece of the open text rests on. The provider gives no
+// handle for citing again.
 func (e *encoder) citeSource(from *perigee.Source, cited string) {
 	switch {
 	case e.stream:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Claude has been taught these tools, so a request names only their type. Other models need to be told what
-// they take. The schemas are the documented inputs; the descriptions are ours.
+// Claude has been taught these tools, so a request names only their type. Other models need to be
+// told what they take. The schemas are the documented inputs; the descriptions are ours.
 
 const bashSchema = `{"type":"object","properties":{` +
 	`"command":{"type":"string","description":"The command to run. Required unless the shell is restarted."},` +
@@ -50,8 +50,8 @@ const computerSchema = `{"type":"object","properties":{` +
 	`"region":{"type":"array","items":{"type":"integer"},"description":"For zoom: left, top, right and bottom."}},` +
 	`"required":["action"]}`
 
-// clientTool returns the schema and a description of a tool that the client runs and the request only names;
-// "" for other tools.
+// clientTool returns the schema and a description of a tool that the client runs and the request
+// only names; "" for other tools.
 func clientTool(t *declaration) (schema, description string) {
 	switch kind := t.kind; {
 	case strings.HasPrefix(kind, "bash_"):

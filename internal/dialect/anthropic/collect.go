@@ -17,8 +17,9 @@ type Collector struct {
 // NewCollector returns the collector for an answer.
 func NewCollector(answer *Answer) *Collector { return &Collector{encoder: encoder{answer: answer}} }
 
-// The content is put aside in pieces of longContent, because an array that grows leaves several times its size behind as garbage.
-// Blocks that go on change no more than the last bytes, fewer than openEnd.
+// The content is put aside in pieces of longContent, because an array that grows leaves several
+// times its size behind as garbage. Blocks that go on change no more than the last bytes, fewer
+// than openEnd.
 const (
 	longContent = 512 << 10
 	openEnd     = 64
@@ -55,8 +56,8 @@ func (c *Collector) Bytes() []byte {
 	return w.EndObject().Buf
 }
 
-// searchesFirst ends the content, and returns the searches that belong where this API has them: before the text that rests on
-// them, however late the provider told of them.
+// searchesFirst ends the content, and returns the searches that belong where this API has them:
+// before the text that rests on them, however late the provider told of them.
 func (c *Collector) searchesFirst() []byte {
 	e := &c.encoder
 	e.close()

@@ -22,8 +22,8 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// threadRefused tells a client that keeps its conversation on the server to send it whole instead: the official
-// libraries do so by themselves when they read this code.
+// threadRefused tells a client that keeps its conversation on the server to send it whole instead:
+// the official libraries do so by themselves when they read this code.
 func threadRefused() *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "thread: conversations are not kept here", Hint: "send the whole conversation with each request",
@@ -55,8 +55,8 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 // tooLong is how the provider says that a conversation does not fit.
 var tooLong = regexp.MustCompile(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
 
-// errorMessage says what went wrong. Agents recognise a conversation that has grown too long, and compact it, by
-// the words of this API.
+// errorMessage says what went wrong. Agents recognise a conversation that has grown too long, and
+// compact it, by the words of this API.
 func errorMessage(err *perigee.Error) string {
 	if err.Class == perigee.ClassInvalid {
 		if m := tooLong.FindStringSubmatch(err.Message); m != nil {

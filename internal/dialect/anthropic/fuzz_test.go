@@ -35,7 +35,8 @@ func FuzzDecodeRequest(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever events come, a client makes the same valid message of the stream and of the whole.
+// FuzzAnswer: whatever events come, a client makes the same valid message of the stream and of the
+// whole.
 func FuzzAnswer(f *testing.F) {
 	f.Add(uint8(1), "tskcCbgpfTu", "text", "seal", `{"a":[]}`)
 	f.Add(uint8(2), "kkstp", "\xff\n", "", `{"codeExecutionResult":{"outcome":"x","output":"y"}}`)

@@ -23,8 +23,8 @@ func (e *encoder) cite() {
 	e.cited = len(ground.Supports)
 }
 
-// searched writes the searches behind the answer that the client was not told of, and what they found, as the blocks that this
-// API has for them.
+// searched writes the searches behind the answer that the client was not told of, and what they
+// found, as the blocks that this API has for them.
 func (e *encoder) searched() {
 	for _, g := range e.trail.New() {
 		e.searches += max(1, len(g.Queries))
@@ -49,7 +49,8 @@ func (e *encoder) serverUse(name, argument, value string) {
 	e.use(&toolBlock{"server_tool_use", e.server, name, input.Buf})
 }
 
-// part writes what has no event of its own: code that the provider ran, and its output; anything else as JSON.
+// part writes what has no event of its own: code that the provider ran, and its output; anything
+// else as JSON.
 func (e *encoder) part(raw []byte) {
 	c := rawjson.NewCursor(raw)
 	for key := range c.Object() {

@@ -8,8 +8,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// history appends, as text, a block that tells what Anthropic's own servers did: searches, fetched pages, code
-// that ran, a summary of what was compacted. The model is told what it was, though not in the form that it knows.
+// history appends, as text, a block that tells what Anthropic's own servers did: searches, fetched
+// pages, code that ran, a summary of what was compacted. The model is told what it was, though not
+// in the form that it knows.
 func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	kind := string(b.kind)
 	told := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"

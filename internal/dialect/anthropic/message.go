@@ -32,7 +32,8 @@ type later struct {
 	clears  bool // at the next message of the user
 }
 
-// reusedParts is up to how many parts of a message are copied, so that their memory serves the next message.
+// reusedParts is up to how many parts of a message are copied, so that their memory serves the next
+// message.
 const reusedParts = 512
 
 func (d *decoder) message(c *rawjson.Cursor, i int) {
@@ -109,8 +110,8 @@ func (d *decoder) modelMessage(m *message) {
 	d.turns.Model(m.parts)
 }
 
-// systemMessage adds to the system prompt: the provider knows no instructions inside a conversation, and as
-// words of the user they would lose their weight.
+// systemMessage adds to the system prompt: the provider knows no instructions inside a
+// conversation, and as words of the user they would lose their weight.
 func (d *decoder) systemMessage(m *message) {
 	for _, p := range m.parts {
 		if p.Kind != perigee.PartText || p.Thought {

@@ -17,7 +17,8 @@ type model struct {
 	MaxTokens      int64  `json:"max_tokens,omitempty"`
 }
 
-// modelOf is a model as this API shows it. A date that is not known is the epoch, as Anthropic documents it.
+// modelOf is a model as this API shows it. A date that is not known is the epoch, as Anthropic
+// documents it.
 func modelOf(m *perigee.Model) model {
 	name := m.DisplayName
 	if name == "" {
@@ -37,7 +38,8 @@ func EncodeModel(m *perigee.Model) []byte {
 	return raw
 }
 
-// EncodeModels writes one page of the list; more says that there are further pages in the requested direction.
+// EncodeModels writes one page of the list; more says that there are further pages in the requested
+// direction.
 func EncodeModels(page []perigee.Model, more bool) []byte {
 	list := struct {
 		Data    []model `json:"data"`

@@ -21,15 +21,15 @@ const (
 	DisplayNone                   // it asked for no thinking
 )
 
-// An Answer is what the encoders must know of the request that they answer. Decoding fills in what the
-// request says; the caller adds the rest.
+// An Answer is what the encoders must know of the request that they answer. Decoding fills in what
+// the request says; the caller adds the rest.
 type Answer struct {
 	ID       string // of the call; ids of messages and of server tools are made from it
 	Model    string // as the client named it, for an upstream that does not name the model that answers
 	Thinking Display
 
-	// SaveImage keeps a generated image, or a sound, and returns where the client can get it. Without it
-	// the data itself stands in the link.
+	// SaveImage keeps a generated image, or a sound, and returns where the client can get it.
+	// Without it the data itself stands in the link.
 	SaveImage func(mime, base64 string) (url string)
 }
 
@@ -77,8 +77,8 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	return req, answer, nil
 }
 
-// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence, so there is a limit to them. It
-// is far beyond any real use.
+// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence,
+// so there is a limit to them. It is far beyond any real use.
 const (
 	maxStops     = 64
 	maxStopBytes = 16 << 10 // together
@@ -105,8 +105,8 @@ func invalid(message string) *perigee.Error {
 // fieldName returns the first bytes of a name that a client chose, for errors and notes.
 func fieldName(name []byte) string { return perigee.Clip(string(name), 60) }
 
-// A decoder reads one request. The first thing that is wrong ends up in err or in the cursor's own error,
-// after which everything else is read past.
+// A decoder reads one request. The first thing that is wrong ends up in err or in the cursor's own
+// error, after which everything else is read past.
 type decoder struct {
 	prompt   perigee.Prompt
 	notes    perigee.Notes
@@ -292,8 +292,8 @@ func emptyList(c *rawjson.Cursor) bool {
 	return empty
 }
 
-// contextManagement notes edits that would change the conversation. Clearing old thinking does not: the
-// provider keeps no more of it than it needs.
+// contextManagement notes edits that would change the conversation. Clearing old thinking does not:
+// the provider keeps no more of it than it needs.
 func (d *decoder) contextManagement(c *rawjson.Cursor) {
 	for key := range c.Object() {
 		if string(key) != "edits" {
@@ -316,8 +316,8 @@ func (d *decoder) contextManagement(c *rawjson.Cursor) {
 // maxSession keeps what a client calls its conversation to a size that fits a row.
 const maxSession = 128
 
-// sessionOf finds the conversation in a user_id. Claude Code puts it there as JSON, older versions of it
-// at the end of a longer name; from everybody else the whole is what we have.
+// sessionOf finds the conversation in a user_id. Claude Code puts it there as JSON, older versions
+// of it at the end of a longer name; from everybody else the whole is what we have.
 func sessionOf(user string) string {
 	if strings.HasPrefix(user, "{") && rawjson.Check([]byte(user)) == nil {
 		c := rawjson.NewCursor([]byte(user))

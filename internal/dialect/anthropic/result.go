@@ -12,7 +12,8 @@ type result struct {
 	response *perigee.FunctionResponse
 }
 
-// toolResult adds the answer of a tool: {"output": text}, or {"error": text}, with the media that came with it.
+// toolResult adds the answer of a tool: {"output": text}, or {"error": text}, with the media that
+// came with it.
 func (d *decoder) toolResult(m *message, b *block) {
 	match := d.turns.Take([]byte(b.answers), "")
 	response := &perigee.FunctionResponse{ID: b.answers, Name: b.answers}
@@ -34,8 +35,8 @@ func (d *decoder) toolResult(m *message, b *block) {
 	m.results = append(m.results, result{match, response})
 }
 
-// plain reads content as text and the media in it: a string, or a list of blocks, whose texts are joined with
-// line ends.
+// plain reads content as text and the media in it: a string, or a list of blocks, whose texts are
+// joined with line ends.
 func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []perigee.Part) {
 	if c.Kind() == rawjson.String {
 		return c.String(), media

@@ -5,11 +5,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Stream puts one answer on the wire as the events of this API, in their order: message_start, a ping, each
-// block as start, deltas and stop, then message_delta and message_stop.
+// A Stream puts one answer on the wire as the events of this API, in their order: message_start, a
+// ping, each block as start, deltas and stop, then message_delta and message_stop.
 //
-// message_start tells how large the request was. The provider says so with its first chunk, but behind the
-// content, so the first events are held back while more of the same chunk are at hand, and no longer.
+// message_start tells how large the request was. The provider says so with its first chunk, but
+// behind the content, so the first events are held back while more of the same chunk are at hand,
+// and no longer.
 type Stream struct {
 	encoder encoder
 	begun   bool

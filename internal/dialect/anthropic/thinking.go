@@ -88,8 +88,8 @@ var levels = map[string]string{"low": "low", "medium": "medium", "high": "high",
 // dynamic is the budget with which the provider's models decide for themselves.
 const dynamic = -1
 
-// settleThinking brings thinking and effort together. A budget and a level exclude each other at the provider:
-// the budget is the more exact of the two.
+// settleThinking brings thinking and effort together. A budget and a level exclude each other at
+// the provider: the budget is the more exact of the two.
 func (d *decoder) settleThinking() {
 	t := &perigee.Thinking{Include: new(true)}
 	switch kind := d.thinking.kind; {
@@ -115,7 +115,8 @@ func (d *decoder) settleThinking() {
 	d.prompt.Generation.Thinking = t
 }
 
-// level sets how much to think from the effort that was asked for, and leaves it to the model when none was.
+// level sets how much to think from the effort that was asked for, and leaves it to the model when
+// none was.
 func (d *decoder) level(t *perigee.Thinking) {
 	if d.effort == "" {
 		t.Budget = new(int64(dynamic))

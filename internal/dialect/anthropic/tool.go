@@ -61,8 +61,8 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			}
 		case "cache_control", "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
 			"response_inclusion", "use_cache", "citations", "caching":
-			// Arguments always come whole and follow the schema as well as the model can; a tool that may
-			// wait to be found is found at once.
+			// Arguments always come whole and follow the schema as well as the model can; a tool
+			// that may wait to be found is found at once.
 		case "model", "max_tokens", "configs", "default_config", "mcp_server_name", "tools":
 			// Of kinds that are noted as a whole.
 		default:
@@ -92,7 +92,8 @@ func (d *decoder) declare(t *declaration) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f})
 }
 
-// serverTool is the provider's name for a tool of Anthropic's servers, whatever the date at the end of its type.
+// serverTool is the provider's name for a tool of Anthropic's servers, whatever the date at the end
+// of its type.
 func serverTool(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "web_search_"):
@@ -134,8 +135,8 @@ func (d *decoder) toolChoice(c *rawjson.Cursor) {
 	}
 }
 
-// settleTools applies what was said about tools to the tools that there are. The provider refuses a choice
-// without functions to choose from.
+// settleTools applies what was said about tools to the tools that there are. The provider refuses a
+// choice without functions to choose from.
 func (d *decoder) settleTools() {
 	if len(d.removed) > 0 {
 		d.prompt.Tools = slices.DeleteFunc(d.prompt.Tools, func(t perigee.Tool) bool {

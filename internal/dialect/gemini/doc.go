@@ -1,15 +1,15 @@
-// Package gemini is the Gemini v1beta dialect: bytes to perigee's words and back, in both directions. The
-// HTTP edge uses it for clients that speak Gemini, the Gemini-shaped upstreams for the provider's side of
-// the wire. It is pure: no network, no clock, no globals that change.
+// Package gemini is the Gemini v1beta dialect: bytes to perigee's words and back, in both
+// directions. The HTTP edge uses it for clients that speak Gemini, the Gemini-shaped upstreams for
+// the provider's side of the wire. It is pure: no network, no clock, no globals that change.
 //
-// Reading follows proto-JSON, as the provider does: lowerCamel and snake_case spellings are the same field,
-// null is absent. Members without a word in package perigee travel along as Fields.
+// Reading follows proto-JSON, as the provider does: lowerCamel and snake_case spellings are the
+// same field, null is absent. Members without a word in package perigee travel along as Fields.
 package gemini
 
 import "strings"
 
-// camel returns the lowerCamel spelling of a proto-JSON field name. The names that every request and answer is
-// full of cost nothing.
+// camel returns the lowerCamel spelling of a proto-JSON field name. The names that every request
+// and answer is full of cost nothing.
 func camel(key []byte) string {
 	if name, ok := spellings[string(key)]; ok {
 		return name

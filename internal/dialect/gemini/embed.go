@@ -5,11 +5,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// embedShapes are the members of an embedding request whose kind is checked before anything is sent.
+// embedShapes are the members of an embedding request whose kind is checked before anything is
+// sent.
 var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests": rawjson.Array}
 
-// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The bytes go on as they
-// are, so what is to be embedded is not taken out of them.
+// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The bytes
+// go on as they are, so what is to be embedded is not taken out of them.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
 	if _, _, err := checkShapes(origin.Body, embedShapes); err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func EstimateEmbed(body []byte) (tokens int64) {
 	return tokens
 }
 
-// DecodeEmbeddings reads the provider's answer to either call, and how many tokens it names; 0: none.
+// DecodeEmbeddings reads the provider's answer to either call, and how many tokens it names; 0:
+// none.
 func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error) {
 	if err := rawjson.Check(body); err != nil {
 		return nil, 0, err
@@ -77,7 +79,8 @@ func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error
 	return vectors, tokens, c.Err()
 }
 
-// EmbedTokens is how many tokens the provider names in an answer that was checked before; 0: it names none.
+// EmbedTokens is how many tokens the provider names in an answer that was checked before; 0: it
+// names none.
 func EmbedTokens(body []byte) (tokens int64) {
 	c := rawjson.NewCursor(body)
 	c.Read(nil, "usageMetadata", func() { tokens = embedUsage(c) })
@@ -141,8 +144,8 @@ func EncodeTokenCount(count *perigee.TokenCount) []byte {
 	return w.EndObject().Buf
 }
 
-// EncodeCountRequest writes the body of countTokens for a prompt that came in another dialect. Only the
-// wrapped form counts the system instruction and the tools as well.
+// EncodeCountRequest writes the body of countTokens for a prompt that came in another dialect. Only
+// the wrapped form counts the system instruction and the tools as well.
 func EncodeCountRequest(p *perigee.Prompt, model string) []byte {
 	request := EncodeRequest(p)
 	var w rawjson.Writer

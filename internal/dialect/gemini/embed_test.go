@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// A batch may have as many requests as the API takes. More are refused before anything is kept of them: with a name for the model in
-// each, the body that goes on would be several times as long.
+// A batch may have as many requests as the API takes. More are refused before anything is kept of
+// them: with a name for the model in each, the body that goes on would be several times as long.
 func TestBatchIsBounded(t *testing.T) {
 	batch := func(request string, n int) []byte {
 		return []byte(`{"requests":[` + strings.Repeat(request+",", n-1) + request + `]}`)

@@ -5,8 +5,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// EncodeRequest writes a prompt as the body of generateContent. Equal prompts give equal bytes: the order
-// of members is fixed, and nothing is escaped that need not be.
+// EncodeRequest writes a prompt as the body of generateContent. Equal prompts give equal bytes: the
+// order of members is fixed, and nothing is escaped that need not be.
 func EncodeRequest(p *perigee.Prompt) []byte {
 	return AppendRequest(make([]byte, 0, RequestSize(p)), p)
 }
@@ -32,11 +32,13 @@ func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 	return w.Buf
 }
 
-// countedSize is from which size on escapes are counted. A buffer that turns out too small is copied into a larger one, which is
-// cheaper than counting where prompts are small, and takes too much memory where they are large.
+// countedSize is from which size on escapes are counted. A buffer that turns out too small is
+// copied into a larger one, which is cheaper than counting where prompts are small, and takes too
+// much memory where they are large.
 const countedSize = 2 << 20
 
-// RequestSize is about how long a prompt is when it is written, so that it is written into one piece of memory.
+// RequestSize is about how long a prompt is when it is written, so that it is written into one
+// piece of memory.
 func RequestSize(p *perigee.Prompt) int {
 	if size := promptSize(p, guessedSize); size < countedSize {
 		return size
@@ -44,7 +46,8 @@ func RequestSize(p *perigee.Prompt) int {
 	return promptSize(p, rawjson.QuotedSize)
 }
 
-// guessedSize is how long a text is when it is written: escapes make texts of code about a sixteenth longer.
+// guessedSize is how long a text is when it is written: escapes make texts of code about a
+// sixteenth longer.
 func guessedSize(text string) int { return len(text) * 17 / 16 }
 
 func promptSize(p *perigee.Prompt, quoted func(string) int) int {
@@ -205,7 +208,8 @@ func (w *writer) response(r *perigee.FunctionResponse) {
 	w.end(r.Extra)
 }
 
-// tools writes all functions as one tool, where the provider wants them, after the built-in ones, of which each is a tool.
+// tools writes all functions as one tool, where the provider wants them, after the built-in ones,
+// of which each is a tool.
 func (w *writer) tools(tools []perigee.Tool) {
 	functions := 0
 	w.Key("tools").Array()

@@ -7,8 +7,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An encoder writes one answer as chunks (GenerateContentResponse objects), where there are no frames of the provider's: each
-// content event becomes a chunk, and the finish reasons go last, together with the usage, as clients of this dialect expect.
+// An encoder writes one answer as chunks (GenerateContentResponse objects), where there are no
+// frames of the provider's: each content event becomes a chunk, and the finish reasons go last,
+// together with the usage, as clients of this dialect expect.
 type encoder struct {
 	model    string
 	id       string
@@ -63,8 +64,8 @@ func (e *encoder) tail(w *writer, usage *perigee.Usage) []byte {
 	return w.EndObject().Buf
 }
 
-// A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that do not
-// stream. A single frame of the provider's is the answer as it stands.
+// A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that
+// do not stream. A single frame of the provider's is the answer as it stands.
 type Collector struct {
 	encoder    encoder
 	frame      []byte

@@ -42,8 +42,8 @@ func rpcName(status int, class perigee.Class) string {
 }
 
 // EncodeError writes an error as a google.rpc.Status with the given HTTP status. The provider's own
-// details stay; the class stands in an ErrorInfo of our domain beside them, and the delay in a RetryInfo, which clients of Gemini
-// read instead of the header.
+// details stay; the class stands in an ErrorInfo of our domain beside them, and the delay in a
+// RetryInfo, which clients of Gemini read instead of the header.
 func EncodeError(status int, err *perigee.Error) []byte {
 	w := writer{}
 	w.Object().Key("error").Object().Key("code").Int(int64(status))
@@ -66,9 +66,9 @@ func EncodeError(status int, err *perigee.Error) []byte {
 	return w.EndArray().EndObject().EndObject().Buf
 }
 
-// DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a list of
-// one. What is not JSON (a proxy's HTML) becomes an error that says so. status is the HTTP status of the
-// answer, 0 when the error came inside a stream; it is read from the error then.
+// DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a
+// list of one. What is not JSON (a proxy's HTML) becomes an error that says so. status is the HTTP
+// status of the answer, 0 when the error came inside a stream; it is read from the error then.
 func DecodeError(status int, body []byte) *perigee.Error {
 	e := providererr.StatusError(status, body)
 	if e.Message == "" {
@@ -77,8 +77,8 @@ func DecodeError(status int, body []byte) *perigee.Error {
 	return e
 }
 
-// CheckAnswer returns an error if an answer in one piece, which came with status 200, is not JSON or is itself an
-// error.
+// CheckAnswer returns an error if an answer in one piece, which came with status 200, is not JSON
+// or is itself an error.
 func CheckAnswer(body []byte) error {
 	if err := rawjson.Check(body); err != nil {
 		return &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent something that is not JSON", Cause: err}

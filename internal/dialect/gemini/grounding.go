@@ -14,7 +14,8 @@ func each[T any](c *rawjson.Cursor, list *[]T, decode func(c *rawjson.Cursor) T)
 	}
 }
 
-// decodeGrounding reads groundingMetadata. It stands beside the answer, so what is wrong in it is left out and fails nothing.
+// decodeGrounding reads groundingMetadata. It stands beside the answer, so what is wrong in it is
+// left out and fails nothing.
 func decodeGrounding(raw []byte) *perigee.Grounding {
 	g := &perigee.Grounding{}
 	c := rawjson.NewCursor(raw)
@@ -23,8 +24,8 @@ func decodeGrounding(raw []byte) *perigee.Grounding {
 	return g
 }
 
-// decodeSource reads one of groundingChunks, which holds its source in a member named after its kind: web, retrievedContext,
-// maps.
+// decodeSource reads one of groundingChunks, which holds its source in a member named after its
+// kind: web, retrievedContext, maps.
 func decodeSource(c *rawjson.Cursor) perigee.Source {
 	var s perigee.Source
 	for range c.Object() {

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// requestShapes are the members of a request whose kind is checked before anything is sent. What stands
-// inside them is the provider's to judge when the bytes go on as they are.
+// requestShapes are the members of a request whose kind is checked before anything is sent. What
+// stands inside them is the provider's to judge when the bytes go on as they are.
 var requestShapes = map[string]rawjson.Kind{
 	"contents":               rawjson.Array,
 	"tools":                  rawjson.Array,
@@ -23,8 +23,8 @@ var requestShapes = map[string]rawjson.Kind{
 	"generateContentRequest": rawjson.Object,
 }
 
-// DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body is
-// validated once and completely; the conversation in it is decoded only when Prompt is called.
+// DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body
+// is validated once and completely; the conversation in it is decoded only when Prompt is called.
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
 	namesModel, count, err := checkShapes(origin.Body, requestShapes)
 	if err != nil {
@@ -53,8 +53,8 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and says whether it names the model that
-// the URL names, too.
+// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and says
+// whether it names the model that the URL names, too.
 func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, count rawjson.Count, err error) {
 	var wrong error
 	count, err = rawjson.CheckMembers(body, func(m rawjson.Member) {
@@ -181,7 +181,8 @@ func decodePart(c *rawjson.Cursor) perigee.Part {
 	return part
 }
 
-// read reads an object into variables as Cursor.Read does, by the lowerCamel names of its members. The rest goes to extra.
+// read reads an object into variables as Cursor.Read does, by the lowerCamel names of its members.
+// The rest goes to extra.
 func read(c *rawjson.Cursor, extra *perigee.Fields, into ...any) {
 	for key := range c.Object() {
 		name := camel(key)

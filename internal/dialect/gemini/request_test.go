@@ -16,7 +16,8 @@ func decode(t *testing.T, body string) (*perigee.Request, error) {
 	return DecodeRequest(perigee.Origin{Body: []byte(body)}, "models/gemini-3-flash", false)
 }
 
-// everything is a request that uses each word of the dialect, in both spellings, and some that do not exist yet.
+// everything is a request that uses each word of the dialect, in both spellings, and some that do
+// not exist yet.
 const everything = `{
   "system_instruction": {"role": "user", "parts": [{"text": "be brief"}]},
   "contents": [
@@ -179,8 +180,8 @@ func TestCamel(t *testing.T) {
 	}
 }
 
-// Whatever a client sends is refused as invalid or understood; what was understood survives being written and
-// read again.
+// Whatever a client sends is refused as invalid or understood; what was understood survives being
+// written and read again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(everything))
 	f.Add([]byte(`{"contents":[{"parts":[{"text":"hi"}]}]}`))
@@ -212,7 +213,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// JSON that is read into protocol buffers takes one value for a list of one, and samples that people copy use it.
+// JSON that is read into protocol buffers takes one value for a list of one, and samples that
+// people copy use it.
 func TestOneStandsForAListOfOne(t *testing.T) {
 	one, err := DecodePrompt([]byte(`{"contents":{"parts":{"text":"Hi"}},"tools":{"googleSearch":{}},"generationConfig":{"stopSequences":"x"}}`))
 	if err != nil {

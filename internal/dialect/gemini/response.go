@@ -7,10 +7,11 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it reads it. Its zero value is
-// ready.
+// A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it
+// reads it. Its zero value is ready.
 type Decoder struct {
-	// Envelope is the member of an object in which the provider wraps chunks. One that comes without is taken as it is.
+	// Envelope is the member of an object in which the provider wraps chunks. One that comes
+	// without is taken as it is.
 	Envelope string
 
 	started  bool
@@ -44,8 +45,8 @@ func (d *Decoder) check(chunk []byte) error {
 	return rawjson.CheckTop(chunk, d.visitMember)
 }
 
-// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not JSON, or that reports an
-// error, gives that error; the events before it still count.
+// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not
+// JSON, or that reports an error, gives that error; the events before it still count.
 func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
 	if err := d.check(chunk); err != nil {
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent something that is not JSON: %w", err)
@@ -173,8 +174,8 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 	}
 }
 
-// part turns one part into an event. An empty text with a signature is a signature for the block before it; an
-// empty text without one says nothing.
+// part turns one part into an event. An empty text with a signature is a signature for the block
+// before it; an empty text without one says nothing.
 func (r *response) part(c *rawjson.Cursor) {
 	p := decodePart(c)
 	e := perigee.Event{Signature: p.Signature, Thought: p.Thought}
@@ -215,7 +216,8 @@ func (r *response) part(c *rawjson.Cursor) {
 	r.events = append(r.events, e)
 }
 
-// own copies values out of the chunk, whose bytes are overwritten by the next one while events are kept.
+// own copies values out of the chunk, whose bytes are overwritten by the next one while events are
+// kept.
 func own(fields perigee.Fields) {
 	for i := range fields {
 		fields[i].Value = slices.Clone(fields[i].Value)

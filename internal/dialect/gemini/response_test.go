@@ -274,7 +274,8 @@ func FuzzDecodeChunk(f *testing.F) {
 	})
 }
 
-// How an answer looks on the wire, framed by us and with a frame of the provider's, with its end or with an error.
+// How an answer looks on the wire, framed by us and with a frame of the provider's, with its end or
+// with an error.
 func TestStreamFraming(t *testing.T) {
 	frame := perigee.Event{Kind: perigee.EventFrame, Frame: []byte("{\"a\":\n1}")}
 	text := perigee.Event{Kind: perigee.EventText, Text: "x"}
@@ -308,7 +309,8 @@ func TestStreamFraming(t *testing.T) {
 	}
 }
 
-// Events outlive the chunk that they were read from: an upstream reads the next one into the same bytes.
+// Events outlive the chunk that they were read from: an upstream reads the next one into the same
+// bytes.
 func TestEventsDoNotShareTheChunk(t *testing.T) {
 	chunk := []byte(`{"candidates":[{"content":{"parts":[{"text":"a"},{"functionCall":{"name":"f","args":{"a":1},"novel":[1]}},{"inlineData":{"mimeType":"m","data":"d","novel":2}},{"executableCode":{"code":"1"}}]},"groundingMetadata":{"q":1},"logprobsResult":{"l":1}}]}`)
 	var d Decoder

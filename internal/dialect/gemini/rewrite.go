@@ -9,8 +9,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// RewriteModel returns body with every member that names the model naming another one, and body itself when there is none to
-// change.
+// RewriteModel returns body with every member that names the model naming another one, and body
+// itself when there is none to change.
 func RewriteModel(body []byte, model string) ([]byte, error) {
 	var edits []rawjson.Edit
 	resource := rawjson.AppendString(nil, "models/"+model)
@@ -27,7 +27,8 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 	return rawjson.Splice(body, edits...), nil
 }
 
-// otherModel finds a member that names another model than the URL does: where it stands, and its name.
+// otherModel finds a member that names another model than the URL does: where it stands, and its
+// name.
 func otherModel(body []byte, model string) (place, other string, err error) {
 	err = modelMembers(body, func(c *rawjson.Cursor, at string) {
 		if c.Kind() != rawjson.String {
@@ -45,8 +46,9 @@ const maxBatch = 100
 
 var errBatch = fmt.Errorf("BatchEmbedContentsRequest.requests: at most %d requests can be in one batch", maxBatch)
 
-// modelMembers visits each member that names the model: model, generateContentRequest.model, requests[].model. It stops with
-// errBatch where there are more requests than the API takes, so that what visit keeps is bounded.
+// modelMembers visits each member that names the model: model, generateContentRequest.model,
+// requests[].model. It stops with errBatch where there are more requests than the API takes, so
+// that what visit keeps is bounded.
 func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
@@ -87,7 +89,8 @@ func modelOf(c *rawjson.Cursor, at string, visit func(c *rawjson.Cursor, at stri
 	}
 }
 
-// ThinksBeyondOutput reports whether a request has a thinking budget that is not below its own limit of the whole answer.
+// ThinksBeyondOutput reports whether a request has a thinking budget that is not below its own
+// limit of the whole answer.
 func ThinksBeyondOutput(body []byte) bool {
 	if !bytes.Contains(body, []byte("Budget")) && !bytes.Contains(body, []byte("_budget")) {
 		return false // most requests have none, and are long

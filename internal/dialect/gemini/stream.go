@@ -5,8 +5,9 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A Stream puts the chunks of one answer on the wire: as events when the client asked for alt=sse, as the
-// elements of one JSON array otherwise. Both are the provider's own framing, down to the line ends.
+// A Stream puts the chunks of one answer on the wire: as events when the client asked for alt=sse,
+// as the elements of one JSON array otherwise. Both are the provider's own framing, down to the
+// line ends.
 type Stream struct {
 	SSE bool
 
@@ -46,16 +47,19 @@ func (s *Stream) End(dst []byte) []byte {
 	return s.close(dst)
 }
 
-// Fail appends an error as the last event or element. The array stays open, because a reader that knows no errors must not take
-// it for a complete answer: Google's REST libraries report an unfinished stream.
+// Fail appends an error as the last event or element. The array stays open, because a reader that
+// knows no errors must not take it for a complete answer: Google's REST libraries report an
+// unfinished stream.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 	return s.write(dst, EncodeError(status, err))
 }
 
-// RepeatError appends the error of Fail a second time, without framing, where events were asked for. @google/genai before 2.0,
-// @google/generative-ai and what is built on them take an event without candidates for an empty chunk, and the end that follows
-// for the end of the answer. They throw the error that a read consists of, and fail on bytes left over at the end; sent a moment
-// later, the object is such a read. To readers of event streams the line is an unknown field, which they ignore.
+// RepeatError appends the error of Fail a second time, without framing, where events were asked
+// for. @google/genai before 2.0, @google/generative-ai and what is built on them take an event
+// without candidates for an empty chunk, and the end that follows for the end of the answer. They
+// throw the error that a read consists of, and fail on bytes left over at the end; sent a moment
+// later, the object is such a read. To readers of event streams the line is an unknown field, which
+// they ignore.
 func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte {
 	if !s.SSE {
 		return dst
@@ -63,8 +67,9 @@ func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte 
 	return append(dst, EncodeError(status, err)...)
 }
 
-// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the array. An event stream has
-// comments for this, but Google's libraries take them, and blank lines, for a broken answer.
+// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the
+// array. An event stream has comments for this, but Google's libraries take them, and blank lines,
+// for a broken answer.
 func (s *Stream) Idle(dst []byte) []byte {
 	if s.SSE {
 		return sse.AppendEvent(dst, "", []byte("{}"), true)
@@ -85,7 +90,8 @@ func (s *Stream) write(dst, chunk []byte) []byte {
 	return append(dst, chunk...)
 }
 
-// bracket opens the array, before anything else: a reader may look for the bracket in the first byte.
+// bracket opens the array, before anything else: a reader may look for the bracket in the first
+// byte.
 func (s *Stream) bracket(dst []byte) []byte {
 	if s.open {
 		return dst

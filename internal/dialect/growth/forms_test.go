@@ -35,8 +35,8 @@ type form struct {
 	distinct bool     // the names, IDs and addresses in each copy are its own
 }
 
-// forms are the forms of all examples, each once: a list with elements of one kind at one place, and all outermost lists of a
-// request at once.
+// forms are the forms of all examples, each once: a list with elements of one kind at one place,
+// and all outermost lists of a request at once.
 func forms(t testing.TB) []form {
 	t.Helper()
 	list := examples(t)
@@ -76,7 +76,8 @@ func add(found map[string]form, f form) {
 	}
 }
 
-// variable is what differs between paths of one form: indices of lists, and names of properties in schemas.
+// variable is what differs between paths of one form: indices of lists, and names of properties in
+// schemas.
 var variable = regexp.MustCompile(`\[\d+\]|((?:\.|^)properties)\.[^.\[]+`)
 
 // endpoint is a path without the name of the model. Streamed requests have the same body.

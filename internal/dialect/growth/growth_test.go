@@ -27,8 +27,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// An adapter is an upstream that adapts each prompt to both providers and to models of all families, encodes the results, and has
-// nothing to send them to.
+// An adapter is an upstream that adapts each prompt to both providers and to models of all
+// families, encodes the results, and has nothing to send them to.
 type adapter struct{}
 
 func (adapter) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
@@ -84,7 +84,8 @@ func send(t *testing.T, server http.Handler, path string, body []byte) (status i
 	return w.Code, after.TotalAlloc - before.TotalAlloc
 }
 
-// Most requests are answered when their lists are repeated. The tests below measure refusals as well, which may be costly, too.
+// Most requests are answered when their lists are repeated. The tests below measure refusals as
+// well, which may be costly, too.
 func TestFormsAreUnderstood(t *testing.T) {
 	server, all, answered := newServer(), forms(t), 0
 	for _, f := range all {
@@ -97,8 +98,9 @@ func TestFormsAreUnderstood(t *testing.T) {
 	}
 }
 
-// Memory grows with the length of lists and no faster, in every form of request. Four times the elements may take eight times as
-// much, since buffers and tables double when they are full; what grows with the square takes sixteen times as much.
+// Memory grows with the length of lists and no faster, in every form of request. Four times the
+// elements may take eight times as much, since buffers and tables double when they are full; what
+// grows with the square takes sixteen times as much.
 func TestMemoryGrowsWithLength(t *testing.T) {
 	perigeetest.Slow(t)
 	perigeetest.Unraced(t)
@@ -115,13 +117,15 @@ func TestMemoryGrowsWithLength(t *testing.T) {
 	}
 }
 
-// The variables that tell an instrumented copy of this program which request to send: its path, and the file with its body.
+// The variables that tell an instrumented copy of this program which request to send: its path, and
+// the file with its body.
 const (
 	pathVariable = "PERIGEE_GROWTH_PATH"
 	bodyVariable = "PERIGEE_GROWTH_BODY"
 )
 
-// TestSendOne sends one request, in a program that counts what it executes. It is for TestWorkGrowsWithLength.
+// TestSendOne sends one request, in a program that counts what it executes. It is for
+// TestWorkGrowsWithLength.
 func TestSendOne(t *testing.T) {
 	path := os.Getenv(pathVariable)
 	if path == "" {
@@ -134,10 +138,12 @@ func TestSendOne(t *testing.T) {
 	send(t, newServer(), path, body)
 }
 
-// Work grows with the length of lists and no faster, in every form of request. For each block of code it is counted how often it
-// runs, which does not depend on the machine, and shows loops that take no memory: the test builds itself once more with the
-// counters of coverage profiles in it, and in the packages of the standard library that search lists and texts. With four times
-// the elements a block may run six times as often, which allows for sorting, and anything may look at each byte of the body twice.
+// Work grows with the length of lists and no faster, in every form of request. For each block of
+// code it is counted how often it runs, which does not depend on the machine, and shows loops that
+// take no memory: the test builds itself once more with the counters of coverage profiles in it,
+// and in the packages of the standard library that search lists and texts. With four times the
+// elements a block may run six times as often, which allows for sorting, and anything may look at
+// each byte of the body twice.
 func TestWorkGrowsWithLength(t *testing.T) {
 	perigeetest.Slow(t)
 	perigeetest.Unraced(t)
@@ -165,8 +171,8 @@ func TestWorkGrowsWithLength(t *testing.T) {
 	}
 }
 
-// blocks sends a request in an instrumented program, and returns how often that has run each block of code, and the size of the
-// body.
+// blocks sends a request in an instrumented program, and returns how often that has run each block
+// of code, and the size of the body.
 func (f *form) blocks(t *testing.T, program string, n int) (counts map[string]int64, size int64) {
 	t.Helper()
 	profile, body, data := program+".profile", program+".body", f.grown(t, n)

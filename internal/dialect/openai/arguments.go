@@ -10,8 +10,9 @@ import (
 // EmptyArgs are the arguments of a call that has none.
 var EmptyArgs = json.RawMessage("{}")
 
-// Arguments reads the text that stands for the arguments of a call in a history. A text that is not a JSON object,
-// as models write now and then, is kept as the value of one argument, so that the conversation can go on.
+// Arguments reads the text that stands for the arguments of a call in a history. A text that is not
+// a JSON object, as models write now and then, is kept as the value of one argument, so that the
+// conversation can go on.
 func Arguments(text []byte) (args json.RawMessage, repaired bool) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return EmptyArgs, false
@@ -28,8 +29,8 @@ func Wrap(name string, value []byte) json.RawMessage {
 	return w.Object().Key(name).Raw(value).EndObject().Buf
 }
 
-// FreeText is the schema of a tool that takes free text, as a function with one string: input. A grammar for the text can only be
-// asked for.
+// FreeText is the schema of a tool that takes free text, as a function with one string: input. A
+// grammar for the text can only be asked for.
 func FreeText(syntax, definition string) json.RawMessage {
 	about := "The input of the tool, as plain text."
 	if definition != "" {
@@ -40,7 +41,8 @@ func FreeText(syntax, definition string) json.RawMessage {
 	return w.Lit(`}},"required":["input"]}`).Buf
 }
 
-// Unwrap undoes Wrap for a value that is a string. Of arguments that have another form, the text is the value.
+// Unwrap undoes Wrap for a value that is a string. Of arguments that have another form, the text is
+// the value.
 func Unwrap(name string, args json.RawMessage) string {
 	c := rawjson.NewCursor(args)
 	if c.Kind() == rawjson.Object {

@@ -13,8 +13,8 @@ type Citation struct {
 	URL, Title string
 }
 
-// Citations are the sources of a text. Sources that no stretch names are given for the beginning of the text, so that none is
-// lost.
+// Citations are the sources of a text. Sources that no stretch names are given for the beginning of
+// the text, so that none is lost.
 func Citations(text string, g *perigee.Grounding) []Citation {
 	if g == nil {
 		return nil
@@ -40,8 +40,8 @@ func Citations(text string, g *perigee.Grounding) []Citation {
 	return list
 }
 
-// locate finds a stretch in the text. The provider counts within a part; where that is not the whole text, the stretch is found
-// by what it says.
+// locate finds a stretch in the text. The provider counts within a part; where that is not the
+// whole text, the stretch is found by what it says.
 func locate(s *perigee.Support, text string) (start, end int) {
 	start = min(max(s.Start, 0), len(text))
 	end = min(max(s.End, start), len(text))
@@ -54,7 +54,8 @@ func locate(s *perigee.Support, text string) (start, end int) {
 	return start, end
 }
 
-// A runeCounter turns byte offsets into character offsets. Offsets that grow cost one walk over the text.
+// A runeCounter turns byte offsets into character offsets. Offsets that grow cost one walk over the
+// text.
 type runeCounter struct {
 	text         string
 	bytes, runes int

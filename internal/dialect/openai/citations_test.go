@@ -6,7 +6,8 @@ import (
 	"perigee"
 )
 
-// Citations count characters, and find their stretch of text where the provider counts from elsewhere.
+// Citations count characters, and find their stretch of text where the provider counts from
+// elsewhere.
 func TestCitations(t *testing.T) {
 	sources := []perigee.Source{{URL: "u0", Title: "t0"}, {URL: "u1", Title: "t1"}}
 	for name, c := range map[string]struct {

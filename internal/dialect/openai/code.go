@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// CodeText writes a part of the provider's code execution as fenced text, which is all that this dialect has for
-// it. Other parts give nothing.
+// CodeText writes a part of the provider's code execution as fenced text, which is all that this
+// dialect has for it. Other parts give nothing.
 func CodeText(part json.RawMessage) string {
 	c := rawjson.NewCursor(part)
 	for key := range c.Object() {

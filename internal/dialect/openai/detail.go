@@ -6,8 +6,9 @@ import (
 	"perigee"
 )
 
-// A Detail is the detail that the images of a request ask for. The provider has one resolution for all images of a request, which
-// is the finest that any of them asks for. The zero value asks for nothing.
+// A Detail is the detail that the images of a request ask for. The provider has one resolution for
+// all images of a request, which is the finest that any of them asks for. The zero value asks for
+// nothing.
 type Detail struct{ finest string }
 
 // Take reads the detail of one image, which stands at path; empty: it has none.

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the vectors as base64
-// instead of numbers.
+// DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the
+// vectors as base64 instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
 	if err := rawjson.CheckFinite(origin.Body); err != nil {
 		return nil, false, InvalidBody(err)
@@ -74,8 +74,9 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 // maxInputs is how many texts the API takes in one request.
 const maxInputs = 2048
 
-// embedInputs reads one text or several, and refuses too many while it reads, so that memory does not follow their number. Texts
-// that the client has cut into tokens of another vendor's models mean nothing here.
+// embedInputs reads one text or several, and refuses too many while it reads, so that memory does
+// not follow their number. Texts that the client has cut into tokens of another vendor's models
+// mean nothing here.
 func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	if c.Kind() == rawjson.String {
 		text := c.String()
@@ -125,8 +126,8 @@ func refusedInput(param, code, problem string) *perigee.Error {
 		Cause: &perigee.Fault{Param: param, Code: code}}
 }
 
-// EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of little-endian 32-bit
-// numbers when packed is set.
+// EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of
+// little-endian 32-bit numbers when packed is set.
 func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
 	w := rawjson.Writer{Buf: make([]byte, 0, embeddingsSize(e, packed))}
 	w.Object().Members(`"object":"list"`).Key("data").Array()
@@ -155,8 +156,8 @@ func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
 	return w.EndObject().EndObject().Buf
 }
 
-// embeddingsSize is about how long the answer is: a number has up to nine digits, and four bytes are less than six characters of
-// base64.
+// embeddingsSize is about how long the answer is: a number has up to nine digits, and four bytes
+// are less than six characters of base64.
 func embeddingsSize(e *perigee.Embeddings, packed bool) int {
 	size, number := 256+len(e.Model), 13
 	if packed {

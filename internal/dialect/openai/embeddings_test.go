@@ -9,7 +9,8 @@ import (
 	"perigee"
 )
 
-// More inputs than the API takes, and empty ones, are refused while they are read: memory does not follow their number.
+// More inputs than the API takes, and empty ones, are refused while they are read: memory does not
+// follow their number.
 func TestEmbeddingsRefuseManyInputs(t *testing.T) {
 	list := func(element string, n int) string {
 		return `{"model":"gemini-embedding-001","input":[` + strings.Repeat(element+",", n-1) + element + `]}`

@@ -24,13 +24,15 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// EncodeError writes an error in the shape of this dialect. In param stands the place in the request that is to blame, and in
-// code the API's own name for the problem where clients act on one, else the class.
+// EncodeError writes an error in the shape of this dialect. In param stands the place in the
+// request that is to blame, and in code the API's own name for the problem where clients act on
+// one, else the class.
 func EncodeError(status int, err *perigee.Error) []byte {
 	return Wrap("error", ErrorObject(status, err))
 }
 
-// EncodeStreamError writes an error for a stream that has begun, which has no header for the class: it has the member class.
+// EncodeStreamError writes an error for a stream that has begun, which has no header for the class:
+// it has the member class.
 func EncodeStreamError(status int, err *perigee.Error) []byte {
 	return Wrap("error", encodeObject(status, err, err.Class))
 }
@@ -62,7 +64,8 @@ func encodeObject(status int, err *perigee.Error, class perigee.Class) []byte {
 // tooLong matches what providers say of a conversation that does not fit.
 var tooLong = regexp.MustCompile(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
 
-// Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is empty.
+// Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is
+// empty.
 func Code(err *perigee.Error) string {
 	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok && fault.Code != "" {
 		return fault.Code
@@ -96,9 +99,9 @@ func errorType(status int, err *perigee.Error) string {
 	return word
 }
 
-// soon is how long agents may wait for quota by themselves. Codex waits in silence for as long as Retry-After says, unless the
-// type of the error is usage_limit_reached: then it ends and shows the time in resets_at, in seconds since 1970. It takes
-// insufficient_quota for an unpaid bill.
+// soon is how long agents may wait for quota by themselves. Codex waits in silence for as long as
+// Retry-After says, unless the type of the error is usage_limit_reached: then it ends and shows the
+// time in resets_at, in seconds since 1970. It takes insufficient_quota for an unpaid bill.
 const soon = time.Minute
 
 // resetsAt is when quota that is used up comes back; 0: that is unknown, or soon.

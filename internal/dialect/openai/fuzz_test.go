@@ -9,7 +9,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
+// Whatever a client sends is decoded into something that can be sent on, or refused as the client's
+// mistake.
 func FuzzDecodeEmbeddings(f *testing.F) {
 	for _, rule := range perigeetest.FieldRules(f, "embeddings_rules.tsv") {
 		f.Add([]byte(rule.Example))

@@ -109,8 +109,8 @@ var ratios = []struct{ width, height int }{
 	{1, 1}, {2, 3}, {3, 2}, {3, 4}, {4, 3}, {4, 5}, {5, 4}, {9, 16}, {16, 9}, {21, 9},
 }
 
-// size turns pixels into the nearest shape there is, and into the next size for what is larger than the models draw
-// unasked.
+// size turns pixels into the nearest shape there is, and into the next size for what is larger than
+// the models draw unasked.
 func (d *imageDecoder) size(size string) {
 	if size == "auto" {
 		return
@@ -148,7 +148,8 @@ func (d *imageDecoder) size(size string) {
 // Images gathers the pictures of one or more answers.
 type Images struct {
 	Created int64 // Unix time
-	// Save keeps a picture and returns where the client gets it; nil: the picture itself stands in the answer.
+	// Save keeps a picture and returns where the client gets it; nil: the picture itself stands in
+	// the answer.
 	Save func(blob *perigee.Blob) (url string)
 
 	data   rawjson.Writer // the elements of data

@@ -6,7 +6,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// OfKind reads a value that has to be of a kind, an object or an array, and nothing of what is in it. Null is nothing.
+// OfKind reads a value that has to be of a kind, an object or an array, and nothing of what is in
+// it. Null is nothing.
 func OfKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	switch got := c.Kind(); {
 	case got == rawjson.Null:

@@ -30,7 +30,8 @@ func Wrong(param, format string, args ...any) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: message, Cause: &perigee.Fault{Param: param}}
 }
 
-// CheckBody validates a body as JSON, and refuses one that is cut into more pieces than its size allows.
+// CheckBody validates a body as JSON, and refuses one that is cut into more pieces than its size
+// allows.
 func CheckBody(body []byte) error {
 	count, err := rawjson.CheckCount(body)
 	if err != nil {

@@ -255,8 +255,8 @@ func (to *tongue) encode(t *rapid.T, events []perigee.Event) (wire, body []byte)
 	return stream.End(wire), collector.Bytes()
 }
 
-// A client that sends an answer back as it came gives the model its calls back, with their ids, their arguments and
-// the seals on them.
+// A client that sends an answer back as it came gives the model its calls back, with their ids,
+// their arguments and the seals on them.
 func TestAnswersComeBackWithTheirSeals(t *testing.T) {
 	for i, tongue := range tongues {
 		d := &dialects[i]
@@ -304,7 +304,8 @@ func callsOf(p *perigee.Prompt) string {
 	return b.String()
 }
 
-// sealedThoughts are what the model can think on from. Thinking goes on until it is sealed or something else is said.
+// sealedThoughts are what the model can think on from. Thinking goes on until it is sealed or
+// something else is said.
 func (a *answer) sealedThoughts() string {
 	var b, thought strings.Builder
 	for i := range a.stretches {

@@ -34,7 +34,8 @@ func wholeAnswers(t *testing.T) map[string]wholeAnswer {
 	}
 }
 
-// A long answer in one piece costs its text and what is written of it. Whatever is allocated counts, garbage too.
+// A long answer in one piece costs its text and what is written of it. Whatever is allocated
+// counts, garbage too.
 func TestCollectorsKeepTextOnce(t *testing.T) {
 	perigeetest.Unraced(t)
 	const size = 4 << 20

@@ -18,8 +18,8 @@ type conversation struct {
 	settings settings
 }
 
-// A round is what the user says, in one or more messages, and what the model makes of it. After a round with calls
-// the user may say nothing beside the results.
+// A round is what the user says, in one or more messages, and what the model makes of it. After a
+// round with calls the user may say nothing beside the results.
 type round struct {
 	said    [][]piece
 	text    string
@@ -79,7 +79,8 @@ func anyConversation(t *rapid.T) *conversation {
 	return c
 }
 
-// anyRound draws the i-th round. After results the user need not speak, and in the last round the model has not yet.
+// anyRound draws the i-th round. After results the user need not speak, and in the last round the
+// model has not yet.
 func (c *conversation) anyRound(t *rapid.T, i int, after, last bool) round {
 	var r round
 	least := 1

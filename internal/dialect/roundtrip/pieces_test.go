@@ -78,8 +78,8 @@ var pieces = []struct{ dialect, before, element, after string }{
 	{"gemini", `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[`, `{"functionDeclarations":[{}]}`, `]}`},
 }
 
-// A body that is cut into hundreds of thousands of pieces is refused before any of them takes memory: each would take many times
-// its own size.
+// A body that is cut into hundreds of thousands of pieces is refused before any of them takes
+// memory: each would take many times its own size.
 func TestManyPiecesAreRefused(t *testing.T) {
 	perigeetest.Unraced(t)
 	for _, p := range pieces {

@@ -17,7 +17,8 @@ import (
 	"perigee/internal/dialect/openai/responses"
 )
 
-// A dialect is how a conversation gets from its wire into perigee's words, and what the wire has no room for.
+// A dialect is how a conversation gets from its wire into perigee's words, and what the wire has no
+// room for.
 type dialect struct {
 	name    string
 	write   func(*conversation) []byte
@@ -50,7 +51,8 @@ var dialects = []dialect{
 	}},
 }
 
-// One conversation, written in any dialect, is the same to the model, and stays so on the provider's wire.
+// One conversation, written in any dialect, is the same to the model, and stays so on the
+// provider's wire.
 func TestOneConversationInEveryDialect(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, rapid.MakeCheck(func(t *rapid.T) {
@@ -92,7 +94,8 @@ func decode(t *rapid.T, d *dialect, body []byte) *perigee.Prompt {
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
-	// All of this can be carried over, so nothing may have been lost. Only Anthropic's API demands a limit.
+	// All of this can be carried over, so nothing may have been lost. Only Anthropic's API demands
+	// a limit.
 	for _, n := range req.Log.Notes() {
 		if d.name != "anthropic" || !strings.HasPrefix(n.Subject, "max_tokens ") || prompt.Generation.MaxOutputTokens != nil {
 			t.Fatalf("%v about %s", req.Log.Notes(), body)
@@ -112,7 +115,8 @@ func difference(got, want string) string {
 	return fmt.Sprintf("of other length\n%s\nfor\n%s", got, want)
 }
 
-// A portraitist writes a conversation down, a line for each thing in it, so that two of them can be compared.
+// A portraitist writes a conversation down, a line for each thing in it, so that two of them can be
+// compared.
 type portraitist struct{ strings.Builder }
 
 func (p *portraitist) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }

@@ -214,7 +214,8 @@ func responsesResult(r *result) any {
 	return responsesParts(slices.Concat(pieces, r.files))
 }
 
-// asAnthropic writes the conversation for Messages. What the user says after results stands in the same message.
+// asAnthropic writes the conversation for Messages. What the user says after results stands in the
+// same message.
 func (c *conversation) asAnthropic() []byte {
 	var messages, waiting list
 	flush := func() {
@@ -311,7 +312,8 @@ func anthropicResult(c *call) members {
 	return block
 }
 
-// asGemini writes the conversation for generateContent, with the results in the order of their calls.
+// asGemini writes the conversation for generateContent, with the results in the order of their
+// calls.
 func (c *conversation) asGemini() []byte {
 	var contents, waiting list
 	flush := func() {

@@ -18,8 +18,8 @@ type Answer struct {
 	Log     *perigee.CallLog // collects notes while the answer is written; nil: they are discarded
 }
 
-// missed adds a note when a choice has ended without the requested log probabilities. Some models have none, which only the end
-// of the answer shows.
+// missed adds a note when a choice has ended without the requested log probabilities. Some models
+// have none, which only the end of the answer shows.
 func (a *Answer) missed(c *choice) {
 	if a.Style.Logprobs && c.worded && !c.probed {
 		a.Log.NoteOnce(openai.NoLogprobs)
@@ -65,7 +65,8 @@ func writeFunctionCall(w *rawjson.Writer, call *perigee.FunctionCall) {
 	w.Object().Key("name").String(call.Name).Key("arguments").String(args).EndObject()
 }
 
-// writeSignatures writes the member extra_content, from which the decoder reads signatures back, if there are any.
+// writeSignatures writes the member extra_content, from which the decoder reads signatures back, if
+// there are any.
 func writeSignatures(w *rawjson.Writer, s signatures) {
 	if s == (signatures{}) {
 		return
@@ -114,8 +115,9 @@ func (c *choice) refusal() string {
 	return openai.Withheld(&c.finish)
 }
 
-// finishReason says why a choice ended. Calls are the reason whatever else the provider says, because clients act
-// on nothing else. An answer that ends without a word and without a reason was withheld.
+// finishReason says why a choice ended. Calls are the reason whatever else the provider says,
+// because clients act on nothing else. An answer that ends without a word and without a reason was
+// withheld.
 func (s *Style) finishReason(c *choice) string {
 	switch {
 	case c.callCount > 0 && s.Functions:

@@ -9,7 +9,8 @@ import (
 	"perigee/internal/dialect/gemini"
 )
 
-// agentBody is a request as agents send it: a long system prompt, tools with schemas, a history of calls and results.
+// agentBody is a request as agents send it: a long system prompt, tools with schemas, a history of
+// calls and results.
 func agentBody(size int) []byte {
 	var b strings.Builder
 	prose := strings.Repeat("Keep the order of parts, and return every tool's \\\"result\\\".\\n", 8)
@@ -65,8 +66,9 @@ func BenchmarkStream(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// Requests that are large in any one way cost in proportion to their size: twice the size must not cost much more
-// than twice the work, which is counted in allocations because time is not repeatable.
+// Requests that are large in any one way cost in proportion to their size: twice the size must not
+// cost much more than twice the work, which is counted in allocations because time is not
+// repeatable.
 func TestIsLinear(t *testing.T) {
 	many := func(n int, item func(i int) string) string {
 		var b strings.Builder

@@ -32,7 +32,8 @@ type choice struct {
 // choices are the choices of an answer, in the order in which they began.
 type choices []*choice
 
-// at returns the choice with the given index. There are as many as the client asked for, which is few.
+// at returns the choice with the given index. There are as many as the client asked for, which is
+// few.
 func (list *choices) at(index int) *choice {
 	for _, c := range *list {
 		if c.index == index {

@@ -38,8 +38,8 @@ func refusalOf(t *testing.T, prompt *perigee.Prompt, model string) *rules.Refusa
 	return refusal
 }
 
-// sealed returns the prompt with a signature on the first call of each turn, which clients of this API lose and
-// perigee restores.
+// sealed returns the prompt with a signature on the first call of each turn, which clients of this
+// API lose and perigee restores.
 func sealed(p *perigee.Prompt) *perigee.Prompt {
 	copied := *p
 	copied.Contents = slices.Clone(p.Contents)

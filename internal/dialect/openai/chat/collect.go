@@ -123,7 +123,8 @@ func (w *Collector) message(out *rawjson.Writer, c *choice) {
 	out.EndObject()
 }
 
-// calls writes the calls as the request expects them. A request with functions gets the first one as function_call.
+// calls writes the calls as the request expects them. A request with functions gets the first one
+// as function_call.
 func (w *Collector) calls(out *rawjson.Writer, calls []toolCall) {
 	if w.answer.Style.Functions && len(calls) > 0 {
 		out.Key("function_call")

@@ -14,7 +14,8 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// Whatever a client sends is decoded into something that can be sent on, or refused as the client's mistake.
+// Whatever a client sends is decoded into something that can be sent on, or refused as the client's
+// mistake.
 func FuzzDecodeRequest(f *testing.F) {
 	if archive, err := txtar.ParseFile("testdata/clients.txtar"); err == nil {
 		for _, file := range archive.Files {
@@ -54,7 +55,8 @@ func FuzzDecodeRequest(f *testing.F) {
 	})
 }
 
-// events makes a stream of events out of arbitrary text: each line is one event, its first byte decides the kind.
+// events makes a stream of events out of arbitrary text: each line is one event, its first byte
+// decides the kind.
 func events(text string) []perigee.Event {
 	var list []perigee.Event
 	for line := range strings.Lines(text) {
@@ -110,8 +112,8 @@ func events(text string) []perigee.Event {
 	return list
 }
 
-// Whatever happens in an answer, every frame is a chunk that a client can read, and the whole answer is one object
-// that says the same.
+// Whatever happens in an answer, every frame is a chunk that a client can read, and the whole
+// answer is one object that says the same.
 func FuzzAnswer(f *testing.F) {
 	f.Add("sgemini\nthello|c2ln\nfSTOP\nu12", true, false)
 	f.Add("kthink\ng|c2ln\ncread {\"a\":1}|id\ng|late\ncpatch {\"input\":\"x\"}|2\nfSTOP", true, true)

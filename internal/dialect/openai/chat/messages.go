@@ -176,7 +176,8 @@ func (d *decoder) calledFunction(path string) *perigee.FunctionCall {
 	return call
 }
 
-// calledCustom reads the call of a custom tool, which is a function with one parameter to the model.
+// calledCustom reads the call of a custom tool, which is a function with one parameter to the
+// model.
 func (d *decoder) calledCustom() *perigee.FunctionCall {
 	call := &perigee.FunctionCall{}
 	input := []byte(`""`)

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// thinking is how much the model is to think. There are four ways to say it; the more exact one holds.
+// thinking is how much the model is to think. There are four ways to say it; the more exact one
+// holds.
 type thinking struct {
 	value *perigee.Thinking
 	field string // that said it
@@ -72,7 +73,8 @@ func (d *decoder) effort(field, word string) *perigee.Thinking {
 	return nil
 }
 
-// reasoningObject reads the object that routers of several vendors' models take in place of reasoning_effort.
+// reasoningObject reads the object that routers of several vendors' models take in place of
+// reasoning_effort.
 func (d *decoder) reasoningObject() *perigee.Thinking {
 	var t *perigee.Thinking
 	var budget *int64

@@ -24,7 +24,8 @@ type Style struct {
 	Logprobs  bool     // the answer should come with probabilities
 }
 
-// DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is in Notes.
+// DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is
+// in Notes.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	if err := openai.CheckBody(origin.Body); err != nil {
 		return nil, err
@@ -55,8 +56,8 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	return &Request{Request: req, Style: d.style}, nil
 }
 
-// A decoder is a body while it is read. The members may come in any order, so what depends on several of
-// them is worked out in finish.
+// A decoder is a body while it is read. The members may come in any order, so what depends on
+// several of them is worked out in finish.
 type decoder struct {
 	c      *rawjson.Cursor
 	notes  perigee.Notes
@@ -129,7 +130,8 @@ func (d *decoder) bookkeeping(name string) bool {
 	case "metadata":
 		openai.OfKind(d.c, rawjson.Object)
 	case "user", "safety_identifier", "prompt_cache_retention", "prediction":
-		// Names for the vendor's own records, and hints that make an answer faster but no different.
+		// Names for the vendor's own records, and hints that make an answer faster but no
+		// different.
 	case "store":
 		if d.c.Bool() {
 			d.notes.Dropped("store")

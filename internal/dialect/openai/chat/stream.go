@@ -7,8 +7,9 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held back until
-// all content is out, because usage and sources may follow the provider's reason to stop.
+// A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held
+// back until all content is out, because usage and sources may follow the provider's reason to
+// stop.
 type Stream struct {
 	answer  Answer
 	begun   bool // the model is known to the client
@@ -133,7 +134,8 @@ func (s *Stream) delta(w *rawjson.Writer, c *choice, add *content) {
 	s.close(w)
 }
 
-// call writes a call, whole. A request with functions expects one function_call; more than one does not fit there.
+// call writes a call, whole. A request with functions expects one function_call; more than one does
+// not fit there.
 func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 	c.callCount++
 	if s.answer.Style.Functions && c.callCount == 1 {
@@ -146,7 +148,8 @@ func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 	w.EndArray()
 }
 
-// End appends the ends of all choices, the usage if it was asked for, and the mark behind the last event.
+// End appends the ends of all choices, the usage if it was asked for, and the mark behind the last
+// event.
 func (s *Stream) End(dst []byte) []byte {
 	if len(s.choices) == 0 {
 		s.choices.at(0)

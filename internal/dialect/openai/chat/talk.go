@@ -9,8 +9,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A talk turns messages, in order, into contents. The two forms differ most around tools: here each result is a
-// message of its own, there the results of a turn are one content, right after the calls and in their order.
+// A talk turns messages, in order, into contents. The two forms differ most around tools: here each
+// result is a message of its own, there the results of a turn are one content, right after the
+// calls and in their order.
 type talk struct {
 	dialect.Builder
 	notes  *perigee.Notes
@@ -75,7 +76,8 @@ func (t *talk) assistant(m *message) {
 	t.Model(parts)
 }
 
-// sign puts a signature on the last text. One that came without text stands on an empty one, as it did when it came.
+// sign puts a signature on the last text. One that came without text stands on an empty one, as it
+// did when it came.
 func sign(parts []perigee.Part, signature string) []perigee.Part {
 	for i := len(parts) - 1; i >= 0; i-- {
 		if parts[i].Kind == perigee.PartText {
@@ -86,8 +88,8 @@ func sign(parts []perigee.Part, signature string) []perigee.Part {
 	return append(parts, perigee.Part{Signature: signature})
 }
 
-// result adds what a tool answered. A result whose call is not there would end the conversation with an error, so
-// it becomes what the user says.
+// result adds what a tool answered. A result whose call is not there would end the conversation
+// with an error, so it becomes what the user says.
 func (t *talk) result(m *message) {
 	match := t.Take(m.answers, m.name)
 	if match.Call == nil {
@@ -106,7 +108,8 @@ func (t *talk) result(m *message) {
 	t.Result(match, response)
 }
 
-// toolOutput writes the texts of a tool's answer that is a list as a JSON string, and returns what is not text beside it.
+// toolOutput writes the texts of a tool's answer that is a list as a JSON string, and returns what
+// is not text beside it.
 func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	size := 0
 	for _, part := range m.parts {
@@ -123,8 +126,8 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	return joined.JSON(), media
 }
 
-// end closes the conversation and mends what the provider would refuse: a conversation that the model begins. One of nothing
-// but instructions is repaired by the adapters of providers.
+// end closes the conversation and mends what the provider would refuse: a conversation that the
+// model begins. One of nothing but instructions is repaired by the adapters of providers.
 func (t *talk) end() {
 	t.Close()
 	if len(t.Contents) > 0 && t.Contents[0].Role == perigee.RoleModel {

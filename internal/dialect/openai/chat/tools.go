@@ -97,8 +97,8 @@ func (d *decoder) builtin(name string, config json.RawMessage) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: name, Config: config})
 }
 
-// function reads a declaration. Its schema is JSON Schema, which the provider takes as it is; strict asks for
-// what the provider does anyway.
+// function reads a declaration. Its schema is JSON Schema, which the provider takes as it is;
+// strict asks for what the provider does anyway.
 func (d *decoder) function(path string) *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	ignored := func() {}
@@ -107,8 +107,8 @@ func (d *decoder) function(path string) *perigee.Function {
 	return f
 }
 
-// customTool reads a tool that takes free text and declares it as a function with one parameter. A grammar for
-// the text becomes part of the parameter's description.
+// customTool reads a tool that takes free text and declares it as a function with one parameter. A
+// grammar for the text becomes part of the parameter's description.
 func (d *decoder) customTool() *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	var syntax, definition string
@@ -166,8 +166,8 @@ func (d *decoder) toolChoice(field string) {
 	d.choice = choice
 }
 
-// allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model free to answer
-// in words and limits what it may call.
+// allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model
+// free to answer in words and limits what it may call.
 func (d *decoder) allowedTools(choice *toolChoice) {
 	mode, add := "required", func() { choice.allowed = append(choice.allowed, d.toolName()) }
 	d.c.Read(d.notes.Rest("tool_choice.allowed_tools."), "mode", &mode, "tools", func() {
@@ -185,7 +185,8 @@ func (d *decoder) toolName() string {
 	return name
 }
 
-// unknownTool returns the first tool of the choice that the request does not have; not ok: it has all of them.
+// unknownTool returns the first tool of the choice that the request does not have; not ok: it has
+// all of them.
 func (d *decoder) unknownTool() (name string, ok bool) {
 	if len(d.choice.allowed) == 0 {
 		return "", false
@@ -203,7 +204,8 @@ func (d *decoder) unknownTool() (name string, ok bool) {
 	return d.choice.allowed[i], true
 }
 
-// finishTools turns the choice into a tool config. Without functions there is nothing to choose among.
+// finishTools turns the choice into a tool config. Without functions there is nothing to choose
+// among.
 func (d *decoder) finishTools() {
 	if d.choice.allowed != nil && len(d.choice.allowed) == 0 {
 		d.refuse(d.choice.field, "want the name of a tool")

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/dialect/gemini"
 )
 
-// agentBody is a body as an agent sends it late in its loop: n steps of thinking, a call and its answer, and a
-// dozen tools. Sixty steps make about 100 KB.
+// agentBody is a body as an agent sends it late in its loop: n steps of thinking, a call and its
+// answer, and a dozen tools. Sixty steps make about 100 KB.
 func agentBody(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"gemini-3-flash","stream":true,"store":false,"include":["reasoning.encrypted_content"],"instructions":"`)

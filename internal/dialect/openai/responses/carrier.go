@@ -14,16 +14,17 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A carrier is what a reasoning item takes along in its encrypted_content, so that a client that sends the
-// item back keeps the model's tool loop whole: the thinking as the provider gave it, with its signatures, and the signatures of
-// the calls that followed. It is not secret from the client, which has been shown all of it.
+// A carrier is what a reasoning item takes along in its encrypted_content, so that a client that
+// sends the item back keeps the model's tool loop whole: the thinking as the provider gave it, with
+// its signatures, and the signatures of the calls that followed. It is not secret from the client,
+// which has been shown all of it.
 type carrier struct {
 	thoughts []thought
 	calls    []callSignature
 }
 
-// A thought is a stretch of thinking and the provider's signature on it, which may be empty. The text of one that is written is
-// in pieces.
+// A thought is a stretch of thinking and the provider's signature on it, which may be empty. The
+// text of one that is written is in pieces.
 type thought struct {
 	text, signature string
 	pieces          rope
@@ -45,8 +46,8 @@ func (c *carrier) encode() string {
 	return text.String()
 }
 
-// write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before them, and so have texts. It
-// fails only where w does.
+// write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before
+// them, and so have texts. It fails only where w does.
 func (c *carrier) write(w io.Writer) {
 	encoder := base64.NewEncoder(base64.StdEncoding, w)
 	sum := sha256.New()
@@ -138,8 +139,9 @@ func (r *carrierReader) text() string {
 	return s
 }
 
-// reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the summary,
-// for which package thoughtsig may know the signature. A carrier of another provider is dropped.
+// reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the
+// summary, for which package thoughtsig may know the signature. A carrier of another provider is
+// dropped.
 func (d *decoder) reasoningItem(i int, item *inputItem) {
 	if item.encrypted != nil {
 		carrier, ok := decodeCarrier(d.textOf(i, "encrypted_content", item.encrypted))

@@ -1,13 +1,16 @@
-// Package responses is OpenAI's Responses API: the bytes of POST /v1/responses, and of messages on its WebSocket, to perigee's
-// words; events back to the events of the API or to a whole response; and what is kept of responses, so that clients can go on
-// from them. The HTTP edge is its only caller.
+// Package responses is OpenAI's Responses API: the bytes of POST /v1/responses, and of messages on
+// its WebSocket, to perigee's words; events back to the events of the API or to a whole response;
+// and what is kept of responses, so that clients can go on from them. The HTTP edge is its only
+// caller.
 //
-// It is pure: no network, no clock, no globals that change. Times and ids come in from outside, and so do the responses that
-// were kept. What it shares with the other APIs of the vendor is in package openai.
+// It is pure: no network, no clock, no globals that change. Times and ids come in from outside, and
+// so do the responses that were kept. What it shares with the other APIs of the vendor is in
+// package openai.
 //
-// The files: request.go reads the envelope, options.go and tools.go what belongs to it; items.go and parts.go read the
-// conversation, package turns gives it the form that the models know, recall.go brings back what was kept; stream.go writes an
-// answer as events, in frames.go's frames, with the items of output.go, reasoning.go and search.go, and object.go the response
-// around them; carrier.go is how the provider's signatures travel through clients; stored.go is about responses that are kept;
-// message.go is what only sockets have.
+// The files: request.go reads the envelope, options.go and tools.go what belongs to it; items.go
+// and parts.go read the conversation, package turns gives it the form that the models know,
+// recall.go brings back what was kept; stream.go writes an answer as events, in frames.go's frames,
+// with the items of output.go, reasoning.go and search.go, and object.go the response around them;
+// carrier.go is how the provider's signatures travel through clients; stored.go is about responses
+// that are kept; message.go is what only sockets have.
 package responses

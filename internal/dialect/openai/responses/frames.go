@@ -6,8 +6,8 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A framing tells the events of an answer apart on the wire. The JSON of an event stands between what its methods
-// append.
+// A framing tells the events of an answer apart on the wire. The JSON of an event stands between
+// what its methods append.
 type framing interface {
 	begin(dst []byte, name string) []byte
 	end(dst []byte, from int) []byte // from is where begin began
@@ -30,8 +30,8 @@ func (eventFrames) cuttable() bool { return true }
 
 func (eventFrames) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
 
-// messageFrames are the messages of a WebSocket, each with its length before it. They say which stream they belong to, if
-// that has a name.
+// messageFrames are the messages of a WebSocket, each with its length before it. They say which
+// stream they belong to, if that has a name.
 type messageFrames struct{ stream string }
 
 // lengthSize is how many bytes the length of a message takes.

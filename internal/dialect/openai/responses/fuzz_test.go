@@ -51,8 +51,8 @@ func FuzzDecodeRequest(f *testing.F) {
 	})
 }
 
-// FuzzStream feeds the encoder with events in any order: each byte of the script is one, with a piece of
-// the text.
+// FuzzStream feeds the encoder with events in any order: each byte of the script is one, with a
+// piece of the text.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "some text\n\"with\" é", `{"input":"x"}`, byte(0))
 	f.Add([]byte{2, 2, 5, 2, 4, 4, 1}, "a", `{`, byte(3))

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// What is stored of an item is the same whether its bytes are taken as they came or read again, but for spaces.
+// What is stored of an item is the same whether its bytes are taken as they came or read again, but
+// for spaces.
 func TestItemsAreStoredAsTheyCame(t *testing.T) {
 	for _, test := range []struct {
 		item, want string

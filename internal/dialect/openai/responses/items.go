@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An inputItem is one item of the conversation, its members found but not yet read: what they mean depends on
-// the type, which may come last. It points into the text that it was found in.
+// An inputItem is one item of the conversation, its members found but not yet read: what they mean
+// depends on the type, which may come last. It points into the text that it was found in.
 type inputItem struct {
 	kind      string
 	role      string
@@ -54,7 +54,8 @@ func (d *decoder) items(c *rawjson.Cursor) {
 			case c.Kind() == rawjson.Null:
 				item.apart = item.apart || string(key) == "id" || string(key) == "type" || string(key) == "status"
 			case string(key) == "content" && item.kind == "message" && item.role != "":
-				// Clients mostly say what it is before they say it: then it is read where it stands.
+				// Clients mostly say what it is before they say it: then it is read where it
+				// stands.
 				item.said, item.apart = true, item.apart || c.Kind() == rawjson.String
 				d.message(i, item.role, c)
 			default:
@@ -68,8 +69,8 @@ func (d *decoder) items(c *rawjson.Cursor) {
 	}
 }
 
-// keepItem remembers what an item of the request's own input is and where it stands, so that it can be stored without being
-// read again.
+// keepItem remembers what an item of the request's own input is and where it stands, so that it can
+// be stored without being read again.
 func (d *decoder) keepItem(from, to int, item *inputItem) {
 	if d.keeping {
 		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.said
@@ -119,7 +120,8 @@ func (item *inputItem) find(key []byte, c *rawjson.Cursor) {
 	case "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
 		"pending_safety_checks", "acknowledged_safety_checks", "async",
 		"output_format", "background", "quality", "size", "revised_prompt":
-		// What an answer of ours, or an SDK, says about an item: nothing that the model would need again.
+		// What an answer of ours, or an SDK, says about an item: nothing that the model would need
+		// again.
 	default:
 		item.other = append(item.other, string(key))
 	}
@@ -178,8 +180,8 @@ func (d *decoder) item(i int, item *inputItem) {
 	}
 }
 
-// hosted are the calls of tools that only the vendor's models have. The model is shown them as calls of
-// functions, so that what came of them is not lost.
+// hosted are the calls of tools that only the vendor's models have. The model is shown them as
+// calls of functions, so that what came of them is not lost.
 var hosted = map[string]string{
 	"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
@@ -308,7 +310,8 @@ func (d *decoder) nameOf(item *inputItem) string {
 	return flatName(string(item.namespace), string(item.name))
 }
 
-// call adds a call to the model's turn, under the name that the model knows and with the signature that came back for it.
+// call adds a call to the model's turn, under the name that the model knows and with the signature
+// that came back for it.
 func (d *decoder) call(item *inputItem, name string, args json.RawMessage) {
 	id := string(item.callID)
 	if id == "" {

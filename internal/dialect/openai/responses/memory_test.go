@@ -36,8 +36,9 @@ func tell(kind perigee.EventKind, text string, n int, take func(ev *perigee.Even
 	take(&perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}})
 }
 
-// All events and the response at the end repeat the text. They are written from the one copy that is kept of it: allocations are
-// counted from the beginning, so whatever is garbage meanwhile counts, too.
+// All events and the response at the end repeat the text. They are written from the one copy that
+// is kept of it: allocations are counted from the beginning, so whatever is garbage meanwhile
+// counts, too.
 func TestStreamKeepsTextOnce(t *testing.T) {
 	perigeetest.Slow(t)
 	perigeetest.Unraced(t)

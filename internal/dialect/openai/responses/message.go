@@ -11,7 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Message is what a client sends over a WebSocket: what it asks for, and the body that says what about.
+// A Message is what a client sends over a WebSocket: what it asks for, and the body that says what
+// about.
 type Message struct {
 	Body   []byte // what POST would have got; the members below are blanks in it
 	Stream string // the name of the stream that its answer belongs to; empty: it has none
@@ -25,8 +26,9 @@ const createEvent = "response.create"
 // streamNames are what a stream may be called.
 var streamNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,256}$`)
 
-// DecodeMessage reads a message. It writes into it: the members that are about the socket become blanks, so that what is left is
-// a body like any other, byte for byte. When the message is refused the Message still tells the stream, if it has one.
+// DecodeMessage reads a message. It writes into it: the members that are about the socket become
+// blanks, so that what is left is a body like any other, byte for byte. When the message is refused
+// the Message still tells the stream, if it has one.
 func DecodeMessage(message []byte) (*Message, error) {
 	m := &Message{Body: message}
 	var members []rawjson.Member
@@ -96,7 +98,8 @@ func blank(b []byte) {
 	}
 }
 
-// dropLastComma blanks the comma that stands before nothing, after the last members have become blanks.
+// dropLastComma blanks the comma that stands before nothing, after the last members have become
+// blanks.
 func dropLastComma(object []byte) {
 	rest := bytes.TrimRight(object[:bytes.LastIndexByte(object, '}')], " \t\r\n")
 	if len(rest) > 0 && rest[len(rest)-1] == ',' {
@@ -117,7 +120,8 @@ var (
 		Cause: &perigee.Fault{Code: "websocket_connection_limit_reached"}}
 )
 
-// EncodeErrorMessage writes an error as a message: with what an answer to POST would have had as its status and its headers.
+// EncodeErrorMessage writes an error as a message: with what an answer to POST would have had as
+// its status and its headers.
 func EncodeErrorMessage(status int, err *perigee.Error, headers map[string]string, stream string) []byte {
 	var w rawjson.Writer
 	w.Object().Members(`"type":"error"`).Key("status").Int(int64(status)).Key("error").Raw(openai.ErrorObject(status, err))

@@ -12,7 +12,8 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// What is left of a message is the body without what is about the socket, and everything else as it was.
+// What is left of a message is the body without what is about the socket, and everything else as it
+// was.
 func TestMessageBecomesABody(t *testing.T) {
 	for _, test := range []struct{ message, body, stream string }{
 		{`{"type":"response.create","input":"hi","model":"m"}`, `{"input":"hi","model":"m"}`, ""},

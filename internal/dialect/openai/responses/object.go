@@ -10,8 +10,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// echoes are the members of a response that repeat the request, and what they say when it did not. They stand
-// in the order of the API's own examples.
+// echoes are the members of a response that repeat the request, and what they say when it did not.
+// They stand in the order of the API's own examples.
 var echoes = [...]struct{ name, absent string }{
 	{"instructions", `null`},
 	{"max_output_tokens", `null`},
@@ -43,8 +43,8 @@ func echoIndex(name []byte) int {
 	return -1
 }
 
-// echoOf makes a value of the request into one of the response: on one line, because it travels in events, and with
-// the members that a response always has.
+// echoOf makes a value of the request into one of the response: on one line, because it travels in
+// events, and with the members that a response always has.
 func echoOf(name string, raw json.RawMessage) json.RawMessage {
 	raw = oneLine(raw)
 	switch name {
@@ -120,8 +120,8 @@ type answer struct {
 	lost       bool // it could not be stored
 }
 
-// objectSize is about how long the response is with the items of output: agents send long instructions and many tools,
-// which come back in it.
+// objectSize is about how long the response is with the items of output: agents send long
+// instructions and many tools, which come back in it.
 func (r *Request) objectSize(output *rope) int {
 	size := 1024
 	if output != nil {
@@ -133,7 +133,8 @@ func (r *Request) objectSize(output *rope) int {
 	return size
 }
 
-// object appends the response with the items of output, which come without brackets; nil: there are none.
+// object appends the response with the items of output, which come without brackets; nil: there are
+// none.
 func (r *Request) object(w *rawjson.Writer, a *answer, output *rope) {
 	if w.Flush == nil {
 		w.Buf = slices.Grow(w.Buf, r.objectSize(output))

@@ -131,7 +131,8 @@ func (d *decoder) reasoning(c *rawjson.Cursor) {
 				d.notes.Mapped("reasoning." + string(key))
 			}
 		case "context":
-			// What the client sends of earlier reasoning is what the model gets, whatever this says.
+			// What the client sends of earlier reasoning is what the model gets, whatever this
+			// says.
 			if v := c.String(); v == "current_turn" {
 				d.notes.Dropped("reasoning.context")
 			}
@@ -200,7 +201,8 @@ func (d *decoder) generation() {
 	case d.effort == "none":
 		g.Thinking = &perigee.Thinking{Budget: new(int64(0))}
 	case d.thinking:
-		// Thinking is requested even if the client does not show it: without it a tool loop cannot go on with some models.
+		// Thinking is requested even if the client does not show it: without it a tool loop cannot
+		// go on with some models.
 		g.Thinking = &perigee.Thinking{Include: new(true), Level: d.effort}
 	}
 	if d.logprobs || d.topLogprobs > 0 {

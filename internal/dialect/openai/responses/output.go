@@ -72,7 +72,8 @@ func (s *Stream) escape(text string) []byte {
 	return piece[from:]
 }
 
-// speak notes where the answer itself begins, which the client is told of after the searches that it rests on. No item is open.
+// speak notes where the answer itself begins, which the client is told of after the searches that
+// it rests on. No item is open.
 func (s *Stream) speak() { s.spoken = true }
 
 // closeItem ends the open item, if there is one.
@@ -144,7 +145,8 @@ func (s *Stream) closeMessage() {
 	s.text, s.logprobs = rope{}, rawjson.Writer{}
 }
 
-// itemStatus is how the item stands that is closed now: one that the end of the answer has cut is not whole.
+// itemStatus is how the item stands that is closed now: one that the end of the answer has cut is
+// not whole.
 func (s *Stream) itemStatus() status {
 	switch s.answer.status {
 	case statusIncomplete, statusFailed, statusCancelled:
@@ -250,8 +252,8 @@ func (s *Stream) writeToolSearch(c *toolCall) {
 	s.done(item(statusCompleted, oneLine(json.RawMessage(c.text))))
 }
 
-// addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What belongs to the
-// thinking is a draft.
+// addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What
+// belongs to the thinking is a draft.
 func (s *Stream) addBlob(ev *perigee.Event) {
 	if ev.Blob == nil || ev.Thought {
 		return

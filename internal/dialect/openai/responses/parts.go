@@ -19,7 +19,8 @@ type part struct {
 	audioData, audioFormat              string
 }
 
-// content reads what a message says: a string, or an array of parts. Empty texts say nothing and are left out.
+// content reads what a message says: a string, or an array of parts. Empty texts say nothing and
+// are left out.
 func (d *decoder) content(c *rawjson.Cursor, role string) {
 	if c.Kind() == rawjson.String {
 		if text := c.String(); text != "" {
@@ -34,7 +35,8 @@ func (d *decoder) content(c *rawjson.Cursor, role string) {
 	}
 }
 
-// output reads what a tool answered, if that is no string, as a JSON string, and what is no text beside it.
+// output reads what a tool answered, if that is no string, as a JSON string, and what is no text
+// beside it.
 func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []perigee.Part) {
 	if c.Kind() != rawjson.Array {
 		return rawjson.AppendString(nil, string(c.Raw())), nil

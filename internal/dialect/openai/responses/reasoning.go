@@ -21,8 +21,8 @@ func (s *Stream) addThinking(text, signature string) {
 	s.carrier.thoughts[len(s.carrier.thoughts)-1].signature = signature
 }
 
-// sign adds a thought signature that came by itself to the thinking before it. Signatures of texts are dropped: this API has no
-// field for them.
+// sign adds a thought signature that came by itself to the thinking before it. Signatures of texts
+// are dropped: this API has no field for them.
 func (s *Stream) sign(signature string) {
 	if n := len(s.carrier.thoughts); s.open == reasoningItem && n > 0 {
 		s.carrier.thoughts[n-1].signature = signature
@@ -98,8 +98,8 @@ func (s *Stream) reasoningItem(signed bool) *rope {
 	return &item
 }
 
-// carrySignature makes room for the signature of a call in a reasoning item before it: the one that is open, or one of its own,
-// which a client that did not ask for signatures does not see.
+// carrySignature makes room for the signature of a call in a reasoning item before it: the one that
+// is open, or one of its own, which a client that did not ask for signatures does not see.
 func (s *Stream) carrySignature(callID, signature string) {
 	if signature == "" {
 		s.closeItem()

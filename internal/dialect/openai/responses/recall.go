@@ -29,8 +29,8 @@ func (d *decoder) reference(i int, reference *inputItem) {
 	d.item(i, &meant)
 }
 
-// maxRecalled is how much of what is stored one request may bring back. A reference is short and what it stands for is
-// not, so the limit on bodies does not cover it.
+// maxRecalled is how much of what is stored one request may bring back. A reference is short and
+// what it stands for is not, so the limit on bodies does not cover it.
 const maxRecalled = 64 << 20
 
 // recall counts what a request brings back from the store, each item once.
@@ -52,7 +52,8 @@ func (d *decoder) recall(id string, size int) error {
 	return nil
 }
 
-// findItem finds a stored item: in the response that is gone on from, or in the one whose id is in the item's.
+// findItem finds a stored item: in the response that is gone on from, or in the one whose id is in
+// the item's.
 func (d *decoder) findItem(id string) (json.RawMessage, error) {
 	if d.known == nil {
 		d.known = itemIndex{}
@@ -83,7 +84,8 @@ func (d *decoder) findItem(id string) (json.RawMessage, error) {
 	return nil, missing
 }
 
-// An itemIndex finds items by their ids, so that many references into one response cost one look at it.
+// An itemIndex finds items by their ids, so that many references into one response cost one look at
+// it.
 type itemIndex map[string]json.RawMessage
 
 func (x itemIndex) add(items json.RawMessage) {

@@ -8,9 +8,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// Replay returns the events of a stream that ends in a response which is stored: those that an answer as a whole would have
-// had, with each text in one piece, because how the first stream had cut it is not known any more. Events up to the number
-// after are left out (-1: none), but never the last one: a client that counts the pieces of the first stream would miss the end.
+// Replay returns the events of a stream that ends in a response which is stored: those that an
+// answer as a whole would have had, with each text in one piece, because how the first stream had
+// cut it is not known any more. Events up to the number after are left out (-1: none), but never
+// the last one: a client that counts the pieces of the first stream would miss the end.
 func Replay(response json.RawMessage, after int64) []byte {
 	s := &Stream{frames: eventFrames{}, skip: after + 1}
 	var output json.RawMessage

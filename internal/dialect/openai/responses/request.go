@@ -10,8 +10,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Finder finds an answer that was kept, by its id, for a client that goes on from it. What it returns
-// for an unknown id is of ClassNotFound.
+// A Finder finds an answer that was kept, by its id, for a client that goes on from it. What it
+// returns for an unknown id is of ClassNotFound.
 type Finder func(id string) (*perigee.StoredResponse, error)
 
 // A Request is a request of the Responses API: what is asked, and what its answer has to repeat.
@@ -35,8 +35,8 @@ type Request struct {
 	logprobs       bool // the client wants to know how likely the words were
 }
 
-// DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because a stored
-// one may have to be found first; find may be nil where none is stored.
+// DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because
+// a stored one may have to be found first; find may be nil where none is stored.
 func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	members, count, err := membersOf(origin.Body)
 	if err != nil {
@@ -104,8 +104,9 @@ type decoder struct {
 	known      itemIndex         // stored items that were looked at
 }
 
-// field reads one member of the body. What has a place of its own in the order (tools before the conversation that
-// calls them, earlier turns before later ones) is only kept here and read afterwards.
+// field reads one member of the body. What has a place of its own in the order (tools before the
+// conversation that calls them, earlier turns before later ones) is only kept here and read
+// afterwards.
 func (d *decoder) field(m *member) error {
 	c := rawjson.NewCursor(m.value)
 	if c.Kind() == rawjson.Null {
@@ -200,8 +201,8 @@ func (d *decoder) instruct(text string) {
 	d.prompt.System.Parts = append(d.prompt.System.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
 }
 
-// earlierTurns puts the conversation that is gone on from before the new input. What had to be said about it was
-// said when it was new.
+// earlierTurns puts the conversation that is gone on from before the new input. What had to be said
+// about it was said when it was new.
 func (d *decoder) earlierTurns() error {
 	if d.out.previous == "" {
 		return nil

@@ -2,8 +2,9 @@ package responses
 
 import "slices"
 
-// A rope is a long text in pieces. Texts of answers are kept in ropes, because events repeat them and share the pieces then; one
-// growing array would be copied each time it grows, and again for each event.
+// A rope is a long text in pieces. Texts of answers are kept in ropes, because events repeat them
+// and share the pieces then; one growing array would be copied each time it grows, and again for
+// each event.
 type rope struct {
 	pieces [][]byte
 	size   int
@@ -14,13 +15,14 @@ const (
 	largePiece = 256 << 10
 )
 
-// room returns the last piece if it has room for n more bytes, or a new one at the end. The caller appends to it and gives it to
-// fill.
+// room returns the last piece if it has room for n more bytes, or a new one at the end. The caller
+// appends to it and gives it to fill.
 func (r *rope) room(n int) []byte {
 	if last := len(r.pieces) - 1; last >= 0 && cap(r.pieces[last])-len(r.pieces[last]) >= n {
 		return r.pieces[last]
 	}
-	// Each piece is as long as all before it, within limits, so at most half of the memory is unused.
+	// Each piece is as long as all before it, within limits, so at most half of the memory is
+	// unused.
 	r.pieces = append(r.pieces, make([]byte, 0, max(n, min(max(r.size, smallPiece), largePiece))))
 	return r.pieces[len(r.pieces)-1]
 }
@@ -70,7 +72,8 @@ func (r *rope) add(other *rope) {
 	}
 }
 
-// item appends an element to the text of a list, after a comma if it is not the first. A rope without text is no element.
+// item appends an element to the text of a list, after a comma if it is not the first. A rope
+// without text is no element.
 func (r *rope) item(other *rope) {
 	if other.size == 0 {
 		return

@@ -26,8 +26,8 @@ func (s *Stream) annotate() []byte {
 	return list.Buf
 }
 
-// searchesFirst puts the searches of a whole answer where this API has them, before the message that rests on them, however late
-// the provider told of them.
+// searchesFirst puts the searches of a whole answer where this API has them, before the message
+// that rests on them, however late the provider told of them.
 func (s *Stream) searchesFirst() {
 	spoken := s.spoken
 	if s.spoken = false; !spoken { // then they come first of all
@@ -39,7 +39,8 @@ func (s *Stream) searchesFirst() {
 	s.spoken = spoken
 }
 
-// addSearches gives the searches of the provider's that the client was not told of, each as an item of its own.
+// addSearches gives the searches of the provider's that the client was not told of, each as an item
+// of its own.
 func (s *Stream) addSearches() {
 	for _, found := range s.trail.New() {
 		if len(found.Queries) > 0 {

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// ID is the id of the response to a call. The ids of its items have the call's id in them, too, so that an
-// item alone is enough to find the response again.
+// ID is the id of the response to a call. The ids of its items have the call's id in them, too, so
+// that an item alone is enough to find the response again.
 func ID(call string) string { return "resp_" + call }
 
 // responseOf is the id of the response that an item belongs to, if we named the item.
@@ -44,13 +44,14 @@ func itemID(item json.RawMessage) (id string) {
 // itemExtra is by how much an item gets longer at most, beside the name of the call.
 const itemExtra = 128
 
-// InputItems returns everything that the model was given, as an array of items that all have ids: the conversation
-// that was gone on from, then this request's own input.
+// InputItems returns everything that the model was given, as an array of items that all have ids:
+// the conversation that was gone on from, then this request's own input.
 func (r *Request) InputItems(call string) json.RawMessage {
 	if r.items != nil {
 		return r.items
 	}
-	// Most items come without an id and get one, and plain questions all that makes a message of them.
+	// Most items come without an id and get one, and plain questions all that makes a message of
+	// them.
 	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input) + len(r.given)*(itemExtra+len(call)) + 1024
 	w := rawjson.Writer{Buf: make([]byte, 0, size)}
 	w.Array()
@@ -83,8 +84,8 @@ func (r *Request) KeepItems(call string) {
 	r.items = items
 }
 
-// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was decoded from may then be used
-// for something else. InputItems must not be called after it.
+// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was
+// decoded from may then be used for something else. InputItems must not be called after it.
 func (r *Request) Detach() {
 	for i, value := range r.echo {
 		r.echo[i] = bytes.Clone(value)
@@ -98,7 +99,8 @@ func writeQuestion(w *rawjson.Writer, name itemName, text json.RawMessage) {
 	w.Lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`).Raw(text).Lit(`}]}`)
 }
 
-// A givenItem is an item of a request's input: its bytes as they came, and what of it has to be known to store it.
+// A givenItem is an item of a request's input: its bytes as they came, and what of it has to be
+// known to store it.
 type givenItem struct {
 	raw    json.RawMessage
 	kind   string
@@ -107,8 +109,8 @@ type givenItem struct {
 	apart  bool // it has to be read again
 }
 
-// write writes an item as writeItem does, but without reading it, if it begins as clients write items: with its type, or with
-// its id and its type. Otherwise it writes nothing.
+// write writes an item as writeItem does, but without reading it, if it begins as clients write
+// items: with its type, or with its id and its type. Otherwise it writes nothing.
 func (g *givenItem) write(w *rawjson.Writer, call string, i int) bool {
 	if g.apart {
 		return false
@@ -149,8 +151,8 @@ func cutAll(text []byte, parts ...string) (rest []byte, ok bool) {
 	return text, true
 }
 
-// An itemName is what the id of an item that came without one is made of: the call and the place in its input. It needs no
-// escapes.
+// An itemName is what the id of an item that came without one is made of: the call and the place in
+// its input. It needs no escapes.
 type itemName struct {
 	call string
 	i    int
@@ -161,8 +163,8 @@ func (n itemName) write(w *rawjson.Writer, kind string) {
 	w.Lit(`"id":"`).Lit(idPrefix(kind)).Lit("_").Lit(n.call).Lit("_i").Int(int64(n.i)).Lit(`"`)
 }
 
-// writeItem writes the next item of c with an id and a type. A reference becomes what it stands for; the rest of the references
-// is returned.
+// writeItem writes the next item of c with an id and a type. A reference becomes what it stands
+// for; the rest of the references is returned.
 func writeItem(w *rawjson.Writer, c *rawjson.Cursor, name itemName, references []json.RawMessage) []json.RawMessage {
 	if c.Kind() == rawjson.String {
 		writeQuestion(w, name, c.Raw())
@@ -197,7 +199,8 @@ func writeItem(w *rawjson.Writer, c *rawjson.Cursor, name itemName, references [
 	return references
 }
 
-// writeItemMember writes the value of a member. The content of a message is always an array of parts.
+// writeItemMember writes the value of a member. The content of a message is always an array of
+// parts.
 func writeItemMember(w *rawjson.Writer, name string, item *inputItem, c *rawjson.Cursor) {
 	if item.kind != "message" || name != "content" || c.Kind() != rawjson.String {
 		w.Raw(c.Raw())
@@ -230,7 +233,8 @@ type ItemsQuery struct {
 	Ascending bool   // oldest first
 }
 
-// PageItems returns one page of an array of items as the API's list. It is false when there is no item After.
+// PageItems returns one page of an array of items as the API's list. It is false when there is no
+// item After.
 func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	list := split(items)
 	if !q.Ascending {

@@ -8,7 +8,8 @@ import (
 	"perigee"
 )
 
-// A reference is a few bytes and what it stands for is not, so a request brings each stored item back once.
+// A reference is a few bytes and what it stands for is not, so a request brings each stored item
+// back once.
 func TestReferencesDoNotMultiply(t *testing.T) {
 	stored := &perigee.StoredResponse{Input: json.RawMessage(`[{"id":"msg_r1_i0","type":"message","role":"user","content":"hello"}]`), Output: json.RawMessage(`[]`)}
 	find := func(string) (*perigee.StoredResponse, error) { return stored, nil }

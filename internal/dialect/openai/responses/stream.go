@@ -12,11 +12,13 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole answer along
-// the way, because the API repeats every text when it is done, and the response at the end.
+// A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole
+// answer along the way, because the API repeats every text when it is done, and the response at the
+// end.
 type Stream struct {
-	// Keep stores the answer, as Stored returns it, when the client wants that. It is called before the client is told that the
-	// answer is complete, so that it can be gone on from at once; if it returns false, the client is told that it is not stored.
+	// Keep stores the answer, as Stored returns it, when the client wants that. It is called before
+	// the client is told that the answer is complete, so that it can be gone on from at once; if it
+	// returns false, the client is told that it is not stored.
 	Keep func() bool
 
 	req    *Request
@@ -56,8 +58,8 @@ type Stream struct {
 	spoken bool // there is more than reasoning and searches
 }
 
-// An itemList is the finished items of an answer, with commas: those before the answer itself begins, and those from there on.
-// Searches that the provider tells of later come between them.
+// An itemList is the finished items of an answer, with commas: those before the answer itself
+// begins, and those from there on. Searches that the provider tells of later come between them.
 type itemList struct{ before, said rope }
 
 // add appends an item. Its text must not change any more.
@@ -93,16 +95,17 @@ func (r *Request) NewStream(call string, created time.Time, now func() time.Time
 	}}
 }
 
-// NewMessages is NewStream for a client on a WebSocket: what the encoder appends is messages, to be taken apart with
-// CutMessage. They belong to the stream of that name, if it has one.
+// NewMessages is NewStream for a client on a WebSocket: what the encoder appends is messages, to be
+// taken apart with CutMessage. They belong to the stream of that name, if it has one.
 func (r *Request) NewMessages(call string, created time.Time, now func() time.Time, stream string) *Stream {
 	s := r.NewStream(call, created, now)
 	s.frames = messageFrames{stream}
 	return s
 }
 
-// SetFlush has long events handed on in pieces while they are appended, so that they need no memory of their own. f gets what has
-// been appended so far, and returns the buffer to go on with, which may be the same. Nil ends that.
+// SetFlush has long events handed on in pieces while they are appended, so that they need no memory
+// of their own. f gets what has been appended so far, and returns the buffer to go on with, which
+// may be the same. Nil ends that.
 func (s *Stream) SetFlush(f func(buf []byte) []byte) {
 	s.flush = f
 	if s.frames.cuttable() {
@@ -186,7 +189,8 @@ func (s *Stream) start() {
 	}
 }
 
-// tell sends an event with the members that write writes, unless the stream is quiet or the client has it.
+// tell sends an event with the members that write writes, unless the stream is quiet or the client
+// has it.
 func (s *Stream) tell(name string, write func(w *rawjson.Writer)) {
 	if s.quiet {
 		return
@@ -222,8 +226,8 @@ func (s *Stream) End(dst []byte) []byte {
 	return s.release()
 }
 
-// Fail appends an error and closes the answer: as the error of the stream, for clients that read it as one, and as
-// the failure of the response, for those that follow the response.
+// Fail appends an error and closes the answer: as the error of the stream, for clients that read it
+// as one, and as the failure of the response, for those that follow the response.
 func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	s.w.Buf = dst
 	s.start()
@@ -246,8 +250,9 @@ func (s *Stream) streamError(err *perigee.Error) {
 	})
 }
 
-// closeCut ends the item that was open when the answer broke off. The client has what was sent of it, and finds it in the
-// response; no event says that it is done, because agents take that for a whole answer.
+// closeCut ends the item that was open when the answer broke off. The client has what was sent of
+// it, and finds it in the response; no event says that it is done, because agents take that for a
+// whole answer.
 func (s *Stream) closeCut() {
 	quiet := s.quiet
 	s.quiet = true
@@ -305,8 +310,8 @@ func (s *Stream) Failed() bool {
 	return s.answer.status == statusFailed || s.answer.status == statusCancelled
 }
 
-// Stored returns the answer to be kept: as the client got it, and its items as the next turn needs them. It is
-// complete after End or Fail.
+// Stored returns the answer to be kept: as the client got it, and its items as the next turn needs
+// them. It is complete after End or Fail.
 func (s *Stream) Stored() (response, output json.RawMessage) {
 	list := &s.output
 	if s.keepsApart() {
@@ -341,8 +346,8 @@ func (c *Collector) Bytes() []byte {
 	return c.final
 }
 
-// Waiting returns the response as it is before anything has happened: what the client is told at once, and what it
-// finds when it asks again.
+// Waiting returns the response as it is before anything has happened: what the client is told at
+// once, and what it finds when it asks again.
 func (c *Collector) Waiting() (queued, begun json.RawMessage) {
 	waiting := c.answer
 	var before, after rawjson.Writer

@@ -134,7 +134,8 @@ func run(t testing.TB, req *Request, events []perigee.Event) *played {
 	return p
 }
 
-// searchesApart is a response whose searches come before everything else: a stream has them where they become known.
+// searchesApart is a response whose searches come before everything else: a stream has them where
+// they become known.
 func searchesApart(response map[string]any) map[string]any {
 	apart := maps.Clone(response)
 	var searches, rest []any
@@ -161,8 +162,8 @@ func finishEvent(reason string) perigee.Event {
 	return perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(reason))}
 }
 
-// The thinking and the signatures that go out in an answer are in the prompt again when the client sends the answer's
-// items back.
+// The thinking and the signatures that go out in an answer are in the prompt again when the client
+// sends the answer's items back.
 func TestSealsComeBack(t *testing.T) {
 	req, _ := decode(t, `{"input":"hi","store":false,"reasoning":{"summary":"auto"}}`)
 	p := run(t, req, []perigee.Event{

@@ -40,8 +40,8 @@ type toolSet struct {
 	anywhere map[string]int    // name, whatever the namespace: the first one
 }
 
-// defaultNamespace is the namespace that the vendor's models have all plain functions in. A call from there comes
-// without a namespace.
+// defaultNamespace is the namespace that the vendor's models have all plain functions in. A call
+// from there comes without a namespace.
 const defaultNamespace = "functions"
 
 // add gives a tool its flat name. It is nil when there is such a tool already.
@@ -219,7 +219,8 @@ func (d *decoder) declare(kind toolKind, namespace string, f *perigee.Function) 
 	d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Function: f})
 }
 
-// namespace declares the tools of a group. What is said of the group goes to the model once, with the instructions.
+// namespace declares the tools of a group. What is said of the group goes to the model once, with
+// the instructions.
 func (d *decoder) namespace(t *declaration) {
 	if t.name != defaultNamespace {
 		d.notes.Add(perigee.NoteRenamed, "tools[namespace] "+openai.Brief(t.name))
@@ -315,7 +316,8 @@ func (d *decoder) allowedTools(c *rawjson.Cursor) []string {
 	return allowed
 }
 
-// allow limits the model to some of the tools. If it may also answer with text, the remaining tools are not declared.
+// allow limits the model to some of the tools. If it may also answer with text, the remaining tools
+// are not declared.
 func (d *decoder) allow(mode string, allowed []string) {
 	if mode == "required" {
 		d.choose(perigee.ToolModeAny, allowed)
