@@ -17,15 +17,18 @@ const (
 	now
 )
 
-// againstRounds is the number of rounds of that comparison. Its turns are short and many, because the differences between two
-// versions are smaller than the noise of a busy machine, which short turns share.
+// againstRounds is the number of rounds of that comparison. Its turns are short and many, because
+// the differences between two versions are smaller than the noise of a busy machine, which short
+// turns share.
 const againstRounds = 41
 
-// againstStreams is how many quiet streams are opened: as many as a perigee of any version accepts without further settings.
+// againstStreams is how many quiet streams are opened: as many as a perigee of any version accepts
+// without further settings.
 const againstStreams = 3000
 
-// againstLimit is what a change may cost. A figure counts as worse when the median ratio is higher than this and three
-// quarters of the rounds agree that it is higher than 1: a binary beside itself shows medians of up to 1.06.
+// againstLimit is what a change may cost. A figure counts as worse when the median ratio is higher
+// than this and three quarters of the rounds agree that it is higher than 1: a binary beside itself
+// shows medians of up to 1.06.
 const againstLimit = 1.05
 
 // An againstReport has the figures of two binaries, measured side by side.
@@ -34,7 +37,8 @@ type againstReport struct {
 	rows    []againstRow
 }
 
-// An againstRow is one figure of both. Ratio is the figure now over the figure before, so that more than 1 is worse.
+// An againstRow is one figure of both. Ratio is the figure now over the figure before, so that more
+// than 1 is worse.
 type againstRow struct {
 	name        string
 	unit        string

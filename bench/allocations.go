@@ -24,9 +24,9 @@ type allocation struct {
 	bytes   int64
 }
 
-// measureAllocations counts in this process, since only the runtime itself knows. The call takes the daemon's way from
-// the body to the answer, without the parts that are net/http's (connections, parsing of headers) and without the
-// record, which works beside the call.
+// measureAllocations counts in this process, since only the runtime itself knows. The call takes
+// the daemon's way from the body to the answer, without the parts that are net/http's (connections,
+// parsing of headers) and without the record, which works beside the call.
 func (b *bench) measureAllocations(ctx context.Context) error {
 	house, err := newHouse()
 	if err != nil {
@@ -76,8 +76,8 @@ func countAllocations(ctx context.Context, house http.Handler, q question) (numb
 	return result.AllocsPerOp(), result.AllocedBytesPerOp(), ctx.Err()
 }
 
-// newHouse is perigee without sockets: dialects, routing, signatures and the Gemini upstream, whose provider answers
-// from memory.
+// newHouse is perigee without sockets: dialects, routing, signatures and the Gemini upstream, whose
+// provider answers from memory.
 func newHouse() (http.Handler, error) {
 	provider := upstream.New(upstream.Options{Name: "provider", URL: "http://provider.invalid", Transport: providerInMemory{}})
 	seals := thoughtsig.NewMemory(thoughtsig.Options{})

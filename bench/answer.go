@@ -8,8 +8,8 @@ import (
 // chunkCount is how many chunks the streamed answer has.
 const chunkCount = 20
 
-// answerChunks is the streamed answer, framed as the Gemini API frames it: \r\n, and a count of tokens in every
-// chunk.
+// answerChunks is the streamed answer, framed as the Gemini API frames it: \r\n, and a count of
+// tokens in every chunk.
 var answerChunks = makeAnswer()
 
 func makeAnswer() [][]byte {

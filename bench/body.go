@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// agentBody makes a request of exactly size bytes, at least 1,000, that looks like a coding agent's: instructions,
-// tools with schemas, and a history of tool calls whose results are source code. It is the same every time.
+// agentBody makes a request of exactly size bytes, at least 1,000, that looks like a coding
+// agent's: instructions, tools with schemas, and a history of tool calls whose results are source
+// code. It is the same every time.
 func agentBody(d *dialect, model string, size int) []byte {
 	var b bytes.Buffer
 	b.Grow(size + 4096)

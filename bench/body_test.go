@@ -58,7 +58,8 @@ func count(t *testing.T, d *dialect, body []byte) (tools, turns int) {
 	return tools, len(request.Contents) + len(request.Messages) + len(request.Input)
 }
 
-// Each dialect writes the same conversation, so perigee must understand all of it and answer in its words.
+// Each dialect writes the same conversation, so perigee must understand all of it and answer in its
+// words.
 func TestPerigeeAnswersEachDialect(t *testing.T) {
 	house, err := newHouse()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// capturedClients are the coding agents whose own requests are measured beside the generated ones, each with its dialect. The
-// requests were recorded for the daemon's tests, with filler instead of prose.
+// capturedClients are the coding agents whose own requests are measured beside the generated ones,
+// each with its dialect. The requests were recorded for the daemon's tests, with filler instead of
+// prose.
 var capturedClients = []struct {
 	client  string
 	dialect *dialect

@@ -26,8 +26,8 @@ func TestCapturedQuestionsAreAnswered(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is one call through perigee's own code, from the body to the last event, for generated and captured requests.
-// Bytes per second are those of the request.
+// BenchmarkCall is one call through perigee's own code, from the body to the last event, for
+// generated and captured requests. Bytes per second are those of the request.
 func BenchmarkCall(b *testing.B) {
 	house, err := newHouse()
 	if err != nil {

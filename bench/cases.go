@@ -17,7 +17,8 @@ import (
 // caseSize is the body of every case: an agent's in the middle of its work.
 const caseSize = 100 << 10
 
-// A benchCase is one way to use perigee, beside ReverseProxy, which is asked the same in the provider's own dialect.
+// A benchCase is one way to use perigee, beside ReverseProxy, which is asked the same in the
+// provider's own dialect.
 type benchCase struct {
 	name     string
 	ours     *dialect
@@ -39,7 +40,8 @@ const (
 	antigravity
 )
 
-// The dialects with something else about them than a stream of chunkCount chunks that is not stored.
+// The dialects with something else about them than a stream of chunkCount chunks that is not
+// stored.
 var (
 	geminiWhole = gemini.whole("/v1beta/models/%s:generateContent", `STOP`)
 	chatWhole   = chat.whole(chat.path, `"finish_reason":"stop"`).opening(`"stream":true,"stream_options":{"include_usage":true}`, `"stream":false`)
@@ -160,8 +162,8 @@ func (b *bench) startCase(ctx context.Context, s setting) (ours *measure.Process
 	return ours, ours.Stop, nil
 }
 
-// startAntigravity starts perigee in front of a gateway: perigee's simulator, which knows accounts and tokens, behind a process
-// that answers calls to models itself, as the provider does.
+// startAntigravity starts perigee in front of a gateway: perigee's simulator, which knows accounts
+// and tokens, behind a process that answers calls to models itself, as the provider does.
 func (b *bench) startAntigravity(ctx context.Context, data string) (ours *measure.Process, stop func(), err error) {
 	simulator, err := b.spawn(ctx, "simulator", b.binary, "simulate", "--listen", "127.0.0.1:0")
 	if err != nil {
@@ -211,7 +213,8 @@ func (c *benchCase) rateRatio() float64 {
 	return c.cell.over(func(r round) float64 { return r[perigee].rate / r[proxy].rate })
 }
 
-// caseAims judges the cases: what is promised for the other upstream, and what is aimed for in all cases, by the worst of them.
+// caseAims judges the cases: what is promised for the other upstream, and what is aimed for in all
+// cases, by the worst of them.
 func (r *report) caseAims() []promise {
 	var list []promise
 	var alone, many []*benchCase

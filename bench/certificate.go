@@ -8,7 +8,8 @@ import (
 	"perigee/internal/testing/testenv"
 )
 
-// A certificate is the files of a provider's certificate, which is its own authority, and of its key.
+// A certificate is the files of a provider's certificate, which is its own authority, and of its
+// key.
 type certificate struct{ certificate, key string }
 
 // makeCertificate makes one for loopback that is good for a day.

@@ -11,7 +11,8 @@ import (
 	"perigee/bench/internal/measure"
 )
 
-// The places in the comparison with a bare proxy. Direct is the provider itself, and the first in every comparison.
+// The places in the comparison with a bare proxy. Direct is the provider itself, and the first in
+// every comparison.
 const (
 	direct = iota
 	proxy
@@ -57,8 +58,8 @@ func (c *cell) String() string {
 	return name
 }
 
-// A round is one turn for each target, close together in time, so that what else the machine does hits all of
-// them alike.
+// A round is one turn for each target, close together in time, so that what else the machine does
+// hits all of them alike.
 type round []turn
 
 // A turn is what asking one target for a while has shown.
@@ -69,8 +70,9 @@ type turn struct {
 	cpu              time.Duration
 }
 
-// comparisons are all cells. In the paced ones every chunk arrives alone, as from a real model; in the rest the
-// next chunks are often there already when a proxy reads, and it may send several on at once.
+// comparisons are all cells. In the paced ones every chunk arrives alone, as from a real model; in
+// the rest the next chunks are often there already when a proxy reads, and it may send several on
+// at once.
 func comparisons() []*cell {
 	return []*cell{
 		{size: 1 << 10, clients: 1}, {size: 100 << 10, clients: 1}, {size: 1 << 20, clients: 1},
@@ -79,13 +81,15 @@ func comparisons() []*cell {
 	}
 }
 
-// translations are the cells in which the dialects that perigee rewrites are compared with the provider.
+// translations are the cells in which the dialects that perigee rewrites are compared with the
+// provider.
 func translations() []*cell {
 	return []*cell{{size: 1 << 10, clients: 1}, {size: 100 << 10, clients: 1}, {size: 1 << 20, clients: 1}}
 }
 
-// measureCost compares perigee with the bare proxy and with no proxy at all, and then its dialects with the
-// provider. One perigee answers all of it, so that what stays in its memory is what all of it leaves.
+// measureCost compares perigee with the bare proxy and with no proxy at all, and then its dialects
+// with the provider. One perigee answers all of it, so that what stays in its memory is what all of
+// it leaves.
 func (b *bench) measureCost(ctx context.Context) error {
 	targets, err := b.startTargets(ctx)
 	if err != nil {
@@ -140,8 +144,9 @@ func (b *bench) startTargets(ctx context.Context) ([]target, error) {
 	}, nil
 }
 
-// compare fills a cell. The order of the targets changes from round to round, so that none of them always comes
-// after the same other one. Its error is a targetError when one of the targets is to blame.
+// compare fills a cell. The order of the targets changes from round to round, so that none of them
+// always comes after the same other one. Its error is a targetError when one of the targets is to
+// blame.
 func (b *bench) compare(ctx context.Context, c *cell, targets []target, d time.Duration) error {
 	fmt.Fprintf(os.Stderr, "bench:   %v: %s\n", c, names(targets))
 	crowds := make([]crowd, len(targets))
@@ -210,7 +215,8 @@ func (c *cell) over(figure func(round) float64) float64 {
 	return measure.Median(measure.Each(c.rounds, figure))
 }
 
-// added is how much later than from the provider itself the first event comes, at the median, in milliseconds.
+// added is how much later than from the provider itself the first event comes, at the median, in
+// milliseconds.
 func (c *cell) added(target int) float64 {
 	return c.over(func(r round) float64 { return milliseconds(r[target].first50 - r[direct].first50) })
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A dialect is one of the APIs that perigee serves: where and how the same conversation is written in it, and how
-// its answer is recognized.
+// A dialect is one of the APIs that perigee serves: where and how the same conversation is written
+// in it, and how its answer is recognized.
 type dialect struct {
 	name  string
 	path  string // of a streaming call; %s is the model, where the path has it
 	shape shape
 
-	// Each chunk of the provider's text becomes exactly one event with piece in it, and end stands in the answer
-	// once it is complete.
+	// Each chunk of the provider's text becomes exactly one event with piece in it, and end stands
+	// in the answer once it is complete.
 	piece, end string
 
 	chunks     int  // of the answer; zero: chunkCount
@@ -56,8 +56,8 @@ func (d *dialect) url(model string) string {
 	return d.path
 }
 
-// begun says whether the answer so far has a whole event with text. What a dialect sends before that tells a client
-// nothing, so it does not count as an answer.
+// begun says whether the answer so far has a whole event with text. What a dialect sends before
+// that tells a client nothing, so it does not count as an answer.
 func (d *dialect) begun(answer []byte) bool {
 	if d.inOnePiece {
 		return bytes.Contains(answer, []byte(d.end))

@@ -13,14 +13,16 @@ import (
 	"perigee/bench/internal/measure"
 )
 
-// The slow streams: how many at once, the chunks of each, and the time between two, as models write.
+// The slow streams: how many at once, the chunks of each, and the time between two, as models
+// write.
 const (
 	slowStreams = 50
 	slowChunks  = 50
 	slowPace    = 20 * time.Millisecond
 )
 
-// stampMark stands before the time at which the provider sent a chunk, in the chunk's text: nanoseconds since 1970.
+// stampMark stands before the time at which the provider sent a chunk, in the chunk's text:
+// nanoseconds since 1970.
 const (
 	stampMark   = "sent:"
 	stampDigits = 19
@@ -62,7 +64,8 @@ func (b *bench) measureLate(ctx context.Context) error {
 	return nil
 }
 
-// followSlow opens all slow streams at once, so that their chunks come in bursts, and reads them to their end.
+// followSlow opens all slow streams at once, so that their chunks come in bursts, and reads them to
+// their end.
 func followSlow(ctx context.Context, t target) (lateness, error) {
 	request := newQuestion(t.dialect, slowModel, 1<<10).request(t.process.Addr)
 	before, err := t.process.CPU()
@@ -142,7 +145,8 @@ func (r *report) lateOver(figure func(lateRound) float64) float64 {
 	return measure.Median(measure.Each(r.late, figure))
 }
 
-// lateAdded is how much later than from the bare proxy a chunk comes from a target, at the median, in milliseconds.
+// lateAdded is how much later than from the bare proxy a chunk comes from a target, at the median,
+// in milliseconds.
 func (r *report) lateAdded(target int) float64 {
 	return r.lateOver(func(l lateRound) float64 { return milliseconds(l[target].p50 - l[proxy].p50) })
 }

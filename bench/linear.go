@@ -41,7 +41,8 @@ var hostileTexts = []struct {
 	{"small escaped objects", func(n int) string { return "[" + strings.Repeat(`{"\u0061":1,"b":2},`, n) + "0]" }},
 }
 
-// A scan is what checking and skipping a hostile text costs for each byte, and at a tenth of its size.
+// A scan is what checking and skipping a hostile text costs for each byte, and at a tenth of its
+// size.
 type scan struct {
 	name         string
 	small, large float64 // nanoseconds
@@ -52,7 +53,8 @@ func (s scan) growth() float64 { return s.large / s.small }
 
 const scanned = 200_000
 
-// measureScans checks hostile texts in this process. The fastest run is the one that was disturbed least.
+// measureScans checks hostile texts in this process. The fastest run is the one that was disturbed
+// least.
 func (b *bench) measureScans(ctx context.Context) error {
 	for _, text := range hostileTexts {
 		perByte := func(n int) float64 {
@@ -74,8 +76,9 @@ func (b *bench) measureScans(ctx context.Context) error {
 	return nil
 }
 
-// steepestScan is how much more a byte may cost in a hostile text of ten times the size; where checking grows with the square it
-// is ten times as much. The smaller texts fit into the processor's caches.
+// steepestScan is how much more a byte may cost in a hostile text of ten times the size; where
+// checking grows with the square it is ten times as much. The smaller texts fit into the
+// processor's caches.
 const steepestScan = 6
 
 // scanPromise is about the worst of them.

@@ -19,8 +19,8 @@ const askLimit = 30 * time.Second
 // turnCalls is how many calls a client makes in one turn at most.
 const turnCalls = 50_000
 
-// A client asks the same thing again and again on one connection. It writes a request that was made beforehand and
-// has no goroutines, because what it spends is noise in what it measures.
+// A client asks the same thing again and again on one connection. It writes a request that was made
+// beforehand and has no goroutines, because what it spends is noise in what it measures.
 type client struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -121,8 +121,8 @@ func (clients crowd) close() {
 	}
 }
 
-// ask lets every client ask until the time is over, at least once and at most calls times. It returns all samples
-// and how long it took.
+// ask lets every client ask until the time is over, at least once and at most calls times. It
+// returns all samples and how long it took.
 func (clients crowd) ask(ctx context.Context, d time.Duration, calls int) ([]sample, time.Duration, error) {
 	var (
 		group   sync.WaitGroup

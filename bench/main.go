@@ -1,11 +1,12 @@
-// Program bench measures what perigee costs: the time it adds to a call, the CPU it spends on one, and what it
-// weighs. It puts the same fixed provider behind perigee and behind a bare httputil.ReverseProxy, asks all three
-// in turn, and compares; so most of what it says is a ratio of things measured in one run on one machine. With -peers
-// it compares perigee with other gateways in the same way, and with nothing else.
+// Program bench measures what perigee costs: the time it adds to a call, the CPU it spends on one,
+// and what it weighs. It puts the same fixed provider behind perigee and behind a bare
+// httputil.ReverseProxy, asks all three in turn, and compares; so most of what it says is a ratio
+// of things measured in one run on one machine. With -peers it compares perigee with other gateways
+// in the same way, and with nothing else.
 //
-// It is run by people and by make bench, not by go test: what it finds depends on the machine and on what else
-// the machine does. It wants Linux, whose /proc says what a process has used. Provider, proxy and perigee are
-// processes of their own, on loopback, and end with this one.
+// It is run by people and by make bench, not by go test: what it finds depends on the machine and
+// on what else the machine does. It wants Linux, whose /proc says what a process has used.
+// Provider, proxy and perigee are processes of their own, on loopback, and end with this one.
 package main
 
 import (
@@ -178,8 +179,8 @@ type step struct {
 	asked bool // it takes long, and is taken only where -only names it
 }
 
-// ownSteps are in the order in which they disturb each other least: what needs a fresh process and a quiet machine
-// first, the heavy bodies last.
+// ownSteps are in the order in which they disturb each other least: what needs a fresh process and
+// a quiet machine first, the heavy bodies last.
 func (b *bench) ownSteps() []step {
 	return []step{
 		{name: "starting", run: b.measureStart},

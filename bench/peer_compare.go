@@ -35,7 +35,8 @@ func (g *gateway) target(d *dialect) (target, bool) {
 	return target{name: g.name, process: g.process, dialect: d.beside(call.path), model: call.model, key: peerKey}, true
 }
 
-// A peerCell is the comparison of all gateways in one dialect. Rounds have the provider first, then the measured gateways.
+// A peerCell is the comparison of all gateways in one dialect. Rounds have the provider first, then
+// the measured gateways.
 type peerCell struct {
 	dialect  *dialect
 	cell     *cell
@@ -58,7 +59,8 @@ const peerBody = 100 << 10
 // peerDialects are in the order of the promises: those that have to be translated first.
 var peerDialects = []*dialect{chat, responses, messages, gemini}
 
-// buildPeers builds all peers. One that cannot be built is named in the report, and the rest is measured.
+// buildPeers builds all peers. One that cannot be built is named in the report, and the rest is
+// measured.
 func (b *bench) buildPeers(ctx context.Context) {
 	b.peers.gateways = []*gateway{{name: "perigee", program: b.binary, binary: b.report.weight.binary}}
 	for _, p := range peers {
@@ -84,8 +86,8 @@ func (g *gateway) fail(err error) {
 	}
 }
 
-// measurePeers asks all gateways the same, in turns, and looks at their memory in the end. Only trouble with perigee or
-// the provider is an error.
+// measurePeers asks all gateways the same, in turns, and looks at their memory in the end. Only
+// trouble with perigee or the provider is an error.
 func (b *bench) measurePeers(ctx context.Context) error {
 	for _, g := range b.peers.gateways {
 		switch {
@@ -126,8 +128,8 @@ func (b *bench) measurePeers(ctx context.Context) error {
 	return nil
 }
 
-// comparePeers asks all gateways in one dialect. A peer that gives another answer than the provider's, or none, is left
-// out, and the rest is compared again without it.
+// comparePeers asks all gateways in one dialect. A peer that gives another answer than the
+// provider's, or none, is left out, and the rest is compared again without it.
 func (b *bench) comparePeers(ctx context.Context, d *dialect) (*peerCell, error) {
 	c := &peerCell{dialect: d, void: map[*gateway]string{}}
 	for {

@@ -31,7 +31,8 @@ func (b *bench) startPeer(ctx context.Context, p *peer, binary string) (*measure
 	}
 	return b.start(ctx, measure.Command{
 		Name: p.name, Program: binary, Args: args, Home: dir, Addr: addr,
-		// Some ask their makers for news when they start. Nothing that is measured here may leave the machine.
+		// Some ask their makers for news when they start. Nothing that is measured here may leave
+		// the machine.
 		Env: []string{"HTTPS_PROXY=http://127.0.0.1:9"},
 	})
 }

@@ -120,7 +120,8 @@ func (r *peerReport) writeCells(s *strings.Builder) {
 	}
 }
 
-// writeGateways tells what each gateway is and weighs, and why it was not measured, where it was not.
+// writeGateways tells what each gateway is and weighs, and why it was not measured, where it was
+// not.
 func (r *peerReport) writeGateways(s *strings.Builder) {
 	table(s, "The gateways", "gateway", "module", "resident after the load, MB", "binary, stripped, MB", "not measured")
 	for _, g := range r.gateways {

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// A peer is another gateway in Go that translates for the same provider. It is built from its module at one version, so
-// that the same comparison can be made again, and runs with the settings that cost it least.
+// A peer is another gateway in Go that translates for the same provider. It is built from its
+// module at one version, so that the same comparison can be made again, and runs with the settings
+// that cost it least.
 type peer struct {
 	name, module, version string
 	command               string // the package of its program, below the module
@@ -16,17 +17,19 @@ type peer struct {
 	// calls are the dialects it serves: at which path, and what it calls quickModel there.
 	calls map[*dialect]peerCall
 
-	// configure writes what the peer needs into a directory of its own and returns the arguments to start it with.
+	// configure writes what the peer needs into a directory of its own and returns the arguments to
+	// start it with.
 	configure func(dir, port, provider string) ([]string, error)
 }
 
 type peerCall struct{ path, model string }
 
-// peerKey is what clients show to gateways, and gateways to the provider. Only some gateways check it.
+// peerKey is what clients show to gateways, and gateways to the provider. Only some gateways check
+// it.
 const peerKey = "bench-key-1234"
 
-// The versions are fixed by hand. CLIProxyAPI has a v7 since, under another module path, which could not be downloaded
-// where this was written; v6.10.0 could, and its checksum be verified.
+// The versions are fixed by hand. CLIProxyAPI has a v7 since, under another module path, which
+// could not be downloaded where this was written; v6.10.0 could, and its checksum be verified.
 var peers = []*peer{
 	{
 		name: "CLIProxyAPI", module: "github.com/router-for-me/CLIProxyAPI/v6", version: "v6.10.0", command: "/cmd/server",
@@ -37,8 +40,9 @@ var peers = []*peer{
 		configure: configureCLIProxyAPI,
 	},
 	{
-		// Its module could not be downloaded where this was written, so paths and settings follow its documentation and are
-		// untried at this version. Where they are wrong, its answers are, and it is left out instead of measured.
+		// Its module could not be downloaded where this was written, so paths and settings follow
+		// its documentation and are untried at this version. Where they are wrong, its answers are,
+		// and it is left out instead of measured.
 		name: "bifrost", module: "github.com/maximhq/bifrost/transports", version: "v1.6.8", command: "/bifrost-http", cgo: true,
 		calls: map[*dialect]peerCall{
 			chat: {chat.path, "gemini/" + quickModel}, responses: {responses.path, "gemini/" + quickModel},

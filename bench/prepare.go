@@ -14,8 +14,8 @@ import (
 	wire "perigee/internal/dialect/gemini"
 )
 
-// A preparation is what it costs to make a conversation one that the Antigravity gateway takes: thinking, names, pairs
-// and the schemas of 40 tools.
+// A preparation is what it costs to make a conversation one that the Antigravity gateway takes:
+// thinking, names, pairs and the schemas of 40 tools.
 type preparation struct {
 	model string
 	size  int // of the conversation, without the tools

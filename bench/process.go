@@ -6,8 +6,8 @@ import (
 	"perigee/bench/internal/measure"
 )
 
-// spawn starts a program and waits for the line on stderr that says where it listens. The process ends when ctx
-// does, or by Stop.
+// spawn starts a program and waits for the line on stderr that says where it listens. The process
+// ends when ctx does, or by Stop.
 func (b *bench) spawn(ctx context.Context, name, program string, args ...string) (*measure.Process, error) {
 	return b.spawnWith(ctx, nil, name, program, args...)
 }

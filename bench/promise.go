@@ -19,9 +19,10 @@ type promise struct {
 	unmeasured bool // found says why; it can be neither kept nor broken
 }
 
-// How much more a byte may cost in the largest body than in a smaller one for growth to count as linear. The bodies that are
-// judged are both too large for the processor's caches and for the memory that is kept from call to call; what smaller
-// ones save by fitting there is told, not judged.
+// How much more a byte may cost in the largest body than in a smaller one for growth to count as
+// linear. The bodies that are judged are both too large for the processor's caches and for the
+// memory that is kept from call to call; what smaller ones save by fitting there is told, not
+// judged.
 const (
 	steepest          = 1.25
 	steepestPreparing = 1.5
@@ -41,7 +42,8 @@ func (l *promises) aimFor(what string, found, limit float64, format string) {
 	(*l)[len(*l)-1].aim = true
 }
 
-// promises compares the report with the limits. Each limit stands in one place only: here and in the functions called here.
+// promises compares the report with the limits. Each limit stands in one place only: here and in
+// the functions called here.
 func (r *report) promises() []promise {
 	var l promises
 	r.promiseTimes(&l)
@@ -172,7 +174,8 @@ func (r *report) heaviest() (heaviest growth, ok bool) {
 	return heaviest, ok
 }
 
-// bareStream returns what a stream of the same size costs the bare proxy, which was measured over HTTP/1.1.
+// bareStream returns what a stream of the same size costs the bare proxy, which was measured over
+// HTTP/1.1.
 func (r *report) bareStream(q quiet) (bare quiet, ok bool) {
 	for _, other := range r.streams {
 		if other.bare && other.size == q.size && other.protocol == q.protocol {

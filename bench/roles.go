@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// roles are the parts that this program plays when it starts itself again. The name is its first argument; the
-// proxy gets the provider's address as its second, the gateway the simulator's, and a provider behind TLS the files of its
-// certificate and key.
+// roles are the parts that this program plays when it starts itself again. The name is its first
+// argument; the proxy gets the provider's address as its second, the gateway the simulator's, and a
+// provider behind TLS the files of its certificate and key.
 var roles = map[string]func(args []string) error{
 	roleProvider: playProvider,
 	roleProxy:    playProxy,
@@ -29,7 +29,8 @@ const (
 	roleGateway  = "role:gateway"
 )
 
-// playProvider answers like the Gemini API, always the same. Behind TLS it wants HTTP/2, as the real one does.
+// playProvider answers like the Gemini API, always the same. Behind TLS it wants HTTP/2, as the
+// real one does.
 func playProvider(args []string) error {
 	var p provider
 	mux := http.NewServeMux()
@@ -57,8 +58,9 @@ func onlyHTTP2(h http.Handler) http.Handler {
 	})
 }
 
-// The models. One of them takes its time between two chunks, as real ones do, and one says no more after the first
-// chunk; since nothing but the model's name passes every proxy unchanged, that is how a client asks for them.
+// The models. One of them takes its time between two chunks, as real ones do, and one says no more
+// after the first chunk; since nothing but the model's name passes every proxy unchanged, that is
+// how a client asks for them.
 const (
 	quickModel = "gemini-3-flash"
 	pacedModel = "gemini-3-flash-paced"
@@ -124,7 +126,8 @@ func playGateway(args []string) error {
 	return serve(newGateway(args[0]))
 }
 
-// newGateway answers calls to models as the Antigravity gateway does, always the same, and leaves the rest to a simulator.
+// newGateway answers calls to models as the Antigravity gateway does, always the same, and leaves
+// the rest to a simulator.
 func newGateway(simulator string) http.Handler {
 	var chunks [][]byte
 	for _, chunk := range answerChunks {
@@ -168,7 +171,8 @@ const heldPath = "/held"
 
 func (p *provider) tellHeld(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.held.Load()) }
 
-// playProxy is the measure of what any proxy in Go costs: net/http's own, sending on each byte as it comes.
+// playProxy is the measure of what any proxy in Go costs: net/http's own, sending on each byte as
+// it comes.
 func playProxy(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s wants the provider's address", roleProxy)
@@ -183,8 +187,9 @@ func playProxy(args []string) error {
 		FlushInterval: -1,
 	}
 	return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Otherwise the server closes the body when the answer begins, and a provider as quick as ours answers
-		// while the transport still looks for the body's end: one call in twenty would break off.
+		// Otherwise the server closes the body when the answer begins, and a provider as quick as
+		// ours answers while the transport still looks for the body's end: one call in twenty would
+		// break off.
 		_ = http.NewResponseController(w).EnableFullDuplex()
 		reverse.ServeHTTP(w, r)
 	}))

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A shape writes the pieces of a conversation as clients of one dialect do; put together they are a request.
+// A shape writes the pieces of a conversation as clients of one dialect do; put together they are a
+// request.
 type shape struct {
 	open  func(model, instructions string, tools []tool) string // up to the first question
 	turn  func(n int, path, code string) string                 // a model's call of a tool and the tool's answer

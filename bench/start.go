@@ -44,7 +44,8 @@ type weight struct {
 	afterLoad  int64 // resident after the comparison and some quiet
 }
 
-// startPerigee runs perigee in front of the provider, with its data in a directory of its own or a given one.
+// startPerigee runs perigee in front of the provider, with its data in a directory of its own or a
+// given one.
 func (b *bench) startPerigee(ctx context.Context, data string) (*measure.Process, error) {
 	return b.startPerigeeAt(ctx, data, "http://"+b.provider.Addr)
 }

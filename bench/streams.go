@@ -106,7 +106,8 @@ const (
 	overHTTP2 = "HTTP/2, TLS"
 )
 
-// holdStreams opens q.reached streams through a fresh process and looks at its memory while all are open.
+// holdStreams opens q.reached streams through a fresh process and looks at its memory while all are
+// open.
 func (b *bench) holdStreams(ctx context.Context, q *quiet, provider *measure.Process, secure *certificate) error {
 	data, err := os.MkdirTemp(b.dir, "streams-")
 	if err != nil {
@@ -168,7 +169,8 @@ func named(name string) *dialect {
 	panic("bench: no dialect " + name)
 }
 
-// openQuiet opens n streams and reads the first event of each. It returns those that it has opened, also with an error.
+// openQuiet opens n streams and reads the first event of each. It returns those that it has opened,
+// also with an error.
 func openQuiet(ctx context.Context, n int, addr string, q question) ([]net.Conn, error) {
 	var (
 		group   sync.WaitGroup

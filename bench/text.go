@@ -7,11 +7,13 @@ import (
 	"strings"
 )
 
-// firstWords are those of the provider's answer. They need no escapes, so every gateway sends them as they are.
+// firstWords are those of the provider's answer. They need no escapes, so every gateway sends them
+// as they are.
 const firstWords = "The handler reads the whole "
 
-// beside is the dialect as any gateway may speak it, at a path of its own: the text must be the provider's to the last
-// byte, but how it is cut into events, and what else they hold, is up to them.
+// beside is the dialect as any gateway may speak it, at a path of its own: the text must be the
+// provider's to the last byte, but how it is cut into events, and what else they hold, is up to
+// them.
 func (d *dialect) beside(path string) *dialect {
 	other := *d
 	other.path, other.piece, other.free = path, firstWords, true

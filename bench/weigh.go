@@ -15,7 +15,8 @@ import (
 	"perigee/bench/internal/measure"
 )
 
-// weighTimes is how many times its body a call may take at most, and weighSpare what small bodies may take beside that.
+// weighTimes is how many times its body a call may take at most, and weighSpare what small bodies
+// may take beside that.
 const (
 	weighTimes = 4
 	weighSpare = 32 << 20
@@ -46,8 +47,8 @@ func (w weighing) String() string {
 	return fmt.Sprintf("%s %s%s, %s", w.shape.path, w.shape.name, via, measure.BytesText(int64(w.size)))
 }
 
-// measureShapes sends bodies of many shapes, each to a fresh perigee: most memory is not needed for large texts but for many
-// small pieces.
+// measureShapes sends bodies of many shapes, each to a fresh perigee: most memory is not needed for
+// large texts but for many small pieces.
 func (b *bench) measureShapes(ctx context.Context) error {
 	for _, way := range []struct {
 		kind  setting

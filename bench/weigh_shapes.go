@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A bodyShape is a body that has very much of one thing: before, then element again and again with commas between, then after.
+// A bodyShape is a body that has very much of one thing: before, then element again and again with
+// commas between, then after.
 // # in an element is its number.
 type bodyShape struct {
 	name                   string
@@ -36,8 +37,8 @@ func (s *bodyShape) body(size int) []byte {
 	return b.Bytes()
 }
 
-// atLimit is the shape with texts just long enough for a body of the size to be decoded. It is false where the shape is decoded as it
-// is, or has no text to make longer.
+// atLimit is the shape with texts just long enough for a body of the size to be decoded. It is
+// false where the shape is decoded as it is, or has no text to make longer.
 func (s *bodyShape) atLimit(size int) (bodyShape, bool) {
 	const text = `"a"`
 	if !strings.Contains(s.element, ":"+text) && s.element != text {

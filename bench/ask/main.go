@@ -1,6 +1,7 @@
-// Command ask measures what an ask adds to the language server's own time. The stand-in language server and the simulator that is
-// its cloud are processes of their own. Pairs are measured in turns: a message whose conversation is read from the stream of
-// updates alone, until the server says that it is idle, and the same message as an ask.
+// Command ask measures what an ask adds to the language server's own time. The stand-in language
+// server and the simulator that is its cloud are processes of their own. Pairs are measured in
+// turns: a message whose conversation is read from the stream of updates alone, until the server
+// says that it is idle, and the same message as an ask.
 //
 //	go run ./bench/ask              # a table
 //	go run ./bench/ask -check       # the exit code is 1 if the limit is exceeded

@@ -130,7 +130,8 @@ func startCloud(ctx context.Context) (address string, stop func(), err error) {
 // idle is the status of a conversation whose agent does nothing; that of one that works is higher.
 const idle = 1
 
-// direct sends a message and reads the stream of updates until the server says that it is idle again.
+// direct sends a message and reads the stream of updates until the server says that it is idle
+// again.
 func (r *rig) direct(ctx context.Context, prompt string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

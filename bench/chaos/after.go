@@ -149,8 +149,9 @@ func (r *run) byKey(name string) (calls []*call) {
 	return calls
 }
 
-// verifyRPM counts the requests of a key that were let in within a minute. The bucket holds a minute's worth and is filled at the
-// same rate. There is another full one after a restart, and while PostgreSQL, which has the bucket that replicas share, is away.
+// verifyRPM counts the requests of a key that were let in within a minute. The bucket holds a
+// minute's worth and is filled at the same rate. There is another full one after a restart, and
+// while PostgreSQL, which has the bucket that replicas share, is away.
 func (r *run) verifyRPM() {
 	let := r.byKey("rpm")
 	for i := range let {
@@ -197,7 +198,8 @@ func (r *run) verifyPlaces() {
 	}
 }
 
-// verifyTokens adds up what a key has cost until a call was let in. What runs at the same time, and what a kill lost, comes on top.
+// verifyTokens adds up what a key has cost until a call was let in. What runs at the same time, and
+// what a kill lost, comes on top.
 func (r *run) verifyTokens() {
 	let := r.byKey("tokens")
 	for _, c := range let {

@@ -11,7 +11,8 @@ import (
 
 const certificateFile = "provider.pem"
 
-// newCertificate makes a certificate for loopback that is its own authority, and writes it where perigee finds it.
+// newCertificate makes a certificate for loopback that is its own authority, and writes it where
+// perigee finds it.
 func newCertificate(dir string) (*tls.Config, error) {
 	now := time.Now()
 	cert, key, err := testenv.Certificate("provider", now.Add(-time.Hour), now.Add(24*time.Hour))

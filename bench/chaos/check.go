@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A verdict is what became of one call. The first group is what may happen while things break; the second never may.
+// A verdict is what became of one call. The first group is what may happen while things break; the
+// second never may.
 type verdict string
 
 const (
@@ -33,7 +34,8 @@ var (
 	forbidden = []verdict{lost, mixed, doubled, cutShort, malformed, letIn, simulated}
 )
 
-// mark is the text with which a chunk of an answer begins: which call, which attempt at the provider, which chunk of how many.
+// mark is the text with which a chunk of an answer begins: which call, which attempt at the
+// provider, which chunk of how many.
 func mark(tag string, attempt, i, of int) string {
 	return fmt.Sprintf("[%s.%d.%d/%d]", tag, attempt, i, of)
 }

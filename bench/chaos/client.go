@@ -14,7 +14,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// callLimit is how long a call may take. All time-outs of the configuration together are far shorter.
+// callLimit is how long a call may take. All time-outs of the configuration together are far
+// shorter.
 const callLimit = 60 * time.Second
 
 // A client asks one perigee.

@@ -133,7 +133,8 @@ func lockDatabase(ctx context.Context, w *world, random *rand.Rand) error {
 	return err
 }
 
-// disturb makes things go wrong, one after the other, until ctx ends. It goes through the table before it repeats anything.
+// disturb makes things go wrong, one after the other, until ctx ends. It goes through the table
+// before it repeats anything.
 func disturb(ctx context.Context, w *world, random *rand.Rand, say func(string)) (made map[string]int, err error) {
 	made = map[string]int{}
 	var deck []disturbance
@@ -148,7 +149,8 @@ func disturb(ctx context.Context, w *world, random *rand.Rand, say func(string))
 		d := deck[0]
 		deck = deck[1:]
 		say(d.name)
-		// A disturbance is brought to its end, also when time is up: perigee has to be up and the disk free.
+		// A disturbance is brought to its end, also when time is up: perigee has to be up and the
+		// disk free.
 		if err := d.run(context.WithoutCancel(ctx), w, random); err != nil {
 			return made, fmt.Errorf("%s: %w", d.name, err)
 		}

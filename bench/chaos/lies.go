@@ -22,8 +22,8 @@ const (
 	lieEmpty = "empty"
 )
 
-// A lie is one way in which the provider answers. The first two are honest, and the percentages add up to less than 100: the
-// rest is honest, too.
+// A lie is one way in which the provider answers. The first two are honest, and the percentages add
+// up to less than 100: the rest is honest, too.
 type lie struct {
 	name    string
 	percent int
@@ -107,7 +107,8 @@ func (r *reply) message(last bool, parts ...object) []byte {
 
 const promptTokens = 7
 
-// events writes the chunks from one number up to another. An answer in one piece is written with its last chunk.
+// events writes the chunks from one number up to another. An answer in one piece is written with
+// its last chunk.
 func (r *reply) events(from, to int, pause time.Duration) {
 	if !r.attempt.stream {
 		if all := r.all(); to == r.attempt.of {

@@ -1,14 +1,17 @@
-// Program chaos runs perigee as people do, while everything around it breaks, and checks each answer.
+// Program chaos runs perigee as people do, while everything around it breaks, and checks each
+// answer.
 //
-// Clients of all dialects ask through three upstreams for answers that consist of numbered chunks with the tag of the call, so
-// that each one can tell whether it got its own answer, all of it, once. Meanwhile the provider resets, stalls, lies and refuses
-// (lies.go), and the configuration, the disk, the database, the network and the process itself are disturbed (disturb.go). At the
-// end, stored responses, usage rows, limits of keys, descriptors, goroutines and memory are checked, too. The exit status is 1 if
-// anything happened that must not.
+// Clients of all dialects ask through three upstreams for answers that consist of numbered chunks
+// with the tag of the call, so that each one can tell whether it got its own answer, all of it,
+// once. Meanwhile the provider resets, stalls, lies and refuses (lies.go), and the configuration,
+// the disk, the database, the network and the process itself are disturbed (disturb.go). At the
+// end, stored responses, usage rows, limits of keys, descriptors, goroutines and memory are
+// checked, too. The exit status is 1 if anything happened that must not.
 //
 //	go run ./bench/chaos -for 10m
 //
-// It needs Linux. As root it has a file system of its own to fill, and PostgreSQL where Debian's server is installed.
+// It needs Linux. As root it has a file system of its own to fill, and PostgreSQL where Debian's
+// server is installed.
 package main
 
 import (

@@ -19,9 +19,10 @@ import (
 	"time"
 )
 
-// A provider generates the answers, or does to them what the table of lies says. It listens three times: with TLS and HTTP/2,
-// with connections that it closes after a moment of idleness, and as the Antigravity gateway. Sign-in, accounts and lists of
-// models come from "perigee simulate", which stands behind it.
+// A provider generates the answers, or does to them what the table of lies says. It listens three
+// times: with TLS and HTTP/2, with connections that it closes after a moment of idleness, and as
+// the Antigravity gateway. Sign-in, accounts and lists of models come from "perigee simulate",
+// which stands behind it.
 type provider struct {
 	seed    uint64
 	rest    *httputil.ReverseProxy // to perigee simulate
@@ -116,7 +117,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request, upstream string
 	p.mu.Lock()
 	select {
 	case <-r.Context().Value(connection{}).(*holeConn).closed:
-		// The request can have been sent again and counted already. Counted now, it would look like the later one.
+		// The request can have been sent again and counted already. Counted now, it would look like
+		// the later one.
 		p.mu.Unlock()
 		return
 	default:
@@ -143,7 +145,8 @@ func (p *provider) over(a *attempt) {
 	a.ended = time.Now()
 }
 
-// random makes what happens to an attempt depend on the seed and the tag alone, not on what else goes on.
+// random makes what happens to an attempt depend on the seed and the tag alone, not on what else
+// goes on.
 func (p *provider) random(tag string, attempt int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, tag, attempt)
@@ -203,7 +206,8 @@ func (p *provider) each(do func(tag string, a *attempt)) {
 	}
 }
 
-// A holeConn is a connection that can become a black hole: it stays open, and no byte passes any more.
+// A holeConn is a connection that can become a black hole: it stays open, and no byte passes any
+// more.
 type holeConn struct {
 	net.Conn
 	provider *provider

@@ -35,7 +35,8 @@ func (r *run) baseline(ctx context.Context) (err error) {
 	return r.world.up(ctx)
 }
 
-// idle closes connections on both sides and waits until the process has few descriptors, or does not get fewer any more.
+// idle closes connections on both sides and waits until the process has few descriptors, or does
+// not get fewer any more.
 func (r *run) idle(ctx context.Context, enough int) (descriptors int) {
 	stable := 0
 	for began := time.Now(); time.Since(began) < time.Minute && stable < 20; {
@@ -64,8 +65,8 @@ func (r *run) quit() (n int, dump string, err error) {
 	return w.perigee.goroutines()
 }
 
-// spare is how many descriptors or goroutines more than at first are no leak; a pool of connections to PostgreSQL may grow to its
-// size on top, and stays for minutes.
+// spare is how many descriptors or goroutines more than at first are no leak; a pool of connections
+// to PostgreSQL may grow to its size on top, and stays for minutes.
 const spare, pool = 6, 16
 
 func (r *run) findLeaks(ctx context.Context) (err error) {
@@ -152,7 +153,8 @@ func (r *run) report(out io.Writer, store string) {
 	r.reportProblems(out)
 }
 
-// reportProblems prints the first problems of each sort with their evidence, and how many there are.
+// reportProblems prints the first problems of each sort with their evidence, and how many there
+// are.
 func (r *run) reportProblems(out io.Writer) {
 	seen := map[string]int{}
 	for _, p := range r.problems {

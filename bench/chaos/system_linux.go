@@ -26,8 +26,8 @@ func smallDisk(dir string) (_ string, limited bool, err error) {
 
 func unmount(dir string) { _ = unix.Unmount(dir, unix.MNT_DETACH) }
 
-// fillDisk leaves no byte on the disk of the data, or else forbids the process to make any file longer. It returns how, and how
-// to undo it.
+// fillDisk leaves no byte on the disk of the data, or else forbids the process to make any file
+// longer. It returns how, and how to undo it.
 func fillDisk(w *world) (how string, undo func(), err error) {
 	if !w.limited {
 		pid := w.perigee.cmd.Process.Pid

@@ -59,7 +59,8 @@ func compare(p plan, bare, ours *process, codec string, connections int) ([2]spe
 	return speeds, nil
 }
 
-// load calls GetSecretValue on each connection, one call after the other, and returns how many there were.
+// load calls GetSecretValue on each connection, one call after the other, and returns how many
+// there were.
 func load(server *process, codec string, connections int, d time.Duration) (int64, error) {
 	body := []byte("\x0a\x0boauth_token")
 	if codec == "json" {

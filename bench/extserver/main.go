@@ -1,9 +1,10 @@
 //go:build linux
 
-// Command extserver measures the Extension Server beside a plain handler of net/http: unary calls, the memory of open
-// subscriptions, and the time until a push has reached all of them. Both servers are processes of their own, on loopback, and
-// are measured in turns; all clients are in this process. The limit on that time is for a machine that does little else: the
-// plain handler shows what the machine can do at the moment. Linux only.
+// Command extserver measures the Extension Server beside a plain handler of net/http: unary calls,
+// the memory of open subscriptions, and the time until a push has reached all of them. Both servers
+// are processes of their own, on loopback, and are measured in turns; all clients are in this
+// process. The limit on that time is for a machine that does little else: the plain handler shows
+// what the machine can do at the moment. Linux only.
 //
 //	go run ./bench/extserver              # a table
 //	go run ./bench/extserver -check       # the exit code is 1 if a limit is exceeded

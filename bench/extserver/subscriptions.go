@@ -105,7 +105,8 @@ func (s *subscribers) close() {
 	}
 }
 
-// settled is the resident memory some seconds after the last change, when the runtime has returned what it does not need.
+// settled is the resident memory some seconds after the last change, when the runtime has returned
+// what it does not need.
 func settled(ctx context.Context, server *process) (int64, error) {
 	select {
 	case <-time.After(3 * time.Second):

@@ -94,8 +94,8 @@ func askTunnel(conn net.Conn, target string) error {
 	return nil
 }
 
-// A client makes calls on connections of its own. In HTTP/1.1 it writes requests that were made beforehand and has no
-// goroutines, because what it spends is noise in what it measures.
+// A client makes calls on connections of its own. In HTTP/1.1 it writes requests that were made
+// beforehand and has no goroutines, because what it spends is noise in what it measures.
 type client struct {
 	route     *route
 	conn      net.Conn // HTTP/1.1
@@ -106,7 +106,8 @@ type client struct {
 	buffer    bytes.Buffer
 }
 
-// A crowd is clients that call at the same time: in HTTP/1.1 each has a connection, in HTTP/2 each has a stream of the same.
+// A crowd is clients that call at the same time: in HTTP/1.1 each has a connection, in HTTP/2 each
+// has a stream of the same.
 type crowd []*client
 
 // crowd connects clients, the first of which makes a call.
@@ -228,7 +229,8 @@ func (c *client) requestBytes(method, path string, body []byte) []byte {
 	return append([]byte(head+"\r\n"), body...)
 }
 
-// follow reads the events of a stream and tells when each was sent and when it came, until there are no more or take says so.
+// follow reads the events of a stream and tells when each was sent and when it came, until there
+// are no more or take says so.
 func (c *client) follow(ctx context.Context, path string, take func(sent, came time.Time) (more bool)) error {
 	resp, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {

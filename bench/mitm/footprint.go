@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A footprint is what is left in each proxy after work: memory after many calls, and files after cancelled streams.
+// A footprint is what is left in each proxy after work: memory after many calls, and files after
+// cancelled streams.
 type footprint struct {
 	protocol string
 	left     map[string]remains
@@ -82,8 +83,9 @@ func (t *target) memoryAfter(ctx context.Context, clients, calls int) (int64, er
 	return t.process.Memory("VmRSS")
 }
 
-// cancelStreams opens streams, reads an event of each and cancels them: in HTTP/1.1 by closing their connections, in HTTP/2 on
-// a connection that stays open. It returns how many files and streams are left.
+// cancelStreams opens streams, reads an event of each and cancels them: in HTTP/1.1 by closing
+// their connections, in HTTP/2 on a connection that stays open. It returns how many files and
+// streams are left.
 func (t *target) cancelStreams(ctx context.Context, n int, server *target) (files, held int, err error) {
 	observer, err := server.crowd(ctx, 1)
 	if err != nil {
@@ -133,7 +135,8 @@ func (t *target) cancelStreams(ctx context.Context, n int, server *target) (file
 	}
 }
 
-// settledFiles counts files when their number has not changed for a while: connections of the step before may still close.
+// settledFiles counts files when their number has not changed for a while: connections of the step
+// before may still close.
 func (t *target) settledFiles(ctx context.Context) (int, error) {
 	last, same := -1, 0
 	for range 100 {

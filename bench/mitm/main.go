@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command mitm measures what interception costs: a server that speaks TLS is called directly, through perigee's proxy, through
-// a bare proxy of net/http, and through other interception proxies. All are processes of their own, on loopback, and are called
-// in turns, so what counts are the ratios of one run; all clients are in this process. Linux only.
+// Command mitm measures what interception costs: a server that speaks TLS is called directly,
+// through perigee's proxy, through a bare proxy of net/http, and through other interception
+// proxies. All are processes of their own, on loopback, and are called in turns, so what counts are
+// the ratios of one run; all clients are in this process. Linux only.
 //
 //	go run ./bench/mitm              # tables, in about ten minutes
 //	go run ./bench/mitm -short       # in one to three minutes, with rougher figures
@@ -41,7 +42,8 @@ var (
 	shortPlan = plan{rounds: 5, turn: 80 * time.Millisecond, firsts: 20, events: 30, calls: 1000, cancels: 200, patience: 15 * time.Minute}
 )
 
-// roles are the parts that this program plays when it starts itself again. The name is its first argument.
+// roles are the parts that this program plays when it starts itself again. The name is its first
+// argument.
 var roles = map[string]func(args []string) error{
 	roleServer:  playServer,
 	rolePlain:   playPlain,
@@ -157,7 +159,8 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// prepare builds what has to be built and starts the servers. What cannot be built is left out of the comparison.
+// prepare builds what has to be built and starts the servers. What cannot be built is left out of
+// the comparison.
 func (b *bench) prepare(ctx context.Context) (err error) {
 	if b.self, err = os.Executable(); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// playPerigee is perigee's proxy without anything that looks at requests. The arguments are the directory of its authority, and an
-// address for profiles or nothing.
+// playPerigee is perigee's proxy without anything that looks at requests. The arguments are the
+// directory of its authority, and an address for profiles or nothing.
 func playPerigee(args []string) error {
 	hosts, err := netguard.ParseHosts([]string{serverName})
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// A plain proxy is what interception costs with net/http alone, and no more than that: CONNECT, one certificate for the one
-// host, and httputil.ReverseProxy.
+// A plain proxy is what interception costs with net/http alone, and no more than that: CONNECT, one
+// certificate for the one host, and httputil.ReverseProxy.
 type plain struct {
 	leaf    *tls.Certificate
 	tunnels chan net.Conn // whose other end has been told 200
 	reverse *httputil.ReverseProxy
 }
 
-// playPlain serves until it is ended. The arguments are the files of the certificate for clients, its key, and the roots of the
-// server.
+// playPlain serves until it is ended. The arguments are the files of the certificate for clients,
+// its key, and the roots of the server.
 func playPlain(args []string) error {
 	leaf, err := tls.LoadX509KeyPair(args[0], args[1])
 	if err != nil {
@@ -43,7 +43,8 @@ func playPlain(args []string) error {
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.RawQuery = "https", r.In.Host, r.In.URL.RawQuery
-			// The body that ReverseProxy puts in its place does not end reads when it is closed, which blocks HTTP/2.
+			// The body that ReverseProxy puts in its place does not end reads when it is closed,
+			// which blocks HTTP/2.
 			if r.In.ProtoMajor == 2 && r.In.Body != http.NoBody && r.Out.Body != nil {
 				r.Out.Body = r.In.Body
 			}

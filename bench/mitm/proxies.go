@@ -101,8 +101,8 @@ func startMitmproxy(ctx context.Context, b *bench, dir string) (*measure.Process
 	return p, roots, err
 }
 
-// An issuer is a certificate for localhost that is its own authority. The server has it, and proxies without an authority
-// of their own show it to clients or sign with it.
+// An issuer is a certificate for localhost that is its own authority. The server has it, and
+// proxies without an authority of their own show it to clients or sign with it.
 type issuer struct {
 	certificate, key string // files
 	roots            *x509.CertPool
@@ -149,7 +149,8 @@ func (b *bench) launch(ctx context.Context, p *proxy, protocol string) (*target,
 	return t, nil
 }
 
-// targets are the server and all proxies in front of it, which are started for the first comparison in a protocol.
+// targets are the server and all proxies in front of it, which are started for the first comparison
+// in a protocol.
 func (b *bench) targets(ctx context.Context, protocol string) ([]*target, error) {
 	if b.running[protocol] != nil {
 		return b.running[protocol], nil

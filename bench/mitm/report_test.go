@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// made is a comparison with rounds of one figure for each target: its p50 in microseconds, and a rate of as many.
+// made is a comparison with rounds of one figure for each target: its p50 in microseconds, and a
+// rate of as many.
 func made(protocol string, k kind, clients int, rounds ...map[string]int) *comparison {
 	c := &comparison{protocol: protocol, kind: k, clients: clients}
 	for _, figures := range rounds {

@@ -26,8 +26,8 @@ const (
 // document is what goes both ways.
 var document = []byte(`{"text":"` + strings.Repeat("0123456789abcde ", 127) + `"}`)
 
-// playServer is the server that everything is in front of. It speaks only the given version of HTTP, so that a proxy which
-// changes the version fails instead of being measured.
+// playServer is the server that everything is in front of. It speaks only the given version of
+// HTTP, so that a proxy which changes the version fails instead of being measured.
 func playServer(args []string) error {
 	protocol, certFile, keyFile := args[0], args[1], args[2]
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)

@@ -74,8 +74,9 @@ func (c *comparison) name() string {
 	return fmt.Sprintf("%s %s", c.protocol, c.kind)
 }
 
-// quiet is how far the figures of the server without a proxy may differ within a round. A round with more noise is measured
-// again, but not more often than there are rounds; then the quietest ones count.
+// quiet is how far the figures of the server without a proxy may differ within a round. A round
+// with more noise is measured again, but not more often than there are rounds; then the quietest
+// ones count.
 const quiet = 0.15
 
 func (c *comparison) measure(ctx context.Context, b *bench) error {
@@ -196,7 +197,8 @@ func (t *target) cpu() (time.Duration, error) {
 	return t.process.CPU()
 }
 
-// callFor lets every client call until the time is over or there were so many calls, and returns how long each took.
+// callFor lets every client call until the time is over or there were so many calls, and returns
+// how long each took.
 func (clients crowd) callFor(ctx context.Context, d time.Duration, limit int) ([]time.Duration, error) {
 	var (
 		group  sync.WaitGroup

@@ -41,7 +41,8 @@ var cases = []loadCase{
 	{"300 quiet streams after 1 MB, Responses", quietStreams("responses")},
 }
 
-// question returns the path and body of a request of about size bytes: an agent's conversation, in texts of 4 KB.
+// question returns the path and body of a request of about size bytes: an agent's conversation, in
+// texts of 4 KB.
 func question(dialect, model string, size int, stream bool) (path string, body []byte) {
 	line := `the quick brown fox jumps over the lazy dog\n`
 	text := strings.Repeat(line, 92)
@@ -159,7 +160,8 @@ func answers(model string, wide int, stream bool) func(context.Context, *rig) er
 // holdLimit ends a connection on which nothing happens.
 const holdLimit = 2 * time.Minute
 
-// slowReaders reads 128 bytes a second of streams, for 10 seconds after the last has begun. Small receive buffers leave the answers with the server.
+// slowReaders reads 128 bytes a second of streams, for 10 seconds after the last has begun. Small
+// receive buffers leave the answers with the server.
 func slowReaders(ctx context.Context, r *rig) error {
 	_, body := question("chat", longModel, 1, true)
 	n := r.times(2000)
@@ -205,7 +207,8 @@ func readStatus(conn net.Conn, buf []byte) string {
 	return string(buf[:n])[len("HTTP/1.1 "):len("HTTP/1.1 200")]
 }
 
-// hold opens n connections, sends each a text, and holds them until none has been answered for a few seconds.
+// hold opens n connections, sends each a text, and holds them until none has been answered for a
+// few seconds.
 func (r *rig) hold(ctx context.Context, n int, text []byte, hold time.Duration) {
 	end := time.Now().Add(hold)
 	together(n, n, func(int) {

@@ -1,14 +1,15 @@
 //go:build linux
 
-// Command overload shows that perigee stays within limits.memory and goes on answering small calls while clients and a provider try to
-// fill its memory. It starts the built binary, one process for each case, against a provider of its own, and samples the process's peak
-// (VmHWM) while a small call is sent every 100 ms. Linux only.
+// Command overload shows that perigee stays within limits.memory and goes on answering small calls
+// while clients and a provider try to fill its memory. It starts the built binary, one process for
+// each case, against a provider of its own, and samples the process's peak (VmHWM) while a small
+// call is sent every 100 ms. Linux only.
 //
 //	go run ./bench/overload                    # builds and measures this tree
 //	go run ./bench/overload -binary OLD        # measures another binary
 //
-// The exit code is 1 if a peak is beyond 1.25 times the budget, a small call failed, or a status came that is neither an answer nor a
-// proper refusal.
+// The exit code is 1 if a peak is beyond 1.25 times the budget, a small call failed, or a status
+// came that is neither an answer nor a proper refusal.
 package main
 
 import (
@@ -98,8 +99,9 @@ type result struct {
 	took     time.Duration
 }
 
-// fine are the statuses that a request of a case may get beside 200 and 503. "ended" is a stream that was ended for lack of memory, and
-// "closed" a connection that ended without an answer, as those of unfinished heads and bodies do when the case ends.
+// fine are the statuses that a request of a case may get beside 200 and 503. "ended" is a stream
+// that was ended for lack of memory, and "closed" a connection that ended without an answer, as
+// those of unfinished heads and bodies do when the case ends.
 var fine = []string{"429", "413", "400", "431", "ended", "closed"}
 
 // print writes a row, and says whether the case went as it should.

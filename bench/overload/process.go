@@ -168,7 +168,8 @@ func (s *smallCalls) ask(ctx context.Context) error {
 	return err
 }
 
-// every sends a small call every 100 ms until done is closed. One that is slow does not hold up the next.
+// every sends a small call every 100 ms until done is closed. One that is slow does not hold up the
+// next.
 func (s *smallCalls) every(ctx context.Context, done <-chan struct{}) {
 	var mu sync.Mutex
 	var group sync.WaitGroup

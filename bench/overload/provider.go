@@ -20,7 +20,8 @@ const (
 	longModel   = "long"   // a stream of 512 KB that does not end
 )
 
-// answerSize is how large hostile answers are: a little less than what is read of an answer in one piece.
+// answerSize is how large hostile answers are: a little less than what is read of an answer in one
+// piece.
 const answerSize = 250 << 20
 
 // largeAnswer is how large an answer may be that is not hostile: some pictures.

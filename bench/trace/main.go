@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command trace measures what traces cost: two daemons, one with traces and one without, are called in turns with bodies of
-// 100 KB, and the medians of the pairs are compared. It also looks at the size of the ring under load, and at calls while the
-// disk is full, for which it mounts a small tmpfs if it may. Linux only.
+// Command trace measures what traces cost: two daemons, one with traces and one without, are called
+// in turns with bodies of 100 KB, and the medians of the pairs are compared. It also looks at the
+// size of the ring under load, and at calls while the disk is full, for which it mounts a small
+// tmpfs if it may. Linux only.
 //
 //	go run ./bench/trace              # a table
 //	go run ./bench/trace -check       # the exit code is 1 if a limit is exceeded
@@ -94,8 +95,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// fullDisk makes calls while there is 1 MiB of room for traces besides what they leave to the database. It is true if all of
-// them succeed, or if nothing can be mounted.
+// fullDisk makes calls while there is 1 MiB of room for traces besides what they leave to the
+// database. It is true if all of them succeed, or if nothing can be mounted.
 func (r *rig) fullDisk(ctx context.Context) (kept bool, err error) {
 	traces := filepath.Join(r.dir, "full", "traces")
 	if err := os.MkdirAll(traces, 0o700); err != nil {

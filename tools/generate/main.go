@@ -2,8 +2,8 @@
 //
 //	go run ./generate -module perigee/gen ../proto ../gen
 //
-// It compiles the files and passes them to protoc-gen-go and protoc-gen-connect-go, as protoc does. Files in the output
-// directory that nothing is generated for any more are removed.
+// It compiles the files and passes them to protoc-gen-go and protoc-gen-connect-go, as protoc does.
+// Files in the output directory that nothing is generated for any more are removed.
 package main
 
 import (
@@ -40,7 +40,8 @@ func main() {
 	}
 }
 
-// generate replaces the directory to with the code for the files in from. It changes nothing if something fails before.
+// generate replaces the directory to with the code for the files in from. It changes nothing if
+// something fails before.
 func generate(ctx context.Context, module, from, to string) error {
 	request, err := compile(ctx, from)
 	if err != nil {

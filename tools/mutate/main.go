@@ -1,10 +1,11 @@
-// Command mutate changes one operator of a package at a time, runs the tests of the package, and lists the changes that no
-// test noticed. It is run by "make mutate PACKAGES=./internal/lib/sse".
+// Command mutate changes one operator of a package at a time, runs the tests of the package, and
+// lists the changes that no test noticed. It is run by "make mutate PACKAGES=./internal/lib/sse".
 //
 //	mutate [-at FILE:LINE] [-most N] [-seed S] [-timeout D] [-long] PACKAGE...
 //
-// The files themselves are not touched: the go command reads each changed file from an overlay. A survivor is a place to look
-// at, not always a fault: some changes make no difference that a caller can see.
+// The files themselves are not touched: the go command reads each changed file from an overlay. A
+// survivor is a place to look at, not always a fault: some changes make no difference that a caller
+// can see.
 package main
 
 import (

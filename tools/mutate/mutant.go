@@ -124,7 +124,8 @@ func mutantsOf(path string, source []byte) ([]mutant, error) {
 	return found, nil
 }
 
-// isText reports whether an expression has a string literal, so that it can be added but not subtracted.
+// isText reports whether an expression has a string literal, so that it can be added but not
+// subtracted.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -51,7 +51,8 @@ func TestGeneratedFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestSurvivorsAreListed runs the program on a module with a test that looks at one of two operators.
+// TestSurvivorsAreListed runs the program on a module with a test that looks at one of two
+// operators.
 func TestSurvivorsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

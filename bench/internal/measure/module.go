@@ -14,7 +14,8 @@ import (
 // buildLimit is how long downloading and building a module may take.
 const buildLimit = 15 * time.Minute
 
-// A Module is a program to build from a Go module at one version, so that the same comparison can be made again.
+// A Module is a program to build from a Go module at one version, so that the same comparison can
+// be made again.
 type Module struct {
 	Path, Version string
 	Package       string // of the program
@@ -22,8 +23,9 @@ type Module struct {
 	CGO           bool
 }
 
-// Build builds a program in a new module at dir that requires nothing but the program's module, so that neither our go.mod nor
-// the tree knows of it. The go command verifies what it downloads as always.
+// Build builds a program in a new module at dir that requires nothing but the program's module, so
+// that neither our go.mod nor the tree knows of it. The go command verifies what it downloads as
+// always.
 func (m Module) Build(ctx context.Context, dir string) (binary string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()
@@ -54,8 +56,8 @@ func (m Module) Build(ctx context.Context, dir string) (binary string, err error
 	return binary, nil
 }
 
-// buildReason finds what matters in the words of a go command that has failed: the first line that is not about its
-// progress, and what a server said, if one did.
+// buildReason finds what matters in the words of a go command that has failed: the first line that
+// is not about its progress, and what a server said, if one did.
 func buildReason(out string) string {
 	var reason []string
 	for line := range strings.Lines(out) {
@@ -69,7 +71,8 @@ func buildReason(out string) string {
 	return strings.Join(reason, " ")
 }
 
-// withoutURL drops the address that the go command has read from; which version of which module it was stands before it.
+// withoutURL drops the address that the go command has read from; which version of which module it
+// was stands before it.
 func withoutURL(line string) string {
 	before, rest, ok := strings.Cut(line, "reading https://")
 	if !ok {

@@ -42,7 +42,8 @@ type Process struct {
 	done   chan struct{}
 }
 
-// Start starts a process and waits until it listens. The process ends when ctx does, by Stop, or with this program.
+// Start starts a process and waits until it listens. The process ends when ctx does, by Stop, or
+// with this program.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
@@ -105,7 +106,8 @@ func (p *Process) startTelling() error {
 	return err
 }
 
-// startAt starts a process that listens at a given address, with its directory as the working directory and for its log.
+// startAt starts a process that listens at a given address, with its directory as the working
+// directory and for its log.
 func (p *Process) startAt(ctx context.Context, dir string) error {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -173,8 +175,8 @@ func lastWords(path string) string {
 	return string(bytes.TrimSpace(lines[len(lines)-1]))
 }
 
-// ChildEnv is a small environment of our own, so that no setting of the user's (GOGC, GOMAXPROCS, proxies,
-// PERIGEE_*) counts for one process and not for another.
+// ChildEnv is a small environment of our own, so that no setting of the user's (GOGC, GOMAXPROCS,
+// proxies, PERIGEE_*) counts for one process and not for another.
 func ChildEnv(home string) []string {
 	return []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
 }
@@ -185,8 +187,8 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// CPU is the processor time that the process has used so far, in user and kernel mode. The scheduler counts it in
-// nanoseconds for each thread; /proc/PID/stat would round to 10 ms.
+// CPU is the processor time that the process has used so far, in user and kernel mode. The
+// scheduler counts it in nanoseconds for each thread; /proc/PID/stat would round to 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
 	threads, err := filepath.Glob(p.proc("task/*/schedstat"))
 	if err != nil {

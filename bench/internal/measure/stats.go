@@ -1,5 +1,5 @@
-// Package measure has what the programs that measure share: processes and what the system says about them, programs of other
-// modules, and statistics.
+// Package measure has what the programs that measure share: processes and what the system says
+// about them, programs of other modules, and statistics.
 package measure
 
 import (
