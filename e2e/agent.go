@@ -61,7 +61,8 @@ type invocation struct {
 	stdin string
 }
 
-// errandLimit is how long an agent may take; most of them retry for minutes when something is wrong.
+// errandLimit is how long an agent may take; most of them retry for minutes when something is
+// wrong.
 const errandLimit = 4 * time.Minute
 
 var agentScenarios = []string{question, toolLoop, parallel, image, refusal}
@@ -184,7 +185,8 @@ func (a agent) asksAs(ctx context.Context, s *stage, base, model string) error {
 	return nil
 }
 
-// loops has the agent read files whose content only its tools can know, and which the model then quotes.
+// loops has the agent read files whose content only its tools can know, and which the model then
+// quotes.
 func (a agent) loops(ctx context.Context, e errand, directives string) error {
 	var wanted []string
 	for _, name := range []string{"north.txt", "south.txt"} {
@@ -278,8 +280,8 @@ func lastBytes(text string, n int) string {
 	return text[max(0, len(text)-n):]
 }
 
-// ownGroup puts a command that is not started yet into a process group of its own, which ends with its context
-// or when the returned function is called.
+// ownGroup puts a command that is not started yet into a process group of its own, which ends with
+// its context or when the returned function is called.
 func ownGroup(cmd *exec.Cmd) (end func()) {
 	procgroup.Own(cmd)
 	return func() { _ = procgroup.Kill(cmd.Process) } // there may be no process left

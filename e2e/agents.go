@@ -158,7 +158,8 @@ func copilot() agent {
 	}
 }
 
-// copilotOver asks over HTTP, in one of the three dialects that it has. Names of Gemini models make it send what it sends to no other.
+// copilotOver asks over HTTP, in one of the three dialects that it has. Names of Gemini models make
+// it send what it sends to no other.
 func copilotOver(wire, model string) agent {
 	a := copilot()
 	a.name, a.model, a.sockets, a.brief = "copilot "+wire+" "+model, model, false, true
@@ -241,8 +242,8 @@ func geminiCLI() agent {
 	}
 }
 
-// openCodes is one program that speaks all four dialects, each through another provider package that is
-// compiled into it.
+// openCodes is one program that speaks all four dialects, each through another provider package
+// that is compiled into it.
 func openCodes() []agent {
 	var agents []agent
 	for _, d := range openCodeDialects {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// A balancer stands before replicas and takes them in turn. It does what balancers do: when a replica cannot be reached,
-// or is gone before the first byte of its answer, the next one is asked; an answer that has begun is passed on as it comes.
+// A balancer stands before replicas and takes them in turn. It does what balancers do: when a
+// replica cannot be reached, or is gone before the first byte of its answer, the next one is asked;
+// an answer that has begun is passed on as it comes.
 type balancer struct {
 	url      string
 	replicas []string

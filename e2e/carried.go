@@ -2,8 +2,8 @@ package main
 
 import "context"
 
-// carriedClients are programs whose tools, parameters, tool results and images travel inside the calls of a language server. They share one
-// daemon.
+// carriedClients are programs whose tools, parameters, tool results and images travel inside the
+// calls of a language server. They share one daemon.
 func carriedClients() []client {
 	var clients []client
 	for _, a := range []agent{

@@ -15,7 +15,8 @@ type client struct {
 	beside    bool // runs at the same time as all clients that follow
 	carried   bool // its calls travel inside those of a language server
 
-	// run tells the report the outcome of every scenario of c, even when the client itself cannot run.
+	// run tells the report the outcome of every scenario of c, even when the client itself cannot
+	// run.
 	run func(ctx context.Context, s *stage, c client, r *report)
 }
 
@@ -37,8 +38,8 @@ func allClients() []client {
 		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 
-// choose keeps the clients and scenarios that are to run: those that the pattern finds in "client: scenario", all, or those
-// that every change needs.
+// choose keeps the clients and scenarios that are to run: those that the pattern finds in "client:
+// scenario", all, or those that every change needs.
 func (o options) choose(clients []client) []client {
 	var chosen []client
 	for _, c := range clients {

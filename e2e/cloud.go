@@ -42,14 +42,16 @@ func eachVersion(try func(ctx context.Context, s *stage, version string) error) 
 	}
 }
 
-// The name of the cloud that language servers call, and a name that is not intercepted. The certificate of a tlsCloud has both.
+// The name of the cloud that language servers call, and a name that is not intercepted. The
+// certificate of a tlsCloud has both.
 const (
 	cloudHost = "daily-cloudcode-pa.googleapis.com"
 	otherHost = "other.example"
 )
 
-// A tlsCloud is a simulator behind TLS, with one version of HTTP and a certificate that only upstream_ca vouches for. It keeps what it was
-// sent. An answer to a prompt with "hold TOKEN" stops after its first event until the token is released.
+// A tlsCloud is a simulator behind TLS, with one version of HTTP and a certificate that only
+// upstream_ca vouches for. It keeps what it was sent. An answer to a prompt with "hold TOKEN" stops
+// after its first event until the token is released.
 type tlsCloud struct {
 	simulator   string // without TLS
 	certificate string // file
@@ -69,7 +71,8 @@ type cloudRequest struct {
 	over                  <-chan struct{} // closed when the answer has ended or its reader is gone
 }
 
-// newTLSCloud starts a simulator of its own for the cloud, so that the list of its calls has no other calls. serve has it answer.
+// newTLSCloud starts a simulator of its own for the cloud, so that the list of its calls has no
+// other calls. serve has it answer.
 func newTLSCloud(ctx context.Context, s *stage, name, version string) (*tlsCloud, error) {
 	simulator, err := s.start(ctx, name+"-simulator", s.binary, "simulate", "--listen", "127.0.0.1:0")
 	if err != nil {
@@ -195,7 +198,8 @@ type carriedCall struct {
 	} `json:"request"`
 }
 
-// calls returns the calls whose answer goes to a client, not those that a language server makes for itself.
+// calls returns the calls whose answer goes to a client, not those that a language server makes for
+// itself.
 func (c *tlsCloud) calls() (calls []carriedCall, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +218,8 @@ func (c *tlsCloud) calls() (calls []carriedCall, err error) {
 	return calls, nil
 }
 
-// check holds that each request came over the right version of HTTP and for the right host, and that the simulator refused none.
+// check holds that each request came over the right version of HTTP and for the right host, and
+// that the simulator refused none.
 func (c *tlsCloud) check(ctx context.Context, host string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

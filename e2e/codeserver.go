@@ -21,8 +21,9 @@ import (
 
 const codeServerInstall = "codeserver"
 
-// installCodeServer makes code-server without its native modules, which take minutes to build and which the scenarios do not use: packages of
-// its server that are loaded in any case are in the lock file, and the two that are native or large are replaced.
+// installCodeServer makes code-server without its native modules, which take minutes to build and
+// which the scenarios do not use: packages of its server that are loaded in any case are in the
+// lock file, and the two that are native or large are replaced.
 func installCodeServer(ctx context.Context) (fresh bool, err error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return false, errors.New("only Node for Linux on x86-64 is installed")
@@ -60,7 +61,8 @@ func installCodeServer(ctx context.Context) (fresh bool, err error) {
 	return fresh, buildExtensions(ctx)
 }
 
-// codeServerModules replace packages of the server: the writer of log files, which is native, and telemetry.
+// codeServerModules replace packages of the server: the writer of log files, which is native, and
+// telemetry.
 var codeServerModules = map[string]string{
 	"@microsoft/1ds-core-js": "exports.AppInsightsCore = class {};\n",
 	"@vscode/spdlog": `const fs = require("node:fs"), path = require("node:path");
@@ -89,7 +91,8 @@ exports.createAsyncRotatingLogger = async (name, file) => new Logger("", name, f
 `,
 }
 
-// buildExtensions packs perigee's extension from this tree, as make extension does, and the stand-in of the IDE's own one.
+// buildExtensions packs perigee's extension from this tree, as make extension does, and the
+// stand-in of the IDE's own one.
 func buildExtensions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -125,8 +128,9 @@ type editor struct {
 	answers *bufio.Reader
 }
 
-// newEditor installs the extensions, and starts code-server and the browser. Settings are for the user and for the machine: editors read
-// those that name programs and addresses from the latter if the window is a remote one, as windows of code-server are.
+// newEditor installs the extensions, and starts code-server and the browser. Settings are for the
+// user and for the machine: editors read those that name programs and addresses from the latter if
+// the window is a remote one, as windows of code-server are.
 func newEditor(ctx context.Context, dir string, settings map[string]any, env []string) (*editor, error) {
 	e := &editor{dir: dir}
 	data := filepath.Join(dir, "data")

@@ -125,7 +125,8 @@ func (u *setUp) unchanged() error {
 	return nil
 }
 
-// connects writes the settings. The client proves by a call of its own that they work, and undo restores what was there.
+// connects writes the settings. The client proves by a call of its own that they work, and undo
+// restores what was there.
 func (c connection) connects(ctx context.Context, s *stage) error {
 	u, err := c.prepare(s, "-connect")
 	if err != nil {
@@ -152,7 +153,8 @@ func (c connection) connects(ctx context.Context, s *stage) error {
 	return u.restored(daemon.address)
 }
 
-// restored checks that the files are as they were, but for lines that the client itself has added while it was tested.
+// restored checks that the files are as they were, but for lines that the client itself has added
+// while it was tested.
 func (u *setUp) restored(address string) error {
 	for _, f := range u.settings {
 		data, err := os.ReadFile(filepath.Join(u.home, f.path))
@@ -174,7 +176,8 @@ func (u *setUp) restored(address string) error {
 	return nil
 }
 
-// starts runs the client with a daemon that ends with it. The client must print the simulator's answer to "hello".
+// starts runs the client with a daemon that ends with it. The client must print the simulator's
+// answer to "hello".
 func (c connection) starts(ctx context.Context, s *stage) error {
 	u, err := c.prepare(s, "-run")
 	if err != nil {
@@ -200,8 +203,8 @@ func (c connection) starts(ctx context.Context, s *stage) error {
 	return u.daemonEnds(ctx)
 }
 
-// geminiSaves checks that the chat of an earlier run is there in the next one, and that settings which Gemini CLI has saved are
-// those of the user: it runs with a private home directory.
+// geminiSaves checks that the chat of an earlier run is there in the next one, and that settings
+// which Gemini CLI has saved are those of the user: it runs with a private home directory.
 func (u *setUp) geminiSaves(ctx context.Context) error {
 	said, err := u.perigee(ctx, "run", u.name, "--", "--list-sessions")
 	if err == nil && !strings.Contains(said, "Available sessions for this project (1)") {

@@ -54,7 +54,8 @@ func dashboards() []client {
 	}}
 }
 
-// browseDashboard starts a daemon with two accounts and has a browser use its dashboard. It tells the outcome of each scenario that was run.
+// browseDashboard starts a daemon with two accounts and has a browser use its dashboard. It tells
+// the outcome of each scenario that was run.
 func browseDashboard(ctx context.Context, s *stage, scenarios []string, tell func(scenario string, failure error)) error {
 	const name = "dashboard"
 	config, accounts := filepath.Join(s.dir, name+".yaml"), filepath.Join(s.dir, name+"-accounts.json")

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// A door stands before perigee and lets responses be asked over WebSockets only, so that a client that gets an answer has
-// used one.
+// A door stands before perigee and lets responses be asked over WebSockets only, so that a client
+// that gets an answer has used one.
 type door struct {
 	url    string
 	server *http.Server

@@ -98,8 +98,8 @@ func TestWitnessKnowsThePicture(t *testing.T) {
 	}
 }
 
-// TestPinned keeps the manifests exact, and the lock files free of addresses: the registry is the choice of the
-// machine that installs.
+// TestPinned keeps the manifests exact, and the lock files free of addresses: the registry is the
+// choice of the machine that installs.
 func TestPinned(t *testing.T) {
 	manifests, err := filepath.Glob(filepath.Join("npm", "*", "package.json"))
 	if err != nil || len(manifests) == 0 {
@@ -136,7 +136,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestDocumentsHaveInstructions keeps the headings and blocks in place that the driver takes out of the documents.
+// TestDocumentsHaveInstructions keeps the headings and blocks in place that the driver takes out of
+// the documents.
 func TestDocumentsHaveInstructions(t *testing.T) {
 	t.Chdir("..")
 	for _, d := range documentedClients() {

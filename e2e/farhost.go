@@ -155,7 +155,8 @@ func (p *farProvider) sources() []string {
 	return p.from
 }
 
-// check holds that calls came over the protocol that was meant, from the first address and then from the second.
+// check holds that calls came over the protocol that was meant, from the first address and then
+// from the second.
 func (p *farProvider) check() error {
 	if p.others != "" {
 		return fmt.Errorf("calls came over %s", p.others)
@@ -166,7 +167,8 @@ func (p *farProvider) check() error {
 	return nil
 }
 
-// selfSigned makes a certificate for names and addresses and writes it to a file, for perigee to trust.
+// selfSigned makes a certificate for names and addresses and writes it to a file, for perigee to
+// trust.
 func selfSigned(file string, names ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

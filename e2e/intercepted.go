@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-// interceptions are language servers between perigee and a cloud with TLS, in each of the ways to intercept their calls.
+// interceptions are language servers between perigee and a cloud with TLS, in each of the ways to
+// intercept their calls.
 func interceptions() []client {
 	clients := []client{
 		{name: "interception endpoint", run: eachVersion(interceptEndpoint)},
@@ -113,8 +114,8 @@ func (r *intercepted) close() {
 
 var interceptingAddress = regexp.MustCompile(`intercepting\b.*?(127\.0\.0\.1:\d+)`)
 
-// seesOnlyTheCloud connects to two hosts through the proxy of the language server: the cloud, for which perigee has a certificate, and
-// one that it must not look into.
+// seesOnlyTheCloud connects to two hosts through the proxy of the language server: the cloud, for
+// which perigee has a certificate, and one that it must not look into.
 func (r *intercepted) seesOnlyTheCloud(ctx context.Context) error {
 	found := interceptingAddress.FindStringSubmatch(r.headless.daemon.said())
 	if found == nil {
@@ -309,7 +310,8 @@ func (t *talk) streams(ctx context.Context) error {
 	return nil
 }
 
-// cancelLimit is how long the cloud may wait for the end of a call that is canceled. The promise is two seconds.
+// cancelLimit is how long the cloud may wait for the end of a call that is canceled. The promise is
+// two seconds.
 const cancelLimit = 20 * time.Second
 
 // cancels goes away in the middle of an answer. The cloud must see that.
@@ -343,8 +345,8 @@ var vaultTool = object{"type": "function", "function": object{
 	"parameters": object{"type": "object", "properties": object{"vault": object{"type": "string"}}, "required": []string{"vault"}},
 }}
 
-// loops has the model call a tool twice, one call after the other, with a parameter and a system text. The cloud must get those of the
-// client and none of the language server's.
+// loops has the model call a tool twice, one call after the other, with a parameter and a system
+// text. The cloud must get those of the client and none of the language server's.
 func (t *talk) loops(ctx context.Context) error {
 	rules, opened := newToken(), ""
 	messages := []any{says("system", "The rule is "+rules+"."), says("user",

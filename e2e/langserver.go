@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// What happens to a daemon with a headless language server, by the names that stand in the report. The language server is the stand-in
-// of the binary; it asks the simulator, which runs in a process of its own.
+// What happens to a daemon with a headless language server, by the names that stand in the report.
+// The language server is the stand-in of the binary; it asks the simulator, which runs in a process
+// of its own.
 const (
 	headlessAnswer  = "a conversation through the language server"
 	headlessKilled  = "the language server is killed between calls"
@@ -67,8 +68,8 @@ type headless struct {
 	asked  int
 }
 
-// headlessConfig has a language server that signs in at the simulator and asks it. The last two are further keys, of the file and of the
-// upstream.
+// headlessConfig has a language server that signs in at the simulator and asks it. The last two are
+// further keys, of the file and of the upstream.
 func headlessConfig(key, simulator, more, moreOfUpstream string) string {
 	return fmt.Sprintf(`%[3]s
 keys: [{name: client, secret: %[1]s}]

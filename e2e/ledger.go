@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A ledger stands between replicas and their provider, and remembers which refresh tokens were used and which signatures
-// went in which direction.
+// A ledger stands between replicas and their provider, and remembers which refresh tokens were used
+// and which signatures went in which direction.
 type ledger struct {
 	url    string
 	server *http.Server
@@ -100,7 +100,8 @@ func (o *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// usedTwice says how many refresh tokens there were, and is an error when one was used again after it was replaced.
+// usedTwice says how many refresh tokens there were, and is an error when one was used again after
+// it was replaced.
 func (l *ledger) usedTwice() (refreshes int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,16 +1,17 @@
-// Command e2e drives real client programs against a real perigee: the SDKs of OpenAI, Anthropic and Google for
-// JavaScript and Go, the Vercel AI SDK, LangChain, Genkit, ADK, Claude Code, Codex, Gemini CLI, OpenCode, GitHub Copilot CLI, Qwen Code
-// and pi. Each asks a question, runs a tool loop, a parallel one, sends a picture and meets an error; streams break off and fall
-// silent; and the settings that the documents print are run as they stand there.
+// Command e2e drives real client programs against a real perigee: the SDKs of OpenAI, Anthropic and
+// Google for JavaScript and Go, the Vercel AI SDK, LangChain, Genkit, ADK, Claude Code, Codex,
+// Gemini CLI, OpenCode, GitHub Copilot CLI, Qwen Code and pi. Each asks a question, runs a tool
+// loop, a parallel one, sends a picture and meets an error; streams break off and fall silent; and
+// the settings that the documents print are run as they stand there.
 //
-// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about 2.8 GB), and
-// so needs a package registry once. It is called by "make e2e", and imports nothing of perigee: it starts the
-// binary that was built from this tree, and looks at it from outside.
+// It is not part of the tests: it installs the clients, at pinned versions, into e2e/.cache (about
+// 2.8 GB), and so needs a package registry once. It is called by "make e2e", and imports nothing of
+// perigee: it starts the binary that was built from this tree, and looks at it from outside.
 //
 //	go run ./e2e [-all] [-only PATTERN] [-perigee BINARY] [-install] [-list]
 //
-// The clients run in a network namespace that has only loopback, where the system allows one, because several
-// of them call home when they start.
+// The clients run in a network namespace that has only loopback, where the system allows one,
+// because several of them call home when they start.
 package main
 
 import (

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// mcpAgents are coding agents with perigee as MCP server. Each reads a file, writes one, and asks. The model that they ask, which has them use the tools, is the simulator.
+// mcpAgents are coding agents with perigee as MCP server. Each reads a file, writes one, and asks.
+// The model that they ask, which has them use the tools, is the simulator.
 func mcpAgents() []client {
 	double := func(tool string) string { return "mcp__perigee__" + tool }
 	single := func(tool string) string { return "mcp_perigee_" + tool }

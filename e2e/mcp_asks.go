@@ -14,15 +14,17 @@ import (
 	"time"
 )
 
-// What may be there after many asks that was not there after a few: connections that are kept for the next call, and memory
-// that the runtime has not returned. A leak of one ask in ten would be more.
+// What may be there after many asks that was not there after a few: connections that are kept for
+// the next call, and memory that the runtime has not returned. A leak of one ask in ten would be
+// more.
 const (
 	spareDescriptors = 64
 	spareGoroutines  = 110
 	spareMemory      = 64 << 20
 )
 
-// mcpAsks are 1,000 asks in a row and 20 at once, over each transport. The daemon's language server answers.
+// mcpAsks are 1,000 asks in a row and 20 at once, over each transport. The daemon's language server
+// answers.
 func mcpAsks() client {
 	return client{
 		name: "mcp asks", version: "go-sdk", install: headlessInstall, scenarios: []string{mcpHTTP, mcpStdio}, together: true,
@@ -69,7 +71,8 @@ func usageOf(pid int) (u usage, err error) {
 	return usage{len(files), kilobytes << 10}, err
 }
 
-// asksMuch compares a process after a few asks with the same after many, and its goroutines with those of a process that had few.
+// asksMuch compares a process after a few asks with the same after many, and its goroutines with
+// those of a process that had few.
 func asksMuch(ctx context.Context, s *stage, scenario string) (string, error) {
 	few, err := newAskRun(ctx, s, scenario, "few")
 	if err != nil {
@@ -116,7 +119,8 @@ func asksMuch(ctx context.Context, s *stage, scenario string) (string, error) {
 		(inARow / 1000).Round(100*time.Microsecond), before.descriptors, before.memory>>20, after.descriptors, after.memory>>20, goroutines, goroutinesAfter), err
 }
 
-// An askRun is a daemon with a language server and a session. The process that is watched is the one that the client talks to.
+// An askRun is a daemon with a language server and a session. The process that is watched is the
+// one that the client talks to.
 type askRun struct {
 	daemon  *headless
 	server  mcpServer

@@ -93,7 +93,8 @@ func cancels(ctx context.Context, s *stage, scenario string) (time.Duration, err
 	return took, err
 }
 
-// A streamWatch passes calls on to a simulator, and tells when the caller of a watched one has gone.
+// A streamWatch passes calls on to a simulator, and tells when the caller of a watched one has
+// gone.
 type streamWatch struct {
 	server *httptest.Server
 	mu     sync.Mutex

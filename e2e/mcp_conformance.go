@@ -17,8 +17,8 @@ import (
 // mcpInstall has the conformance suite and the Inspector.
 const mcpInstall = "mcp"
 
-// A suiteRun is one run of the conformance suite. The numbers of scenarios that count are those of the pinned versions: a suite
-// that runs fewer has not judged everything.
+// A suiteRun is one run of the conformance suite. The numbers of scenarios that count are those of
+// the pinned versions: a suite that runs fewer has not judged everything.
 type suiteRun struct {
 	scenario string
 	library  string // its folder in node_modules
@@ -91,7 +91,8 @@ func (run suiteRun) judge(ctx context.Context, url string) (string, error) {
 	return result.summary(), nil
 }
 
-// A suiteResult is what the suite says at its end about scenarios that count, and about further ones.
+// A suiteResult is what the suite says at its end about scenarios that count, and about further
+// ones.
 type suiteResult struct {
 	scenarios, passed, checks int
 	failed                    []string // scenarios that count, or are not of an extension
@@ -106,8 +107,8 @@ var (
 	suiteUnrate = regexp.MustCompile(`(?m)^  [✓✗] (\S+) \((\S+)\)`)
 )
 
-// readSuite reads the summary. A scenario counts unless it is listed as not scored: those that were added after the release, that are
-// pending, or of an extension.
+// readSuite reads the summary. A scenario counts unless it is listed as not scored: those that were
+// added after the release, that are pending, or of an extension.
 func readSuite(said string) suiteResult {
 	_, summary, _ := strings.Cut(said, "=== SUMMARY ===")
 	summary, unscored, _ := strings.Cut(summary, "Not scored")

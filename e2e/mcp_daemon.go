@@ -30,8 +30,8 @@ func mcpBesideDaemons() client {
 	}
 }
 
-// asksBesideDaemons asks without a break while a daemon starts, is told to end, starts again and is killed. No ask may fail, and each
-// is recorded once.
+// asksBesideDaemons asks without a break while a daemon starts, is told to end, starts again and is
+// killed. No ask may fail, and each is recorded once.
 func asksBesideDaemons(ctx context.Context, s *stage) (string, error) {
 	const name = "mcp-daemon"
 	config := filepath.Join(s.dir, name+".yaml")
@@ -69,7 +69,8 @@ func asksBesideDaemons(ctx context.Context, s *stage) (string, error) {
 		if round == 0 {
 			err = asker.during(ctx, func() error { daemon.stop(); return nil })
 		} else {
-			// A process that is killed takes with it what it is answering, and what it has not written yet.
+			// A process that is killed takes with it what it is answering, and what it has not
+			// written yet.
 			err = s.recordedOnce(ctx, name, config, asker.total())
 			daemon.end(os.Kill)
 		}
@@ -116,7 +117,8 @@ func (a *steadyAsker) during(ctx context.Context, something func() error) error 
 	}
 }
 
-// recordedOnce checks that the store has a number of calls of MCP clients, each with an ID of its own.
+// recordedOnce checks that the store has a number of calls of MCP clients, each with an ID of its
+// own.
 func (s *stage) recordedOnce(ctx context.Context, name, config string, asked int) error {
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -131,7 +133,8 @@ func (s *stage) recordedOnce(ctx context.Context, name, config string, asked int
 	}
 }
 
-// recordedAsks returns how many calls perigee trace list has, all of which must be successful asks, and how many IDs they have.
+// recordedAsks returns how many calls perigee trace list has, all of which must be successful asks,
+// and how many IDs they have.
 func (s *stage) recordedAsks(ctx context.Context, name, config string) (rows, ids int, err error) {
 	cmd := exec.CommandContext(ctx, s.binary, "trace", "list", "--limit", "1000", "--json", "--config", config)
 	cmd.Env = s.env(name)

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// mcpTools are the tools that perigee offers to a client with files, and arguments with which a call of each succeeds.
+// mcpTools are the tools that perigee offers to a client with files, and arguments with which a
+// call of each succeeds.
 var mcpTools = map[string]object{
 	"read_file":          {"path": "a.txt"},
 	"write_file":         {"path": "b.txt", "content": "written"},
@@ -27,7 +28,8 @@ var mcpTools = map[string]object{
 	"explain_last_error": {},
 }
 
-// mcpInspector is the Inspector's command-line mode: it lists the tools, checks their schemas, and calls each.
+// mcpInspector is the Inspector's command-line mode: it lists the tools, checks their schemas, and
+// calls each.
 func mcpInspector() client {
 	return client{
 		name: "mcp inspector", version: pinnedPackage(mcpInstall, "@modelcontextprotocol/inspector"), install: mcpInstall,
@@ -96,7 +98,8 @@ func (m *mcpServer) inspector() string {
 	return encodeJSON(object{"mcpServers": object{"perigee": server}})
 }
 
-// lists has the tools listed and their schemas checked; --strict fails for those that some clients do not accept.
+// lists has the tools listed and their schemas checked; --strict fails for those that some clients
+// do not accept.
 func (i *inspector) lists(ctx context.Context, era string) error {
 	out, err := i.run(ctx, "--protocol-era", era, "--method", "tools/list", "--strict")
 	if err != nil {

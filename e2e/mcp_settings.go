@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// An mcpServer is an MCP server as the settings of a client name it: a command, or a URL with a key. The settings are those that docs/mcp.md
-// prints, with the time limits there.
+// An mcpServer is an MCP server as the settings of a client name it: a command, or a URL with a
+// key. The settings are those that docs/mcp.md prints, with the time limits there.
 type mcpServer struct {
 	command []string
 	env     map[string]string

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// How MCP clients reach perigee, and what answers their asks, by the names that stand in the report.
+// How MCP clients reach perigee, and what answers their asks, by the names that stand in the
+// report.
 const (
 	mcpStdio      = "perigee mcp"
 	mcpHTTP       = "/mcp"
@@ -31,8 +32,8 @@ type mcpTarget struct {
 // mcpFiles is a directory inside the roots of an MCP server, and what its paths begin with.
 type mcpFiles struct{ dir, prefix string }
 
-// mcpTarget returns an MCP server for a scenario, with a directory for files. Without an IDE and a language server nothing is configured that
-// could answer.
+// mcpTarget returns an MCP server for a scenario, with a directory for files. Without an IDE and a
+// language server nothing is configured that could answer.
 func (s *stage) mcpTarget(ctx context.Context, scenario, name string) (mcpTarget, mcpFiles, error) {
 	switch scenario {
 	case mcpStdio:
@@ -87,7 +88,8 @@ func (s *stage) writeConfig(name, text string) (path string, err error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// mcpBehind returns an MCP server whose asks are answered by a provider, or by an agent that asks this provider.
+// mcpBehind returns an MCP server whose asks are answered by a provider, or by an agent that asks
+// this provider.
 func (s *stage) mcpBehind(ctx context.Context, scenario, name, provider string) (mcpTarget, mcpFiles, error) {
 	dir := filepath.Join(s.dir, name+"-files")
 	files := mcpFiles{dir: dir}
@@ -115,8 +117,9 @@ func (s *stage) mcpBehind(ctx context.Context, scenario, name, provider string) 
 	return mcpTarget{}, files, fmt.Errorf("there is no scenario %q for MCP clients", scenario)
 }
 
-// openWindow starts the stand-in language server with the command line and the home directory that a window of the IDE gives it. A daemon
-// takes the part of the window: it signs in and keeps the process.
+// openWindow starts the stand-in language server with the command line and the home directory that
+// a window of the IDE gives it. A daemon takes the part of the window: it signs in and keeps the
+// process.
 func (s *stage) openWindow(ctx context.Context, name, workspace, provider string) error {
 	program := filepath.Join(s.dir, name+"-bin", "language_server_linux_x64")
 	home := filepath.Join(s.dir, name+"-home")

@@ -42,7 +42,8 @@ func observers() []client {
 
 const mitmSecret = "a-secret-of-curl"
 
-// observe has curl ask a server through perigee mitm, which prints and records what has passed, without secrets.
+// observe has curl ask a server through perigee mitm, which prints and records what has passed,
+// without secrets.
 func observe(ctx context.Context, s *stage, version string) error {
 	name := "mitm-" + shortVersion[version]
 	cloud, err := newTLSCloud(ctx, s, name+"-cloud", version)
@@ -148,7 +149,8 @@ func (o *observation) await(ctx context.Context, mitm *process) ([]flow, error) 
 	}
 }
 
-// checkFlows compares the flow of the intercepted host, whose URL begins as wanted, and that of the address that was tunnelled.
+// checkFlows compares the flow of the intercepted host, whose URL begins as wanted, and that of the
+// address that was tunnelled.
 func checkFlows(flows []flow, wanted flow, tunnelled string) error {
 	seen := 0
 	for _, f := range flows {

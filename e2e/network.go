@@ -66,8 +66,8 @@ const (
 // movedLimit is how long a call may take when the network changes while it waits.
 const movedLimit = 10 * time.Second
 
-// changeNetwork takes perigee's address away in the middle of calls, or between them. At most one of them may fail, and none may take
-// longer than movedLimit.
+// changeNetwork takes perigee's address away in the middle of calls, or between them. At most one
+// of them may fail, and none may take longer than movedLimit.
 func changeNetwork(ctx context.Context, s *stage, name, scenario string, out io.Writer) error {
 	if _, ok := insideSandbox(); !ok {
 		return errors.New("the addresses of this machine itself would change: no network namespace was entered")
@@ -118,8 +118,8 @@ type traffic struct {
 	slowest       time.Duration
 }
 
-// run makes calls with several clients until there are enough of them, changes something, and goes on until there are as many again. If
-// there is nothing to change, it ends there.
+// run makes calls with several clients until there are enough of them, changes something, and goes
+// on until there are as many again. If there is nothing to change, it ends there.
 func (t *traffic) run(ctx context.Context, clients, enough int, change func() error) {
 	var all sync.WaitGroup
 	var once sync.Once

@@ -25,7 +25,8 @@ func dialIn(ctx context.Context, path, address string) (conn net.Conn, err error
 	return conn, err
 }
 
-// runIn calls a function in the network namespace at a path. What it does must not go to another goroutine.
+// runIn calls a function in the network namespace at a path. What it does must not go to another
+// goroutine.
 func runIn(path string, do func()) (err error) {
 	done := make(chan struct{})
 	go func() {

@@ -28,7 +28,8 @@ const (
 	pluginRecovers = "interrupted tool call"
 )
 
-// openCodePlugins is OpenCode with perigee's plugin from this tree, instead of a provider in its settings.
+// openCodePlugins is OpenCode with perigee's plugin from this tree, instead of a provider in its
+// settings.
 func openCodePlugins() []client {
 	return []client{{
 		name: "opencode plugin", version: pinnedPackage("opencode", "opencode-linux-x64"), install: pluginInstall,
@@ -105,7 +106,8 @@ func tryPlugin(ctx context.Context, s *stage, plugin, scenario string) error {
 	return fmt.Errorf("there is no scenario %q for the plugin", scenario)
 }
 
-// openCodeWithPlugin is OpenCode with the plugin where its documentation puts it, and no provider in its settings.
+// openCodeWithPlugin is OpenCode with the plugin where its documentation puts it, and no provider
+// in its settings.
 func openCodeWithPlugin(plugin string) agent {
 	a := openCode("plugin", "", "claude-sonnet-4-6")
 	command := a.command
@@ -133,8 +135,8 @@ func openCodeWithPlugin(plugin string) agent {
 	return a
 }
 
-// pretendDependencies makes OpenCode believe that it has installed its package for plugins, which ours does not import. Without
-// network it tries for more than a minute at each start.
+// pretendDependencies makes OpenCode believe that it has installed its package for plugins, which
+// ours does not import. Without network it tries for more than a minute at each start.
 func pretendDependencies(e errand) error {
 	directory := filepath.Join(e.home, ".config", "opencode")
 	if err := os.MkdirAll(filepath.Join(directory, "node_modules"), 0o700); err != nil {
@@ -223,7 +225,8 @@ func (a agent) with(args ...string) agent {
 	return a
 }
 
-// goesOnAlone starts OpenCode where no perigee is: it must work, and its log must have the command to run.
+// goesOnAlone starts OpenCode where no perigee is: it must work, and its log must have the command
+// to run.
 func goesOnAlone(ctx context.Context, a agent, e errand) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -259,8 +262,8 @@ func pluginLog(e errand) (string, error) {
 	return said.String(), nil
 }
 
-// recovers interrupts a tool call by killing OpenCode. The provider refuses the session from then on; with the plugin, the session is
-// repaired and goes on.
+// recovers interrupts a tool call by killing OpenCode. The provider refuses the session from then
+// on; with the plugin, the session is repaired and goes on.
 func recovers(ctx context.Context, s *stage, a agent, e errand) error {
 	ctx, cancel := context.WithTimeout(ctx, errandLimit)
 	defer cancel()
@@ -306,7 +309,8 @@ func recovers(ctx context.Context, s *stage, a agent, e errand) error {
 	}
 	server.end()
 
-	// With the plugin, the next prompt is refused too, but then the session is repaired, and the resume text is answered.
+	// With the plugin, the next prompt is refused too, but then the session is repaired, and the
+	// resume text is answered.
 	recovered := newToken()
 	settings, err := json.Marshal(object{"resume_text": "[[text: recovered " + recovered + "]]"})
 	if err != nil {
@@ -342,8 +346,9 @@ func recovers(ctx context.Context, s *stage, a agent, e errand) error {
 	return nil
 }
 
-// A forgetfulProvider stands between perigee and the simulator. It drops what OpenCode sends as result of a call that was interrupted,
-// as versions of OpenCode did which sent none; the simulator then refuses the conversation with the provider's own words.
+// A forgetfulProvider stands between perigee and the simulator. It drops what OpenCode sends as
+// result of a call that was interrupted, as versions of OpenCode did which sent none; the simulator
+// then refuses the conversation with the provider's own words.
 type forgetfulProvider struct {
 	url    string
 	server *http.Server

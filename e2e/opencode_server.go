@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-// An openCodeServer is "opencode serve" in the home of an errand: what its terminal and its desktop program talk to.
+// An openCodeServer is "opencode serve" in the home of an errand: what its terminal and its desktop
+// program talk to.
 type openCodeServer struct {
 	url  string
 	work string // where its tools work
@@ -103,7 +104,8 @@ func (s *stage) serveOpenCode(ctx context.Context) (*openCodeServer, error) {
 	return s.openCode, s.openCodeFailed
 }
 
-// openCodeProvider names the provider of a dialect; a watched one has the daemon whose provider is the witness.
+// openCodeProvider names the provider of a dialect; a watched one has the daemon whose provider is
+// the witness.
 func openCodeProvider(dialect string, watched bool) string {
 	if watched {
 		return dialect + "-watched"

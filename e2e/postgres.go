@@ -14,7 +14,8 @@ import (
 
 const postgresInstall = "postgresql"
 
-// installPostgres makes sure that there is a PostgreSQL server to start, with Debian's package where there is none.
+// installPostgres makes sure that there is a PostgreSQL server to start, with Debian's package
+// where there is none.
 func installPostgres(ctx context.Context) (fresh bool, err error) {
 	if os.Getuid() != 0 {
 		return false, errors.New("it is started as the user postgres, which takes root")

@@ -19,12 +19,12 @@ const (
 	publishedInstall = "published module"
 )
 
-// publishedVersion is another one in each run: the go command remembers which files a version has, also after it was removed from
-// the module cache.
+// publishedVersion is another one in each run: the go command remembers which files a version has,
+// also after it was removed from the module cache.
 var publishedVersion = "v0.1." + strconv.FormatInt(time.Now().Unix(), 10)
 
-// published is the module as its users will have it: under a path of the web, installed with go install, with a
-// lower priority than programs beside it.
+// published is the module as its users will have it: under a path of the web, installed with go
+// install, with a lower priority than programs beside it.
 func published() []client {
 	return []client{{
 		name: "go install", version: strings.TrimPrefix(runtime.Version(), "go"), install: publishedInstall,
@@ -37,8 +37,8 @@ func published() []client {
 	}}
 }
 
-// installPublished renames a copy of this tree as CONTRIBUTING says, serves it as a module proxy would, and has
-// the go command install it from there.
+// installPublished renames a copy of this tree as CONTRIBUTING says, serves it as a module proxy
+// would, and has the go command install it from there.
 func installPublished(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "perigee-published-")
 	if err != nil {
@@ -59,7 +59,8 @@ func installPublished(ctx context.Context) error {
 	if err := serveModule(proxy, tree); err != nil {
 		return err
 	}
-	// Its dependencies are in the module cache already, where their sums were checked when perigee was built.
+	// Its dependencies are in the module cache already, where their sums were checked when perigee
+	// was built.
 	cache, err := output(ctx, dir, nil, "go", "env", "GOMODCACHE")
 	if err != nil {
 		return err

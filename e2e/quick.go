@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// everyChange returns the scenarios of a client that every change needs: everything that the documents print and that people
-// see, and one scenario of each way to reach perigee. A tool loop has a question in it, tools, and a stream or a whole answer.
+// everyChange returns the scenarios of a client that every change needs: everything that the
+// documents print and that people see, and one scenario of each way to reach perigee. A tool loop
+// has a question in it, tools, and a stream or a whole answer.
 func everyChange(c client) []string {
 	kind, _, _ := strings.Cut(c.name, " ")
 	if kind == "docs" || slices.Contains([]string{"dashboard", "opencode plugin", "vscode extension"}, c.name) {

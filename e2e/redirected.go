@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-// redirectInstall is what it takes to redirect the connections of a user, in namespaces that hide it from the machine.
+// redirectInstall is what it takes to redirect the connections of a user, in namespaces that hide
+// it from the machine.
 const redirectInstall = "redirect"
 
 func installRedirect(ctx context.Context) (fresh bool, err error) {
@@ -81,8 +82,9 @@ const (
 
 const redirectUser = "perigee-e2e"
 
-// An enclosure is a network with an own cloud, and a copy of the files in which users and redirects are noted. Its users, rules and mounts
-// are not those of the machine, and end with its processes. The first of them ends with this one, whose pipe it reads.
+// An enclosure is a network with an own cloud, and a copy of the files in which users and redirects
+// are noted. Its users, rules and mounts are not those of the machine, and end with its processes.
+// The first of them ends with this one, whose pipe it reads.
 type enclosure struct {
 	stage  *stage
 	holder *exec.Cmd
@@ -90,7 +92,8 @@ type enclosure struct {
 	before string   // users and rules before the redirect was installed
 }
 
-// enclose makes the namespaces of this process an enclosure with perigee at /opt/perigee, and waits.
+// enclose makes the namespaces of this process an enclosure with perigee at /opt/perigee, and
+// waits.
 const enclose = `set -e
 mount -t tmpfs -o mode=755 tmpfs /opt
 touch /opt/perigee && mount --bind "$1" /opt/perigee
@@ -287,7 +290,8 @@ func (e *enclosure) serve(ctx context.Context, cloud *tlsCloud, signIn string) (
 	return e.stage.launch(ctx, "intercept-transparent-"+shortVersion[cloud.version], e.inside[0], args...)
 }
 
-// runsAsTheUser returns the user id of the redirect, after it has compared it with that of the language server.
+// runsAsTheUser returns the user id of the redirect, after it has compared it with that of the
+// language server.
 func (e *enclosure) runsAsTheUser(ctx context.Context) (uid int, err error) {
 	var status struct {
 		Installed bool
@@ -314,8 +318,9 @@ func (e *enclosure) runsAsTheUser(ctx context.Context) (uid int, err error) {
 	return status.UID, err
 }
 
-// seesOnlyTheUser connects to port 443 as the user of the redirect and as root. perigee may look into connections of that user to the
-// cloud, and into no further connections. Another user is not served at the port of the proxy.
+// seesOnlyTheUser connects to port 443 as the user of the redirect and as root. perigee may look
+// into connections of that user to the cloud, and into no further connections. Another user is not
+// served at the port of the proxy.
 func (e *enclosure) seesOnlyTheUser(ctx context.Context) error {
 	uid, err := e.runsAsTheUser(ctx)
 	if err != nil {

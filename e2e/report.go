@@ -19,7 +19,8 @@ type outcome struct {
 	reason   string
 }
 
-// A report collects outcomes and tells each as it comes. Clients that run at the same time share it.
+// A report collects outcomes and tells each as it comes. Clients that run at the same time share
+// it.
 type report struct {
 	out      io.Writer
 	mu       sync.Mutex
@@ -92,7 +93,8 @@ func (r *report) say(c client, scenario, text string) {
 	fmt.Fprintf(r.out, "      %s: %s: %s\n", c.name, scenario, text)
 }
 
-// finish writes the table, why clients were skipped, which took the longest, and the closing line that scripts read.
+// finish writes the table, why clients were skipped, which took the longest, and the closing line
+// that scripts read.
 func (r *report) finish() {
 	fmt.Fprintln(r.out)
 	table := tabwriter.NewWriter(r.out, 0, 8, 1, ' ', 0)

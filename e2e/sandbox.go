@@ -17,7 +17,8 @@ const (
 	perigeeVariable = "PERIGEE_E2E_PERIGEE"
 )
 
-// insideSandbox says whether this process was started by enterSandbox, and which installs it found missing.
+// insideSandbox says whether this process was started by enterSandbox, and which installs it found
+// missing.
 func insideSandbox() (missing map[string]string, ok bool) {
 	encoded, ok := os.LookupEnv(missingVariable)
 	if !ok || json.Unmarshal([]byte(encoded), &missing) != nil {
@@ -26,8 +27,8 @@ func insideSandbox() (missing map[string]string, ok bool) {
 	return missing, true
 }
 
-// enterSandbox runs this program again where there is no network but loopback. Without such a place ran is
-// false, and the caller goes on as it is.
+// enterSandbox runs this program again where there is no network but loopback. Without such a place
+// ran is false, and the caller goes on as it is.
 func enterSandbox(ctx context.Context, args []string, missing map[string]string, perigee string, out io.Writer) (ran, passed bool, err error) {
 	unshare := []string{"unshare", "--net"}
 	if os.Getuid() != 0 {

@@ -25,7 +25,8 @@ var (
 	sdkScenarios    = append(slices.Clone(socketScenarios), usedUp)
 )
 
-// javascriptSDKs are the libraries that clients/*.mjs use, each dialect of each as a client of its own.
+// javascriptSDKs are the libraries that clients/*.mjs use, each dialect of each as a client of its
+// own.
 func javascriptSDKs() []client {
 	withRunner := append(slices.Clone(sdkScenarios), toolRun)
 	return []client{
@@ -84,7 +85,8 @@ func golang(name, module string, scenarios []string, arg string) client {
 	}
 }
 
-// oldGenai is an older version of Google's Go library, in a module of its own: a program has one version of each module.
+// oldGenai is an older version of Google's Go library, in a module of its own: a program has one
+// version of each module.
 func oldGenai() client {
 	const module = "google.golang.org/genai"
 	return client{

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// A shakyProvider stands between perigee and the simulator. Words in the prompt tell it to break streams off after three events ("cut
-// every TOKEN", "cut first TOKEN": only the first request with tools) or to be silent for a while before it answers the first time ("think long TOKEN").
+// A shakyProvider stands between perigee and the simulator. Words in the prompt tell it to break
+// streams off after three events ("cut every TOKEN", "cut first TOKEN": only the first request with
+// tools) or to be silent for a while before it answers the first time ("think long TOKEN").
 type shakyProvider struct {
 	url    string
 	server *http.Server

@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// A stage is what clients meet: three daemons. One answers from its built-in simulator, as "perigee serve
+// A stage is what clients meet: three daemons. One answers from its built-in simulator, as "perigee
+// serve
 // --simulate" does. The second has a provider behind it, a simulator in a process of its own with a witness in
-// between, and keys, some of which are good for one request a minute only. The third asks the Antigravity gateway, which
-// the same simulator plays, with an account that was imported.
+// between, and keys, some of which are good for one request a minute only. The third asks the
+// Antigravity gateway, which the same simulator plays, with an account that was imported.
 type stage struct {
 	simulated string
 	watched   string
@@ -48,7 +49,8 @@ type stage struct {
 	mcpFailed  error  // why it does not run
 }
 
-// newStage starts everything; there is one limited key for every client that wants to meet the limit.
+// newStage starts everything; there is one limited key for every client that wants to meet the
+// limit.
 func newStage(ctx context.Context, binary string, clients []client) (*stage, error) {
 	dir, err := os.MkdirTemp("", "perigee-e2e-")
 	if err != nil {
@@ -65,11 +67,12 @@ func newStage(ctx context.Context, binary string, clients []client) (*stage, err
 	return s, nil
 }
 
-// quickSigns has every daemon give signs of life after a second: each client meets them, and must not stumble.
+// quickSigns has every daemon give signs of life after a second: each client meets them, and must
+// not stumble.
 const quickSigns = "limits: {keep_alive: 1s}\n"
 
-// usedUpQuota has the provider behind watched and gateway refuse a model that only the scenario of that name asks for, with a
-// quota that resets in more than an hour.
+// usedUpQuota has the provider behind watched and gateway refuse a model that only the scenario of
+// that name asks for, with a quota that resets in more than an hour.
 const usedUpQuota = "faults:\n  - {when: {model: gemini-2.5-flash-lite}, do: quota_exhausted}\n"
 
 func (s *stage) open(ctx context.Context, binary string) (err error) {
@@ -120,7 +123,8 @@ func (s *stage) openShaky(ctx context.Context, binary, simulator string) (err er
 	return err
 }
 
-// serveGateway imports an account from another program's file and serves it. Settings are for the upstream.
+// serveGateway imports an account from another program's file and serves it. Settings are for the
+// upstream.
 func (s *stage) serveGateway(ctx context.Context, name, provider, settings string) (address string, err error) {
 	config, accounts := filepath.Join(s.dir, name+".yaml"), filepath.Join(s.dir, name+"-accounts.json")
 	text := quickSigns + fmt.Sprintf("upstreams:\n  - name: gravity\n    kind: antigravity\n    accept_terms_risk: true\n    endpoints: [%[1]q]\n"+
@@ -140,7 +144,8 @@ func (s *stage) serveGateway(ctx context.Context, name, provider, settings strin
 	return s.start(ctx, name, s.binary, "serve", "--config", config, "--listen", "127.0.0.1:0")
 }
 
-// servePrinted runs "perigee serve" without settings, once, for clients that are set up as the documents print it.
+// servePrinted runs "perigee serve" without settings, once, for clients that are set up as the
+// documents print it.
 func (s *stage) servePrinted(ctx context.Context) error {
 	if s.printed {
 		return nil
@@ -292,7 +297,8 @@ func (s *stage) launch(ctx context.Context, name, binary string, args ...string)
 // listenAddress is in the first line of both serve and simulate.
 var listenAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
-// watchForAddress copies what perigee says into the log, and sends the address of its first line that has one.
+// watchForAddress copies what perigee says into the log, and sends the address of its first line
+// that has one.
 func watchForAddress(said io.Reader, log io.Writer, found chan<- string) {
 	defer close(found)
 	lines := bufio.NewScanner(said)

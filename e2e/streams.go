@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// Streams in trouble. A library must throw on the first, with perigee's message, and read the second to its end.
+// Streams in trouble. A library must throw on the first, with perigee's message, and read the
+// second to its end.
 const (
 	brokenStream = "broken stream" // the provider breaks off in the middle
 	silentStream = "silent stream" // 20 seconds before the first chunk, and 20 before the second
@@ -18,7 +19,8 @@ const (
 
 var streamScenarios = []string{brokenStream, silentStream}
 
-// troubledStreams are the libraries and agents with streams in trouble. They run at the same time, because all they do is wait.
+// troubledStreams are the libraries and agents with streams in trouble. They run at the same time,
+// because all they do is wait.
 func troubledStreams() []client {
 	var clients []client
 	for _, l := range []struct{ install, library, argument string }{
@@ -72,7 +74,8 @@ func (a agent) streamClient() client {
 	}
 }
 
-// endure runs an agent through one stream in trouble. Of one that breaks off, it must have another try, or tell its user what perigee said.
+// endure runs an agent through one stream in trouble. Of one that breaks off, it must have another
+// try, or tell its user what perigee said.
 func (a agent) endure(ctx context.Context, s *stage, scenario string) error {
 	home, err := os.MkdirTemp(s.dir, "home-")
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 	"perigee/internal/testing/testenv"
 )
 
-// What is asked of several replicas on one PostgreSQL database, by the names that stand in the report.
+// What is asked of several replicas on one PostgreSQL database, by the names that stand in the
+// report.
 const (
 	contractSuite  = "contract suite"
 	sharedAccounts = "accounts of one are used by the other"
@@ -121,7 +122,8 @@ func newTeam(ctx context.Context, s *stage) (_ *team, err error) {
 	return t, t.fill(ctx)
 }
 
-// fill starts the replicas that are missing; those that start together find an empty database together.
+// fill starts the replicas that are missing; those that start together find an empty database
+// together.
 func (t *team) fill(ctx context.Context) error {
 	for i := range t.replicas {
 		if t.replicas[i] != nil {
@@ -182,7 +184,8 @@ func (t *team) scenario(ctx context.Context, name string, out io.Writer) error {
 	return fmt.Errorf("there is no scenario %q", name)
 }
 
-// contract runs every test that can ask for a PostgreSQL server. The other tests of these packages have no part in it.
+// contract runs every test that can ask for a PostgreSQL server. The other tests of these packages
+// have no part in it.
 func (t *team) contract(ctx context.Context) error {
 	packages, err := packagesOnPostgres(".")
 	if err != nil {
@@ -227,8 +230,9 @@ func packagesOnPostgres(root string) (packages []string, err error) {
 	return packages, err
 }
 
-// testsOnPostgres names the tests in a directory that ask for a PostgreSQL server, or mention by name a function, method, type or
-// variable of its tests that does. A name counts wherever it occurs, so that a test may be named without need, but none is left out.
+// testsOnPostgres names the tests in a directory that ask for a PostgreSQL server, or mention by
+// name a function, method, type or variable of its tests that does. A name counts wherever it
+// occurs, so that a test may be named without need, but none is left out.
 func testsOnPostgres(dir string) (tests []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

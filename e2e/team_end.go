@@ -29,8 +29,9 @@ type fate struct {
 	err   error
 }
 
-// end sends 200 streaming calls through a balancer and ends one replica when half of them have begun. Told to end, it lets
-// everybody finish; killed, it takes down what it had begun to say and nothing else.
+// end sends 200 streaming calls through a balancer and ends one replica when half of them have
+// begun. Told to end, it lets everybody finish; killed, it takes down what it had begun to say and
+// nothing else.
 func (t *team) end(ctx context.Context, out io.Writer, kill bool) error {
 	b, err := newBalancer(t.replicas[0].url, t.replicas[1].url)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// The balancer must not hide what it is there to prove: only requests without an answer are sent again.
+// The balancer must not hide what it is there to prove: only requests without an answer are sent
+// again.
 func TestBalancerAsksAgainOnlyBeforeTheFirstByte(t *testing.T) {
 	replica := func(answer http.HandlerFunc) string {
 		s := httptest.NewServer(answer)

@@ -13,7 +13,8 @@ import (
 
 const terminalInstall = "terminal"
 
-// installTerminal makes sure that there is a terminal emulator, tmux, and the agent that is used in it.
+// installTerminal makes sure that there is a terminal emulator, tmux, and the agent that is used in
+// it.
 func installTerminal(ctx context.Context) (fresh bool, err error) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		if err := installDebian(ctx, "tmux"); err != nil {
@@ -32,7 +33,8 @@ func inTerminal() client {
 	}
 }
 
-// A dialog is what a program asks when it is started for the first time, and the keys that answer it.
+// A dialog is what a program asks when it is started for the first time, and the keys that answer
+// it.
 type dialog struct {
 	shows string
 	keys  []string
@@ -46,7 +48,8 @@ var claudeDialogs = []dialog{
 	{"shift+tab to cycle", []string{"hello", "Enter"}},
 }
 
-// paste pastes the commands for a terminal into a shell, answers what the program asks, says hello and waits for the answer.
+// paste pastes the commands for a terminal into a shell, answers what the program asks, says hello
+// and waits for the answer.
 func (d documented) paste(ctx context.Context, s *stage) error {
 	printed, err := d.instructions()
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What happens to windows of an editor with perigee's extension, by the names that stand in the report. A stand-in of the IDE's own extension
-// (vscode/standin) has its commands and its language server.
+// What happens to windows of an editor with perigee's extension, by the names that stand in the
+// report. A stand-in of the IDE's own extension (vscode/standin) has its commands and its language
+// server.
 const (
 	windowUnits     = "tests without an editor"
 	windowListed    = "windows are listed"
@@ -97,7 +98,8 @@ func testExtension(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// windows are three windows of an IDE, named after their folders: north, south, and west, whose language server cannot be found.
+// windows are three windows of an IDE, named after their folders: north, south, and west, whose
+// language server cannot be found.
 type windows struct {
 	stage   *stage
 	dir     string
@@ -157,13 +159,14 @@ func newWindows(ctx context.Context, s *stage) (*windows, error) {
 
 func (w *windows) folder(name string) string { return filepath.Join(w.dir, name) }
 
-// open starts the editor with all windows, and waits for their extension hosts. A window that does not come fails the scenarios that
-// need it, and no other.
+// open starts the editor with all windows, and waits for their extension hosts. A window that does
+// not come fails the scenarios that need it, and no other.
 func (w *windows) open(ctx context.Context) (err error) {
 	settings := map[string]any{
 		"perigee.url": w.daemon.address, "perigee.binary": w.stage.binary, "workbench.startupEditor": "none",
 		"telemetry.telemetryLevel": "off", "extensions.autoCheckUpdates": false,
-		// It finds ports of every program, and from the twentieth on a notification covers the Chat view.
+		// It finds ports of every program, and from the twentieth on a notification covers the Chat
+		// view.
 		"remote.autoForwardPorts": false,
 	}
 	w.editor, err = newEditor(ctx, filepath.Join(w.dir, "editor"), settings, []string{
@@ -266,7 +269,8 @@ func (w *windows) in(ctx context.Context, name, action string, input map[string]
 	return json.Unmarshal(said, output)
 }
 
-// env is that of a perigee that is a client of the windows. Its home is that of the editor, where conversations are.
+// env is that of a perigee that is a client of the windows. Its home is that of the editor, where
+// conversations are.
 func (w *windows) env() []string {
 	return []string{"HOME=" + w.editor.dir, "PATH=" + os.Getenv("PATH"), "PERIGEE_DATA_DIR=" + filepath.Join(w.dir, "mcp-data"), "PERIGEE_KEYRING=off",
 		"PERIGEE_BRIDGES=" + w.bridges}
@@ -280,8 +284,8 @@ type listedWindow struct {
 	State     string
 }
 
-// listed waits until perigee bridge list shows the windows with these names, each of them once and ready, and nothing else than windows
-// that came too late.
+// listed waits until perigee bridge list shows the windows with these names, each of them once and
+// ready, and nothing else than windows that came too late.
 func (w *windows) listed(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -367,7 +371,8 @@ func (w *windows) offerModels(ctx context.Context) error {
 	return w.cancelReaches(ctx)
 }
 
-// cancelReaches cancels an answer of two minutes after its first piece: the call must end at perigee, too.
+// cancelReaches cancels an answer of two minutes after its first piece: the call must end at
+// perigee, too.
 func (w *windows) cancelReaches(ctx context.Context) error {
 	var canceled struct {
 		Pieces int
@@ -397,8 +402,8 @@ func (w *windows) eventually(ctx context.Context, what string, holds func() bool
 	return nil
 }
 
-// chats types into the Chat view. The participant of the stand-in asks the model that is selected there: the one of the editor itself would
-// ask for a sign-in at its vendor first.
+// chats types into the Chat view. The participant of the stand-in asks the model that is selected
+// there: the one of the editor itself would ask for a sign-in at its vendor first.
 func (w *windows) chats(context.Context) error {
 	token := newToken()
 	prompt := fmt.Sprintf(`@standin [[text: Let me look that up.]] [[chunks: 4]] [[pace: 100ms]] [[call: lookup {"word":%q}]]`, token)
@@ -412,8 +417,8 @@ func (w *windows) chats(context.Context) error {
 	return err
 }
 
-// runServer uses a tool of the MCP server that the extension defines in the extension host. The editor starts the server with the first
-// request in the Chat view.
+// runServer uses a tool of the MCP server that the extension defines in the extension host. The
+// editor starts the server with the first request in the Chat view.
 func (w *windows) runServer(ctx context.Context) error {
 	if err := w.chats(ctx); err != nil {
 		return err
@@ -467,8 +472,8 @@ func (w *windows) missBinary(ctx context.Context) error {
 	return errors.Join(err, configure(w.stage.binary))
 }
 
-// missDaemon points the extension at an address where nothing listens: no models, one line in the log, and an error that says what to do;
-// then back.
+// missDaemon points the extension at an address where nothing listens: no models, one line in the
+// log, and an error that says what to do; then back.
 func (w *windows) missDaemon(ctx context.Context) error {
 	port, err := freePort()
 	if err != nil {
@@ -507,7 +512,8 @@ type asked struct {
 	Said                               string
 }
 
-// mcpServer starts perigee mcp. With hide it cannot see the processes of the editor, so that only the extension can reach the language server.
+// mcpServer starts perigee mcp. With hide it cannot see the processes of the editor, so that only
+// the extension can reach the language server.
 func (w *windows) mcpServer(ctx context.Context, hide bool) (*mcp.ClientSession, error) {
 	argv := []string{w.stage.binary, "mcp", "--config", w.config, "--root", w.dir}
 	if hide {
@@ -595,8 +601,8 @@ func (w *windows) answerByExtension(ctx context.Context) error {
 	return w.has(ctx, "north", a.Conversation, true)
 }
 
-// answerByPanel asks the window whose language server cannot be found: the prompt goes through the panel, and the conversation is found by what
-// is on disk and what the window tells.
+// answerByPanel asks the window whose language server cannot be found: the prompt goes through the
+// panel, and the conversation is found by what is on disk and what the window tells.
 func (w *windows) answerByPanel(ctx context.Context) error {
 	if _, err := w.answers(ctx, false, "west"); err != nil {
 		return err
@@ -646,7 +652,8 @@ func (w *windows) areToldApart(ctx context.Context) error {
 	return nil
 }
 
-// surviveKill kills an extension host while its agent writes: the ask must not claim an answer, and the window comes back.
+// surviveKill kills an extension host while its agent writes: the ask must not claim an answer, and
+// the window comes back.
 func (w *windows) surviveKill(ctx context.Context) error {
 	before, err := w.host(ctx, "south", 0)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command gosdk is the client of the Go SDKs in the end-to-end runs. It is a module of its own, so that these
-// SDKs are no dependencies of perigee. The driver starts it with the name of a client, and reads one line per
-// scenario: "pass NAME" or "fail NAME: why".
+// Command gosdk is the client of the Go SDKs in the end-to-end runs. It is a module of its own, so
+// that these SDKs are no dependencies of perigee. The driver starts it with the name of a client,
+// and reads one line per scenario: "pass NAME" or "fail NAME: why".
 package main
 
 import (

@@ -61,7 +61,8 @@ func responsesQuestion(ctx context.Context) error {
 	return holds(streamed.OutputText(), wanted)
 }
 
-// responsesStream returns the response of the last event, after checking that the deltas before it add up.
+// responsesStream returns the response of the last event, after checking that the deltas before it
+// add up.
 func responsesStream(ctx context.Context, client openai.Client, body responses.ResponseNewParams) (*responses.Response, error) {
 	stream := client.Responses.NewStreaming(ctx, body)
 	defer stream.Close()

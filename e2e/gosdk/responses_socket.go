@@ -59,7 +59,8 @@ func socketQuestion(ctx context.Context) error {
 	})
 }
 
-// socketLoop sends only what is new with each turn. The second one goes to another lane, which starts where the first is.
+// socketLoop sends only what is new with each turn. The second one goes to another lane, which
+// starts where the first is.
 func socketLoop(ctx context.Context, prompt string, names ...string) error {
 	return connected(ctx, simulated, key, func(conn *responses.ResponseConnection) error {
 		v := &vault{}

@@ -33,10 +33,12 @@ const (
 	missing = "gemini-3-flsh"
 )
 
-// slowly, behind a prompt, has the answer come in two pieces, with a silence in between that perigee fills with a sign of life.
+// slowly, behind a prompt, has the answer come in two pieces, with a silence in between that
+// perigee fills with a sign of life.
 const slowly = "[[chunks: 2]] [[pace: 1300ms]]"
 
-// newToken is what only the other side can know, so that an answer which holds it must have come from there.
+// newToken is what only the other side can know, so that an answer which holds it must have come
+// from there.
 func newToken() string { return "tok" + rand.Text() }
 
 func holds(text, wanted string) error {
@@ -107,8 +109,8 @@ func (v *vault) quoted(text string, names ...string) error {
 	return nil
 }
 
-// promptly runs a call with a library that retries as often as it does by default. The quota that it asks for resets in an hour,
-// and the library must not wait for that.
+// promptly runs a call with a library that retries as often as it does by default. The quota that
+// it asks for resets in an hour, and the library must not wait for that.
 func promptly(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -12,7 +12,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// streamScenarios are streams in trouble. ask returns the text that a program sees, also when it fails.
+// streamScenarios are streams in trouble. ask returns the text that a program sees, also when it
+// fails.
 func streamScenarios(ask func(ctx context.Context, prompt string) (string, error)) []scenario {
 	return []scenario{
 		{"broken stream", func(ctx context.Context) error {

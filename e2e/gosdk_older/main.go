@@ -1,5 +1,5 @@
-// Command gosdk_older drives an older version of Google's Go library. It is a module of its own, because a program has one version of each
-// module; see gosdk for what the driver expects.
+// Command gosdk_older drives an older version of Google's Go library. It is a module of its own,
+// because a program has one version of each module; see gosdk for what the driver expects.
 package main
 
 import (
