@@ -147,7 +147,8 @@ func disableAccount(ctx context.Context, r *accountRun) error {
 	return r.done("disabled", row.Email)
 }
 
-// removeAccount deletes an account. At a terminal it asks first, because the refresh token cannot be restored.
+// removeAccount deletes an account. At a terminal it asks first, because the refresh token cannot
+// be restored.
 func removeAccount(ctx context.Context, r *accountRun) error {
 	email := r.account().Email
 	if !r.yes && r.env.Input() == cli.TerminalInput {

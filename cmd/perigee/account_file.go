@@ -81,8 +81,8 @@ func (r *accountRun) reportEntries(lines []roster.FileLine) {
 	}
 }
 
-// reportAddresses prints the addresses that the provider has for entries without one. Rows are in the order of the file, so
-// they can be assigned unless an entry was skipped.
+// reportAddresses prints the addresses that the provider has for entries without one. Rows are in
+// the order of the file, so they can be assigned unless an entry was skipped.
 func (r *accountRun) reportAddresses(lines []roster.FileLine, rows []perigee.ImportedRow) {
 	nameless := nameless(lines)
 	named := map[string]bool{}
@@ -113,7 +113,8 @@ func nameless(lines []roster.FileLine) (found []roster.FileLine) {
 	return found
 }
 
-// warnNoClient warns before an import if there is no OAuth client to use the accounts with. It looks where a sign-in would.
+// warnNoClient warns before an import if there is no OAuth client to use the accounts with. It
+// looks where a sign-in would.
 func (r *accountRun) warnNoClient(ctx context.Context) {
 	for _, u := range r.loaded.Config.Upstreams {
 		configured := u.OAuth.ClientID != "" && !u.OAuth.ClientSecret.IsZero()
@@ -132,7 +133,8 @@ func (r *accountRun) warnNoClient(ctx context.Context) {
 	}
 }
 
-// exportAccounts writes the accounts to a file. It does not use the daemon, which never sends a token anywhere.
+// exportAccounts writes the accounts to a file. It does not use the daemon, which never sends a
+// token anywhere.
 func exportAccounts(ctx context.Context, r *accountRun) error {
 	if r.argument == "-" {
 		return cli.Usagef("account export: refresh tokens are not written to a terminal or a pipe; name a file")

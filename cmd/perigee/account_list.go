@@ -47,8 +47,8 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 	return command.PrintStates(r.env, rows)
 }
 
-// explainAccounts lists which account the next call for a model would use. For a model that no account has it lists the
-// accounts and returns the error.
+// explainAccounts lists which account the next call for a model would use. For a model that no
+// account has it lists the accounts and returns the error.
 func explainAccounts(ctx context.Context, r *accountRun) error {
 	rows, err := r.control.ExplainAccounts(ctx, r.argument)
 	unknown := err
@@ -89,7 +89,8 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	return nil
 }
 
-// sayRoute prints how the model leads to upstreams, and returns the upstream that would answer; empty: none, or it is not known.
+// sayRoute prints how the model leads to upstreams, and returns the upstream that would answer;
+// empty: none, or it is not known.
 func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
 	found, err := r.control.ExplainRoute(ctx, r.argument)
 	if err != nil {
@@ -110,7 +111,8 @@ func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
 	return found.Upstream
 }
 
-// listChoices prints a table. At a terminal a reason with a web address is below it, where the address is not cut.
+// listChoices prints a table. At a terminal a reason with a web address is below it, where the
+// address is not cut.
 func (r *accountRun) listChoices(rows []perigee.ChoiceRow) error {
 	now, below := time.Now(), ""
 	err := cli.List(r.env, rows, []string{"ACCOUNT", "UPSTREAM", "POOL", "CHOSEN", "WHY"}, func(row perigee.ChoiceRow) []any {

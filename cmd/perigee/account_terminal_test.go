@@ -12,7 +12,8 @@ import (
 	"perigee/internal/cli"
 )
 
-// At a terminal an account is removed only after a yes, or with --yes; one that there is not is not asked about.
+// At a terminal an account is removed only after a yes, or with --yes; one that there is not is not
+// asked about.
 func TestRemoveAsksAtATerminal(t *testing.T) {
 	t.Setenv("PERIGEE_KEYRING", "off")
 	dir := t.TempDir()

@@ -20,8 +20,9 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// mainInRoot is main with the system's trust store in another root directory, so that no script changes that of this machine. A
-// script without that variable has to be in a mount namespace of its own.
+// mainInRoot is main with the system's trust store in another root directory, so that no script
+// changes that of this machine. A script without that variable has to be in a mount namespace of
+// its own.
 func mainInRoot() {
 	if root := os.Getenv("PERIGEE_TEST_ROOT"); root != "" {
 		machine = func() truststore.Machine {
@@ -33,8 +34,8 @@ func mainInRoot() {
 	main()
 }
 
-// tlsproof CA KEY HOST serves a certificate for a host that the CA signs, whether it may or not, and prints which clients accept
-// it with the roots of the system: Go, curl and OpenSSL.
+// tlsproof CA KEY HOST serves a certificate for a host that the CA signs, whether it may or not,
+// and prints which clients accept it with the roots of the system: Go, curl and OpenSSL.
 func tlsproof() {
 	if err := prove(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -12,8 +12,9 @@ import (
 	"perigee/internal/cli/completioncmd"
 )
 
-// Completion knows flags from the help. The help names flags that the command has, and all of them: each flag that is completed is
-// defined, and each that is defined is completed for at least one form of the command.
+// Completion knows flags from the help. The help names flags that the command has, and all of them:
+// each flag that is completed is defined, and each that is defined is completed for at least one
+// form of the command.
 func TestCompletionKnowsTheFlags(t *testing.T) {
 	completer := completioncmd.Completer{Program: &program}
 	for _, command := range program.Commands {
@@ -25,7 +26,8 @@ func TestCompletionKnowsTheFlags(t *testing.T) {
 		for _, sub := range subcommands {
 			line := slices.DeleteFunc([]string{command.Name, sub}, func(word string) bool { return word == "" })
 			env := &cli.Env{Stdout: io.Discard, Stderr: io.Discard}
-			// The command ends at the flag that there is not, after it has defined those that there are.
+			// The command ends at the flag that there is not, after it has defined those that there
+			// are.
 			if code := run(context.Background(), env, append(slices.Clone(line), "--no-such-flag")); code != exitUsage {
 				t.Errorf("%v: exit %d", line, code)
 			}

@@ -61,7 +61,8 @@ func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
 	return err
 }
 
-// A problemRow is a problem of the configuration for programs. Line and Column are 0 if it is not in the file.
+// A problemRow is a problem of the configuration for programs. Line and Column are 0 if it is not
+// in the file.
 type problemRow struct {
 	Source   string `json:"source,omitempty"` // the file, "environment PERIGEE_LISTEN" or "flag --listen"
 	Line     int    `json:"line"`
@@ -88,7 +89,8 @@ func problemRows(loaded *config.Loaded, err error) (rows []problemRow) {
 	return rows
 }
 
-// showConfig lists all values. Those of an invalid configuration are listed, too, and its problems are returned.
+// showConfig lists all values. Those of an invalid configuration are listed, too, and its problems
+// are returned.
 func showConfig(env *cli.Env, src config.Sources) error {
 	src.Spare = command.NoSecrets
 	loaded, problems := config.Inspect(src)
@@ -136,7 +138,8 @@ func condensed(values []config.Value) (rows []config.Value) {
 	return rows
 }
 
-// initConfig writes an annotated configuration file to the first place where it is searched for, unless there is one in any.
+// initConfig writes an annotated configuration file to the first place where it is searched for,
+// unless there is one in any.
 func initConfig(env *cli.Env, src config.Sources) error {
 	paths := config.Files(src)
 	if len(paths) == 0 {

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/observe/dashboard"
 )
 
-// dashboardCommand prints a link that signs a browser in to the dashboard of the running daemon, and opens it.
+// dashboardCommand prints a link that signs a browser in to the dashboard of the running daemon,
+// and opens it.
 func dashboardCommand(ctx context.Context, env *cli.Env, args []string) error {
 	noBrowser := env.Flags.Bool("no-browser", false, "")
 	if _, err := env.Parse(args, 0); err != nil {

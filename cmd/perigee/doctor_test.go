@@ -17,8 +17,8 @@ import (
 // suggestedFix is a command of perigee at the beginning of a text, or after && or sudo.
 var suggestedFix = regexp.MustCompile(`(?:^|&& |sudo )perigee ([a-z]+)((?: [a-z]+)?)((?: --[a-z]+)*)`)
 
-// TestFixesAreCommandsOfTheProgram reads the commands that doctor suggests from its source, so that it finds also those of
-// results that no test provokes.
+// TestFixesAreCommandsOfTheProgram reads the commands that doctor suggests from its source, so that
+// it finds also those of results that no test provokes.
 func TestFixesAreCommandsOfTheProgram(t *testing.T) {
 	found := 0
 	for _, pattern := range []string{"../../internal/cli/doctor/*.go", "../../internal/cli/doctorcmd/*.go"} {

@@ -17,8 +17,8 @@ const (
 	exitNoDaemon    = 4 // daemon not reachable
 )
 
-// exits are the exit codes of error classes; other classes exit with exitFailed. An error has the same class with and without
-// a daemon, and therefore the same exit code.
+// exits are the exit codes of error classes; other classes exit with exitFailed. An error has the
+// same class with and without a daemon, and therefore the same exit code.
 var exits = map[perigee.Class]int{
 	perigee.ClassUnauthenticated: exitNotSignedIn,
 	perigee.ClassVerification:    exitNotSignedIn,

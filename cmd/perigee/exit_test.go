@@ -11,8 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// checkExits runs the commands of a table and holds their exit codes against it. A line is a code and the arguments of perigee;
-// a line that begins with # says what the cause is of those that follow. Every error must say something.
+// checkExits runs the commands of a table and holds their exit codes against it. A line is a code
+// and the arguments of perigee; a line that begins with # says what the cause is of those that
+// follow. Every error must say something.
 func checkExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: exits TABLE")

@@ -31,8 +31,8 @@ func langserverCommand(ctx context.Context, env *cli.Env, args []string) error {
 	return probeLangserver(ctx, env, args[1:])
 }
 
-// probeLangserver prints what is known about the program of a language server: the one that is named, or the one that the
-// configuration names, or the one of an installed IDE.
+// probeLangserver prints what is known about the program of a language server: the one that is
+// named, or the one that the configuration names, or the one of an installed IDE.
 func probeLangserver(ctx context.Context, env *cli.Env, args []string) error {
 	binary := env.Flags.String("binary", "", "")
 	if _, err := env.Parse(args, 0); err != nil {
@@ -74,7 +74,8 @@ func probeLangserver(ctx context.Context, env *cli.Env, args []string) error {
 // runsLangserver reports whether perigee starts a language server for an upstream.
 func runsLangserver(u config.Upstream) bool { return u.Kind == config.KindLangserver && !u.Attach }
 
-// runLangserver runs a language server in the foreground, without the gateway, until a signal ends it.
+// runLangserver runs a language server in the foreground, without the gateway, until a signal ends
+// it.
 func runLangserver(ctx context.Context, env *cli.Env, args []string) error {
 	name := env.Flags.String("upstream", "", "")
 	if _, err := env.Parse(args, 0); err != nil {

@@ -56,7 +56,8 @@ func login(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	// What would make the sign-in fail is found before the question: a missing OAuth client, and a store that cannot be used.
+	// What would make the sign-in fail is found before the question: a missing OAuth client, and a
+	// store that cannot be used.
 	opts := command.DaemonOptions(env, loaded)
 	starting := opts
 	starting.IDE = r.ide
@@ -102,8 +103,8 @@ func withControl(ctx context.Context, opts daemon.Options, do func(perigee.Contr
 	return do(handle.Control)
 }
 
-// signInResult is what the audit log records of the end of a sign-in. An account that has to be verified is stored, so the
-// sign-in is finished.
+// signInResult is what the audit log records of the end of a sign-in. An account that has to be
+// verified is stored, so the sign-in is finished.
 func signInResult(err error) (action, result string) {
 	if err == nil {
 		return perigee.AuditSignInFinished, perigee.AuditResultOK
@@ -183,8 +184,8 @@ func (r *loginRun) reportClient(login *roster.Login) {
 // maxPasted is the number of lines that are tried, because a program may write endlessly many.
 const maxPasted = 100
 
-// readPasted reads lines of stdin until one of them completes the sign-in. If none does, --paste ends the sign-in; otherwise
-// the browser may still return.
+// readPasted reads lines of stdin until one of them completes the sign-in. If none does, --paste
+// ends the sign-in; otherwise the browser may still return.
 func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFunc, login *roster.Login) {
 	var err error
 	for tried := 0; err == nil && tried <= maxPasted; tried++ {
@@ -211,7 +212,8 @@ func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFun
 	}
 }
 
-// reportRefused says why a pasted line does not sign in. Errors that end the sign-in are reported where it is waited for.
+// reportRefused says why a pasted line does not sign in. Errors that end the sign-in are reported
+// where it is waited for.
 func (r *loginRun) reportRefused(refused error) {
 	switch e := perigee.AsError(refused); e.Class {
 	case perigee.ClassInvalid:
@@ -251,7 +253,8 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	return err
 }
 
-// notKept is the error about an account that the provider refuses. It is not stored, so enabling it cannot be the next step.
+// notKept is the error about an account that the provider refuses. It is not stored, so enabling it
+// cannot be the next step.
 func notKept(user *roster.SignedIn) error {
 	e := *perigee.AsError(user.Trouble)
 	if user.State == perigee.AccountBanned {

@@ -52,7 +52,8 @@ func TestLoginAsksAtATerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-C is reported as an interruption that changed nothing: at the question, and while the page of the provider is open.
+// Ctrl-C is reported as an interruption that changed nothing: at the question, and while the page
+// of the provider is open.
 func TestLoginIsInterrupted(t *testing.T) {
 	t.Setenv("PERIGEE_KEYRING", "off")
 	dir := t.TempDir()

@@ -26,13 +26,15 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 func TestMain(m *testing.M) {
-	// Under the race detector a process sleeps for a second before it exits, and the scripts run some 400 of them.
+	// Under the race detector a process sleeps for a second before it exits, and the scripts run
+	// some 400 of them.
 	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	testscript.Main(ownEnvironment{m}, map[string]func(){"perigee": mainInRoot, "tlsproof": tlsproof})
 }
 
-// ownEnvironment runs the tests, but not the programs of scripts, without the variables that name the configuration and the data of
-// the developer's own perigee, and in a directory in which names of sockets are short enough, and lines of a terminal hold its path.
+// ownEnvironment runs the tests, but not the programs of scripts, without the variables that name
+// the configuration and the data of the developer's own perigee, and in a directory in which names
+// of sockets are short enough, and lines of a terminal hold its path.
 type ownEnvironment struct{ *testing.M }
 
 func (m ownEnvironment) Run() int {
@@ -58,8 +60,8 @@ func (m ownEnvironment) Run() int {
 //	sameday DURATION      waits for the next UTC day if this one ends before the duration has passed
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
-	// Under nohup, and in some CI runners, SIGHUP is ignored, and children inherit that. A signal that is caught is back at its
-	// default in a child.
+	// Under nohup, and in some CI runners, SIGHUP is ignored, and children inherit that. A signal
+	// that is caught is back at its default in a child.
 	if signal.Ignored(syscall.SIGHUP) {
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
@@ -110,7 +112,8 @@ func limited(ts *testscript.TestScript) context.Context {
 	return ctx
 }
 
-// sameDay makes what follows happen on one UTC day. Real time: perigee counts by days, and its processes have no other clock.
+// sameDay makes what follows happen on one UTC day. Real time: perigee counts by days, and its
+// processes have no other clock.
 func sameDay(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sameday DURATION")

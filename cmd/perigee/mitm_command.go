@@ -28,7 +28,8 @@ type mitmSettings struct {
 	Logger  *slog.Logger
 }
 
-// interceptCommand runs perigee mitm until the context ends. settings is called after the flags were checked.
+// interceptCommand runs perigee mitm until the context ends. settings is called after the flags
+// were checked.
 func interceptCommand(ctx context.Context, env *cli.Env, args []string, settings func() (*mitmSettings, error)) error {
 	s := &mitmSession{env: env}
 	var listen, upstreamCA, upstreamProxy string
@@ -75,7 +76,8 @@ func interceptCommand(ctx context.Context, env *cli.Env, args []string, settings
 	if err := s.check(); err != nil {
 		return err
 	}
-	// A reader of the lines that goes away ends the command like a signal does, so that the HAR file is complete.
+	// A reader of the lines that goes away ends the command like a signal does, so that the HAR
+	// file is complete.
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 	// So does a terminal that is closed.
@@ -96,7 +98,8 @@ func portOf(address string) string {
 	return port
 }
 
-// checkLoopback refuses an address that other machines could use: they would use the network of this one.
+// checkLoopback refuses an address that other machines could use: they would use the network of
+// this one.
 func checkLoopback(flag, address string) error {
 	if address == "" {
 		return nil

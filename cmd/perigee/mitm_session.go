@@ -70,7 +70,8 @@ func (s *mitmSession) run(ctx context.Context) error {
 	return errors.Join(err, s.finish(observer))
 }
 
-// openAuthority opens the certificate authority. --host has one of its own, so that the one of the configuration stays valid.
+// openAuthority opens the certificate authority. --host has one of its own, so that the one of the
+// configuration stays valid.
 func (s *mitmSession) openAuthority() (err error) {
 	if err := datadir.Secure(s.DataDir, s.Logger); err != nil {
 		return err
@@ -109,8 +110,8 @@ func (s *mitmSession) open() (err error) {
 	return err
 }
 
-// openRedirected opens the address for redirected connections. A redirect leads to the loopback address of the family that a
-// connection is of, so that there are two.
+// openRedirected opens the address for redirected connections. A redirect leads to the loopback
+// address of the family that a connection is of, so that there are two.
 func (s *mitmSession) openRedirected() error {
 	if s.transparent == "" {
 		return nil

@@ -147,7 +147,8 @@ func (r *mitmRig) archive(t *testing.T) string {
 	return string(raw)
 }
 
-// runProgram runs another program, which has to succeed, and returns its output. The test is skipped if it is not installed.
+// runProgram runs another program, which has to succeed, and returns its output. The test is
+// skipped if it is not installed.
 func runProgram(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -253,8 +254,8 @@ func TestMITMWithPrograms(t *testing.T) {
 	}
 }
 
-// An event stream that is open when the signal comes is cut, visibly for the client, and is in the archive. Before that, its
-// events come as they are sent.
+// An event stream that is open when the signal comes is cut, visibly for the client, and is in the
+// archive. Before that, its events come as they are sent.
 func TestMITMCompletesTheArchiveOfOpenStreams(t *testing.T) {
 	perigeetest.Slow(t)
 	ended := make(chan struct{})

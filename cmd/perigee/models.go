@@ -31,7 +31,8 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 	defer handle.Close()
 	found, err := handle.Models(ctx, *upstream)
 	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound && *upstream != "" {
-		// The daemon's environment may differ from this shell's, so it decides; the nearest name comes from the file.
+		// The daemon's environment may differ from this shell's, so it decides; the nearest name
+		// comes from the file.
 		return cmp.Or(command.KnownUpstream(loaded.Config, *upstream), cli.Usagef("%s", e.Message))
 	}
 	if err != nil {
@@ -59,7 +60,8 @@ func orUnknown(tokens int64) any {
 	return terminal.Count(tokens)
 }
 
-// notSignedIn gives an error the class unauthenticated if all upstreams have accounts and none of the accounts is usable.
+// notSignedIn gives an error the class unauthenticated if all upstreams have accounts and none of
+// the accounts is usable.
 func notSignedIn(ctx context.Context, control perigee.Control, cfg *config.Config, err error) error {
 	if len(cfg.Upstreams) == 0 || len(command.WithAccounts(cfg)) < len(cfg.Upstreams) {
 		return err

@@ -18,7 +18,8 @@ import (
 	"perigee/internal/testing/terminaltest"
 )
 
-// A provider that is asked for an address is waited for: a terminal shows that while it lasts, a pipe has one line, and with
+// A provider that is asked for an address is waited for: a terminal shows that while it lasts, a
+// pipe has one line, and with
 // --json there is none.
 func TestImportShowsThatItWaits(t *testing.T) {
 	t.Setenv("PERIGEE_KEYRING", "off")

@@ -13,7 +13,8 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// A quotaFilter selects rows by patterns for the account and the model, and by upstream. Empty fields select all.
+// A quotaFilter selects rows by patterns for the account and the model, and by upstream. Empty
+// fields select all.
 type quotaFilter struct{ account, model, upstream string }
 
 func (f quotaFilter) selects(email, upstream string) bool {
@@ -99,7 +100,8 @@ func problemOf(row perigee.AccountRow, problems []perigee.Problem) string {
 	return ""
 }
 
-// explainEmpty is the error if there are no rows: the accounts could not be asked, or no row passes the filter.
+// explainEmpty is the error if there are no rows: the accounts could not be asked, or no row passes
+// the filter.
 func (f quotaFilter) explainEmpty(rows []perigee.QuotaRow, found perigee.QuotaList, accounts []perigee.AccountRow) error {
 	if len(rows) > 0 {
 		return nil
@@ -142,7 +144,8 @@ func whyNotAsked(row perigee.AccountRow, problems []perigee.Problem) string {
 	return "is not in use"
 }
 
-// noMatch is the error about a pattern that matches no known name; nil: it matches one, or is empty.
+// noMatch is the error about a pattern that matches no known name; nil: it matches one, or is
+// empty.
 func noMatch(what, pattern string, known []string) error {
 	if pattern == "" || slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
 		return nil

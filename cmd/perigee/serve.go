@@ -97,9 +97,9 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	return nil
 }
 
-// onHangup handles SIGHUP. A closed terminal sends it: it stops the command as SIGTERM does, but a second one does not cut the drain
-// short, because the shell and the system may both send it. Under nohup it is ignored. From a service manager it asks for a reload, and
-// is delivered to reloads.
+// onHangup handles SIGHUP. A closed terminal sends it: it stops the command as SIGTERM does, but a
+// second one does not cut the drain short, because the shell and the system may both send it. Under
+// nohup it is ignored. From a service manager it asks for a reload, and is delivered to reloads.
 func onHangup(ctx context.Context, service *daemon.SystemdService) (_ context.Context, reloads chan os.Signal, stop func()) {
 	switch {
 	case service.Managed(): // which may have been started with SIGHUP ignored
@@ -113,7 +113,8 @@ func onHangup(ctx context.Context, service *daemon.SystemdService) (_ context.Co
 	return ctx, nil, cancel
 }
 
-// answerReloads tells the service manager that it need not wait: changes of the configuration are followed anyway.
+// answerReloads tells the service manager that it need not wait: changes of the configuration are
+// followed anyway.
 func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *daemon.SystemdService) {
 	for {
 		select {
@@ -126,7 +127,8 @@ func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *daemo
 	}
 }
 
-// answersFrom says which upstream answers if the configuration names none. It is empty if the configuration names one.
+// answersFrom says which upstream answers if the configuration names none. It is empty if the
+// configuration names one.
 func answersFrom(loaded *config.Loaded, simulate bool) string {
 	switch {
 	case simulate:
@@ -148,8 +150,8 @@ func answersFrom(loaded *config.Loaded, simulate bool) string {
 	return line
 }
 
-// A reporter prints the messages of a command that keeps running: at a terminal as sentences, otherwise to the log, so that
-// stderr has one format.
+// A reporter prints the messages of a command that keeps running: at a terminal as sentences,
+// otherwise to the log, so that stderr has one format.
 type reporter struct {
 	env      *cli.Env
 	level    *slog.LevelVar
@@ -165,7 +167,8 @@ func newReporter(env *cli.Env, cfg *config.Config) *reporter {
 	return &reporter{env, level, newLogger(env, cfg.LogFormat, level), newLogger(env, cfg.LogFormat, slog.LevelDebug), terminal}
 }
 
-// newLogger returns a logger to stderr in the configured format. Format auto is short lines at a terminal, and text otherwise.
+// newLogger returns a logger to stderr in the configured format. Format auto is short lines at a
+// terminal, and text otherwise.
 func newLogger(env *cli.Env, format string, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	switch {
@@ -223,8 +226,8 @@ func (r *reporter) stopping(cause error, open int) {
 	}
 }
 
-// canListen returns why a daemon could not listen at its address, before the one that is to be replaced is stopped. The address of that
-// one will be free.
+// canListen returns why a daemon could not listen at its address, before the one that is to be
+// replaced is stopped. The address of that one will be free.
 func canListen(ctx context.Context, cfg *config.Config, activated bool) error {
 	status, err := daemon.Status(ctx, cfg)
 	if err != nil || activated || status.ListensAt(cfg.Listen) {
@@ -237,7 +240,8 @@ func canListen(ctx context.Context, cfg *config.Config, activated bool) error {
 	return listener.Close()
 }
 
-// listenError explains why a daemon cannot listen. A daemon that was started before data_dir was changed is named.
+// listenError explains why a daemon cannot listen. A daemon that was started before data_dir was
+// changed is named.
 func listenError(ctx context.Context, err error, cfg *config.Config) error {
 	explained := cli.ListenError(err, cfg.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && explained != err { // it is about the address of the configuration

@@ -21,7 +21,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// A manager is a process that starts perigee as systemd does: it holds the listening socket and reads messages.
+// A manager is a process that starts perigee as systemd does: it holds the listening socket and
+// reads messages.
 type manager struct {
 	t        *testing.T
 	dir      string
@@ -97,7 +98,8 @@ type unit struct {
 	ended chan struct{}
 }
 
-// start runs perigee with a file as the descriptor 3. Only the process itself knows its number in time, as the shell before it does.
+// start runs perigee with a file as the descriptor 3. Only the process itself knows its number in
+// time, as the shell before it does.
 func (m *manager) start(passed *os.File) *unit {
 	m.t.Helper()
 	u := &unit{Cmd: exec.CommandContext(m.t.Context(), "sh", "-c", `LISTEN_PID=$$ exec perigee serve --config "$0"`, filepath.Join(m.dir, "config.yaml")), ended: make(chan struct{})}
@@ -146,7 +148,8 @@ func (u *unit) stop(t *testing.T) {
 	}
 }
 
-// With the socket held by the manager, connections that are made while perigee restarts wait and are answered: none is refused.
+// With the socket held by the manager, connections that are made while perigee restarts wait and
+// are answered: none is refused.
 func TestRestartRefusesNoConnection(t *testing.T) {
 	for name, abstract := range map[string]bool{"a path": false, "an abstract socket": true} {
 		t.Run(name, func(t *testing.T) {

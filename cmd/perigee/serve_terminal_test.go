@@ -19,8 +19,8 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// At a terminal serve says in four lines what is in force, shows each call in one, and says how to stop it at once; a second
-// signal does.
+// At a terminal serve says in four lines what is in force, shows each call in one, and says how to
+// stop it at once; a second signal does.
 func TestServeAtATerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	dir := t.TempDir()

@@ -28,7 +28,8 @@ func simulate(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	// Every client may change what the simulator does. A malformed address is reported with the configuration.
+	// Every client may change what the simulator does. A malformed address is reported with the
+	// configuration.
 	if _, _, err := net.SplitHostPort(*listen); err == nil && !netguard.ListensOnLoopback(*listen) {
 		return cli.Usagef("simulate: %s is not a loopback address; use 127.0.0.1:PORT", *listen)
 	}

@@ -106,8 +106,8 @@ func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 	}
 }
 
-// noteSimulator says how many of the calls the simulator answered, because their tokens cost nothing. If it answered all of
-// them there is nothing to say.
+// noteSimulator says how many of the calls the simulator answered, because their tokens cost
+// nothing. If it answered all of them there is nothing to say.
 func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery) {
 	if q.By == perigee.ByUpstream {
 		return
