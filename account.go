@@ -24,7 +24,8 @@ type Cooldown struct {
 	Reason string    `json:"reason"`
 }
 
-// A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name it.
+// A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name
+// it.
 type SignIn struct {
 	Account
 	Refresh Secret    // the refresh token
@@ -32,7 +33,8 @@ type SignIn struct {
 	Added   time.Time // when it came into the pool: the order in which accounts are chosen
 	// Preferred accounts are chosen first. An upstream has one at most.
 	Preferred bool
-	// Generation grows with every change of the row, so that a write can detect that the row has changed since it was read.
+	// Generation grows with every change of the row, so that a write can detect that the row has
+	// changed since it was read.
 	Generation int64
 }
 
@@ -56,26 +58,30 @@ var ErrAccountChanged = errors.New("the account was changed meanwhile")
 
 // An AccountStore keeps accounts. Every write is durable when it returns.
 type AccountStore interface {
-	// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts first, then in the
-	// order in which they were added.
+	// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts
+	// first, then in the order in which they were added.
 	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
 	// SignIn returns one account and says whether there is one.
 	SignIn(ctx context.Context, upstream, email string) (s SignIn, found bool, err error)
-	// AddSignIns adds accounts, and gives those that are there already a new refresh token and state; all or none. It
-	// says for each whether it is new. Whether they are preferred is not its business.
+	// AddSignIns adds accounts, and gives those that are there already a new refresh token and
+	// state; all or none. It says for each whether it is new. Whether they are preferred is not its
+	// business.
 	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)
-	// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if its generation is
-	// still s.Generation; otherwise, also when it is gone, it returns ErrAccountChanged. It returns the new generation.
+	// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred,
+	// if its generation is still s.Generation; otherwise, also when it is gone, it returns
+	// ErrAccountChanged. It returns the new generation.
 	ChangeSignIn(ctx context.Context, s SignIn) (generation int64, err error)
 	// RemoveSignIn forgets an account and says whether there was one.
 	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)
 }
 
-// A RefreshLeaser is an AccountStore that may be shared with other processes. Providers take it for theft when a refresh
-// token that was replaced is used again, so everything that refreshes the same account takes turns.
+// A RefreshLeaser is an AccountStore that may be shared with other processes. Providers take it for
+// theft when a refresh token that was replaced is used again, so everything that refreshes the same
+// account takes turns.
 type RefreshLeaser interface {
-	// LeaseRefresh waits until the account is not being refreshed, here or in another process, and holds the lease until release
-	// is called or the process ends. What was read of the account before may be stale by then. A nil release without an error
-	// means that there is nothing to wait for.
+	// LeaseRefresh waits until the account is not being refreshed, here or in another process, and
+	// holds the lease until release is called or the process ends. What was read of the account
+	// before may be stale by then. A nil release without an error means that there is nothing to
+	// wait for.
 	LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error)
 }

@@ -54,7 +54,8 @@ const (
 	ActorFile    = "file"    // an edit of the configuration file
 )
 
-// An AuditEntry is one administrative act. No field holds a secret, and none holds a control character.
+// An AuditEntry is one administrative act. No field holds a secret, and none holds a control
+// character.
 type AuditEntry struct {
 	ID     string    `json:"id"`
 	Time   time.Time `json:"time"`

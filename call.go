@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// RequestID returns the id of a call in the form in which the official libraries of OpenAI and Anthropic show it with an error.
+// RequestID returns the id of a call in the form in which the official libraries of OpenAI and
+// Anthropic show it with an error.
 func RequestID(call string) string { return "req_" + call }
 
 // An Outcome says how a call ended.
@@ -33,8 +34,9 @@ const (
 	OperationInfo     = "info" // a question of a language server about its account or its models; it spends no tokens
 )
 
-// LanguageServerClient is the name of the client in the records of calls that a language server makes itself, such as summaries of
-// conversations. Their tokens count for the account, and for no key.
+// LanguageServerClient is the name of the client in the records of calls that a language server
+// makes itself, such as summaries of conversations. Their tokens count for the account, and for no
+// key.
 const LanguageServerClient = "language-server"
 
 // A Call is the record of one request: client, model, upstream, outcome and usage.
@@ -66,8 +68,8 @@ type Call struct {
 	Bodies       bool   // there is a trace directory with them; readers of calls set it, and it is not stored
 }
 
-// A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it before;
-// either all of them are kept or none.
+// A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it
+// before; either all of them are kept or none.
 type CallStore interface {
 	SaveCalls(ctx context.Context, calls []Call) error
 }
@@ -84,7 +86,8 @@ type CallQuery struct {
 	// Sent leaves out replays and, unless Client is set, calls that a language server makes itself.
 	Sent bool
 
-	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty: all.
+	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty:
+	// all.
 	Model   string // of the model that was asked or that answered
 	Client  string // of the client's name
 	Account string
@@ -94,8 +97,8 @@ type CallQuery struct {
 // SetClientStatus sets the status that the client got, from how the call has ended.
 func (c *Call) SetClientStatus() { c.ClientStatus = c.clientStatus() }
 
-// A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an ID that names none gives
-// no calls.
+// A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an
+// ID that names none gives no calls.
 type CallReader interface {
 	Calls(ctx context.Context, q CallQuery) ([]Call, error)
 }
@@ -157,8 +160,8 @@ func (r UsageRow) Usage() Usage {
 	return Usage{Input: r.InputTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Thinking: r.ThinkingTokens}
 }
 
-// SortUsage puts the rows of a query in order: days by date, and other groups with the most tokens first. Within a group that is
-// divided by Each, rows are in the same order.
+// SortUsage puts the rows of a query in order: days by date, and other groups with the most tokens
+// first. Within a group that is divided by Each, rows are in the same order.
 func SortUsage(rows []UsageRow, q UsageQuery) {
 	tokens := map[string]int64{} // of groups
 	for i := range rows {
@@ -181,9 +184,9 @@ type UsageReader interface {
 	Usage(ctx context.Context, q UsageQuery) ([]UsageRow, error)
 }
 
-// NewCallID names a call that begins now: ten digits of when it came, in milliseconds, and ten of chance. Names that grow put
-// the rows of calls that came together side by side in the store; names by chance alone would change a page of its index for
-// each.
+// NewCallID names a call that begins now: ten digits of when it came, in milliseconds, and ten of
+// chance. Names that grow put the rows of calls that came together side by side in the store; names
+// by chance alone would change a page of its index for each.
 func NewCallID(now time.Time) string {
 	var chance [8]byte
 	_, _ = rand.Read(chance[:]) // never fails
@@ -192,8 +195,8 @@ func NewCallID(now time.Time) string {
 	return string(appendDigits(id, binary.LittleEndian.Uint64(chance[:])))
 }
 
-// appendDigits appends the lowest fifty bits of n, five in a digit. The digits sort as their values do, and none of them looks
-// like another.
+// appendDigits appends the lowest fifty bits of n, five in a digit. The digits sort as their values
+// do, and none of them looks like another.
 func appendDigits(dst []byte, n uint64) []byte {
 	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 	for shift := 45; shift >= 0; shift -= 5 {
@@ -202,7 +205,8 @@ func appendDigits(dst []byte, n uint64) []byte {
 	return dst
 }
 
-// An Attempt is one try at a call: the upstream and account, why they were chosen, and how it ended.
+// An Attempt is one try at a call: the upstream and account, why they were chosen, and how it
+// ended.
 type Attempt struct {
 	Upstream string        `json:"upstream"`
 	Account  string        `json:"account,omitempty"`

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// A CallLog is what becomes known about a call while it runs: notes, attempts, the status that the client got, and where bodies
-// are shown. All copies of a request share one. The zero value is empty. All methods are safe for concurrent use; a nil
+// A CallLog is what becomes known about a call while it runs: notes, attempts, the status that the
+// client got, and where bodies are shown. All copies of a request share one. The zero value is
+// empty. All methods are safe for concurrent use; a nil
 // *CallLog keeps nothing.
 type CallLog struct {
 	mu       sync.Mutex
@@ -47,14 +48,14 @@ func (l *CallLog) NoteOnce(n Note) {
 	})
 }
 
-// BeginAttempt makes the notes that follow tentative. Routing calls it before it asks an upstream: what that upstream changes
-// counts only if its answer reaches the client.
+// BeginAttempt makes the notes that follow tentative. Routing calls it before it asks an upstream:
+// what that upstream changes counts only if its answer reaches the client.
 func (l *CallLog) BeginAttempt() {
 	l.locked(func() { l.trying, l.kept = true, len(l.notes) })
 }
 
-// EndAttempt keeps the tentative notes if the attempt is the one that answers, and drops them otherwise. Without an attempt it
-// does nothing.
+// EndAttempt keeps the tentative notes if the attempt is the one that answers, and drops them
+// otherwise. Without an attempt it does nothing.
 func (l *CallLog) EndAttempt(answers bool) {
 	l.locked(func() {
 		if l.trying && !answers {
@@ -75,7 +76,8 @@ func (l *CallLog) Notes() (list []Note) {
 	return list
 }
 
-// AllNotes returns tentative notes as well, for a response head that is sent before an upstream answers.
+// AllNotes returns tentative notes as well, for a response head that is sent before an upstream
+// answers.
 func (l *CallLog) AllNotes() (list []Note) {
 	l.locked(func() { list = slices.Clone(l.notes) })
 	return list
@@ -121,7 +123,8 @@ func (l *CallLog) Reached() (reached bool) {
 	return reached
 }
 
-// Fork returns a log for a further call that is made for the same request: it has the notes so far, and nothing else.
+// Fork returns a log for a further call that is made for the same request: it has the notes so far,
+// and nothing else.
 func (l *CallLog) Fork() *CallLog { return &CallLog{notes: l.Notes()} }
 
 // SetTap has the bodies of the call shown to a Tap. The recorder sets it before the call goes on.
@@ -135,7 +138,8 @@ func (l *CallLog) Tap() (t Tap) {
 	return t
 }
 
-// Close says that the client has got all that it will get. The part of the program that has made the log calls it.
+// Close says that the client has got all that it will get. The part of the program that has made
+// the log calls it.
 func (l *CallLog) Close() {
 	tap := l.Tap()
 	l.SetTap(nil)
@@ -146,11 +150,13 @@ func (l *CallLog) Close() {
 
 // A Tap gets the bodies of a call. It is called by several goroutines.
 //
-// The bytes are valid during the call of Body only, because buffers are pooled: a Tap that keeps them copies them. They are
-// what is on the wire, so they have credentials in them if a provider repeats some in an error.
+// The bytes are valid during the call of Body only, because buffers are pooled: a Tap that keeps
+// them copies them. They are what is on the wire, so they have credentials in them if a provider
+// repeats some in an error.
 type Tap interface {
 	Body(at TapPoint, pieces ...[]byte)
-	// Done says that the client has got all that it will get. The record of the call may be complete long before.
+	// Done says that the client has got all that it will get. The record of the call may be
+	// complete long before.
 	Done()
 }
 
@@ -165,24 +171,28 @@ const (
 	TapClientAnswer                    // a piece of what the client gets
 )
 
-// A Watcher follows one call. Its methods are called by several goroutines, at the pace of the call, and must not wait.
+// A Watcher follows one call. Its methods are called by several goroutines, at the pace of the
+// call, and must not wait.
 type Watcher interface {
 	Tap
-	// Event gets each event of the answer before the client does. It is valid during the call of Event only.
+	// Event gets each event of the answer before the client does. It is valid during the call of
+	// Event only.
 	Event(e *Event)
 	// Ended gets the record of the call when it is complete. Done may come before or after.
 	Ended(c *Call)
 }
 
-// An AttemptTap is a Tap that also follows the attempts of a call. As for all of a Tap, its methods are called by several
-// goroutines and must not wait.
+// An AttemptTap is a Tap that also follows the attempts of a call. As for all of a Tap, its methods
+// are called by several goroutines and must not wait.
 type AttemptTap interface {
-	// ProviderEndpoint gets the scheme and the host to which the last body at TapProviderRequest is sent.
+	// ProviderEndpoint gets the scheme and the host to which the last body at TapProviderRequest is
+	// sent.
 	ProviderEndpoint(endpoint string)
-	// ProviderStatus gets the HTTP status of an answer before its body. It answers the last body at TapProviderRequest.
+	// ProviderStatus gets the HTTP status of an answer before its body. It answers the last body at
+	// TapProviderRequest.
 	ProviderStatus(status int)
-	// Attempted gets an attempt that has ended. The bodies that were shown since the attempt before it are its own. The only
-	// attempt of a call, and the last one, may be left out.
+	// Attempted gets an attempt that has ended. The bodies that were shown since the attempt before
+	// it are its own. The only attempt of a call, and the last one, may be left out.
 	Attempted(a *Attempt)
 }
 
@@ -190,8 +200,8 @@ type AttemptTap interface {
 type Replay struct {
 	Of       string // the ID of the recorded call
 	Upstream string // the only upstream that may answer; empty: routing decides
-	// Trial says that the call is one of many that look for the cause of a failure. It is recorded like any other, and leaves no
-	// trace directory.
+	// Trial says that the call is one of many that look for the cause of a failure. It is recorded
+	// like any other, and leaves no trace directory.
 	Trial bool
 	// Watcher follows the call; nil: only those that follow all calls do.
 	Watcher Watcher

@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "rewrite docs/compatibility.md")
 var handlings = []perigeetest.Handling{perigeetest.HandlingCarried, perigeetest.HandlingMapped, perigeetest.HandlingDropped,
 	perigeetest.HandlingAccepted, perigeetest.HandlingRefused}
 
-// TestCompatibilityTable keeps docs/compatibility.md the same as the tables in the code. That these tell the truth is
-// the business of each dialect's own tests, which decode every example.
+// TestCompatibilityTable keeps docs/compatibility.md the same as the tables in the code. That these
+// tell the truth is the business of each dialect's own tests, which decode every example.
 func TestCompatibilityTable(t *testing.T) {
 	var doc bytes.Buffer
 	doc.WriteString(`# How each request field is handled

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// madeConnections are the files that may make HTTP clients and transports. Providers and sign-in servers are reached through
-// the first only, which checks connections and sends a request once more when its connection has died.
+// madeConnections are the files that may make HTTP clients and transports. Providers and sign-in
+// servers are reached through the first only, which checks connections and sends a request once
+// more when its connection has died.
 var madeConnections = []string{
 	"internal/lib/wire/transport.go",
 	"internal/daemon/remote/remote.go",          // the daemon's own socket
@@ -30,7 +31,8 @@ var (
 	sharedTransport  = regexp.MustCompile(`http\.(DefaultTransport|DefaultClient|Get|Head|Post|PostForm)\b[^:]`)
 )
 
-// TestProvidersAreReachedThroughCheckedConnections looks for clients that are made elsewhere, and for those that net/http shares.
+// TestProvidersAreReachedThroughCheckedConnections looks for clients that are made elsewhere, and
+// for those that net/http shares.
 func TestProvidersAreReachedThroughCheckedConnections(t *testing.T) {
 	looked := 0
 	for _, root := range []string{"internal", "cmd"} {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Control is how the owner acts on a perigee, running or not. Commands and the admin routes use it. Errors are of
-// ClassNotFound for an account or an upstream that does not exist, and of ClassInvalid for input that makes no sense; no result
-// holds a token.
+// A Control is how the owner acts on a perigee, running or not. Commands and the admin routes use
+// it. Errors are of ClassNotFound for an account or an upstream that does not exist, and of
+// ClassInvalid for input that makes no sense; no result holds a token.
 type Control struct {
 	AccountControl
 	RoutingControl
@@ -19,13 +19,14 @@ type Control struct {
 
 // An AccountControl lists and changes accounts.
 type AccountControl interface {
-	// Accounts lists the accounts by upstream in the order in which they are used, with their cooldowns.
+	// Accounts lists the accounts by upstream in the order in which they are used, with their
+	// cooldowns.
 	Accounts(ctx context.Context) ([]AccountRow, error)
-	// ImportAccounts adds accounts, and gives existing ones a new refresh token. It changes nothing unless it can add all of them,
-	// or the usable ones where Partial is set.
+	// ImportAccounts adds accounts, and gives existing ones a new refresh token. It changes nothing
+	// unless it can add all of them, or the usable ones where Partial is set.
 	ImportAccounts(ctx context.Context, in AccountImport) ([]ImportedRow, error)
-	// EnableAccount sets whether an account may be used. Enabling one that the provider has stopped means trying it
-	// again; a signed-out account stays signed out.
+	// EnableAccount sets whether an account may be used. Enabling one that the provider has stopped
+	// means trying it again; a signed-out account stays signed out.
 	EnableAccount(ctx context.Context, name AccountName, enabled bool) (AccountRow, error)
 	// RemoveAccount deletes an account and its refresh token. The provider is not told.
 	RemoveAccount(ctx context.Context, name AccountName) error
@@ -35,12 +36,14 @@ type AccountControl interface {
 
 // A RoutingControl shows where calls go.
 type RoutingControl interface {
-	// ExplainAccounts reports for each account whether it would be taken for a model now, in the order in which they would
-	// be chosen. Without a model it is about calls that name none.
+	// ExplainAccounts reports for each account whether it would be taken for a model now, in the
+	// order in which they would be chosen. Without a model it is about calls that name none.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
-	// ExplainRoute says which upstream would answer a call for a model now, and why the rest would not. It makes no call.
+	// ExplainRoute says which upstream would answer a call for a model now, and why the rest would
+	// not. It makes no call.
 	ExplainRoute(ctx context.Context, model string) (RouteExplanation, error)
-	// Models lists the models of one upstream, or without a name of all. When no upstream can be asked, that is the error.
+	// Models lists the models of one upstream, or without a name of all. When no upstream can be
+	// asked, that is the error.
 	Models(ctx context.Context, upstream string) (ModelList, error)
 }
 
@@ -61,15 +64,16 @@ type DaemonStatus struct {
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
 	// Listeners are all addresses that it listens on, also that of the intercepting proxy.
 	Listeners []string `json:"listeners"`
-	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at most from the first signal on until it cuts
-	// off open calls.
+	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at
+	// most from the first signal on until it cuts off open calls.
 	ShutdownDelayMS float64 `json:"shutdown_delay_ms"`
 	DrainMS         float64 `json:"drain_ms"`
-	// Variables are the environment variables that secrets of the configuration were read from. In another shell they may not
-	// be set.
+	// Variables are the environment variables that secrets of the configuration were read from. In
+	// another shell they may not be set.
 	Variables []string `json:"variables"`
-	// Refused is why a change of the file was refused, so that the daemon runs with what was there before; empty: it was not. Pending are
-	// the changed settings that need a restart and are not in effect.
+	// Refused is why a change of the file was refused, so that the daemon runs with what was there
+	// before; empty: it was not. Pending are the changed settings that need a restart and are not
+	// in effect.
 	Refused string   `json:"refused,omitempty"`
 	Pending []string `json:"pending,omitempty"`
 	// Keys are what keeps API keys of upstreams from being used, as far as calls have shown it.
@@ -84,19 +88,22 @@ type KeyTrouble struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// StopTime returns how long the daemon waits at most before it cuts off open calls; 0: that is not known, or it does not wait.
+// StopTime returns how long the daemon waits at most before it cuts off open calls; 0: that is not
+// known, or it does not wait.
 func (s *DaemonStatus) StopTime() time.Duration {
 	return time.Duration((s.ShutdownDelayMS + s.DrainMS) * float64(time.Millisecond))
 }
 
-// ListensAt reports whether the daemon listens at the port of an address. Addresses without a port are not compared.
+// ListensAt reports whether the daemon listens at the port of an address. Addresses without a port
+// are not compared.
 func (s *DaemonStatus) ListensAt(address string) bool {
 	at, err := url.Parse(s.Listen)
 	_, port, unknown := net.SplitHostPort(address)
 	return err != nil || unknown != nil || at.Port() == "" || at.Port() == port
 }
 
-// Holds reports whether a port is taken by the daemon, so that it is free when the daemon has ended.
+// Holds reports whether a port is taken by the daemon, so that it is free when the daemon has
+// ended.
 func (s *DaemonStatus) Holds(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	return err != nil || slices.ContainsFunc(s.Listeners, func(own string) bool {
@@ -105,8 +112,8 @@ func (s *DaemonStatus) Holds(address string) bool {
 	})
 }
 
-// ReplaceCommand returns the command that starts the daemon again where clients find it. listen is the address of the configuration.
-// A nil status is that of a daemon of which no more is known.
+// ReplaceCommand returns the command that starts the daemon again where clients find it. listen is
+// the address of the configuration. A nil status is that of a daemon of which no more is known.
 func (s *DaemonStatus) ReplaceCommand(listen string) string {
 	const replace = "perigee serve --replace"
 	if s == nil || s.ListensAt(listen) {
@@ -116,7 +123,8 @@ func (s *DaemonStatus) ReplaceCommand(listen string) string {
 	return replace + " --listen " + at.Host
 }
 
-// A LangserverRow is a language server that a daemon supervises. It has one for each upstream of that kind.
+// A LangserverRow is a language server that a daemon supervises. It has one for each upstream of
+// that kind.
 type LangserverRow struct {
 	Upstream  string    `json:"upstream"`
 	State     string    `json:"state"`      // stopped, starting, ready, restarting, failed
@@ -151,8 +159,8 @@ type AccountRow struct {
 	Cooldowns []Cooldown `json:"cooldowns"`
 }
 
-// An AccountImport is accounts to be added. The document is in any of the JSON formats in which accounts travel, tokens
-// in clear.
+// An AccountImport is accounts to be added. The document is in any of the JSON formats in which
+// accounts travel, tokens in clear.
 type AccountImport struct {
 	Upstream string // empty: the only one that has accounts
 	Document []byte
@@ -166,7 +174,8 @@ const (
 	ImportSkipped = "skipped"
 )
 
-// An ImportedRow says what became of an account of an AccountImport, or of an entry that is of no use.
+// An ImportedRow says what became of an account of an AccountImport, or of an entry that is of no
+// use.
 type ImportedRow struct {
 	Email    string `json:"email"`
 	Upstream string `json:"upstream"`
@@ -206,7 +215,8 @@ type RouteCandidate struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// A ModelList is what can be asked. Problems are about the upstreams that could not say what they have.
+// A ModelList is what can be asked. Problems are about the upstreams that could not say what they
+// have.
 type ModelList struct {
 	Rows     []ModelRow `json:"rows"`
 	Problems []Problem  `json:"problems"`
@@ -239,8 +249,8 @@ type QuotaList struct {
 	Problems []Problem  `json:"problems"`
 }
 
-// A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of the window that is the
-// scarcest, and ResetsAt is when that one is whole again.
+// A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of
+// the window that is the scarcest, and ResetsAt is when that one is whole again.
 type QuotaRow struct {
 	Account   string    `json:"account"`
 	Upstream  string    `json:"upstream"`
@@ -249,13 +259,14 @@ type QuotaRow struct {
 	Pool      string    `json:"pool"`
 	Remaining float64   `json:"remaining"`
 	ResetsAt  time.Time `json:"resets_at,omitzero"`
-	// RunsOutAt is the time at the rate of the last hour, or where that is unknown since a window began; zero: not before the
-	// reset, already used up, or unknown.
+	// RunsOutAt is the time at the rate of the last hour, or where that is unknown since a window
+	// began; zero: not before the reset, already used up, or unknown.
 	RunsOutAt time.Time     `json:"runs_out_at,omitzero"`
 	Windows   []QuotaWindow `json:"windows,omitempty"`
 }
 
-// A QuotaWindow is one of the windows in which the provider counts. A call is refused when any of them is used up.
+// A QuotaWindow is one of the windows in which the provider counts. A call is refused when any of
+// them is used up.
 type QuotaWindow struct {
 	Window    string        `json:"window"` // 5h, weekly
 	Length    time.Duration `json:"-"`      // 0: unknown
@@ -263,8 +274,9 @@ type QuotaWindow struct {
 	ResetsAt  time.Time     `json:"resets_at,omitzero"`
 }
 
-// RunsOut is when the window will be used up if it is used on as it was since it began; zero when it will not be before
-// it is whole again, when it is already, or when there is no telling, as in its first moments.
+// RunsOut is when the window will be used up if it is used on as it was since it began; zero when
+// it will not be before it is whole again, when it is already, or when there is no telling, as in
+// its first moments.
 func (w QuotaWindow) RunsOut(now time.Time) time.Time {
 	left := w.ResetsAt.Sub(now)
 	passed, used := w.Length-left, 1-w.Remaining

@@ -68,8 +68,8 @@ var adapters = map[string][]string{
 	"internal/upstream/gemini":          {},
 }
 
-// modules are the places that may import another module; a directory stands for those below it, too.
-// Everything else uses these packages.
+// modules are the places that may import another module; a directory stands for those below it,
+// too. Everything else uses these packages.
 var modules = map[string][]string{
 	"connectrpc.com/connect":                 {"internal/langserver", "internal/simulator/standin"},
 	"github.com/andybalholm/brotli":          {"internal/intercept"},
@@ -157,7 +157,8 @@ func refusedModule(from, imported string) string {
 	return "the module is not in the table of modules"
 }
 
-// roomOf returns the name of the directory below internal/ that a directory is in, or its first name.
+// roomOf returns the name of the directory below internal/ that a directory is in, or its first
+// name.
 func roomOf(dir string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(dir, "internal/"), "/")
 	return name
@@ -216,9 +217,9 @@ func TestRulesAreNeeded(t *testing.T) {
 	}
 }
 
-// TestTheLinkerCanDropMethods keeps text/template, and html/template with it, out of the program. It calls methods by names that
-// are known at run time only. If that is reachable, the linker keeps the exported methods of all types: 3.6 MB of the 40 MB that the
-// binary may have.
+// TestTheLinkerCanDropMethods keeps text/template, and html/template with it, out of the program.
+// It calls methods by names that are known at run time only. If that is reachable, the linker keeps
+// the exported methods of all types: 3.6 MB of the 40 MB that the binary may have.
 func TestTheLinkerCanDropMethods(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-buildvcs=false", "-deps", "./cmd/perigee").Output()
 	if err != nil {

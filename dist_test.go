@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestUnits has systemd check the units in dist, where its tools are installed. The program need not be: another stands in.
+// TestUnits has systemd check the units in dist, where its tools are installed. The program need
+// not be: another stands in.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

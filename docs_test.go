@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestAuditLogIsDocumented looks for each action and actor of audit.go in the help of perigee audit and in docs/http.md.
+// TestAuditLogIsDocumented looks for each action and actor of audit.go in the help of perigee audit
+// and in docs/http.md.
 func TestAuditLogIsDocumented(t *testing.T) {
 	source, err := os.ReadFile("audit.go")
 	if err != nil {
@@ -32,7 +33,8 @@ func TestAuditLogIsDocumented(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheEditorExist looks for each command of the extension that hints and vscode/README.md name in its manifest.
+// TestCommandsOfTheEditorExist looks for each command of the extension that hints and
+// vscode/README.md name in its manifest.
 func TestCommandsOfTheEditorExist(t *testing.T) {
 	raw, err := os.ReadFile("vscode/package.json")
 	if err != nil {
@@ -76,8 +78,9 @@ func TestCommandsOfTheEditorExist(t *testing.T) {
 	}
 }
 
-// TestTwoCommands keeps the promise that two commands are all the set-up there is: the first screen of README.md has make run
-// and make test, the Makefile has both, make run prints the request that README.md shows, and CI calls the same make test.
+// TestTwoCommands keeps the promise that two commands are all the set-up there is: the first screen
+// of README.md has make run and make test, the Makefile has both, make run prints the request that
+// README.md shows, and CI calls the same make test.
 func TestTwoCommands(t *testing.T) {
 	read := func(file string) string {
 		text, err := os.ReadFile(file)

@@ -31,7 +31,8 @@ const (
 	ClassInternal        Class = "internal"
 )
 
-// An Error says what kind of error it is, what happened, when it makes sense to try again, and what to do about it.
+// An Error says what kind of error it is, what happened, when it makes sense to try again, and what
+// to do about it.
 type Error struct {
 	Class   Class
 	Message string        // what happened, for a person
@@ -47,8 +48,8 @@ type Error struct {
 	Usage    Usage             // what answers cost that were generated and discarded; for the record
 	Cause    error
 
-	// Public is what clients get in place of Message and Hint where these name details of this machine: paths, addresses,
-	// accounts. Empty: clients get Message and Hint.
+	// Public is what clients get in place of Message and Hint where these name details of this
+	// machine: paths, addresses, accounts. Empty: clients get Message and Hint.
 	Public string
 }
 
@@ -75,8 +76,8 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return &c
 }
 
-// AsError returns the *Error in err. Other errors are converted: cancellation to ClassCanceled, a deadline to ClassUnavailable,
-// everything else to ClassInternal. Nil stays nil.
+// AsError returns the *Error in err. Other errors are converted: cancellation to ClassCanceled, a
+// deadline to ClassUnavailable, everything else to ClassInternal. Nil stays nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil
@@ -118,7 +119,8 @@ var dialectStatus = map[Dialect]map[Class]int{
 	DialectAnthropic: {ClassCapacity: 529},
 }
 
-// passThroughStatus are the statuses that say more than the class of the error does, and are passed on.
+// passThroughStatus are the statuses that say more than the class of the error does, and are passed
+// on.
 var passThroughStatus = map[int]bool{
 	http.StatusMethodNotAllowed:            true,
 	http.StatusRequestTimeout:              true,
@@ -131,8 +133,8 @@ var passThroughStatus = map[int]bool{
 	http.StatusGatewayTimeout:              true,
 }
 
-// ErrBadKey is the cause of errors about the key, the admin token or the session of a client: the only ones with status 401.
-// Agents take a 401 for their own key's, and retry it for minutes.
+// ErrBadKey is the cause of errors about the key, the admin token or the session of a client: the
+// only ones with status 401. Agents take a 401 for their own key's, and retry it for minutes.
 var ErrBadKey = errors.New("the client's own key is missing or wrong")
 
 // HTTPStatus returns the status with which a client of a dialect gets the error.
@@ -161,11 +163,13 @@ const MaxRetry = 30 * 24 * time.Hour
 // patience is the longest time that a client may wait by itself before it sends a request again.
 const patience = time.Minute
 
-// SetRetryHeaders sets the headers of an answer with the error that say whether and when to send the request again.
+// SetRetryHeaders sets the headers of an answer with the error that say whether and when to send
+// the request again.
 //
-// Retry-After has whole seconds, at least one. Every 429 has it, also where the time is unknown. With x-should-retry: false, the
-// official libraries of OpenAI and Anthropic return the error at once; otherwise they wait for as long as Retry-After says,
-// without a word, even if that is a day. It is set if the quota is used up, and with any Retry-After of more than a minute.
+// Retry-After has whole seconds, at least one. Every 429 has it, also where the time is unknown.
+// With x-should-retry: false, the official libraries of OpenAI and Anthropic return the error at
+// once; otherwise they wait for as long as Retry-After says, without a word, even if that is a day.
+// It is set if the quota is used up, and with any Retry-After of more than a minute.
 func (e *Error) SetRetryHeaders(h http.Header, status int) {
 	if status != http.StatusTooManyRequests && e.Retry <= 0 {
 		return
@@ -200,8 +204,9 @@ func (c *Call) clientStatus() int {
 	return (&Error{Class: c.Class, Status: c.Status}).HTTPStatus(c.Dialect)
 }
 
-// A Fault says which part of a request is to blame, in the words of the API that the client speaks. It is the cause of an Error:
-// dialects have places for it in theirs, and some clients act on it without asking the user.
+// A Fault says which part of a request is to blame, in the words of the API that the client speaks.
+// It is the cause of an Error: dialects have places for it in theirs, and some clients act on it
+// without asking the user.
 type Fault struct {
 	Param string // the field, with its path; empty: it is about none
 	Code  string // the API's own name for the problem; empty: it has none

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/server/membudget"
 )
 
-// A refusal for want of memory is 503 in every dialect, and traces say so; a provider out of capacity is 529 for Anthropic
-// clients.
+// A refusal for want of memory is 503 in every dialect, and traces say so; a provider out of
+// capacity is 529 for Anthropic clients.
 func TestTraceOfARefusalHasItsStatus(t *testing.T) {
 	t.Parallel()
 	var lease membudget.Lease

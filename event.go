@@ -5,16 +5,17 @@ import "encoding/json"
 // An EventKind says what happened and which fields of the Event have a meaning.
 type EventKind uint8
 
-// The kinds of events. A stream is one EventStart, then content, and at the end EventFinish for each candidate; usage may
-// come anywhere, and the last one seen is the true one.
+// The kinds of events. A stream is one EventStart, then content, and at the end EventFinish for
+// each candidate; usage may come anywhere, and the last one seen is the true one.
 const (
 	// EventFlush says only that what More promised did not come.
 	EventFlush EventKind = iota
-	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are known.
+	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are
+	// known.
 	EventStart
-	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk follow it, all of them. An
-	// encoder of that dialect writes the frame and skips these events; everything else reads the events and skips the frame, so
-	// that content counts once.
+	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk
+	// follow it, all of them. An encoder of that dialect writes the frame and skips these events;
+	// everything else reads the events and skips the frame, so that content counts once.
 	EventFrame
 	EventText      // Text, and Signature when the provider signed this text
 	EventThinking  // Text, and Signature when it came along
@@ -91,8 +92,8 @@ type Finish struct {
 	Blocked bool   // the prompt was refused, and Reason says why: there is no answer
 }
 
-// A FinishKind is the reason why an answer ended, independent of the provider's name for it. The upstream sets it; each dialect
-// has its own names for the kinds.
+// A FinishKind is the reason why an answer ended, independent of the provider's name for it. The
+// upstream sets it; each dialect has its own names for the kinds.
 type FinishKind uint8
 
 // The finish kinds. An unknown reason counts as FinishDone.
@@ -104,7 +105,8 @@ const (
 	FinishUnexplained                   // the provider gives no reason
 )
 
-// Grounding is what an answer rests on: what was searched for, what was found, and which stretches of the text rest on what.
+// Grounding is what an answer rests on: what was searched for, what was found, and which stretches
+// of the text rest on what.
 type Grounding struct {
 	Queries  []string
 	Sources  []Source
@@ -114,16 +116,17 @@ type Grounding struct {
 // A Source is a place on the web, or in what the client has given.
 type Source struct{ URL, Title string }
 
-// A Support is a stretch of the answer and the indices of the Sources that it rests on. Start and End count bytes, often within
-// a part of the answer only; Text is what the stretch says. None of them is checked: they are what the provider says.
+// A Support is a stretch of the answer and the indices of the Sources that it rests on. Start and
+// End count bytes, often within a part of the answer only; Text is what the stretch says. None of
+// them is checked: they are what the provider says.
 type Support struct {
 	Start, End int
 	Text       string
 	Sources    []int64
 }
 
-// Logprobs say how likely the tokens of a stretch of the answer were. Top has, for each of Chosen, what might have stood there
-// instead; it may be shorter.
+// Logprobs say how likely the tokens of a stretch of the answer were. Top has, for each of Chosen,
+// what might have stood there instead; it may be shorter.
 type Logprobs struct {
 	Chosen []Token
 	Top    [][]Token
@@ -146,8 +149,8 @@ type TokenCount struct {
 	Raw      []byte
 }
 
-// Embeddings are the vectors for an EmbedRequest, one for each input in order. Raw is the provider's
-// own answer when it was given in the client's dialect; then Vectors may be empty.
+// Embeddings are the vectors for an EmbedRequest, one for each input in order. Raw is the
+// provider's own answer when it was given in the client's dialect; then Vectors may be empty.
 type Embeddings struct {
 	Upstream string
 	Model    string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHardeningNamesTests looks for every test that docs/hardening.md names in the package that it names, and for its make
-// targets.
+// TestHardeningNamesTests looks for every test that docs/hardening.md names in the package that it
+// names, and for its make targets.
 func TestHardeningNamesTests(t *testing.T) {
 	page, err := os.ReadFile("docs/hardening.md")
 	if err != nil {

@@ -17,9 +17,9 @@ const (
 	NoteEstimated = "estimated" // the provider did not say it
 )
 
-// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs", "renamed tool 1mcp.read". Notes
-// reach the client in x-perigee-notes. Under strict: true a note is an error, unless its action changes nothing that the client
-// asks for: renamed, added, omitted.
+// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs",
+// "renamed tool 1mcp.read". Notes reach the client in x-perigee-notes. Under strict: true a note is
+// an error, unless its action changes nothing that the client asks for: renamed, added, omitted.
 type Note struct {
 	Action  string
 	Subject string // what it was done to, in the client's words
@@ -36,9 +36,9 @@ const maxNotes = 64
 // maxNoteName is how many bytes of a name that a client chose a note repeats.
 const maxNoteName = 60
 
-// Notes collects notes, each of them once and in the order in which they are added. It keeps 64; the first
-// one after them is replaced by "dropped more than can be listed", and later ones are ignored. The zero
-// value is empty. Notes is not safe for concurrent use.
+// Notes collects notes, each of them once and in the order in which they are added. It keeps 64;
+// the first one after them is replaced by "dropped more than can be listed", and later ones are
+// ignored. The zero value is empty. Notes is not safe for concurrent use.
 type Notes struct{ list []Note }
 
 // Add adds a note unless the list has it already or is full.
@@ -62,8 +62,8 @@ func (n *Notes) Mapped(subject string) { n.Add(NoteMapped, subject) }
 // Repaired notes something that was wrong and was corrected.
 func (n *Notes) Repaired(subject string) { n.Add(NoteRepaired, subject) }
 
-// Unknown notes that a member was dropped: path, which includes the separator, and the first bytes of its
-// name. It does not copy the name if the list is full.
+// Unknown notes that a member was dropped: path, which includes the separator, and the first bytes
+// of its name. It does not copy the name if the list is full.
 func (n *Notes) Unknown(path string, name []byte) {
 	if !n.Full() {
 		n.Dropped(path + Clip(string(name), maxNoteName))
@@ -81,8 +81,9 @@ func (n *Notes) Full() bool { return len(n.list) > maxNotes }
 // List returns the notes. The caller does not change them.
 func (n *Notes) List() []Note { return n.list }
 
-// Clip cuts text to at most limit bytes, between characters, and says so with an ellipsis at its end. What clients and
-// providers call things is theirs to choose, and need not fit where it is repeated. What is cut does not keep the whole alive.
+// Clip cuts text to at most limit bytes, between characters, and says so with an ellipsis at its
+// end. What clients and providers call things is theirs to choose, and need not fit where it is
+// repeated. What is cut does not keep the whole alive.
 func Clip(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// An Editor makes a changed copy of a prompt. Prompts are shared between goroutines and between attempts, so the original
-// stays as it is: its contents, and the parts of each of them, are copied before the first change. A field of the copy may
-// be replaced directly; what it points at still belongs to the original.
+// An Editor makes a changed copy of a prompt. Prompts are shared between goroutines and between
+// attempts, so the original stays as it is: its contents, and the parts of each of them, are copied
+// before the first change. A field of the copy may be replaced directly; what it points at still
+// belongs to the original.
 type Editor struct {
 	*Prompt  // the copy
 	contents bool
@@ -40,8 +41,9 @@ func (e *Editor) Part(content, i int) *Part {
 	return &c.Parts[i]
 }
 
-// EditParts returns parts as edit changes them, without those for which it returns false. The list given stays as it is, and
-// is returned itself when nothing changes. What a part points at is replaced, never changed.
+// EditParts returns parts as edit changes them, without those for which it returns false. The list
+// given stays as it is, and is returned itself when nothing changes. What a part points at is
+// replaced, never changed.
 func EditParts(parts []Part, edit func(*Part) bool) []Part {
 	part := editedParts.Get().(*Part)
 	var out []Part   // from the first change on
@@ -67,8 +69,8 @@ func EditParts(parts []Part, edit func(*Part) bool) []Part {
 	return out
 }
 
-// editedParts has the parts that edit functions get. A part of each call would be on the heap, because the functions get a
-// pointer.
+// editedParts has the parts that edit functions get. A part of each call would be on the heap,
+// because the functions get a pointer.
 var editedParts = sync.Pool{New: func() any { return new(Part) }}
 
 // same says whether two parts have the same text and point at the same data.
@@ -78,10 +80,11 @@ func (p *Part) same(o *Part) bool {
 		len(p.Extra) == len(o.Extra) && (len(p.Extra) == 0 || &p.Extra[0] == &o.Extra[0])
 }
 
-// CurrentTurn is the index of the first content of the turn that the model is in: the one after the last message of the
-// user's that answers no call. Contents of the user's in a row are one message. A message with the result of a call
-// belongs to the turn, whatever stands beside the result: a picture that the tool has made, or a text. Providers disagree
-// about the text, so what a turn needs (signatures, thinking) is seen to as if it did not end the turn.
+// CurrentTurn is the index of the first content of the turn that the model is in: the one after the
+// last message of the user's that answers no call. Contents of the user's in a row are one message.
+// A message with the result of a call belongs to the turn, whatever stands beside the result: a
+// picture that the tool has made, or a text. Providers disagree about the text, so what a turn
+// needs (signatures, thinking) is seen to as if it did not end the turn.
 func CurrentTurn(contents []Content) int {
 	for end := len(contents); end > 0; {
 		if contents[end-1].Role == RoleModel {
@@ -97,8 +100,8 @@ func CurrentTurn(contents []Content) int {
 	return 0
 }
 
-// LastMessage is the index of the first content of the user's last message: of those that end the list and are not the
-// model's. It is the length of a list that ends with the model.
+// LastMessage is the index of the first content of the user's last message: of those that end the
+// list and are not the model's. It is the length of a list that ends with the model.
 func LastMessage(contents []Content) int {
 	begin := len(contents)
 	for begin > 0 && contents[begin-1].Role != RoleModel {
@@ -119,19 +122,22 @@ func HaveResult(contents []Content) bool {
 	return false
 }
 
-// A rule of thumb, for where no tokenizer is at hand: four bytes of text are a token, and a picture or a document is one tile.
+// A rule of thumb, for where no tokenizer is at hand: four bytes of text are a token, and a picture
+// or a document is one tile.
 const (
 	bytesPerToken  = 4
 	tokensPerMedia = 258
 )
 
-// EstimateTokens is about how many tokens texts of so many bytes and so many pictures or documents are.
+// EstimateTokens is about how many tokens texts of so many bytes and so many pictures or documents
+// are.
 func EstimateTokens(bytes, media int) int64 {
 	return int64((bytes+bytesPerToken-1)/bytesPerToken) + int64(media)*tokensPerMedia
 }
 
-// EstimateBody is about how many tokens a request of the provider's own dialect has. It does not decode it, and looks at the
-// beginning of each block only: one without a space or a quote in it is taken for a part of a picture or a document.
+// EstimateBody is about how many tokens a request of the provider's own dialect has. It does not
+// decode it, and looks at the beginning of each block only: one without a space or a quote in it is
+// taken for a part of a picture or a document.
 func EstimateBody(body []byte) int64 {
 	const block, probe = 1 << 10, 64
 	text, media, inMedia := len(body), 0, false

@@ -24,8 +24,8 @@ const (
 	DialectCloudCode       Dialect = "cloudcode" // calls that a language server makes itself
 )
 
-// An Origin is where a request came from, with its body as received. Body is shared by all parts of the program that handle the
-// request and must not be modified.
+// An Origin is where a request came from, with its body as received. Body is shared by all parts of
+// the program that handle the request and must not be modified.
 type Origin struct {
 	ID      string // of the call: in x-perigee-call, the store and the logs
 	Dialect Dialect
@@ -33,8 +33,8 @@ type Origin struct {
 	Client  Client
 	Strict  bool // the owner wants an error wherever something would be changed or dropped
 
-	// Method, Path and Header are those of the HTTP request, Path with its query. They have credentials in them, and are empty
-	// for calls that are no HTTP requests.
+	// Method, Path and Header are those of the HTTP request, Path with its query. They have
+	// credentials in them, and are empty for calls that are no HTTP requests.
 	Method, Path string
 	Header       http.Header
 
@@ -45,11 +45,14 @@ type Origin struct {
 
 	// Log collects notes, attempts and the status of the call. Nil: they are discarded.
 	Log *CallLog
-	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil: there are no retries.
+	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil:
+	// there are no retries.
 	Retries *RetryBudget
-	// Free takes the memory of Body back after Request.Release, when nothing reads it any more. Nil: the garbage collector does.
+	// Free takes the memory of Body back after Request.Release, when nothing reads it any more.
+	// Nil: the garbage collector does.
 	Free func()
-	// Memory is what the call has reserved of the memory budget; see Reserve. Nil: nothing is counted.
+	// Memory is what the call has reserved of the memory budget; see Reserve. Nil: nothing is
+	// counted.
 	Memory MemoryLease
 }
 
@@ -64,8 +67,9 @@ func (o *Origin) Note(notes ...Note) {
 // Allows says whether a model may answer in place of the one that the client asked for.
 func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
-// RefuseIfStrict returns an error for notes about changed or dropped fields if the request is strict. Renamed tools get their
-// own name back in the answer, and what is added or omitted takes nothing from what the client asks for, so they are not refused.
+// RefuseIfStrict returns an error for notes about changed or dropped fields if the request is
+// strict. Renamed tools get their own name back in the answer, and what is added or omitted takes
+// nothing from what the client asks for, so they are not refused.
 func (o *Origin) RefuseIfStrict(notes []Note) error {
 	if !o.Strict {
 		return nil
@@ -91,20 +95,23 @@ type Client struct {
 	Session string // what the client calls its conversation, if it says so
 }
 
-// A Request is one request to a model, in any dialect. The conversation is decoded by Prompt on first use: a request that is
-// forwarded in its own dialect is never decoded.
+// A Request is one request to a model, in any dialect. The conversation is decoded by Prompt on
+// first use: a request that is forwarded in its own dialect is never decoded.
 type Request struct {
 	Origin
 	Model  string // as the client named it; routing replaces it with the upstream's name for it
 	Stream bool   // the client wants the answer piece by piece
 
-	// NamesModel says that Body names the model as well, so that it cannot go on untouched to another one.
+	// NamesModel says that Body names the model as well, so that it cannot go on untouched to
+	// another one.
 	NamesModel bool
 
-	// Thinking is what the model's name says about thinking, instead of what Body says; nil: nothing. Prompt has it already.
+	// Thinking is what the model's name says about thinking, instead of what Body says; nil:
+	// nothing. Prompt has it already.
 	Thinking *Thinking
 
-	// ReportStopSequence says that the client wants to know which of its stop sequences ended the answer.
+	// ReportStopSequence says that the client wants to know which of its stop sequences ended the
+	// answer.
 	ReportStopSequence bool
 
 	prompt    *lazyPrompt
@@ -162,8 +169,8 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	return c
 }
 
-// WithThinking returns a copy of r that asks for as much thinking as the model's name says, whatever Body says about it. Whether
-// the client wants to see it is the body's alone.
+// WithThinking returns a copy of r that asks for as much thinking as the model's name says,
+// whatever Body says about it. Whether the client wants to see it is the body's alone.
 func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
 	prompt, err := r.Prompt()
 	if err != nil {
@@ -180,11 +187,12 @@ func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
 	return c, nil
 }
 
-// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on as it is, but for the
-// model and for Thinking.
+// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on
+// as it is, but for the model and for Thinking.
 func (r *Request) Verbatim(d Dialect) bool { return r.Dialect == d && !r.rewritten }
 
-// A Prompt is what the model is asked: the conversation, the tools it may call, how it should generate.
+// A Prompt is what the model is asked: the conversation, the tools it may call, how it should
+// generate.
 type Prompt struct {
 	System     *Content
 	Contents   []Content
@@ -210,8 +218,9 @@ type Content struct {
 // A PartKind says which field of a Part holds its data.
 type PartKind uint8
 
-// The kinds of parts. PartOther is a part that perigee has no word for (executableCode, and whatever
-// the provider thinks of next): all its members are in Extra, so it can be passed on whole.
+// The kinds of parts. PartOther is a part that perigee has no word for (executableCode, and
+// whatever the provider thinks of next): all its members are in Extra, so it can be passed on
+// whole.
 const (
 	PartText PartKind = iota
 	PartBlob
@@ -248,8 +257,8 @@ type File struct {
 	Extra Fields
 }
 
-// A FunctionCall is a model's wish to call a tool. ID is empty where the provider gave none; Args is a
-// JSON object, or nil when the call came without arguments.
+// A FunctionCall is a model's wish to call a tool. ID is empty where the provider gave none; Args
+// is a JSON object, or nil when the call came without arguments.
 type FunctionCall struct {
 	ID    string
 	Name  string
@@ -257,9 +266,10 @@ type FunctionCall struct {
 	Extra Fields
 }
 
-// A FunctionResponse is a tool's answer. Response is a JSON object. Most tools answer with one text: then it may stand in Output
-// instead, as the JSON string that the client sent, and the object is {"output": text}. Texts of tools are most of what an agent
-// sends, and this way they are not copied. Media are the pictures and documents that the tool gave with it.
+// A FunctionResponse is a tool's answer. Response is a JSON object. Most tools answer with one
+// text: then it may stand in Output instead, as the JSON string that the client sent, and the
+// object is {"output": text}. Texts of tools are most of what an agent sends, and this way they are
+// not copied. Media are the pictures and documents that the tool gave with it.
 type FunctionResponse struct {
 	ID       string
 	Name     string
@@ -277,16 +287,16 @@ func (r *FunctionResponse) Object() json.RawMessage {
 	return append(append(append(make([]byte, 0, len(r.Output)+len(`{"output":}`)), `{"output":`...), r.Output...), '}')
 }
 
-// A Tool is one thing that the model may use: a function of the client's, or one that the provider has
-// built in. Exactly one of Function and Builtin is set.
+// A Tool is one thing that the model may use: a function of the client's, or one that the provider
+// has built in. Exactly one of Function and Builtin is set.
 type Tool struct {
 	Function *Function
 	Builtin  string          // the provider's name for it: googleSearch, urlContext, codeExecution
 	Config   json.RawMessage // of the built-in tool
 }
 
-// A Function declares a tool of the client's. Parameters is a schema; JSONSchema says that it is a full
-// JSON Schema (parametersJsonSchema) and not the provider's own subset (parameters).
+// A Function declares a tool of the client's. Parameters is a schema; JSONSchema says that it is a
+// full JSON Schema (parametersJsonSchema) and not the provider's own subset (parameters).
 type Function struct {
 	Name        string
 	Description string
@@ -338,8 +348,8 @@ type Thinking struct {
 	Extra   Fields
 }
 
-// Fields are members of a JSON object that perigee has no name for, in the order they came. They travel
-// along so that nothing is lost on the way.
+// Fields are members of a JSON object that perigee has no name for, in the order they came. They
+// travel along so that nothing is lost on the way.
 type Fields []Field
 
 // A Field is one such member; Value is its JSON, untouched.
@@ -397,8 +407,8 @@ func (r *EmbedRequest) WithModel(model string) *EmbedRequest {
 	return &c
 }
 
-// memory is what the copies of a request know of the bytes and the prompt that they share. Only the goroutine that runs the
-// request's stream uses it, except for keepers.
+// memory is what the copies of a request know of the bytes and the prompt that they share. Only the
+// goroutine that runs the request's stream uses it, except for keepers.
 type memory struct {
 	copies   []*Request
 	hooks    []func()
@@ -406,9 +416,10 @@ type memory struct {
 	keepers  atomic.Int32 // the request itself is one until it is released
 }
 
-// Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease have run. Routing calls it
-// when the first content of a streamed answer has been passed on: from then on nothing is asked again, and an answer may go on
-// for minutes. A stage that needs more of the request during the answer than it has in its own variables takes it in OnRelease.
+// Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease
+// have run. Routing calls it when the first content of a streamed answer has been passed on: from
+// then on nothing is asked again, and an answer may go on for minutes. A stage that needs more of
+// the request during the answer than it has in its own variables takes it in OnRelease.
 func (r *Request) Release() {
 	m := r.memory
 	if m == nil || m.released {
@@ -425,16 +436,17 @@ func (r *Request) Release() {
 	r.done()
 }
 
-// OnRelease has f called when the request is released, before its memory is used for something else. It is not called for a
-// stream that ends before.
+// OnRelease has f called when the request is released, before its memory is used for something
+// else. It is not called for a stream that ends before.
 func (r *Request) OnRelease(f func()) {
 	if m := r.memory; m != nil && !m.released {
 		m.hooks = append(m.hooks, f)
 	}
 }
 
-// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for callers that hold on to
-// parts of Body or of the prompt, which may alias it. At the end of the stream it is taken back in any case.
+// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for
+// callers that hold on to parts of Body or of the prompt, which may alias it. At the end of the
+// stream it is taken back in any case.
 func (r *Request) Keep() (done func()) {
 	m := r.memory
 	if m == nil {
@@ -451,21 +463,22 @@ func (r *Request) done() {
 	}
 }
 
-// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside what the open calls hold. No
-// other upstream or account can change that.
+// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside
+// what the open calls hold. No other upstream or account can change that.
 var ErrNoMemory = errors.New("limits.memory is used up")
 
-// A MemoryLease is the part of the memory budget that one call has reserved. All methods may be called concurrently. What the
-// lease has at the end of the call is released then.
+// A MemoryLease is the part of the memory budget that one call has reserved. All methods may be
+// called concurrently. What the lease has at the end of the call is released then.
 type MemoryLease interface {
-	// Grow reserves more bytes. The error is an *Error of class capacity with the cause ErrNoMemory, and nothing is reserved then.
+	// Grow reserves more bytes. The error is an *Error of class capacity with the cause
+	// ErrNoMemory, and nothing is reserved then.
 	Grow(bytes int64) error
 	// Shrink releases bytes that were reserved with Grow.
 	Shrink(bytes int64)
 }
 
-// Reserve reserves bytes of the memory budget for what the call keeps beside its request: answers that are read in one piece or
-// collected. A request without a lease always gets them.
+// Reserve reserves bytes of the memory budget for what the call keeps beside its request: answers
+// that are read in one piece or collected. A request without a lease always gets them.
 func (o *Origin) Reserve(bytes int64) error {
 	if o == nil || o.Memory == nil || bytes <= 0 {
 		return nil
@@ -483,7 +496,8 @@ func (o *Origin) Unreserve(bytes int64) {
 // tallyStep is how many bytes a Tally lets gather before it reserves them.
 const tallyStep = 64 << 10
 
-// A Tally reserves memory for what grows in small steps, such as the text of an answer. Its zero value is ready.
+// A Tally reserves memory for what grows in small steps, such as the text of an answer. Its zero
+// value is ready.
 type Tally struct{ pending, reserved int64 }
 
 // Add counts bytes, and reserves them with those before once there are 64 KiB.
@@ -505,15 +519,17 @@ func (t *Tally) Drop(o *Origin) {
 	*t = Tally{}
 }
 
-// ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for, but is empty or malformed.
+// ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for,
+// but is empty or malformed.
 var ErrNoAnswer = errors.New("the answer is empty or malformed")
 
-// ErrNotAsked is in the chain of an Error of an upstream that did not ask its provider about the model: none of its accounts can be used.
+// ErrNotAsked is in the chain of an Error of an upstream that did not ask its provider about the
+// model: none of its accounts can be used.
 var ErrNotAsked = errors.New("the provider was not asked")
 
-// A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut: once in all, shared by the
-// router and every upstream that it asks. The zero value has that retry left, and nil has none. All methods may be called
-// concurrently.
+// A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut:
+// once in all, shared by the router and every upstream that it asks. The zero value has that retry
+// left, and nil has none. All methods may be called concurrently.
 type RetryBudget struct{ taken atomic.Bool }
 
 // Left says whether the retry has not been taken yet.

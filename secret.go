@@ -10,7 +10,8 @@ import (
 const redacted = "[redacted]"
 
 // A Secret is a value that must not be printed, logged, stored in clear or sent back. Every way of
-// turning it into text gives "[redacted]"; the one way to the value is Reveal, which is easy to search for.
+// turning it into text gives "[redacted]"; the one way to the value is Reveal, which is easy to
+// search for.
 type Secret struct{ value string }
 
 // NewSecret wraps value.
@@ -22,7 +23,8 @@ func (s Secret) Reveal() string { return s.value }
 // IsZero says whether there is nothing to hide.
 func (s Secret) IsZero() bool { return s.value == "" }
 
-// Equal compares in constant time, also for values of different length. Nothing equals an empty secret.
+// Equal compares in constant time, also for values of different length. Nothing equals an empty
+// secret.
 func (s Secret) Equal(value string) bool {
 	a, b := sha256.Sum256([]byte(s.value)), sha256.Sum256([]byte(value))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s.value != ""

@@ -53,7 +53,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// isProduct reports whether a directory has a package of the product: not one that is only for tests.
+// isProduct reports whether a directory has a package of the product: not one that is only for
+// tests.
 func isProduct(dir string) bool {
 	room := roomOf(dir)
 	return within(dir, "internal") && room != "simulator" && room != "testing"

@@ -36,8 +36,8 @@ type StoreCompacted struct {
 	Note     string `json:"note,omitempty"` // what else could be done
 }
 
-// A StoredResponse is an answer that its client may come back to: to read it again, or to go on from it
-// without sending the conversation anew. It is kept in the words of the Responses API.
+// A StoredResponse is an answer that its client may come back to: to read it again, or to go on
+// from it without sending the conversation anew. It is kept in the words of the Responses API.
 type StoredResponse struct {
 	ID      string
 	Key     string // the name of the client's key; other keys cannot read the response
@@ -49,19 +49,20 @@ type StoredResponse struct {
 	Response json.RawMessage // the answer as the client got it
 }
 
-// A ResponseStore keeps responses until they expire. Another key's response, an expired one and an unknown one are all
-// ClassNotFound.
+// A ResponseStore keeps responses until they expire. Another key's response, an expired one and an
+// unknown one are all ClassNotFound.
 type ResponseStore interface {
 	// SaveResponse keeps r under its ID, replacing what was kept there.
 	SaveResponse(ctx context.Context, r *StoredResponse) error
 	Response(ctx context.Context, key, id string) (*StoredResponse, error)
-	// ResponseSize is about how many bytes Response would return, so that memory can be reserved before it is read.
+	// ResponseSize is about how many bytes Response would return, so that memory can be reserved
+	// before it is read.
 	ResponseSize(ctx context.Context, key, id string) (int64, error)
 	DeleteResponse(ctx context.Context, key, id string) error
 }
 
-// A Signature is a thought signature of a provider, kept under a key by which it is found again when a client has lost it. The
-// key says nothing of what was signed.
+// A Signature is a thought signature of a provider, kept under a key by which it is found again
+// when a client has lost it. The key says nothing of what was signed.
 type Signature struct {
 	Key     string
 	Value   string // opaque, or signed thinking with its text; empty where only the kind is to be known
@@ -69,8 +70,9 @@ type Signature struct {
 	Expires time.Time
 }
 
-// A SignatureStore keeps signatures until they expire. SaveSignatures writes each under its key, replacing what
-// was there; either all of them are kept or none. FindSignatures returns those of the keys that it has.
+// A SignatureStore keeps signatures until they expire. SaveSignatures writes each under its key,
+// replacing what was there; either all of them are kept or none. FindSignatures returns those of
+// the keys that it has.
 type SignatureStore interface {
 	SaveSignatures(ctx context.Context, signatures []Signature) error
 	FindSignatures(ctx context.Context, keys []string) ([]Signature, error)

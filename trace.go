@@ -21,7 +21,8 @@ type TraceRow struct {
 	Outcome      Outcome   `json:"outcome"`
 	ClientName   string    `json:"client"`
 	Key          string    `json:"key"` // its name
-	// Bodies says that the bodies of the call are in its trace directory, so that it can be sent again.
+	// Bodies says that the bodies of the call are in its trace directory, so that it can be sent
+	// again.
 	Bodies   bool   `json:"bodies"`
 	ReplayOf string `json:"replay_of,omitempty"` // the ID of the call that this one repeats
 }

@@ -11,7 +11,8 @@ import (
 // LongPrompt is the number of input tokens above which providers charge the prices of long prompts.
 const LongPrompt = 200_000
 
-// A Cost is an amount in US dollars. The zero value is an unknown cost, which is not the same as none.
+// A Cost is an amount in US dollars. The zero value is an unknown cost, which is not the same as
+// none.
 type Cost struct {
 	USD   float64
 	Known bool
@@ -20,7 +21,8 @@ type Cost struct {
 // USD is a known cost.
 func USD(amount float64) Cost { return Cost{amount, true} }
 
-// Plus is what both cost together. What is unknown adds nothing: the sum is known if one of them is.
+// Plus is what both cost together. What is unknown adds nothing: the sum is known if one of them
+// is.
 func (c Cost) Plus(more Cost) Cost { return Cost{c.USD + more.USD, c.Known || more.Known} }
 
 // String writes a cost for people: $12.34, $0.0021 or -. It is $0.00 only if it is nothing.
@@ -70,15 +72,16 @@ func (s Spent) Plus(more Spent) Spent { return Spent{s.Tokens + more.Tokens, s.U
 // Minus is the difference.
 func (s Spent) Minus(less Spent) Spent { return Spent{s.Tokens - less.Tokens, s.USD - less.USD} }
 
-// A UsagePart is what one group spent on one model of one upstream. All calls in it have the same price, apart from those with
-// long prompts.
+// A UsagePart is what one group spent on one model of one upstream. All calls in it have the same
+// price, apart from those with long prompts.
 type UsagePart struct {
 	UsageRow
 	Model, Upstream string
 	Long            Usage // input, cached and output tokens of the calls with more than LongPrompt input tokens
 }
 
-// A UsagePartReader sums up calls as a UsageReader does, apart for each model and upstream, in no particular order.
+// A UsagePartReader sums up calls as a UsageReader does, apart for each model and upstream, in no
+// particular order.
 type UsagePartReader interface {
 	UsageParts(ctx context.Context, q UsageQuery) ([]UsagePart, error)
 }

@@ -10,11 +10,13 @@ import (
 	"testing"
 )
 
-// TestWaitsHaveALimit finds waits in tests that go on until go test ends the whole package, and then say nothing of what
-// they waited for: a receive outside of select, a Wait method, a program without a context. The package await has one
-// function for each. In a synctest bubble nothing is found, because a bubble in which nothing can happen fails at once; nor in
-// goroutines and HTTP handlers, because the test waits for those. A function that always runs in a goroutine of its own says
-// so in its comment, with the word goroutine. A function that gets a context may wait for its end.
+// TestWaitsHaveALimit finds waits in tests that go on until go test ends the whole package, and
+// then say nothing of what they waited for: a receive outside of select, a Wait method, a program
+// without a context. The package await has one function for each. In a synctest bubble nothing is
+// found, because a bubble in which nothing can happen fails at once; nor in goroutines and HTTP
+// handlers, because the test waits for those. A function that always runs in a goroutine of its own
+// says so in its comment, with the word goroutine. A function that gets a context may wait for its
+// end.
 func TestWaitsHaveALimit(t *testing.T) {
 	eachTestFile(t, func(files *token.FileSet, file *ast.File) {
 		for _, found := range endlessWaits(file) {
@@ -23,9 +25,10 @@ func TestWaitsHaveALimit(t *testing.T) {
 	})
 }
 
-// TestTimeInTests finds tests on the real clock. Tests about time run in synctest bubbles; a wait for an event is one of
-// package await. A function that is called only inside bubbles says so in its comment, with the word bubble. Where the real
-// clock is needed, the comment of the function says why, after "Real time:".
+// TestTimeInTests finds tests on the real clock. Tests about time run in synctest bubbles; a wait
+// for an event is one of package await. A function that is called only inside bubbles says so in
+// its comment, with the word bubble. Where the real clock is needed, the comment of the function
+// says why, after "Real time:".
 func TestTimeInTests(t *testing.T) {
 	eachTestFile(t, func(files *token.FileSet, file *ast.File) {
 		for _, found := range realClocks(file) {
@@ -34,7 +37,8 @@ func TestTimeInTests(t *testing.T) {
 	})
 }
 
-// TestWaitsAndClocksAreFound holds what the two tests above find: the lines of this file that end in a comment.
+// TestWaitsAndClocksAreFound holds what the two tests above find: the lines of this file that end
+// in a comment.
 func TestWaitsAndClocksAreFound(t *testing.T) {
 	const source = `package p
 
@@ -210,7 +214,8 @@ func inspectIn(root ast.Node, inside place, visit func(ast.Node, place)) {
 	})
 }
 
-// gets reports whether a function has a parameter of a type of another package, by the name of the type.
+// gets reports whether a function has a parameter of a type of another package, by the name of the
+// type.
 func gets(f *ast.FuncType, name string) bool {
 	for _, field := range f.Params.List {
 		if named, ok := field.Type.(*ast.SelectorExpr); ok && named.Sel.Name == name {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// vague are words that hide what a comment is about. "The recorder writes one row per call" names the part and what can be
-// relied on.
+// vague are words that hide what a comment is about. "The recorder writes one row per call" names
+// the part and what can be relied on.
 var vague = regexp.MustCompile(`(?i)\b(who|whom|whoever|nobody|somebody|anybody|others)\b`)
 
 // TestCommentsNameTheirSubject holds the first rule for comments in CONTRIBUTING.md.
@@ -30,8 +30,9 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 	})
 }
 
-// TestTranscriptsNameTheirSubject holds the same rule for *.txtar files: for the description before the first file, and for
-// lines that begin with #. A script begins with such a line and has no description: its other lines are commands.
+// TestTranscriptsNameTheirSubject holds the same rule for *.txtar files: for the description before
+// the first file, and for lines that begin with #. A script begins with such a line and has no
+// description: its other lines are commands.
 func TestTranscriptsNameTheirSubject(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -64,7 +65,8 @@ func TestTranscriptsNameTheirSubject(t *testing.T) {
 	}
 }
 
-// foreignDir says whether a directory has files of other projects: what npm installs, and what e2e and git keep.
+// foreignDir says whether a directory has files of other projects: what npm installs, and what e2e
+// and git keep.
 func foreignDir(entry fs.DirEntry) bool {
 	return entry.IsDir() && (entry.Name() == "node_modules" || len(entry.Name()) > 1 && entry.Name()[0] == '.')
 }
