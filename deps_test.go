@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -166,8 +168,8 @@ func roomOf(dir string) string {
 
 func within(dir, parent string) bool { return dir == parent || strings.HasPrefix(dir, parent+"/") }
 
-// TestRooms compares the table of rooms with the directories: each room exists and comes after the
-// rooms that it imports.
+// TestRooms compares the table of rooms with the directories: each room exists, comes after the
+// rooms that it imports, and begins with a doc.go that lists its packages.
 func TestRooms(t *testing.T) {
 	entries, err := os.ReadDir("internal")
 	if err != nil {
@@ -189,6 +191,30 @@ func TestRooms(t *testing.T) {
 	}
 	if len(entries) != len(rooms) || len(rooms) > 16 {
 		t.Errorf("%d directories and %d rooms; there are at most 16", len(entries), len(rooms))
+	}
+
+	packages := map[string][]string{}
+	for _, p := range listPackages(t) {
+		if dir, ok := strings.CutPrefix(p.ImportPath, "perigee/internal/"); ok {
+			if room, name, below := strings.Cut(dir, "/"); below {
+				packages[room] = append(packages[room], name)
+			}
+		}
+	}
+	for _, r := range rooms {
+		text, err := os.ReadFile(path.Join("internal", r.name, "doc.go"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var listed []string
+		for _, found := range regexp.MustCompile(`(?m)^//\t([a-z0-9/]+)  `).FindAllSubmatch(text, -1) {
+			listed = append(listed, string(found[1]))
+		}
+		slices.Sort(packages[r.name])
+		if !slices.Equal(listed, packages[r.name]) {
+			t.Errorf("internal/%s/doc.go lists %q; the room has %q", r.name, listed, packages[r.name])
+		}
 	}
 }
 

@@ -5,9 +5,29 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestArchitectureHasTheRooms compares the table of rooms in docs/architecture.md with the rooms,
+// which are in the order of their imports.
+func TestArchitectureHasTheRooms(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, r := range rooms {
+		want = append(want, r.name)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|").FindAllSubmatch(page, -1) {
+		got = append(got, string(row[1]))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/architecture.md has the rooms\n%q, want\n%q", got, want)
+	}
+}
 
 // TestAuditLogIsDocumented looks for each action and actor of audit.go in the help of perigee audit
 // and in docs/http.md.

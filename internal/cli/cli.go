@@ -1,5 +1,3 @@
-// Package cli is the frame of perigee's command line: a table of commands with their help, flags,
-// messages, prompts and listings. It does not know the commands.
 package cli
 
 import (

@@ -1,5 +1,3 @@
-// Package daemon puts the parts of perigee together and runs them. Commands start it; nothing
-// imports it but commands and tests.
 package daemon
 
 import (

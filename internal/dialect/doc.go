@@ -1,3 +1,15 @@
-// Package dialect is what the dialects of clients share. The dialects themselves are the packages
-// below it: each decodes the requests of one API and encodes events as its answers.
+// Package dialect is what the dialects of clients share: data URLs and media types, the sources of
+// an answer, and the layout of messages as contents. The dialects are the packages below: each
+// decodes the requests of one API into a perigee.Prompt and encodes events as its answers.
+//
+// This room is pure, and no dialect imports another one. server, upstream and observe may import
+// it. Begin with openai/chat: request.go on the way in, stream.go on the way out.
+//
+//	anthropic         the Messages API
+//	gemini            the Gemini API, in both directions: upstreams speak it, too
+//	growth            tests that no form of request costs more than its length
+//	openai            what the two OpenAI APIs share; embeddings, images, lists of models
+//	openai/chat       Chat Completions
+//	openai/responses  the Responses API
+//	roundtrip         tests that decode and encode the examples of all dialects
 package dialect

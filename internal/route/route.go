@@ -1,9 +1,3 @@
-// Package route chooses the upstream for a call: it resolves the model that a client names to an
-// ordered list of upstreams, and fails over to the next one as long as nothing has been answered
-// yet. A Router is an Upstream itself.
-//
-// It changes the model of a request, and the thinking where the model's name asks for it. It knows
-// upstreams only by name and ability.
 package route
 
 import (

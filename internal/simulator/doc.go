@@ -13,6 +13,12 @@
 // is decided in package rules; this package adds all that depends on the caller and the time:
 // accounts, tokens, projects, versions, quota and faults.
 //
+// The packages of this room share no code with the rest of perigee: they say what the facts say.
+// daemon, cli and tests may import them. Begin with Server.ServeHTTP.
+//
+//	rules    which requests the provider accepts
+//	standin  a program that behaves like the language server
+//
 // # Directives
 //
 // One per line or inline in the last user text; what is in double brackets and not listed here

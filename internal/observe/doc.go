@@ -1,0 +1,17 @@
+// Package observe is the room of what is seen of calls. It follows calls and never delays or
+// changes them. Only daemon and cli import it. Begin with trace.Store, which writes a directory for
+// each call, and dashboard/dashboard.go.
+//
+//	dashboard        the pages at / and /dashboard/: sign-in, gathering, live updates
+//	dashboard/html   markup from constants and values, each escaped for its place
+//	dashboard/pages  for each page a struct with its content, and its markup
+//	live             the open calls with the ends of their answers so far; GET /v1/live
+//	metrics          counts calls and shows the state of the daemon at GET /metrics
+//	secrets          collects the secrets that perigee knows, for a redactor
+//	telemetry        sends a span for each call and attempt to an OpenTelemetry collector
+//	trace            writes files for each call while it runs, in a ring of limited size, and reads them
+//	trace/bundle     packs a trace without secrets and addresses of accounts
+//	trace/replay     sends the request of a trace again
+//	trace/shrink     minimizes a failing request by delta debugging
+//	trace/story      the text of perigee trace show and trace diff
+package observe
