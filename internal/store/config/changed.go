@@ -2,11 +2,10 @@ package config
 
 import "reflect"
 
-// changedKeys lists the keys whose values differ between two configurations, which are pointers to
-// the same struct: "limits.body", "strict", and for lists of mappings with names "keys.laptop
-// added", "keys.laptop changed", "keys.laptop removed" or "keys reordered". It contains no values,
-// which may be secrets.
-func changedKeys(before, after any) []string {
+// Changed lists the keys with values that differ between two configurations: "limits.body", "strict",
+// and for lists of mappings with names "keys.laptop added", "keys.laptop changed", "keys.laptop
+// removed" or "keys reordered". It contains no values, which may be secrets.
+func Changed(before, after *Config) []string {
 	return changed(nil, "", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 }
 

@@ -380,6 +380,3 @@ func (l *loader) checkVariables() {
 		}
 	}
 }
-
-// changedKeys lists the keys whose values differ between two configurations.
-func Changed(before, after *Config) []string { return changedKeys(before, after) }
