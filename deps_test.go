@@ -53,7 +53,6 @@ var rooms = []room{
 
 // exceptions are single imports that the rooms do not allow, each with its reason.
 var exceptions = []struct{ from, to, reason string }{
-	{"internal/observe/dashboard", "internal/cli/connect", "the page of clients has the table of perigee connect"},
 	{"internal/observe/trace/replay", "internal/upstream/antigravity", "reads the request of a client in its envelope"},
 }
 
@@ -80,13 +79,13 @@ var modules = map[string][]string{
 	"github.com/google/jsonschema-go":        {"internal/mcp/mcpserver"},
 	"github.com/jackc/pgx":                   {"internal/store/sqlstore/engine"},
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
-	"github.com/pelletier/go-toml":           {"internal/cli/connect/edit"},
+	"github.com/pelletier/go-toml":           {"internal/lib/edit"},
 	"github.com/prometheus/client_golang":    {"internal/observe/metrics"},
-	"github.com/rogpeppe/go-internal":        {"internal/cli/connect", "internal/observe/trace"},
-	"github.com/tailscale/hujson":            {"internal/cli/connect/edit"},
+	"github.com/rogpeppe/go-internal":        {"internal/server/connect", "internal/observe/trace"},
+	"github.com/tailscale/hujson":            {"internal/lib/edit"},
 	"github.com/zalando/go-keyring":          {"internal/store/vault"},
 	"go.opentelemetry.io":                    {"internal/observe/telemetry"},
-	"go.yaml.in/yaml":                        {"internal/cli/connect/edit", "internal/simulator", "internal/store/config"},
+	"go.yaml.in/yaml":                        {"internal/lib/edit", "internal/simulator", "internal/store/config"},
 	"golang.org/x/crypto":                    {"internal/store/vault"},
 	"golang.org/x/net":                       {"internal/intercept/mitm", "internal/store/config"},
 	"golang.org/x/sys":                       {"internal"},

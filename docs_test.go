@@ -73,7 +73,7 @@ func TestCommandsOfTheEditorExist(t *testing.T) {
 		titles[c.Category+": "+c.Title] = true
 	}
 	files := []string{"vscode/README.md"}
-	for _, dir := range []string{"internal/mcp/bridge/*.go", "internal/cli/connect/*.go"} {
+	for _, dir := range []string{"internal/mcp/bridge/*.go", "internal/server/connect/*.go"} {
 		found, err := filepath.Glob(dir)
 		if err != nil {
 			t.Fatal(err)

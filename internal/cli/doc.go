@@ -1,14 +1,11 @@
 // Package cli is the frame of perigee's command line: a table of commands with their help, flags,
 // messages, prompts and listings. It does not know the commands.
 //
-// A command of a few lines is a file in cmd/perigee; larger ones are packages here. Only
-// cmd/perigee imports this room, and the dashboard, which shows the table of clients. Begin with
-// the table of commands in cmd/perigee/main.go.
+// A command of a few lines is a file in cmd/perigee; larger ones are packages here. Only cmd/perigee
+// imports this room. Begin with the table of commands in cmd/perigee/main.go.
 //
 //	command        what commands share: configuration, the running daemon, the store, listings
 //	completioncmd  perigee completion
-//	connect        the table of clients: their settings files, how they are started and asked; undo
-//	connect/edit   changes single values in settings files and keeps every other byte
 //	connectcmd     perigee connect and perigee run
 //	doctor         perigee doctor and its checks
 //	mcpcmd         perigee mcp

@@ -4,6 +4,7 @@
 //
 //	atomicfile   writes small files whole or not at all, locks them, and tells how much disk is free
 //	connlimit    limits connections and request heads of an HTTP server, for draining, too
+//	edit         changes single values in settings files, and keeps every other byte
 //	filetool     reads, writes and lists files within given roots, through links and races
 //	lru          a map that evicts its least recently used entries
 //	match        patterns and similarity of names, for routes, allow-lists and hints

@@ -10,6 +10,7 @@
 //
 //	admin         the paths for accounts, traces, audit log, store, usage and quota
 //	clientkey     keys of clients, their limits, delays for wrong keys
+//	connect       the table of clients: their settings files, how they are started and asked; undo
 //	fetch         downloads media that a message refers to by URL, from public addresses only
 //	imagestore    generated images for dialects that cannot carry them
 //	membudget     counts the memory that open calls reserve, and sets GOGC accordingly

@@ -14,8 +14,8 @@ import (
 	"perigee"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/connect"
 	"perigee/internal/daemon"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 )

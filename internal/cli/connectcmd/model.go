@@ -12,10 +12,10 @@ import (
 	"perigee/internal/adapt/models"
 	"perigee/internal/cli"
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/connect"
 	"perigee/internal/daemon"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/cli/connect"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/cli/connect"
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/datadir"
 )
 

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"perigee/internal/cli/command"
-	"perigee/internal/cli/connect"
+	"perigee/internal/server/connect"
 )
 
 // clients checks the settings of the clients that are installed, or that perigee connect has set

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/cli/connect"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/server/connect"
 )
 
 // keyPlaceholder stands for a key in settings.

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/cli/connect"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/live"
+	"perigee/internal/server/connect"
 	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
 )

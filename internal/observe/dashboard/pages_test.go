@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/cli/connect"
+	"perigee/internal/server/connect"
 	"perigee/internal/testing/perigeetest/await"
 )
 

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/cli/connect"
 	"perigee/internal/observe/live"
 	"perigee/internal/server"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
 )
 

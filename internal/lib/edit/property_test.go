@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 )
 
 // names and values are what settings files contain, with what makes parsers stumble.

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 )
 
 // Any file is edited and reverted, or refused. After that it has the same content.

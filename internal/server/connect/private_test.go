@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli/connect"
+	"perigee/internal/server/connect"
 )
 
 // A session is a client that was started with perigee run.

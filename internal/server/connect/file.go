@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/cli/connect/edit"
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/edit"
 )
 
 // A found is a settings file as it is on disk.

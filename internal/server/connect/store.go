@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/cli/connect/edit"
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/edit"
 )
 
 // A Store keeps what the files of clients were like before connect, one file for each client.

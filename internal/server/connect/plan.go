@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"perigee"
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 	"perigee/internal/lib/redact"
 )
 

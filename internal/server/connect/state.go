@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"slices"
 
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 )
 
 // A State is whether a client uses perigee.

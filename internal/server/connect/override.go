@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 )
 
 // Overrides are the settings of this shell, of the working directory and of the machine that count

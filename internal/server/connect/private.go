@@ -12,8 +12,8 @@ import (
 	"reflect"
 	"slices"
 
-	"perigee/internal/cli/connect/edit"
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/edit"
 )
 
 // A settingsCopy is a copy of a settings file in the private directory of a launch. The client

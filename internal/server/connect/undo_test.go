@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli/connect"
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
+	"perigee/internal/server/connect"
 )
 
 // tree returns the content of a file; that of a file that does not exist is empty.

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/cli/connect"
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
+	"perigee/internal/server/connect"
 )
 
 // Whatever a user does between runs of connect and undo: a value that undo has not put back is

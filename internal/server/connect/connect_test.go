@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"perigee"
-	"perigee/internal/cli/connect"
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
+	"perigee/internal/server/connect"
 	"perigee/internal/testing/perigeetest/await"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 )
 
 func set(value any, path ...string) edit.Setting { return edit.Setting{Path: path, Value: value} }

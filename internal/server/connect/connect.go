@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"perigee"
-	"perigee/internal/cli/connect/edit"
+	"perigee/internal/lib/edit"
 	"perigee/internal/lib/match"
 )
 
