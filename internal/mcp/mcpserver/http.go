@@ -150,7 +150,7 @@ func (w *web) calling(req mcp.Request) {
 }
 
 // checkBody answers a request whose body cannot be read, is too large, or is refused by
-// lineconn.Check, and returns false. It leaves the body to be read again.
+// checkMessage, and returns false. It leaves the body to be read again.
 func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
