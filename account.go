@@ -24,31 +24,31 @@ type Cooldown struct {
 	Reason string    `json:"reason"`
 }
 
-// A SignIn is an account with what proves it: what a store keeps, sealed. Email and Upstream name
+// A SignIn is an account with its refresh token, which stores encrypt. Email and Upstream identify
 // it.
 type SignIn struct {
 	Account
 	Refresh Secret    // the refresh token
-	Reason  string    // why the account is in its state, for a person
-	Added   time.Time // when it came into the pool: the order in which accounts are chosen
+	Reason  string    // why the account is in its state, as text for people
+	Added   time.Time // when it was added; accounts are chosen in this order
 	// Preferred accounts are chosen first. An upstream has one at most.
 	Preferred bool
-	// Generation grows with every change of the row, so that a write can detect that the row has
-	// changed since it was read.
+	// Generation increases with every change of the row, so that a write can detect that the row
+	// has changed since it was read.
 	Generation int64
 }
 
-// The states of an account. Only the first two can be used, see UsableState.
+// The states of an account. Only the first two are usable; see UsableState.
 const (
 	AccountReady        = "ready"
-	AccountUntested     = "untested"     // it was brought from elsewhere, and no refresh has shown yet that it works and whose it is
-	AccountSignedOut    = "signed_out"   // the provider no longer takes its refresh token
-	AccountVerification = "verification" // the provider wants the owner to prove something
+	AccountUntested     = "untested"     // imported; no refresh has confirmed yet that it works and which account it is
+	AccountSignedOut    = "signed_out"   // the provider no longer accepts its refresh token
+	AccountVerification = "verification" // the provider requires the owner to verify the account
 	AccountBanned       = "banned"
-	AccountMisnamed     = "misnamed" // its refresh token belongs to another account than its name says
+	AccountMisnamed     = "misnamed" // its refresh token belongs to another account
 )
 
-// UsableState says whether an account in a state may be asked. One without a state is ready.
+// UsableState reports whether an account in this state may be used. The empty state is ready.
 func UsableState(state string) bool {
 	return state == "" || state == AccountReady || state == AccountUntested
 }
@@ -61,27 +61,25 @@ type AccountStore interface {
 	// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts
 	// first, then in the order in which they were added.
 	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
-	// SignIn returns one account and says whether there is one.
+	// SignIn returns one account. If there is none, found is false and err is nil.
 	SignIn(ctx context.Context, upstream, email string) (s SignIn, found bool, err error)
-	// AddSignIns adds accounts, and gives those that are there already a new refresh token and
-	// state; all or none. It says for each whether it is new. Whether they are preferred is not its
-	// business.
+	// AddSignIns adds accounts, and replaces the refresh token and state of existing ones. Either
+	// all are written or none. added[i] reports whether list[i] is new. Preferred is ignored.
 	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)
-	// ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred,
-	// if its generation is still s.Generation; otherwise, also when it is gone, it returns
-	// ErrAccountChanged. It returns the new generation.
+	// ChangeSignIn writes all fields of an account except its cooldowns and Preferred, and returns
+	// its new generation. If the account was removed, or its generation is not s.Generation, it
+	// returns ErrAccountChanged.
 	ChangeSignIn(ctx context.Context, s SignIn) (generation int64, err error)
-	// RemoveSignIn forgets an account and says whether there was one.
+	// RemoveSignIn deletes an account and reports whether it existed.
 	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)
 }
 
-// A RefreshLeaser is an AccountStore that may be shared with other processes. Providers take it for
-// theft when a refresh token that was replaced is used again, so everything that refreshes the same
-// account takes turns.
+// A RefreshLeaser is an AccountStore that may be shared with other processes. Providers treat the
+// use of a replaced refresh token as theft, so refreshes of one account must not overlap.
 type RefreshLeaser interface {
 	// LeaseRefresh waits until the account is not being refreshed, here or in another process, and
-	// holds the lease until release is called or the process ends. What was read of the account
-	// before may be stale by then. A nil release without an error means that there is nothing to
-	// wait for.
+	// holds the lease until release is called or the process ends. Data of the account that was
+	// read before may be stale by then. A nil release without an error means that the account does
+	// not need a lease.
 	LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error)
 }

@@ -25,12 +25,12 @@ const (
 	AuditAdminRefused    = "admin.refused"
 )
 
-// AuditActions are all actions.
+// AuditActions lists all actions.
 var AuditActions = []string{AuditAccountImport, AuditAccountExport, AuditAccountEnable, AuditAccountDisable, AuditAccountUse,
 	AuditAccountRemove, AuditSignInStarted, AuditSignInFinished, AuditSignInFailed, AuditTraceList, AuditTraceRead, AuditTraceReplay,
 	AuditDashboardSignIn, AuditConfigReload, AuditStoreCompact, AuditAdminRefused}
 
-// AuditResultOK is the Result of an act that succeeded. Every other one is a Class.
+// AuditResultOK is the Result of an act that succeeded. Any other Result is a Class.
 const AuditResultOK = "ok"
 
 // Bounds of the audit log.
@@ -40,15 +40,15 @@ const (
 	AuditMaxRows          = 1000 // of one page
 	AuditMaxAge           = 365 * 24 * time.Hour
 	AuditMaxStored        = 100_000
-	AuditMaxStoredReading = AuditMaxStored / 2 // of reading traces and refused requests, so that these leave room for changes
+	AuditMaxStoredReading = AuditMaxStored / 2 // of trace reads and refused requests, so that they cannot displace entries about changes
 )
 
 // The kinds of an Actor.
 const (
 	ActorSocket  = "socket"  // a command or a program, through the Unix socket of the daemon
-	ActorToken   = "token"   // a request with the admin token; refused: with something that is not it
-	ActorKey     = "key"     // a refused request with the key of a client, whose name follows: "key laptop"
-	ActorNone    = "none"    // a refused request with neither
+	ActorToken   = "token"   // a request with the admin token, or a refused one with a wrong token
+	ActorKey     = "key"     // a refused request with a client's key, followed by its name: "key laptop"
+	ActorNone    = "none"    // a refused request without a token or key
 	ActorCookie  = "cookie"  // the dashboard
 	ActorOffline = "offline" // a command that worked on the database without a daemon
 	ActorFile    = "file"    // an edit of the configuration file
@@ -65,15 +65,15 @@ type AuditEntry struct {
 	Object string    `json:"object"` // accounts, id of a call, file, path of a request
 	Detail string    `json:"detail"`
 	Result string    `json:"result"` // AuditResultOK or a Class
-	Call   string    `json:"call"`   // x-perigee-call of the request; empty: there was none
+	Call   string    `json:"call"`   // x-perigee-call of the request; empty if there was none
 }
 
 // An AuditQuery chooses entries, newest first.
 type AuditQuery struct {
-	Since, Until  time.Time // zero: no bound
-	Action, Actor string    // patterns with * and ?; empty: all
+	Since, Until  time.Time // zero means no bound
+	Action, Actor string    // patterns with * and ?; empty means all
 	Before        string    // only entries older than the one with this ID
-	Limit         int       // 0: AuditDefaultRows
+	Limit         int       // 0 means AuditDefaultRows
 }
 
 // An AuditStore keeps the audit log.
@@ -81,7 +81,7 @@ type AuditStore interface {
 	SaveAudit(ctx context.Context, e AuditEntry) error
 }
 
-// An AuditReader reads it.
+// An AuditReader reads the audit log.
 type AuditReader interface {
 	AuditEntries(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
 }
@@ -96,7 +96,7 @@ func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// ActorOf returns the actor of a context; the zero Actor when it has none.
+// ActorOf returns the actor of a context, or the zero Actor if it has none.
 func ActorOf(ctx context.Context) Actor {
 	a, _ := ctx.Value(actorKey{}).(Actor)
 	return a

@@ -13,16 +13,16 @@ import (
 // Anthropic show it with an error.
 func RequestID(call string) string { return "req_" + call }
 
-// An Outcome says how a call ended.
+// An Outcome is how a call ended.
 type Outcome string
 
-// The outcomes. A call is open from its first moment; whatever is still open when the daemon starts
-// anew was cut off by its end.
+// The outcomes. A call is open until it ends. Calls that are still open when the daemon starts were
+// cut off when it last ended.
 const (
 	OutcomeOpen     Outcome = "open"
 	OutcomeDone     Outcome = "done"
 	OutcomeFailed   Outcome = "failed"   // an error instead of an answer
-	OutcomeCutOff   Outcome = "cut_off"  // an answer that had begun and did not reach its end
+	OutcomeCutOff   Outcome = "cut_off"  // the answer had begun and did not complete
 	OutcomeCanceled Outcome = "canceled" // the client went away
 )
 
@@ -31,7 +31,7 @@ const (
 	OperationGenerate = "generate"
 	OperationCount    = "count"
 	OperationEmbed    = "embed"
-	OperationInfo     = "info" // a question of a language server about its account or its models; it spends no tokens
+	OperationInfo     = "info" // a request of a language server about its account or models; it uses no tokens
 )
 
 // LanguageServerClient is the name of the client in the records of calls that a language server
@@ -48,57 +48,57 @@ type Call struct {
 	Stream       bool
 	Client       Client
 	ModelAsked   string
-	Model        string // what really answered
+	Model        string // the model that answered
 	Upstream     string
 	Account      string
 	Outcome      Outcome
 	Class        Class         // of the error, if there was one
 	Status       int           // the HTTP status that the provider gave with the error, if it gave one
-	ClientStatus int           // the HTTP status that the client got; 0: none yet, or the row is from before it was stored
+	ClientStatus int           // the HTTP status that the client got; 0 if there is none yet or the row is older than the field
 	Error        string        // the error's message, free of secrets
-	Finish       string        // the provider's word for why it stopped
-	FirstByte    time.Duration // from the request to the first event; 0: there was none
+	Finish       string        // the provider's finish reason
+	FirstByte    time.Duration // from the request to the first event; 0 if there was none
 	Duration     time.Duration
 	Usage        Usage
 	Cost         Cost  // at list price; it is not stored
 	BytesIn      int64 // of the request's body
 	Notes        []string
 	Attempts     []Attempt
-	ReplayOf     string // the ID of the call that this one repeats; empty: a client has sent it
+	ReplayOf     string // the ID of the call that this one repeats; empty if a client sent it
 	Bodies       bool   // there is a trace directory with them; readers of calls set it, and it is not stored
 }
 
-// A CallStore keeps calls. SaveCalls writes each call under its ID, replacing what was said of it
-// before; either all of them are kept or none.
+// A CallStore keeps calls. SaveCalls writes each call under its ID and replaces an earlier row with
+// the same ID. Either all calls are written or none.
 type CallStore interface {
 	SaveCalls(ctx context.Context, calls []Call) error
 }
 
-// A CallQuery picks calls. The zero value asks for the newest ones.
+// A CallQuery selects calls. The zero value selects the newest ones.
 type CallQuery struct {
-	ID     string // only this call; empty: all
-	Prefix string // only calls whose ID begins with it
-	Before string // only calls older than the one with this ID; empty: from the newest on
-	Limit  int    // at most so many; 0: 100
+	ID     string // only this call; empty means all
+	Prefix string // only calls with an ID that begins with it
+	Before string // only calls older than the one with this ID; empty means from the newest on
+	Limit  int    // the maximum number; 0 means 100
 
 	Since  time.Time // only calls from then on
 	Errors bool      // only calls that failed or were cut off
 	// Sent leaves out replays and, unless Client is set, calls that a language server makes itself.
 	Sent bool
 
-	// Patterns in which * stands for any characters and ? for one, without regard to case. Empty:
-	// all.
+	// Patterns in which * matches any characters and ? matches one, ignoring case. An empty pattern
+	// matches all calls.
 	Model   string // of the model that was asked or that answered
 	Client  string // of the client's name
 	Account string
 	Key     string // of the name of the client's key
 }
 
-// SetClientStatus sets the status that the client got, from how the call has ended.
+// SetClientStatus sets ClientStatus from the outcome, class and status of the call.
 func (c *Call) SetClientStatus() { c.ClientStatus = c.clientStatus() }
 
-// A CallReader returns calls, the newest first. A Before that names no call is of ClassNotFound; an
-// ID that names none gives no calls.
+// A CallReader returns calls, the newest first. If Before is not the ID of a call, the error is of
+// ClassNotFound. For an unknown ID the list is empty.
 type CallReader interface {
 	Calls(ctx context.Context, q CallQuery) ([]Call, error)
 }
@@ -110,23 +110,23 @@ const (
 	ByKey      = "key"
 	ByClient   = "client"
 	ByUpstream = "upstream"
-	BySession  = "session" // known of calls that are kept only: daily sums have no sessions
+	BySession  = "session" // only for calls that are still stored: daily sums have no sessions
 	ByDay      = "day"
 )
 
 // UsageGroups are all ways to group usage.
 var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, BySession, ByDay}
 
-// A UsageQuery asks what was spent. The zero value asks for all time, by model.
+// A UsageQuery selects and groups usage. The zero value is all usage, by model.
 type UsageQuery struct {
 	By    string
-	Each  string // a second way to group: one row for each group and value of it; empty: none
+	Each  string // a second way to group: one row for each group and value of it; empty if there is none
 	Since time.Time
 	Until time.Time
-	Key   string // only calls made with this key; empty: all
+	Key   string // only calls made with this key; empty means all
 }
 
-// A UsageRow is what one group spent.
+// A UsageRow is the usage of one group.
 type UsageRow struct {
 	Group          string `json:"group"`
 	Each           string `json:"each,omitempty"` // the value of UsageQuery.Each
@@ -136,14 +136,14 @@ type UsageRow struct {
 	OutputTokens   int64  `json:"output_tokens"`
 	ThinkingTokens int64  `json:"thinking_tokens"`
 	Errors         int64  `json:"errors"`
-	CostUSD        Cost   `json:"cost_usd,omitzero"` // at list price, of the calls whose model has a price; unknown: none has
-	UnpricedCalls  int64  `json:"unpriced_calls"`    // calls with tokens whose model has no price
+	CostUSD        Cost   `json:"cost_usd,omitzero"` // at list price, of the calls to models with a price; unknown if there are none
+	UnpricedCalls  int64  `json:"unpriced_calls"`    // calls with tokens to models without a price
 }
 
-// Spent is what the group has cost.
+// Spent returns the tokens and the cost of the group.
 func (r UsageRow) Spent() Spent { return Spent{r.Usage().Total(), r.CostUSD.USD} }
 
-// Add adds what another row spent.
+// Add adds the counts and the cost of another row.
 func (r *UsageRow) Add(more UsageRow) {
 	r.Calls += more.Calls
 	r.InputTokens += more.InputTokens
@@ -155,7 +155,7 @@ func (r *UsageRow) Add(more UsageRow) {
 	r.UnpricedCalls += more.UnpricedCalls
 }
 
-// Usage is the number of tokens.
+// Usage returns the tokens of the row.
 func (r UsageRow) Usage() Usage {
 	return Usage{Input: r.InputTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Thinking: r.ThinkingTokens}
 }
@@ -184,9 +184,9 @@ type UsageReader interface {
 	Usage(ctx context.Context, q UsageQuery) ([]UsageRow, error)
 }
 
-// NewCallID names a call that begins now: ten digits of when it came, in milliseconds, and ten of
-// chance. Names that grow put the rows of calls that came together side by side in the store; names
-// by chance alone would change a page of its index for each.
+// NewCallID returns an ID for a call that begins at now: ten digits for the time in milliseconds,
+// and ten random ones. IDs that increase keep calls of the same time on the same pages of the
+// store's index; random IDs alone would change a page for each call.
 func NewCallID(now time.Time) string {
 	var chance [8]byte
 	_, _ = rand.Read(chance[:]) // never fails
@@ -195,8 +195,8 @@ func NewCallID(now time.Time) string {
 	return string(appendDigits(id, binary.LittleEndian.Uint64(chance[:])))
 }
 
-// appendDigits appends the lowest fifty bits of n, five in a digit. The digits sort as their values
-// do, and none of them looks like another.
+// appendDigits appends the lowest fifty bits of n, five in a digit. The digits sort by value, and
+// none is easily mistaken for another.
 func appendDigits(dst []byte, n uint64) []byte {
 	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 	for shift := 45; shift >= 0; shift -= 5 {
@@ -210,9 +210,9 @@ func appendDigits(dst []byte, n uint64) []byte {
 type Attempt struct {
 	Upstream string        `json:"upstream"`
 	Account  string        `json:"account,omitempty"`
-	Endpoint string        `json:"endpoint,omitempty"` // of the provider; empty: nothing was sent
+	Endpoint string        `json:"endpoint,omitempty"` // of the provider; empty if nothing was sent
 	Why      string        `json:"why,omitempty"`      // why this one was chosen
-	Class    Class         `json:"class,omitempty"`    // of what went wrong; empty: it answered
+	Class    Class         `json:"class,omitempty"`    // of the error; empty if it answered
 	Error    string        `json:"error,omitempty"`
 	Took     time.Duration `json:"took_ns"`
 }

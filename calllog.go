@@ -6,22 +6,21 @@ import (
 	"sync"
 )
 
-// A CallLog is what becomes known about a call while it runs: notes, attempts, the status that the
-// client got, and where bodies are shown. All copies of a request share one. The zero value is
-// empty. All methods are safe for concurrent use; a nil
-// *CallLog keeps nothing.
+// A CallLog collects notes, attempts, the client's status and the Tap of a call while it runs. All
+// copies of a request share one. The zero value is empty. All methods are safe for concurrent use;
+// a nil *CallLog discards everything.
 type CallLog struct {
 	mu       sync.Mutex
 	notes    []Note
-	trying   bool // notes from kept on belong to an attempt that may still fail
-	kept     int
+	trying   bool // notes from index final on belong to an attempt that may still fail
+	final    int
 	attempts []Attempt
 	status   int
 	reached  bool
 	tap      Tap
 }
 
-// maxAttempts is how many are kept. A call with more attempts repeats itself.
+// maxAttempts is the maximum number of attempts in a log. Later ones repeat earlier ones.
 const maxAttempts = 50
 
 // locked runs f unless there is no log.
@@ -49,9 +48,9 @@ func (l *CallLog) NoteOnce(n Note) {
 }
 
 // BeginAttempt makes the notes that follow tentative. Routing calls it before it asks an upstream:
-// what that upstream changes counts only if its answer reaches the client.
+// the notes about its changes count only if its answer reaches the client.
 func (l *CallLog) BeginAttempt() {
-	l.locked(func() { l.trying, l.kept = true, len(l.notes) })
+	l.locked(func() { l.trying, l.final = true, len(l.notes) })
 }
 
 // EndAttempt keeps the tentative notes if the attempt is the one that answers, and drops them
@@ -59,7 +58,7 @@ func (l *CallLog) BeginAttempt() {
 func (l *CallLog) EndAttempt(answers bool) {
 	l.locked(func() {
 		if l.trying && !answers {
-			l.notes = l.notes[:l.kept]
+			l.notes = l.notes[:l.final]
 		}
 		l.trying = false
 	})
@@ -69,7 +68,7 @@ func (l *CallLog) EndAttempt(answers bool) {
 func (l *CallLog) Notes() (list []Note) {
 	l.locked(func() {
 		if list = l.notes; l.trying {
-			list = l.notes[:l.kept]
+			list = l.notes[:l.final]
 		}
 		list = slices.Clone(list)
 	})
@@ -83,7 +82,7 @@ func (l *CallLog) AllNotes() (list []Note) {
 	return list
 }
 
-// AddAttempt appends an attempt, and shows it to the Tap.
+// AddAttempt appends an attempt, and passes it to the Tap if that is an AttemptTap.
 func (l *CallLog) AddAttempt(attempt Attempt) {
 	l.locked(func() {
 		if len(l.attempts) < maxAttempts {
@@ -101,18 +100,18 @@ func (l *CallLog) Attempts() (list []Attempt) {
 	return list
 }
 
-// SetStatus says which HTTP status the client got.
+// SetStatus records the HTTP status that the client got.
 func (l *CallLog) SetStatus(status int) {
 	l.locked(func() { l.status = status })
 }
 
-// Status is the HTTP status that the client got; 0: none yet.
+// Status returns the HTTP status that the client got, or 0 if there is none yet.
 func (l *CallLog) Status() (status int) {
 	l.locked(func() { status = l.status })
 	return status
 }
 
-// SetReached says that the request is on its way to a provider. Until then it has cost nothing.
+// SetReached records that the request is being sent to a provider. Until then it has cost nothing.
 func (l *CallLog) SetReached() {
 	l.locked(func() { l.reached = true })
 }
@@ -123,23 +122,23 @@ func (l *CallLog) Reached() (reached bool) {
 	return reached
 }
 
-// Fork returns a log for a further call that is made for the same request: it has the notes so far,
-// and nothing else.
+// Fork returns a log for a further call of the same request. It has only the notes so far.
 func (l *CallLog) Fork() *CallLog { return &CallLog{notes: l.Notes()} }
 
-// SetTap has the bodies of the call shown to a Tap. The recorder sets it before the call goes on.
+// SetTap sets the Tap that gets the bodies of the call. The recorder calls it before the call is
+// routed.
 func (l *CallLog) SetTap(t Tap) {
 	l.locked(func() { l.tap = t })
 }
 
-// Tap returns where bodies are shown; nil: nowhere.
+// Tap returns the Tap of the call, or nil if there is none.
 func (l *CallLog) Tap() (t Tap) {
 	l.locked(func() { t = l.tap })
 	return t
 }
 
-// Close says that the client has got all that it will get. The part of the program that has made
-// the log calls it.
+// Close calls Done of the Tap and removes it. The creator of the log calls it when the answer to
+// the client is complete.
 func (l *CallLog) Close() {
 	tap := l.Tap()
 	l.SetTap(nil)
@@ -151,16 +150,16 @@ func (l *CallLog) Close() {
 // A Tap gets the bodies of a call. It is called by several goroutines.
 //
 // The bytes are valid during the call of Body only, because buffers are pooled: a Tap that keeps
-// them copies them. They are what is on the wire, so they have credentials in them if a provider
-// repeats some in an error.
+// them copies them. They are the bytes on the wire, and contain credentials if a provider repeats
+// some in an error.
 type Tap interface {
 	Body(at TapPoint, pieces ...[]byte)
-	// Done says that the client has got all that it will get. The record of the call may be
+	// Done is called when the answer to the client is complete. The record of the call may be
 	// complete long before.
 	Done()
 }
 
-// A TapPoint is a place where bodies pass.
+// A TapPoint is a place at which bodies are tapped.
 type TapPoint uint8
 
 // The tap points.
@@ -168,11 +167,10 @@ const (
 	TapClientRequest   TapPoint = iota // the body from the client, whole
 	TapProviderRequest                 // a body to the provider, whole, for each attempt
 	TapProviderAnswer                  // a piece of the answer to the last of them, which may be an error
-	TapClientAnswer                    // a piece of what the client gets
+	TapClientAnswer                    // a piece of the answer to the client
 )
 
-// A Watcher follows one call. Its methods are called by several goroutines, at the pace of the
-// call, and must not wait.
+// A Watcher follows one call. Its methods are called by several goroutines and must not block.
 type Watcher interface {
 	Tap
 	// Event gets each event of the answer before the client does. It is valid during the call of
@@ -182,39 +180,40 @@ type Watcher interface {
 	Ended(c *Call)
 }
 
-// An AttemptTap is a Tap that also follows the attempts of a call. As for all of a Tap, its methods
-// are called by several goroutines and must not wait.
+// An AttemptTap is a Tap that also follows the attempts of a call. Its methods are called by
+// several goroutines and must not block.
 type AttemptTap interface {
 	// ProviderEndpoint gets the scheme and the host to which the last body at TapProviderRequest is
 	// sent.
 	ProviderEndpoint(endpoint string)
-	// ProviderStatus gets the HTTP status of an answer before its body. It answers the last body at
-	// TapProviderRequest.
+	// ProviderStatus gets the HTTP status of an answer before its body. It belongs to the last body
+	// at TapProviderRequest.
 	ProviderStatus(status int)
-	// Attempted gets an attempt that has ended. The bodies that were shown since the attempt before
-	// it are its own. The only attempt of a call, and the last one, may be left out.
+	// Attempted gets an attempt that has ended. All bodies since the previous attempt belong to it.
+	// It may not be called for the last or only attempt of a call.
 	Attempted(a *Attempt)
 }
 
-// A Replay says that a call repeats a recorded one. The zero value says that it does not.
+// A Replay identifies a call that repeats a recorded one. The zero value is a call that is not a
+// replay.
 type Replay struct {
 	Of       string // the ID of the recorded call
-	Upstream string // the only upstream that may answer; empty: routing decides
-	// Trial says that the call is one of many that look for the cause of a failure. It is recorded
-	// like any other, and leaves no trace directory.
+	Upstream string // the only upstream that may answer; empty means that routing decides
+	// Trial is set if the call is one of many that search for the cause of a failure. It is
+	// recorded like any other call, but has no trace directory.
 	Trial bool
-	// Watcher follows the call; nil: only those that follow all calls do.
+	// Watcher follows the call, in addition to the watchers of all calls. It may be nil.
 	Watcher Watcher
 }
 
 type replayKey struct{}
 
-// WithReplay makes requests with this context a replay.
+// WithReplay returns a context that marks its requests as a replay.
 func WithReplay(ctx context.Context, r Replay) context.Context {
 	return context.WithValue(ctx, replayKey{}, r)
 }
 
-// ReplayOf is what WithReplay has said; the zero value: it is no replay.
+// ReplayOf returns the Replay of a context, or the zero value if it has none.
 func ReplayOf(ctx context.Context) Replay {
 	r, _ := ctx.Value(replayKey{}).(Replay)
 	return r

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Control is how the owner acts on a perigee, running or not. Commands and the admin routes use
-// it. Errors are of ClassNotFound for an account or an upstream that does not exist, and of
-// ClassInvalid for input that makes no sense; no result holds a token.
+// A Control is the administrative interface of a perigee, whether its daemon runs or not. Commands
+// and the admin routes use it. Errors are of ClassNotFound for an account or an upstream that does
+// not exist, and of ClassInvalid for invalid input. No result holds a token.
 type Control struct {
 	AccountControl
 	RoutingControl
@@ -25,10 +25,11 @@ type AccountControl interface {
 	// ImportAccounts adds accounts, and gives existing ones a new refresh token. It changes nothing
 	// unless it can add all of them, or the usable ones where Partial is set.
 	ImportAccounts(ctx context.Context, in AccountImport) ([]ImportedRow, error)
-	// EnableAccount sets whether an account may be used. Enabling one that the provider has stopped
-	// means trying it again; a signed-out account stays signed out.
+	// EnableAccount sets whether an account may be used. Enabling an account that the provider has
+	// blocked makes it usable again; a signed-out account stays signed out.
 	EnableAccount(ctx context.Context, name AccountName, enabled bool) (AccountRow, error)
-	// RemoveAccount deletes an account and its refresh token. The provider is not told.
+	// RemoveAccount deletes an account and its refresh token. The token is not revoked at the
+	// provider.
 	RemoveAccount(ctx context.Context, name AccountName) error
 	// UseAccount makes an account the preferred one of its upstream, and ends its cooldowns.
 	UseAccount(ctx context.Context, name AccountName) error
@@ -37,59 +38,59 @@ type AccountControl interface {
 // A RoutingControl shows where calls go.
 type RoutingControl interface {
 	// ExplainAccounts reports for each account whether it would be taken for a model now, in the
-	// order in which they would be chosen. Without a model it is about calls that name none.
+	// order in which they would be chosen. An empty model means calls that do not name one.
 	ExplainAccounts(ctx context.Context, model string) ([]ChoiceRow, error)
-	// ExplainRoute says which upstream would answer a call for a model now, and why the rest would
-	// not. It makes no call.
+	// ExplainRoute returns which upstream would answer a call for a model now, and why the
+	// remaining ones would not. It makes no call.
 	ExplainRoute(ctx context.Context, model string) (RouteExplanation, error)
-	// Models lists the models of one upstream, or without a name of all. When no upstream can be
-	// asked, that is the error.
+	// Models lists the models of one upstream, or of all if the name is empty. It fails only if no
+	// upstream can be asked.
 	Models(ctx context.Context, upstream string) (ModelList, error)
 }
 
-// A QuotaControl asks the provider what the accounts have left. It costs no tokens.
+// A QuotaControl asks providers for the remaining quota of accounts. That uses no tokens.
 type QuotaControl interface {
-	// Quota returns readings of a moment ago at most, or if fresh is true asks again.
+	// Quota returns recent readings, or asks the provider again if fresh is true.
 	Quota(ctx context.Context, fresh bool) (QuotaList, error)
 }
 
-// A DaemonStatus is what a running daemon works with. It holds no secret.
+// A DaemonStatus describes a running daemon. It does not contain secrets.
 type DaemonStatus struct {
 	Version       string   `json:"version"`
 	Listen        string   `json:"listen"`        // the address that clients use
-	Configuration string   `json:"configuration"` // the file; empty: there is none
+	Configuration string   `json:"configuration"` // the file; empty if there is none
 	DataDir       string   `json:"data_dir"`
-	Upstreams     []string `json:"upstreams"` // each with what is known of it: "studio (gemini, 2 keys)"
+	Upstreams     []string `json:"upstreams"` // each with a short description: "studio (gemini, 2 keys)"
 	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
-	// Listeners are all addresses that it listens on, also that of the intercepting proxy.
+	// Listeners are all addresses that the daemon listens on, including the intercepting proxy's.
 	Listeners []string `json:"listeners"`
-	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain, which it takes at
-	// most from the first signal on until it cuts off open calls.
+	// ShutdownDelayMS and DrainMS are limits.shutdown_delay and limits.drain. Their sum is the
+	// longest time between the first signal and the end of open calls.
 	ShutdownDelayMS float64 `json:"shutdown_delay_ms"`
 	DrainMS         float64 `json:"drain_ms"`
 	// Variables are the environment variables that secrets of the configuration were read from. In
 	// another shell they may not be set.
 	Variables []string `json:"variables"`
-	// Refused is why a change of the file was refused, so that the daemon runs with what was there
-	// before; empty: it was not. Pending are the changed settings that need a restart and are not
-	// in effect.
+	// Refused is why a change of the file was refused, in which case the previous configuration is
+	// in effect; empty if none was refused. Pending are the changed settings that need a restart
+	// and are not in effect.
 	Refused string   `json:"refused,omitempty"`
 	Pending []string `json:"pending,omitempty"`
-	// Keys are what keeps API keys of upstreams from being used, as far as calls have shown it.
+	// Keys are the reasons why API keys of upstreams are not used, as far as calls have shown them.
 	Keys []KeyTrouble `json:"keys,omitempty"`
 }
 
-// A KeyTrouble is why API keys of an upstream are not used.
+// A KeyTrouble is the reason why API keys of an upstream are not used.
 type KeyTrouble struct {
 	Upstream string    `json:"upstream"`
-	Model    string    `json:"model,omitempty"` // that all of them are limited for; empty: they are refused for every model
+	Model    string    `json:"model,omitempty"` // the model for which all keys are limited; empty if they are refused for every model
 	Why      string    `json:"why"`
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// StopTime returns how long the daemon waits at most before it cuts off open calls; 0: that is not
-// known, or it does not wait.
+// StopTime returns the longest time that the daemon waits before it cuts off open calls. It is 0 if
+// the daemon does not wait, or if that is unknown.
 func (s *DaemonStatus) StopTime() time.Duration {
 	return time.Duration((s.ShutdownDelayMS + s.DrainMS) * float64(time.Millisecond))
 }
@@ -113,13 +114,13 @@ func (s *DaemonStatus) Holds(address string) bool {
 }
 
 // ReplaceCommand returns the command that starts the daemon again where clients find it. listen is
-// the address of the configuration. A nil status is that of a daemon of which no more is known.
+// the address of the configuration. The status may be nil if nothing is known about the daemon.
 func (s *DaemonStatus) ReplaceCommand(listen string) string {
 	const replace = "perigee serve --replace"
 	if s == nil || s.ListensAt(listen) {
 		return replace
 	}
-	at, _ := url.Parse(s.Listen) // as ListensAt has
+	at, _ := url.Parse(s.Listen) // it parses: ListensAt has checked it
 	return replace + " --listen " + at.Host
 }
 
@@ -128,19 +129,19 @@ func (s *DaemonStatus) ReplaceCommand(listen string) string {
 type LangserverRow struct {
 	Upstream  string    `json:"upstream"`
 	State     string    `json:"state"`      // stopped, starting, ready, restarting, failed
-	PID       int       `json:"pid"`        // 0: no process
-	HTTPPort  int       `json:"http_port"`  // 0: no process, or not known yet
-	HTTPSPort int       `json:"https_port"` // …
-	Version   string    `json:"version"`    // of the IDE that it is from; empty: unknown
+	PID       int       `json:"pid"`        // 0 if there is no process
+	HTTPPort  int       `json:"http_port"`  // 0 if there is no process or it is not known yet
+	HTTPSPort int       `json:"https_port"` // as HTTPPort
+	Version   string    `json:"version"`    // of the IDE that it is from; empty if unknown
 	Profile   string    `json:"profile"`    // classic, hub
 	Account   string    `json:"account"`    // that it is signed in with
 	Restarts  int       `json:"restarts"`
 	Since     time.Time `json:"since"`     // of the state
-	LastExit  string    `json:"last_exit"` // why the last process ended; empty: none has
+	LastExit  string    `json:"last_exit"` // why the last process ended; empty if none has ended
 	Memory    int64     `json:"memory"`    // bytes
 }
 
-// An AccountName says which account. The upstream may be left out where only one has the email.
+// An AccountName identifies an account. Upstream may be empty if only one upstream has the email.
 type AccountName struct {
 	Email    string `json:"email"`
 	Upstream string `json:"upstream,omitempty"`
@@ -152,17 +153,17 @@ type AccountRow struct {
 	Upstream  string     `json:"upstream"`
 	Enabled   bool       `json:"enabled"`
 	Preferred bool       `json:"preferred"`  // it is chosen first
-	ProjectID string     `json:"project_id"` // empty: not asked for yet
+	ProjectID string     `json:"project_id"` // empty if not requested yet
 	State     string     `json:"state"`
 	Reason    string     `json:"reason,omitempty"`   // why it is in that state
-	Unopened  bool       `json:"unopened,omitempty"` // its refresh token is stored, but cannot be decrypted here; Reason says why
+	Unopened  bool       `json:"unopened,omitempty"` // its refresh token is stored, but cannot be decrypted here; see Reason
 	Cooldowns []Cooldown `json:"cooldowns"`
 }
 
-// An AccountImport is accounts to be added. The document is in any of the JSON formats in which
-// accounts travel, tokens in clear.
+// An AccountImport is a list of accounts to be added. Document is in any of the supported JSON
+// formats, with the tokens in plain text.
 type AccountImport struct {
-	Upstream string // empty: the only one that has accounts
+	Upstream string // empty means the only one that has accounts
 	Document []byte
 	Partial  bool // add the usable ones and skip the rest
 }
@@ -170,12 +171,12 @@ type AccountImport struct {
 // The results of an ImportedRow.
 const (
 	ImportAdded   = "added"
-	ImportRenewed = "renewed" // it was there, and has a new refresh token
+	ImportRenewed = "renewed" // it existed, and has a new refresh token
 	ImportSkipped = "skipped"
 )
 
-// An ImportedRow says what became of an account of an AccountImport, or of an entry that is of no
-// use.
+// An ImportedRow is the result for one account of an AccountImport, or for an entry that cannot be
+// used.
 type ImportedRow struct {
 	Email    string `json:"email"`
 	Upstream string `json:"upstream"`
@@ -184,7 +185,7 @@ type ImportedRow struct {
 	Why      string `json:"why,omitempty"`   // it was skipped
 }
 
-// A ChoiceRow says whether an account would be taken right now, and why or why not.
+// A ChoiceRow is whether an account would be chosen now, and why.
 type ChoiceRow struct {
 	Email    string    `json:"email"`
 	Upstream string    `json:"upstream"`
@@ -195,18 +196,18 @@ type ChoiceRow struct {
 	Until    time.Time `json:"until,omitzero"` // when that changes by itself, if it does
 }
 
-// A RouteExplanation says which upstream would answer a call for a model now.
+// A RouteExplanation is the routing decision for a call for a model made now.
 type RouteExplanation struct {
 	Model      string           `json:"model"`      // as the client names it
-	Dialect    string           `json:"dialect"`    // of the call; empty: any
-	Upstream   string           `json:"upstream"`   // that would answer; empty: none would
+	Dialect    string           `json:"dialect"`    // of the call; empty means any
+	Upstream   string           `json:"upstream"`   // that would answer; empty if none would
 	Name       string           `json:"name"`       // under which it is asked for the model
 	Candidates []RouteCandidate `json:"candidates"` // all upstreams, in the order in which they would be tried
-	// Steps say how the name of the model led to the candidates, a sentence for each.
+	// Steps are sentences that explain how the name of the model led to the candidates.
 	Steps []string `json:"steps,omitempty"`
 }
 
-// A RouteCandidate is an upstream as a call would find it now.
+// A RouteCandidate is the state of an upstream for a call made now.
 type RouteCandidate struct {
 	Upstream string    `json:"upstream"`
 	Name     string    `json:"name"` // under which it is asked for the model
@@ -215,8 +216,7 @@ type RouteCandidate struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// A ModelList is what can be asked. Problems are about the upstreams that could not say what they
-// have.
+// A ModelList is a list of models. Problems are the upstreams that could not list theirs.
 type ModelList struct {
 	Rows     []ModelRow `json:"rows"`
 	Problems []Problem  `json:"problems"`
@@ -233,24 +233,25 @@ type ModelRow struct {
 	Default  bool   `json:"default,omitempty"`  // it answers requests that name no model
 }
 
-// A Problem says why an upstream, or an account of it, could not be asked.
+// A Problem is the reason why an upstream, or one of its accounts, could not be asked.
 type Problem struct {
-	Email    string `json:"email,omitempty"` // empty: it is about the upstream
+	Email    string `json:"email,omitempty"` // empty if the problem concerns the upstream
 	Upstream string `json:"upstream"`
 	Why      string `json:"why"`
 }
 
-// String names the account, for where there is one line for it.
+// String returns the account and the reason in one line.
 func (p Problem) String() string { return p.Email + ": " + p.Why }
 
-// A QuotaList is what accounts have left. Problems are about the accounts that could not be asked.
+// A QuotaList is the remaining quota of accounts. Problems are the accounts that could not be
+// asked.
 type QuotaList struct {
 	Rows     []QuotaRow `json:"rows"`
 	Problems []Problem  `json:"problems"`
 }
 
-// A QuotaRow is what an account has left of a model in one of the provider's pools. Remaining is of
-// the window that is the scarcest, and ResetsAt is when that one is whole again.
+// A QuotaRow is the remaining quota of an account for a model in one of the provider's pools.
+// Remaining is the fraction left in the scarcest window, and ResetsAt is when that window resets.
 type QuotaRow struct {
 	Account   string    `json:"account"`
 	Upstream  string    `json:"upstream"`
@@ -259,8 +260,9 @@ type QuotaRow struct {
 	Pool      string    `json:"pool"`
 	Remaining float64   `json:"remaining"`
 	ResetsAt  time.Time `json:"resets_at,omitzero"`
-	// RunsOutAt is the time at the rate of the last hour, or where that is unknown since a window
-	// began; zero: not before the reset, already used up, or unknown.
+	// RunsOutAt is when the quota will be used up at the rate of the last hour, or, where that is
+	// unknown, at the rate since a window began. It is zero if the quota lasts until the reset, is
+	// already used up, or if the rate is unknown.
 	RunsOutAt time.Time     `json:"runs_out_at,omitzero"`
 	Windows   []QuotaWindow `json:"windows,omitempty"`
 }
@@ -269,14 +271,13 @@ type QuotaRow struct {
 // them is used up.
 type QuotaWindow struct {
 	Window    string        `json:"window"` // 5h, weekly
-	Length    time.Duration `json:"-"`      // 0: unknown
+	Length    time.Duration `json:"-"`      // 0 if unknown
 	Remaining float64       `json:"remaining"`
 	ResetsAt  time.Time     `json:"resets_at,omitzero"`
 }
 
-// RunsOut is when the window will be used up if it is used on as it was since it began; zero when
-// it will not be before it is whole again, when it is already, or when there is no telling, as in
-// its first moments.
+// RunsOut returns when the window will be used up at the average rate since it began. It returns
+// the zero time if the window resets before that, is already used up, or is too young to estimate.
 func (w QuotaWindow) RunsOut(now time.Time) time.Time {
 	left := w.ResetsAt.Sub(now)
 	passed, used := w.Length-left, 1-w.Remaining
