@@ -31,29 +31,28 @@ const (
 	ClassInternal        Class = "internal"
 )
 
-// An Error says what kind of error it is, what happened, when it makes sense to try again, and what
-// to do about it.
+// An Error is an error with its class, a message, the time until a retry, and a hint.
 type Error struct {
 	Class   Class
-	Message string        // what happened, for a person
-	Hint    string        // what to do about it; may be empty
-	Retry   time.Duration // when trying again makes sense; 0: unknown
-	RetryAt time.Time     // the same by the clock, where the edge has set it for dialects that name a time
+	Message string        // what happened, as text for people
+	Hint    string        // what the user can do about it; may be empty
+	Retry   time.Duration // how long to wait before a retry; 0 if unknown
+	RetryAt time.Time     // Retry as a point in time; set by the server for dialects that send one
 
-	Upstream string            // where it happened, when it happened upstream
-	Account  string            // with which account; for the record, not for clients
+	Upstream string            // the upstream that failed; empty if the error is perigee's own
+	Account  string            // the account that was used; recorded, and not sent to clients
 	Model    string            // the model that was asked there
-	Status   int               // the HTTP status to answer with when it says more than the class
+	Status   int               // the HTTP status to answer with if it is more specific than the class
 	Details  []json.RawMessage // the provider's own evidence (google.rpc details), untouched
-	Usage    Usage             // what answers cost that were generated and discarded; for the record
+	Usage    Usage             // the tokens of answers that were generated and discarded; recorded
 	Cause    error
 
-	// Public is what clients get in place of Message and Hint where these name details of this
-	// machine: paths, addresses, accounts. Empty: clients get Message and Hint.
+	// Public is what clients get in place of Message and Hint where these contain details of this
+	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint.
 	Public string
 }
 
-// Errorf makes an error of a class. A %w verb keeps its cause.
+// Errorf returns an error of a class. The operand of a %w verb becomes its Cause.
 func Errorf(class Class, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Class: class, Message: err.Error(), Cause: errors.Unwrap(err)}
@@ -69,7 +68,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// WithHint returns e with the advice added.
+// WithHint returns a copy of e with the hint.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
@@ -94,7 +93,8 @@ func AsError(err error) *Error {
 	return &Error{Class: ClassInternal, Message: "internal error: " + err.Error(), Cause: err}
 }
 
-// StatusClientGone is what proxies log when the client left before the answer. No client sees it.
+// StatusClientGone is the status that proxies log when the client disconnects before the answer. It
+// is never sent.
 const StatusClientGone = 499
 
 // ClassStatus are the HTTP statuses of the classes.
@@ -114,13 +114,13 @@ var ClassStatus = map[Class]int{
 	ClassInternal:        http.StatusInternalServerError,
 }
 
-// dialectStatus are the statuses that a dialect has of its own.
+// dialectStatus are the statuses in which a dialect differs from ClassStatus.
 var dialectStatus = map[Dialect]map[Class]int{
 	DialectAnthropic: {ClassCapacity: 529},
 }
 
-// passThroughStatus are the statuses that say more than the class of the error does, and are passed
-// on.
+// passThroughStatus are the statuses that are more specific than the class of the error, and are
+// passed on.
 var passThroughStatus = map[int]bool{
 	http.StatusMethodNotAllowed:            true,
 	http.StatusRequestTimeout:              true,
@@ -133,11 +133,11 @@ var passThroughStatus = map[int]bool{
 	http.StatusGatewayTimeout:              true,
 }
 
-// ErrBadKey is the cause of errors about the key, the admin token or the session of a client: the
-// only ones with status 401. Agents take a 401 for their own key's, and retry it for minutes.
+// ErrBadKey is the cause of errors about the key, the admin token or the session of a client. Only
+// these have status 401: agents attribute a 401 to their own key, and retry it for minutes.
 var ErrBadKey = errors.New("the client's own key is missing or wrong")
 
-// HTTPStatus returns the status with which a client of a dialect gets the error.
+// HTTPStatus returns the HTTP status of the error for clients of a dialect.
 func (e *Error) HTTPStatus(d Dialect) int {
 	if errors.Is(e, ErrBadKey) {
 		return http.StatusUnauthorized
@@ -157,19 +157,18 @@ func (e *Error) HTTPStatus(d Dialect) int {
 	return http.StatusInternalServerError
 }
 
-// MaxRetry is the longest time that a client is asked to wait; quotas come back within weeks.
+// MaxRetry is the longest time that a client is asked to wait; quotas reset within weeks.
 const MaxRetry = 30 * 24 * time.Hour
 
 // patience is the longest time that a client may wait by itself before it sends a request again.
 const patience = time.Minute
 
-// SetRetryHeaders sets the headers of an answer with the error that say whether and when to send
-// the request again.
+// SetRetryHeaders sets the headers that control whether and when clients send the request again.
 //
 // Retry-After has whole seconds, at least one. Every 429 has it, also where the time is unknown.
 // With x-should-retry: false, the official libraries of OpenAI and Anthropic return the error at
-// once; otherwise they wait for as long as Retry-After says, without a word, even if that is a day.
-// It is set if the quota is used up, and with any Retry-After of more than a minute.
+// once; otherwise they wait silently for the whole Retry-After, even if that is a day. The header
+// is set if the quota is used up, and with any Retry-After of more than a minute.
 func (e *Error) SetRetryHeaders(h http.Header, status int) {
 	if status != http.StatusTooManyRequests && e.Retry <= 0 {
 		return
@@ -185,7 +184,7 @@ func (e *Error) SetRetryHeaders(h http.Header, status int) {
 	}
 }
 
-// clientStatus returns the status that the client of a call got; 0: none yet.
+// clientStatus returns the status that the client of a call got, or 0 if there is none yet.
 func (c *Call) clientStatus() int {
 	status := c.Status
 	if c.Outcome == OutcomeDone || status == 0 && c.FirstByte > 0 {
@@ -204,12 +203,12 @@ func (c *Call) clientStatus() int {
 	return (&Error{Class: c.Class, Status: c.Status}).HTTPStatus(c.Dialect)
 }
 
-// A Fault says which part of a request is to blame, in the words of the API that the client speaks.
-// It is the cause of an Error: dialects have places for it in theirs, and some clients act on it
+// A Fault is the part of a request that an Error is about, as the client's API names it. It is the
+// cause of that Error. Dialects have fields for it in their errors, and some clients act on it
 // without asking the user.
 type Fault struct {
-	Param string // the field, with its path; empty: it is about none
-	Code  string // the API's own name for the problem; empty: it has none
+	Param string // the path of the field; empty if the error is not about a field
+	Code  string // the API's code for the problem; empty if it has none
 }
 
 func (f *Fault) Error() string {

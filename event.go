@@ -2,43 +2,43 @@ package perigee
 
 import "encoding/json"
 
-// An EventKind says what happened and which fields of the Event have a meaning.
+// An EventKind is the kind of an Event and determines which of its fields are set.
 type EventKind uint8
 
 // The kinds of events. A stream is one EventStart, then content, and at the end EventFinish for
-// each candidate; usage may come anywhere, and the last one seen is the true one.
+// each candidate; EventUsage may come anywhere, and the last one counts.
 const (
-	// EventFlush says only that what More promised did not come.
+	// EventFlush has no content. It follows an event with More if no other event comes.
 	EventFlush EventKind = iota
-	// EventStart is the first sign of life: Upstream, Model and ResponseID as far as they are
+	// EventStart is the first event. It has Upstream, Model and ResponseID as far as they are
 	// known.
 	EventStart
 	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk
 	// follow it, all of them. An encoder of that dialect writes the frame and skips these events;
-	// everything else reads the events and skips the frame, so that content counts once.
+	// all other readers use the events and skip the frame, so that content counts once.
 	EventFrame
-	EventText      // Text, and Signature when the provider signed this text
-	EventThinking  // Text, and Signature when it came along
-	EventSignature // Signature alone: it belongs to the block before it
+	EventText      // Text, and Signature if the provider signed this text
+	EventThinking  // Text, and Signature if there is one
+	EventSignature // Signature only, which belongs to the block before it
 	EventCall      // Call, complete; and Signature
-	EventBlob      // Blob: an image or a sound; Thought when it belongs to the thinking
-	EventPart      // Raw: a part that has no kind of its own, as JSON
-	EventGrounding // Grounding; Raw: the same in the provider's own words, for clients that speak its dialect
-	EventLogprobs  // Logprobs; Raw: the same in the provider's own words
-	EventUsage     // Usage so far: replaces what was said before, never adds to it
+	EventBlob      // Blob: an image or audio; Thought if it belongs to the thinking
+	EventPart      // Raw: a part without a kind of its own, as JSON
+	EventGrounding // Grounding; Raw is the provider's JSON for clients of its dialect
+	EventLogprobs  // Logprobs; Raw is the provider's JSON
+	EventUsage     // Usage so far; it replaces earlier values and is not added to them
 	EventFinish    // Finish
 )
 
-// An Event is one thing that happened in an answer.
+// An Event is one piece of an answer.
 type Event struct {
 	Kind      EventKind
-	Candidate int // which of several answers; 0 unless more were asked for
+	Candidate int // the index of the answer; 0 unless several were requested
 	Thought   bool
-	More      bool // another event follows without waiting: a writer may collect several before it flushes
+	More      bool // another event follows at once, so a writer need not flush yet
 
 	Upstream   string // EventStart: the name of the upstream that answers
-	Account    string // EventStart: the account that it answers with, if it has several; for the record, not for clients
-	Model      string // EventStart: the model that really answers
+	Account    string // EventStart: the account that it uses, if it has accounts; recorded, and not sent to clients
+	Model      string // EventStart: the model that answers
 	ResponseID string // EventStart: the provider's id of the answer
 
 	Text      string
@@ -53,7 +53,7 @@ type Event struct {
 	Frame     []byte // valid until the next event
 }
 
-// Size is about how many bytes of content the event carries.
+// Size returns approximately how many bytes of content the event has.
 func (e *Event) Size() int64 {
 	n := len(e.Text) + len(e.Signature) + len(e.Raw) + len(e.Frame)
 	if e.Call != nil {
@@ -65,7 +65,8 @@ func (e *Event) Size() int64 {
 	return int64(n)
 }
 
-// Usage counts tokens. Input includes Cached, Output includes Thinking, so that sums need no rules.
+// Usage counts tokens. Input includes Cached, Output includes Thinking, so Input + Output is the
+// total.
 type Usage struct {
 	Input    int64
 	Cached   int64
@@ -73,23 +74,23 @@ type Usage struct {
 	Thinking int64
 }
 
-// Total is what the call cost altogether.
+// Total returns the sum of input and output tokens.
 func (u Usage) Total() int64 { return u.Input + u.Output }
 
-// Plus is what both cost together.
+// Plus returns the sum of both.
 func (u Usage) Plus(more Usage) Usage {
 	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached,
 		Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
 }
 
-// Finish says why an answer ended.
+// Finish is why an answer ended.
 type Finish struct {
 	Kind    FinishKind
-	Reason  string // the provider's word: STOP, MAX_TOKENS, SAFETY …
-	Message string // what the provider says about it
-	Trouble string // FinishMalformed: what went wrong, in our words
-	Stop    string // the stop sequence that was met, where the client wanted to know it
-	Blocked bool   // the prompt was refused, and Reason says why: there is no answer
+	Reason  string // the provider's finish reason: STOP, MAX_TOKENS, SAFETY …
+	Message string // the provider's explanation
+	Trouble string // FinishMalformed: the error, as perigee describes it
+	Stop    string // the stop sequence that ended the answer, if the client asked for it
+	Blocked bool   // the prompt was refused for Reason, and there is no answer
 }
 
 // A FinishKind is the reason why an answer ended, independent of the provider's name for it. The
@@ -98,35 +99,35 @@ type FinishKind uint8
 
 // The finish kinds. An unknown reason counts as FinishDone.
 const (
-	FinishDone        FinishKind = iota // there was nothing more to say
-	FinishLength                        // there was no room for more
-	FinishFiltered                      // the rest, or all, was withheld for what it is about
-	FinishMalformed                     // the model or the provider went astray: asking again may help
+	FinishDone        FinishKind = iota // the answer is complete
+	FinishLength                        // the token limit was reached
+	FinishFiltered                      // all or part of the answer was withheld because of its content
+	FinishMalformed                     // the model or the provider failed; a retry may help
 	FinishUnexplained                   // the provider gives no reason
 )
 
-// Grounding is what an answer rests on: what was searched for, what was found, and which stretches
-// of the text rest on what.
+// Grounding holds the searches behind an answer, their results, and which passages of the text each
+// result supports.
 type Grounding struct {
 	Queries  []string
 	Sources  []Source
 	Supports []Support
 }
 
-// A Source is a place on the web, or in what the client has given.
+// A Source is a web page, or a document that the client has sent.
 type Source struct{ URL, Title string }
 
-// A Support is a stretch of the answer and the indices of the Sources that it rests on. Start and
-// End count bytes, often within a part of the answer only; Text is what the stretch says. None of
-// them is checked: they are what the provider says.
+// A Support is a passage of the answer and the indices of the Sources that support it. Start and
+// End count bytes, often within one part of the answer; Text is the passage. The provider's values
+// are not checked.
 type Support struct {
 	Start, End int
 	Text       string
 	Sources    []int64
 }
 
-// Logprobs say how likely the tokens of a stretch of the answer were. Top has, for each of Chosen,
-// what might have stood there instead; it may be shorter.
+// Logprobs are the log probabilities of tokens of the answer. Top has the alternatives for each
+// token of Chosen; it may be shorter.
 type Logprobs struct {
 	Chosen []Token
 	Top    [][]Token
@@ -145,7 +146,7 @@ type TokenCount struct {
 	Model    string
 	Total    int64
 	Cached   int64
-	Estimate bool // not by the model's own tokenizer: counted here by rule of thumb, or by the provider as another model would
+	Estimate bool // not counted by the model's own tokenizer, but estimated here or counted by the provider for another model
 	Raw      []byte
 }
 
@@ -156,6 +157,6 @@ type Embeddings struct {
 	Model    string
 	Vectors  [][]float32
 	Usage    Usage
-	Estimate bool // at least a part of Usage was estimated, because the provider does not name it
+	Estimate bool // at least a part of Usage was estimated, because the provider does not report it
 	Raw      []byte
 }

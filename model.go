@@ -2,18 +2,18 @@ package perigee
 
 import "time"
 
-// A Model is something that can be asked. Zero limits are unknown limits.
+// A Model is a model of an upstream. Zero limits are unknown.
 type Model struct {
 	ID          string
-	AliasOf     string // the model that answers under this name; empty: the one of this ID
+	AliasOf     string // the model that answers under this name; empty if that is the model of this ID
 	Upstream    string
 	DisplayName string
 	Description string
 	Version     string
-	Created     time.Time // when it was released; zero: unknown
-	Context     int64     // tokens that fit in
-	Output      int64     // tokens that can come out
+	Created     time.Time // when it was released; zero if unknown
+	Context     int64     // the limit of input tokens
+	Output      int64     // the limit of output tokens
 	Thinking    bool
 	Methods     []string // generateContent, countTokens, embedContent …
-	Extra       Fields   // what else the provider says of it
+	Extra       Fields   // other members of the provider's description
 }

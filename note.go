@@ -5,27 +5,27 @@ import (
 	"unicode/utf8"
 )
 
-// What a Note can say was done.
+// The actions of a Note.
 const (
 	NoteDropped  = "dropped"  // it did not reach the model
 	NoteMapped   = "mapped"   // it reached the model as something else
-	NoteRenamed  = "renamed"  // it goes by another name on the way, and by its own again on the way back
-	NoteRepaired = "repaired" // it was wrong, and was set right
+	NoteRenamed  = "renamed"  // the model gets it under another name, and the client gets its own name back
+	NoteRepaired = "repaired" // it was invalid, and was corrected
 	NoteAdded    = "added"    // the client did not send it
-	NoteOmitted  = "omitted"  // the model does not need it any more
+	NoteOmitted  = "omitted"  // the model no longer needs it
 
-	NoteEstimated = "estimated" // the provider did not say it
+	NoteEstimated = "estimated" // the provider did not report it
 )
 
-// A Note says what was changed or dropped on the way, in the fewest words: "dropped logprobs",
+// A Note is a short description of something that was changed or dropped: "dropped logprobs",
 // "renamed tool 1mcp.read". Notes reach the client in x-perigee-notes. Under strict: true a note is
 // an error, unless its action changes nothing that the client asks for: renamed, added, omitted.
 type Note struct {
 	Action  string
-	Subject string // what it was done to, in the client's words
+	Subject string // the object of the action, as the client names it
 }
 
-// EstimatedUsage is the note about tokens that the provider has not named.
+// EstimatedUsage is the note about token counts that the provider did not report.
 var EstimatedUsage = Note{Action: NoteEstimated, Subject: "usage"}
 
 func (n Note) String() string { return n.Action + " " + n.Subject }
@@ -81,16 +81,16 @@ func (n *Notes) Full() bool { return len(n.list) > maxNotes }
 // List returns the notes. The caller does not change them.
 func (n *Notes) List() []Note { return n.list }
 
-// Clip cuts text to at most limit bytes, between characters, and says so with an ellipsis at its
-// end. What clients and providers call things is theirs to choose, and need not fit where it is
-// repeated. What is cut does not keep the whole alive.
+// Clip cuts text to at most limit bytes, between characters, and ends it with an ellipsis. It is
+// for names of arbitrary length that clients and providers choose. The result of a cut does not
+// share memory with text.
 func Clip(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {
 		return text
 	}
 	end := max(limit-len(ellipsis), 0)
-	// Longer than a character there is nothing to step back over: that is no text.
+	// Step back by at most one character: if there is no start by then, text is not UTF-8.
 	for range utf8.UTFMax - 1 {
 		if end > 0 && !utf8.RuneStart(text[end]) {
 			end--

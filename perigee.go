@@ -1,13 +1,12 @@
-// Package perigee holds the product's words and its few interfaces. Everything else in this module
-// is an adapter around them: ways in (dialects), ways out (upstreams), and what watches in between.
+// Package perigee defines the types and interfaces of the product. All other packages of this
+// module are adapters around them: dialects of clients, upstreams, and the watchers between them.
 //
 //	clients ──▶ server ─ decode ─▶ record ─▶ route ─▶ upstream ──▶ provider
 //	            (dialect)             │                   │
 //	        ◀── encode ◀── events ◀───┴───────────────────┘
 //
 // The internal form is Gemini-shaped (contents made of parts), because every upstream is. This
-// package imports only the standard library and knows no adapter: reading it is enough to know what
-// perigee does.
+// package imports only the standard library and none of the adapters.
 package perigee
 
 import (
@@ -17,8 +16,8 @@ import (
 )
 
 // An Upstream answers a request with a stream of events. The stream ends after the first error,
-// which is an *Error or wraps one whenever the upstream could tell what happened. Cancelling ctx or
-// leaving the loop releases everything the call held, the request's bytes included: they may be
+// which is an *Error or wraps one whenever the upstream could determine the cause. Cancelling ctx
+// or leaving the loop releases everything the call held, the request's bytes included: they may be
 // used for something else from then on. Of a streamed answer they may be released as soon as the
 // first content has been yielded (Request.Release). One Upstream serves many calls at once.
 //
@@ -28,7 +27,7 @@ type Upstream interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[Event, error]
 }
 
-// A ModelLister is an Upstream that can say which models it has.
+// A ModelLister is an Upstream that can list its models.
 type ModelLister interface {
 	Models(ctx context.Context) ([]Model, error)
 }
@@ -84,28 +83,28 @@ func (a Passthrough) SendRaw(ctx context.Context, r *RawRequest, answer func(Raw
 	return sender.SendRaw(ctx, r, answer)
 }
 
-// A RawSender is an Upstream that can send a recorded request to its provider once more, as it is
-// but for credentials.
+// A RawSender is an Upstream that can send a recorded request to its provider again, unchanged
+// except for credentials.
 type RawSender interface {
-	// SendRaw calls answer once with what the provider answers, also if that is an error. Its own
-	// error says that there is no answer, or is that of answer.
+	// SendRaw calls answer once with the provider's answer, which may be an error response. It
+	// returns the error of answer, or an error of its own if there is no answer.
 	SendRaw(ctx context.Context, r *RawRequest, answer func(RawAnswer) error) error
 }
 
-// A RawRequest is the body of a request to a provider, as an upstream has sent it before. The
-// upstream to send it to is in Replay.
+// A RawRequest is the body of a request that an upstream has sent to its provider before. Replay
+// names the upstream to send it to.
 type RawRequest struct {
-	Origin           // its Body is that of the client
+	Origin           // its Body is the client's
 	Operation string // OperationGenerate and the like
-	Model     string // as the upstream has asked for it
+	Model     string // the name that the upstream used
 	Stream    bool   // the client wanted the answer piece by piece
 	Sent      []byte // to the provider
 }
 
-// A RawAnswer is what a provider answers.
+// A RawAnswer is the answer of a provider.
 type RawAnswer struct {
 	Status      int
 	ContentType string
-	Account     string    // that was used; empty: the upstream has no accounts
+	Account     string    // that was used; empty if the upstream has no accounts
 	Body        io.Reader // valid during the call of answer only
 }

@@ -6,22 +6,22 @@ import (
 )
 
 // An Editor makes a changed copy of a prompt. Prompts are shared between goroutines and between
-// attempts, so the original stays as it is: its contents, and the parts of each of them, are copied
-// before the first change. A field of the copy may be replaced directly; what it points at still
-// belongs to the original.
+// attempts, so the original is not modified: its contents, and the parts of each content, are
+// copied before their first change. Fields of the copy may be replaced directly; values that they
+// point to are shared with the original.
 type Editor struct {
 	*Prompt  // the copy
 	contents bool
-	parts    map[int]bool // by content: its parts are copies
+	parts    map[int]bool // by content; true if its parts are copies
 }
 
-// Edit begins a copy of p.
+// Edit returns an Editor of a copy of p.
 func (p *Prompt) Edit() *Editor {
 	c := *p
 	return &Editor{Prompt: &c}
 }
 
-// Content returns a content that may be changed, but for its parts.
+// Content returns a content that may be changed, except for its parts.
 func (e *Editor) Content(i int) *Content {
 	if !e.contents {
 		e.Contents, e.contents = slices.Clone(e.Contents), true
@@ -29,7 +29,8 @@ func (e *Editor) Content(i int) *Content {
 	return &e.Contents[i]
 }
 
-// Part returns a part that may be changed; what it points at may be replaced.
+// Part returns a part that may be changed. Values that it points to may be replaced but not
+// changed.
 func (e *Editor) Part(content, i int) *Part {
 	c := e.Content(content)
 	if !e.parts[content] {
@@ -41,9 +42,9 @@ func (e *Editor) Part(content, i int) *Part {
 	return &c.Parts[i]
 }
 
-// EditParts returns parts as edit changes them, without those for which it returns false. The list
-// given stays as it is, and is returned itself when nothing changes. What a part points at is
-// replaced, never changed.
+// EditParts applies edit to copies of parts and returns them, without the parts for which edit
+// returns false. It does not change parts, and returns it if there are no changes. edit may replace
+// values that a part points to, but must not change them.
 func EditParts(parts []Part, edit func(*Part) bool) []Part {
 	part := editedParts.Get().(*Part)
 	var out []Part   // from the first change on
@@ -69,22 +70,22 @@ func EditParts(parts []Part, edit func(*Part) bool) []Part {
 	return out
 }
 
-// editedParts has the parts that edit functions get. A part of each call would be on the heap,
-// because the functions get a pointer.
+// editedParts holds the parts that edit functions get. A local part would be allocated on the heap
+// for each call, because the functions get a pointer.
 var editedParts = sync.Pool{New: func() any { return new(Part) }}
 
-// same says whether two parts have the same text and point at the same data.
+// same reports whether two parts have the same text and point at the same data.
 func (p *Part) same(o *Part) bool {
 	return p.Kind == o.Kind && p.Thought == o.Thought && p.Text == o.Text && p.Signature == o.Signature &&
 		p.Blob == o.Blob && p.File == o.File && p.Call == o.Call && p.Response == o.Response &&
 		len(p.Extra) == len(o.Extra) && (len(p.Extra) == 0 || &p.Extra[0] == &o.Extra[0])
 }
 
-// CurrentTurn is the index of the first content of the turn that the model is in: the one after the
-// last message of the user's that answers no call. Contents of the user's in a row are one message.
-// A message with the result of a call belongs to the turn, whatever stands beside the result: a
-// picture that the tool has made, or a text. Providers disagree about the text, so what a turn
-// needs (signatures, thinking) is seen to as if it did not end the turn.
+// CurrentTurn returns the index of the first content of the model's current turn: the one after the
+// last user message that has no tool result. Consecutive user contents are one message. A message
+// with a tool result belongs to the turn, whatever else it contains, such as an image of the tool
+// or a text. Providers disagree about the text; treating it as part of the turn keeps the
+// signatures and thinking that a turn needs.
 func CurrentTurn(contents []Content) int {
 	for end := len(contents); end > 0; {
 		if contents[end-1].Role == RoleModel {
@@ -100,8 +101,8 @@ func CurrentTurn(contents []Content) int {
 	return 0
 }
 
-// LastMessage is the index of the first content of the user's last message: of those that end the
-// list and are not the model's. It is the length of a list that ends with the model.
+// LastMessage returns the index of the first content of the user message at the end of the list. It
+// is len(contents) if the list ends with a content of the model.
 func LastMessage(contents []Content) int {
 	begin := len(contents)
 	for begin > 0 && contents[begin-1].Role != RoleModel {
@@ -110,7 +111,7 @@ func LastMessage(contents []Content) int {
 	return begin
 }
 
-// HaveResult says whether one of the contents has the result of a call.
+// HaveResult reports whether any of the contents has a tool result.
 func HaveResult(contents []Content) bool {
 	for i := range contents {
 		for j := range contents[i].Parts {
@@ -122,22 +123,22 @@ func HaveResult(contents []Content) bool {
 	return false
 }
 
-// A rule of thumb, for where no tokenizer is at hand: four bytes of text are a token, and a picture
-// or a document is one tile.
+// The estimate where there is no tokenizer: four bytes of text are a token, and an image or a
+// document is one tile.
 const (
 	bytesPerToken  = 4
 	tokensPerMedia = 258
 )
 
-// EstimateTokens is about how many tokens texts of so many bytes and so many pictures or documents
-// are.
+// EstimateTokens estimates the tokens of texts of this many bytes and of this many images or
+// documents.
 func EstimateTokens(bytes, media int) int64 {
 	return int64((bytes+bytesPerToken-1)/bytesPerToken) + int64(media)*tokensPerMedia
 }
 
-// EstimateBody is about how many tokens a request of the provider's own dialect has. It does not
-// decode it, and looks at the beginning of each block only: one without a space or a quote in it is
-// taken for a part of a picture or a document.
+// EstimateBody estimates the tokens of a request in the provider's own dialect. It does not decode
+// the body, and reads only the beginning of each block: a block that looks like base64 counts as a
+// part of an image or a document.
 func EstimateBody(body []byte) int64 {
 	const block, probe = 1 << 10, 64
 	text, media, inMedia := len(body), 0, false
@@ -165,10 +166,10 @@ func isBase64(data []byte) bool {
 	return true
 }
 
-// EstimateTokens is about how many tokens the request has.
+// EstimateTokens estimates the tokens of the request. It is 0 if the prompt cannot be decoded.
 func (r *Request) EstimateTokens() int64 {
 	if r.Dialect == DialectGemini {
-		return EstimateBody(r.Body) // its prompt may never be needed
+		return EstimateBody(r.Body) // avoids decoding a prompt that may not be needed
 	}
 	if prompt, err := r.Prompt(); err == nil {
 		return prompt.EstimateTokens()
@@ -176,7 +177,7 @@ func (r *Request) EstimateTokens() int64 {
 	return 0
 }
 
-// EstimateTokens is about how many tokens the prompt has.
+// EstimateTokens estimates the tokens of the prompt.
 func (p *Prompt) EstimateTokens() int64 {
 	bytes, media := 0, 0
 	var parts func(list []Part)

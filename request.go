@@ -14,13 +14,13 @@ import (
 // A Dialect names the API that a body is written in.
 type Dialect string
 
-// The dialects that clients speak.
+// The dialects of clients.
 const (
 	DialectGemini          Dialect = "gemini"
 	DialectOpenAIChat      Dialect = "openai-chat"
 	DialectOpenAIResponses Dialect = "openai-responses"
 	DialectAnthropic       Dialect = "anthropic"
-	DialectMCP             Dialect = "mcp"       // asks of MCP clients
+	DialectMCP             Dialect = "mcp"       // requests of MCP clients
 	DialectCloudCode       Dialect = "cloudcode" // calls that a language server makes itself
 )
 
@@ -31,32 +31,32 @@ type Origin struct {
 	Dialect Dialect
 	Body    []byte
 	Client  Client
-	Strict  bool // the owner wants an error wherever something would be changed or dropped
+	Strict  bool // refuse the request if something would be changed or dropped
 
-	// Method, Path and Header are those of the HTTP request, Path with its query. They have
-	// credentials in them, and are empty for calls that are no HTTP requests.
+	// Method, Path (with the query) and Header are from the HTTP request. They contain credentials,
+	// and are empty for calls that are not HTTP requests.
 	Method, Path string
 	Header       http.Header
 
 	Replay Replay
 
-	// MayUse says which models the client's key allows; nil: all.
+	// MayUse reports whether the client's key allows a model. If it is nil, all models are allowed.
 	MayUse func(model string) bool
 
-	// Log collects notes, attempts and the status of the call. Nil: they are discarded.
+	// Log collects notes, attempts and the status of the call. If it is nil, they are discarded.
 	Log *CallLog
-	// Retries is what is left of retrying for answers that are of no use; routing sets it. Nil:
-	// there are no retries.
+	// Retries is the retry budget for empty or malformed answers. Routing sets it. Nil allows no
+	// retries.
 	Retries *RetryBudget
-	// Free takes the memory of Body back after Request.Release, when nothing reads it any more.
-	// Nil: the garbage collector does.
+	// Free recycles the memory of Body. It is called after Request.Release, when nothing reads Body
+	// any more. If it is nil, Body is left to the garbage collector.
 	Free func()
-	// Memory is what the call has reserved of the memory budget; see Reserve. Nil: nothing is
+	// Memory is the call's share of the memory budget; see Reserve. If it is nil, nothing is
 	// counted.
 	Memory MemoryLease
 }
 
-// Note adds notes to the log, which it makes if there is none.
+// Note adds notes to the log, which it creates if there is none.
 func (o *Origin) Note(notes ...Note) {
 	if o.Log == nil && len(notes) > 0 {
 		o.Log = &CallLog{}
@@ -64,12 +64,12 @@ func (o *Origin) Note(notes ...Note) {
 	o.Log.Note(notes...)
 }
 
-// Allows says whether a model may answer in place of the one that the client asked for.
+// Allows reports whether a model may answer in place of the one that the client asked for.
 func (o *Origin) Allows(model string) bool { return o.MayUse == nil || o.MayUse(model) }
 
 // RefuseIfStrict returns an error for notes about changed or dropped fields if the request is
-// strict. Renamed tools get their own name back in the answer, and what is added or omitted takes
-// nothing from what the client asks for, so they are not refused.
+// strict. Notes about renamed, added or omitted fields are not refused: renamed tools get their own
+// names back in the answer, and the other two do not change the meaning of the request.
 func (o *Origin) RefuseIfStrict(notes []Note) error {
 	if !o.Strict {
 		return nil
@@ -92,7 +92,7 @@ type Client struct {
 	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"; recorded in lower case
 	Version string
 	Key     string // the name of the key that it presented, never the key; empty when none is required
-	Session string // what the client calls its conversation, if it says so
+	Session string // the client's name for its conversation, if it sends one
 }
 
 // A Request is one request to a model, in any dialect. The conversation is decoded by Prompt on
@@ -100,22 +100,22 @@ type Client struct {
 type Request struct {
 	Origin
 	Model  string // as the client named it; routing replaces it with the upstream's name for it
-	Stream bool   // the client wants the answer piece by piece
+	Stream bool   // the client wants a streamed answer
 
-	// NamesModel says that Body names the model as well, so that it cannot go on untouched to
-	// another one.
+	// NamesModel is set if Body names the model as well, so that it cannot be forwarded unchanged
+	// to another model.
 	NamesModel bool
 
-	// Thinking is what the model's name says about thinking, instead of what Body says; nil:
-	// nothing. Prompt has it already.
+	// Thinking is the thinking configuration from the model's name, which overrides Body; nil if
+	// the name has none. Prompt includes it.
 	Thinking *Thinking
 
-	// ReportStopSequence says that the client wants to know which of its stop sequences ended the
+	// ReportStopSequence is set if the client wants to know which of its stop sequences ended the
 	// answer.
 	ReportStopSequence bool
 
 	prompt    *lazyPrompt
-	rewritten bool    // the prompt is not what Body says
+	rewritten bool    // the prompt differs from Body
 	memory    *memory // shared by all copies
 }
 
@@ -126,7 +126,7 @@ type lazyPrompt struct {
 	err    error
 }
 
-// NewRequest returns a request whose Prompt is decoded by calling decode at most once.
+// NewRequest returns a request. Its Prompt calls decode at most once.
 func NewRequest(origin Origin, model string, stream bool, decode func() (*Prompt, error)) *Request {
 	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: &lazyPrompt{decode: decode}, memory: &memory{}}
 	r.memory.copies = append(r.memory.copies, r)
@@ -154,14 +154,15 @@ func (r *Request) Prompt() (*Prompt, error) {
 	return p.value, p.err
 }
 
-// WithModel returns a copy of r that asks another model and shares everything else.
+// WithModel returns a copy of r for another model that shares everything else.
 func (r *Request) WithModel(model string) *Request {
 	c := r.copy()
 	c.Model = model
 	return c
 }
 
-// WithPrompt returns a copy of r that asks something else. Its bytes no longer say what is asked.
+// WithPrompt returns a copy of r with another prompt. Body no longer matches it, and Verbatim
+// returns false.
 func (r *Request) WithPrompt(p *Prompt) *Request {
 	c := r.copy()
 	c.prompt = &lazyPrompt{decode: func() (*Prompt, error) { return p, nil }}
@@ -169,8 +170,8 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	return c
 }
 
-// WithThinking returns a copy of r that asks for as much thinking as the model's name says,
-// whatever Body says about it. Whether the client wants to see it is the body's alone.
+// WithThinking returns a copy of r with the budget and level of wish, which come from the model's
+// name, in place of Body's. Whether thinking is included in the answer still depends on Body alone.
 func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
 	prompt, err := r.Prompt()
 	if err != nil {
@@ -187,19 +188,18 @@ func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
 	return c, nil
 }
 
-// Verbatim says whether Body, as it came, is what is asked, in the given dialect: then it can go on
-// as it is, but for the model and for Thinking.
+// Verbatim reports whether Body is in dialect d and matches the prompt, so that it can be forwarded
+// unchanged except for the model and Thinking.
 func (r *Request) Verbatim(d Dialect) bool { return r.Dialect == d && !r.rewritten }
 
-// A Prompt is what the model is asked: the conversation, the tools it may call, how it should
-// generate.
+// A Prompt is the conversation, the tools that the model may call, and the generation parameters.
 type Prompt struct {
 	System     *Content
 	Contents   []Content
 	Tools      []Tool
 	ToolConfig *ToolConfig
 	Generation Generation
-	Extra      Fields // members without a name of their own here: safetySettings, cachedContent, labels …
+	Extra      Fields // members without a field of their own: safetySettings, cachedContent, labels …
 }
 
 // The roles of a Content.
@@ -215,12 +215,11 @@ type Content struct {
 	Extra Fields
 }
 
-// A PartKind says which field of a Part holds its data.
+// A PartKind determines which field of a Part holds its data.
 type PartKind uint8
 
-// The kinds of parts. PartOther is a part that perigee has no word for (executableCode, and
-// whatever the provider thinks of next): all its members are in Extra, so it can be passed on
-// whole.
+// The kinds of parts. PartOther is any other part, such as executableCode: all its members are in
+// Extra, so it can be passed on unchanged.
 const (
 	PartText PartKind = iota
 	PartBlob
@@ -230,12 +229,12 @@ const (
 	PartOther
 )
 
-// A Part is one piece of a turn: a text, an image, a tool call, a tool's answer.
+// A Part is one piece of a turn: a text, an image, a tool call or a tool result.
 type Part struct {
 	Kind      PartKind
 	Thought   bool   // the text is the model's thinking, not its answer
 	Text      string // PartText
-	Signature string // the provider's seal over its own thinking, opaque, to be sent back as it came
+	Signature string // the provider's thought signature, opaque, which must be returned unchanged
 	Blob      *Blob
 	File      *File
 	Call      *FunctionCall
@@ -243,22 +242,22 @@ type Part struct {
 	Extra     Fields
 }
 
-// A Blob is data inside the message. Data stays base64 as it came: no upstream wants it decoded.
+// A Blob is data inside the message. Data stays base64, because no upstream needs it decoded.
 type Blob struct {
 	MIME  string
 	Data  string
 	Extra Fields
 }
 
-// A File is data that the message only points at.
+// A File is data that the message refers to by URI.
 type File struct {
 	MIME  string
 	URI   string
 	Extra Fields
 }
 
-// A FunctionCall is a model's wish to call a tool. ID is empty where the provider gave none; Args
-// is a JSON object, or nil when the call came without arguments.
+// A FunctionCall is a tool call by the model. ID is empty if the provider gave none. Args is a JSON
+// object, or nil if the call has no arguments.
 type FunctionCall struct {
 	ID    string
 	Name  string
@@ -266,10 +265,10 @@ type FunctionCall struct {
 	Extra Fields
 }
 
-// A FunctionResponse is a tool's answer. Response is a JSON object. Most tools answer with one
-// text: then it may stand in Output instead, as the JSON string that the client sent, and the
-// object is {"output": text}. Texts of tools are most of what an agent sends, and this way they are
-// not copied. Media are the pictures and documents that the tool gave with it.
+// A FunctionResponse is the result of a tool call. Response is a JSON object. If the result is a
+// single text, it may be in Output instead, as the JSON string that the client sent, and the object
+// is {"output": text}; most of an agent's input is such texts, which need not be copied this way.
+// Media are the images and documents of the result.
 type FunctionResponse struct {
 	ID       string
 	Name     string
@@ -279,7 +278,7 @@ type FunctionResponse struct {
 	Extra    Fields
 }
 
-// Object returns the answer as a JSON object; nil: there is none.
+// Object returns the result as a JSON object, or nil if there is none.
 func (r *FunctionResponse) Object() json.RawMessage {
 	if r.Output == nil {
 		return r.Response
@@ -287,16 +286,16 @@ func (r *FunctionResponse) Object() json.RawMessage {
 	return append(append(append(make([]byte, 0, len(r.Output)+len(`{"output":}`)), `{"output":`...), r.Output...), '}')
 }
 
-// A Tool is one thing that the model may use: a function of the client's, or one that the provider
-// has built in. Exactly one of Function and Builtin is set.
+// A Tool is a function of the client, or a tool that is built in at the provider. Exactly one of
+// Function and Builtin is set.
 type Tool struct {
 	Function *Function
 	Builtin  string          // the provider's name for it: googleSearch, urlContext, codeExecution
 	Config   json.RawMessage // of the built-in tool
 }
 
-// A Function declares a tool of the client's. Parameters is a schema; JSONSchema says that it is a
-// full JSON Schema (parametersJsonSchema) and not the provider's own subset (parameters).
+// A Function declares a tool of the client. Parameters is a schema. JSONSchema is set if it is a
+// full JSON Schema (parametersJsonSchema) rather than the provider's subset (parameters).
 type Function struct {
 	Name        string
 	Description string
@@ -313,15 +312,16 @@ const (
 	ToolModeValidated = "VALIDATED"
 )
 
-// A ToolConfig says whether the model may, must or must not call functions, and which.
+// A ToolConfig determines whether the model may, must or must not call functions, and which.
 type ToolConfig struct {
 	Mode    string
 	Allowed []string
-	Calling Fields // what else stood beside mode: members of functionCallingConfig
+	Calling Fields // the other members of functionCallingConfig
 	Extra   Fields
 }
 
-// Generation holds the knobs. A nil pointer is a knob that the client did not touch.
+// Generation holds the generation parameters. A nil pointer is a parameter that the client did not
+// set.
 type Generation struct {
 	Temperature      *float64
 	TopP             *float64
@@ -340,7 +340,7 @@ type Generation struct {
 	Extra            Fields
 }
 
-// Thinking says how much the model may think and whether the client wants to see it.
+// Thinking is how much the model may think and whether the answer includes it.
 type Thinking struct {
 	Include *bool
 	Budget  *int64
@@ -348,11 +348,11 @@ type Thinking struct {
 	Extra   Fields
 }
 
-// Fields are members of a JSON object that perigee has no name for, in the order they came. They
-// travel along so that nothing is lost on the way.
+// Fields are the members of a JSON object that have no field of their own, in their original order.
+// They are passed on unchanged.
 type Fields []Field
 
-// A Field is one such member; Value is its JSON, untouched.
+// A Field is one member of Fields. Value is its unchanged JSON.
 type Field struct {
 	Name  string
 	Value json.RawMessage
@@ -372,17 +372,17 @@ func (f Fields) Get(name string) json.RawMessage {
 type EmbedRequest struct {
 	Origin
 	Model  string
-	Batch  bool         // the client used the call for many
-	Inputs []EmbedInput // nil in the Gemini dialect, where Body goes on as it is
+	Batch  bool         // the client used the batch method
+	Inputs []EmbedInput // nil in the Gemini dialect, where Body is forwarded unchanged
 }
 
-// MaxEmbedBatch is how many inputs the provider takes in one request.
+// MaxEmbedBatch is the maximum number of inputs in one request to the provider.
 const MaxEmbedBatch = 100
 
-// Requests is how many requests the provider gets for r.
+// Requests returns the number of requests to the provider for r.
 func (r *EmbedRequest) Requests() int { return max(1, (len(r.Inputs)+MaxEmbedBatch-1)/MaxEmbedBatch) }
 
-// EstimateTokens is about how many tokens the inputs have. The least that an input has is one.
+// EstimateTokens estimates the tokens of the inputs.
 func (r *EmbedRequest) EstimateTokens() (tokens int64) {
 	for i := range r.Inputs {
 		prompt := Prompt{Contents: []Content{r.Inputs[i].Content}}
@@ -396,19 +396,19 @@ type EmbedInput struct {
 	Content    Content
 	TaskType   string
 	Title      string
-	Dimensions int64 // 0: the model's own
+	Dimensions int64 // 0 means the model's default
 	Extra      Fields
 }
 
-// WithModel returns a copy of r that asks another model and shares everything else.
+// WithModel returns a copy of r for another model that shares everything else.
 func (r *EmbedRequest) WithModel(model string) *EmbedRequest {
 	c := *r
 	c.Model = model
 	return &c
 }
 
-// memory is what the copies of a request know of the bytes and the prompt that they share. Only the
-// goroutine that runs the request's stream uses it, except for keepers.
+// memory is the state of the body and the prompt that copies of a request share. Only the goroutine
+// that runs the request's stream uses it, except for keepers.
 type memory struct {
 	copies   []*Request
 	hooks    []func()
@@ -436,17 +436,17 @@ func (r *Request) Release() {
 	r.done()
 }
 
-// OnRelease has f called when the request is released, before its memory is used for something
-// else. It is not called for a stream that ends before.
+// OnRelease registers f to be called when the request is released, before its memory is reused. f
+// is not called if the stream ends first.
 func (r *Request) OnRelease(f func()) {
 	if m := r.memory; m != nil && !m.released {
 		m.hooks = append(m.hooks, f)
 	}
 }
 
-// Keep keeps the memory of Body from other uses until done is called, also after Release: it is for
-// callers that hold on to parts of Body or of the prompt, which may alias it. At the end of the
-// stream it is taken back in any case.
+// Keep prevents the memory of Body from being reused until done is called, also after Release. It
+// is for callers that retain parts of Body or of the prompt, which may alias it. At the end of the
+// stream the memory is reused in any case.
 func (r *Request) Keep() (done func()) {
 	m := r.memory
 	if m == nil {
@@ -456,19 +456,19 @@ func (r *Request) Keep() (done func()) {
 	return r.done
 }
 
-// done ends the need of one keeper, in whichever goroutine it noticed.
+// done releases one keeper. It may be called in any goroutine.
 func (r *Request) done() {
 	if r.memory.keepers.Add(-1) == 0 && r.Free != nil {
 		r.Free()
 	}
 }
 
-// ErrNoMemory is the cause of an Error about limits.memory: what a call needs does not fit beside
-// what the open calls hold. No other upstream or account can change that.
+// ErrNoMemory is the cause of an Error about limits.memory: the memory that a call needs is not
+// free. A retry with another upstream or account does not help.
 var ErrNoMemory = errors.New("limits.memory is used up")
 
 // A MemoryLease is the part of the memory budget that one call has reserved. All methods may be
-// called concurrently. What the lease has at the end of the call is released then.
+// called concurrently. At the end of the call, the rest of the lease is released.
 type MemoryLease interface {
 	// Grow reserves more bytes. The error is an *Error of class capacity with the cause
 	// ErrNoMemory, and nothing is reserved then.
@@ -477,8 +477,8 @@ type MemoryLease interface {
 	Shrink(bytes int64)
 }
 
-// Reserve reserves bytes of the memory budget for what the call keeps beside its request: answers
-// that are read in one piece or collected. A request without a lease always gets them.
+// Reserve reserves bytes of the memory budget for answers that the call buffers or collects. It
+// always succeeds for a request without a lease.
 func (o *Origin) Reserve(bytes int64) error {
 	if o == nil || o.Memory == nil || bytes <= 0 {
 		return nil
@@ -493,14 +493,14 @@ func (o *Origin) Unreserve(bytes int64) {
 	}
 }
 
-// tallyStep is how many bytes a Tally lets gather before it reserves them.
+// tallyStep is the number of bytes that a Tally counts before it reserves them.
 const tallyStep = 64 << 10
 
-// A Tally reserves memory for what grows in small steps, such as the text of an answer. Its zero
-// value is ready.
+// A Tally reserves memory for data that grows in small steps, such as the text of an answer. The
+// zero value is ready to use.
 type Tally struct{ pending, reserved int64 }
 
-// Add counts bytes, and reserves them with those before once there are 64 KiB.
+// Add counts bytes, and reserves all pending ones once there are 64 KiB.
 func (t *Tally) Add(o *Origin, bytes int64) error {
 	if t.pending += bytes; t.pending < tallyStep {
 		return nil
@@ -513,32 +513,32 @@ func (t *Tally) Add(o *Origin, bytes int64) error {
 	return nil
 }
 
-// Drop releases what was counted.
+// Drop releases the reserved bytes and resets the Tally.
 func (t *Tally) Drop(o *Origin) {
 	o.Unreserve(t.reserved)
 	*t = Tally{}
 }
 
-// ErrNoAnswer is the cause of an Error about an answer that was generated, and has to be paid for,
-// but is empty or malformed.
+// ErrNoAnswer is the cause of an Error about an answer that was generated and is billed, but is
+// empty or malformed.
 var ErrNoAnswer = errors.New("the answer is empty or malformed")
 
 // ErrNotAsked is in the chain of an Error of an upstream that did not ask its provider about the
 // model: none of its accounts can be used.
 var ErrNotAsked = errors.New("the provider was not asked")
 
-// A RetryBudget is how often one call may ask again because an answer was empty, malformed or cut:
-// once in all, shared by the router and every upstream that it asks. The zero value has that retry
-// left, and nil has none. All methods may be called concurrently.
+// A RetryBudget limits how often one call is retried because an answer was empty, malformed or cut
+// off: once in total, shared by the router and all upstreams. The zero value has that retry left,
+// and nil has none. All methods may be called concurrently.
 type RetryBudget struct{ taken atomic.Bool }
 
-// Left says whether the retry has not been taken yet.
+// Left reports whether the retry is left.
 func (b *RetryBudget) Left() bool { return b != nil && !b.taken.Load() }
 
-// Take takes the retry, and says whether it was left.
+// Take uses the retry and reports whether it was left.
 func (b *RetryBudget) Take() bool { return b != nil && b.taken.CompareAndSwap(false, true) }
 
-// Pause waits before a retry, and says whether the context lasted as long.
+// Pause waits for d and reports whether ctx was still active at the end.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

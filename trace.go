@@ -7,11 +7,11 @@ type TraceRow struct {
 	ID           string    `json:"id"`
 	Time         time.Time `json:"time"`
 	Dialect      Dialect   `json:"dialect"`
-	Model        string    `json:"model"` // what answered, or else what was asked
+	Model        string    `json:"model"` // the model that answered, or the requested one
 	ModelAsked   string    `json:"model_asked"`
 	Upstream     string    `json:"upstream"`
 	Account      string    `json:"account"`
-	Status       int       `json:"status"` // what the client got, or else what the provider said; 0: neither
+	Status       int       `json:"status"` // the client's HTTP status, or the provider's; 0 if there is neither
 	Class        Class     `json:"class"`
 	FirstByteMS  float64   `json:"first_byte_ms"`
 	DurationMS   float64   `json:"duration_ms"`
@@ -21,13 +21,13 @@ type TraceRow struct {
 	Outcome      Outcome   `json:"outcome"`
 	ClientName   string    `json:"client"`
 	Key          string    `json:"key"` // its name
-	// Bodies says that the bodies of the call are in its trace directory, so that it can be sent
+	// Bodies is set if the bodies of the call are in its trace directory, so that it can be sent
 	// again.
 	Bodies   bool   `json:"bodies"`
 	ReplayOf string `json:"replay_of,omitempty"` // the ID of the call that this one repeats
 }
 
-// A Trace is everything that is known of a call.
+// A Trace is the full record of a call.
 type Trace struct {
 	TraceRow
 	Operation      string    `json:"operation"`
@@ -43,7 +43,7 @@ type Trace struct {
 	Attempts       []Attempt `json:"steps"`
 }
 
-// TraceRow is the call in a listing.
+// TraceRow returns the call as a row of a listing.
 func (c *Call) TraceRow() TraceRow {
 	row := TraceRow{
 		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, ModelAsked: c.ModelAsked, Upstream: c.Upstream, Account: c.Account,
@@ -55,12 +55,12 @@ func (c *Call) TraceRow() TraceRow {
 		row.Model = c.ModelAsked
 	}
 	if row.Status == 0 {
-		row.Status = c.clientStatus() // the row is from before statuses were stored
+		row.Status = c.clientStatus() // the row is older than the field
 	}
 	return row
 }
 
-// Trace is the call in full.
+// Trace returns the full record of the call.
 func (c *Call) Trace() Trace {
 	t := Trace{
 		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream,

@@ -12,20 +12,20 @@ import (
 const LongPrompt = 200_000
 
 // A Cost is an amount in US dollars. The zero value is an unknown cost, which is not the same as
-// none.
+// zero.
 type Cost struct {
 	USD   float64
 	Known bool
 }
 
-// USD is a known cost.
+// USD returns a known cost.
 func USD(amount float64) Cost { return Cost{amount, true} }
 
-// Plus is what both cost together. What is unknown adds nothing: the sum is known if one of them
-// is.
+// Plus returns the sum. An unknown cost adds nothing; the sum is known if either cost is.
 func (c Cost) Plus(more Cost) Cost { return Cost{c.USD + more.USD, c.Known || more.Known} }
 
-// String writes a cost for people: $12.34, $0.0021 or -. It is $0.00 only if it is nothing.
+// String formats a cost for people: $12.34, $0.0021, or - if it is unknown. It is $0.00 only if the
+// cost is zero.
 func (c Cost) String() string {
 	switch {
 	case !c.Known:
@@ -41,7 +41,7 @@ func (c Cost) String() string {
 // costDigits is the precision of costs in JSON. A token costs at least some billionths of a dollar.
 const costDigits = 9
 
-// MarshalJSON writes the number of dollars, or null if it is unknown.
+// MarshalJSON returns the number of dollars, or null if the cost is unknown.
 func (c Cost) MarshalJSON() ([]byte, error) {
 	if !c.Known {
 		return []byte("null"), nil
@@ -50,7 +50,7 @@ func (c Cost) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimRight(text, "0"), []byte(".")), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (c *Cost) UnmarshalJSON(data []byte) error {
 	*c = Cost{}
 	if bytes.Equal(data, []byte("null")) {
@@ -60,27 +60,27 @@ func (c *Cost) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &c.USD)
 }
 
-// Spent is what calls have cost. What has no price adds no dollars.
+// Spent is the tokens and the cost of calls. Calls without a price add no dollars.
 type Spent struct {
 	Tokens int64
 	USD    float64
 }
 
-// Plus is what both have cost together.
+// Plus returns the sum.
 func (s Spent) Plus(more Spent) Spent { return Spent{s.Tokens + more.Tokens, s.USD + more.USD} }
 
-// Minus is the difference.
+// Minus returns the difference.
 func (s Spent) Minus(less Spent) Spent { return Spent{s.Tokens - less.Tokens, s.USD - less.USD} }
 
-// A UsagePart is what one group spent on one model of one upstream. All calls in it have the same
-// price, apart from those with long prompts.
+// A UsagePart is the usage of one group for one model of one upstream. All its calls have the same
+// price, except for calls with long prompts.
 type UsagePart struct {
 	UsageRow
 	Model, Upstream string
 	Long            Usage // input, cached and output tokens of the calls with more than LongPrompt input tokens
 }
 
-// A UsagePartReader sums up calls as a UsageReader does, apart for each model and upstream, in no
+// A UsagePartReader sums up calls like a UsageReader, separately for each model and upstream, in no
 // particular order.
 type UsagePartReader interface {
 	UsageParts(ctx context.Context, q UsageQuery) ([]UsagePart, error)
