@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// absentFor is how long a model that no upstream has is not asked for again while another
-	// answers in its place.
+	// absentFor is how long a model that no upstream has is not requested again while a replacement
+	// answers.
 	absentFor = time.Hour
-	// maxAbsent bounds how many of them are remembered: clients choose the names.
+	// maxAbsent bounds the number of remembered names, because clients choose them.
 	maxAbsent = 1000
 )
 
-// An absentMemory keeps the names of models that no upstream had, and for which another model
-// answered. Requesting them first costs each call a round trip.
+// An absentMemory holds the names of models that no upstream had, and for which another model
+// answered. It saves each such call a round trip.
 type absentMemory struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -52,11 +52,11 @@ func (m *absentMemory) clear() {
 	clear(m.until)
 }
 
-// remembered returns what the upstreams of a model have said when none of them had it, not too long
-// ago; nil: that is not known. A strict request is told what the provider says now.
+// remembered returns the recent failures of the upstreams of a model if none of them had it, or nil
+// if there are none. For a strict request it returns nil, so that the provider is asked.
 func (r *Router) remembered(found resolved, req *perigee.Request) (list failures) {
 	if req.Strict || !r.absents.has(found.model, r.opts.Now()) || r.models.has(found.model) {
-		return nil // or it is listed again
+		return nil
 	}
 	for _, target := range found.targets {
 		list = append(list, failure{upstream: target.Name, err: perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model), recorded: true})

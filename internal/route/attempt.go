@@ -13,27 +13,27 @@ import (
 )
 
 // An attempt is the answer of one upstream to a call. Events before the first content are held
-// back, because they would be wrong if another upstream answered in the end; for callers that do
-// not stream, the whole answer is.
+// back, because they would be wrong if another upstream answered in the end. For callers that do
+// not stream, the whole answer is held back.
 type attempt struct {
 	target    string
 	model     string
 	whole     bool
 	native    bool // the client uses the provider's own dialect, which has all finish reasons
 	began     time.Time
-	steps     int           // how many the call had before
-	spent     perigee.Usage // by earlier attempts
-	usage     perigee.Usage // by this one, as far as known
+	steps     int           // the number of attempts recorded before
+	spent     perigee.Usage // the usage of earlier attempts
+	usage     perigee.Usage // the usage of this attempt, as far as known
 	held      hold.Events
 	log       *perigee.CallLog
 	content   bool // content has arrived
-	calls     bool // so has a tool call, which the client can act on however the answer ends
+	calls     bool // a tool call has arrived, which the client can act on however the answer ends
 	badFinish *perigee.Finish
 	answering bool // something has reached the caller
 	yield     func(perigee.Event, error) bool
 }
 
-// ask makes one attempt, after earlier ones have spent something.
+// ask makes one attempt. spent is the usage of earlier attempts.
 func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*attempt, error) {
 	req := c.req
 	a := &attempt{
@@ -53,8 +53,8 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 	return a, err
 }
 
-// run passes the stream on. It returns the stream's error; nil also when the caller went away. The
-// request is released with the first content that the caller gets.
+// run passes the stream on. It returns the stream's error, or nil if the stream completed or the
+// caller left the loop. The request is released with the first content that the caller gets.
 func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Request) error {
 	for ev, err := range stream {
 		if err != nil {
@@ -63,12 +63,12 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 		about := ev.Kind == perigee.EventStart
 		a.content = a.content || !about
 		if ev.Kind == perigee.EventUsage {
-			about = true // it may be all that comes before a failure, which then is not the middle of an answer
+			about = true // a failure after it does not count as one in the middle of an answer
 		}
 		a.calls = a.calls || ev.Kind == perigee.EventCall
 		switch {
 		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMalformed && ev.Candidate == 0 && !a.native && !a.calls:
-			a.badFinish = ev.Finish // what was spent may come behind it
+			a.badFinish = ev.Finish // usage may follow it
 		case a.badFinish != nil && !a.answering:
 			if err := a.hold(ev); err != nil {
 				return err
@@ -99,8 +99,8 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 	return nil
 }
 
-// malformed is the error for an answer that ended with a malformed finish, which clients would take
-// for an ordinary one.
+// malformed returns the error for an answer that ended with FinishMalformed, which clients would
+// treat as an ordinary end.
 func (a *attempt) malformed() error {
 	message := a.badFinish.Trouble
 	if a.badFinish.Message != "" {
@@ -109,7 +109,7 @@ func (a *attempt) malformed() error {
 	return &perigee.Error{Class: perigee.ClassUnavailable, Message: message, Hint: "ask again", Upstream: a.target, Model: a.model, Cause: perigee.ErrNoAnswer}
 }
 
-// pass sends an event to the caller. Usage includes that of earlier attempts.
+// pass sends an event to the caller. The usage of earlier attempts is added to its usage.
 func (a *attempt) pass(ev perigee.Event) bool {
 	if ev.Kind == perigee.EventUsage && ev.Usage != nil && a.spent != (perigee.Usage{}) {
 		ev.Usage = new(a.spent.Plus(*ev.Usage))
@@ -128,16 +128,16 @@ func (a *attempt) hold(ev perigee.Event) error {
 	return nil
 }
 
-// release hands out what was held back, with a start event that names the upstream. The notes are
-// kept before that: the start may be written to the client at once, and the head before it has room
-// for notes.
+// release passes on the held events, after a start event that names the upstream. It first makes
+// the notes of the attempt final, because the start may cause the response head to be sent, which
+// contains the notes.
 func (a *attempt) release() bool {
 	a.log.EndAttempt(true)
 	if !a.yield(a.start(), nil) {
 		return false
 	}
 	if a.spent != (perigee.Usage{}) && !a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &a.spent, More: true}, nil) {
-		return false // the answer may not say what it costs, but what was spent before it is known
+		return false // the answer may not report its usage, but the usage of earlier attempts is known
 	}
 	for _, ev := range a.held.All() {
 		if ev.Kind != perigee.EventStart && !a.pass(ev) {
@@ -147,7 +147,7 @@ func (a *attempt) release() bool {
 	return true
 }
 
-// start is the event that names the upstream and the model that answer.
+// start returns the event that names the upstream and the model that answer.
 func (a *attempt) start() perigee.Event {
 	start := perigee.Event{Kind: perigee.EventStart}
 	for _, ev := range a.held.All() {
@@ -162,8 +162,8 @@ func (a *attempt) start() perigee.Event {
 	return start
 }
 
-// retryable says whether the same upstream may be asked again: the caller has got nothing yet, and
-// the connection was cut in the middle of the answer, or the model wrote something unreadable.
+// retryable reports whether the same upstream may be asked again: the caller has received nothing
+// yet, and either the connection was cut in the middle of the answer, or the answer was malformed.
 func (a *attempt) retryable(ctx context.Context, err error) bool {
 	if err == nil || a.answering || ctx.Err() != nil || perigee.AsError(err).Class != perigee.ClassUnavailable {
 		return false
@@ -178,7 +178,7 @@ func (a *attempt) retryable(ctx context.Context, err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || ok && a.content && broken.Op == "read"
 }
 
-// ended returns the outcome of an attempt; without an error it was answered.
+// ended returns the outcome of an attempt. If err is nil, the attempt answered the call.
 func (c *call) ended(a *attempt, err error, why string) failure {
 	f := failure{upstream: a.target, err: err, account: a.start().Account, why: why,
 		took: c.router.opts.Now().Sub(a.began), recorded: len(c.req.Log.Attempts()) > a.steps}

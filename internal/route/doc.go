@@ -2,8 +2,8 @@
 // ordered list of upstreams, and fails over to the next one as long as nothing has been answered
 // yet. A Router is an Upstream itself.
 //
-// It changes the model of a request, and the thinking where the model's name asks for it. It knows
-// upstreams only by name and ability.
+// It changes the model of a request, and the thinking where the name of the model asks for it. It
+// depends only on the names of upstreams and on the interfaces that they implement.
 //
 // The packages of this room are upstreams that wrap upstreams; a call passes through record, route,
 // hold and thoughtsig, in this order. mcp, upstream, observe and daemon may import them. Begin with

@@ -13,10 +13,10 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// Explain says which upstream would answer a call for a model now, and why the rest would not.
-// check reports what is known of an upstream without a request: whether it is usable for a model,
-// and why. No model is called; upstreams are asked for their lists of models, as far as these are
-// not cached. An upstream that does not list its models in time is taken to have the model.
+// Explain returns which upstream would answer a call for a model now, and why the remaining ones
+// would not. check reports, without a request, whether an upstream is usable for a model, and why.
+// No model is called; upstreams are asked for their lists of models, as far as these are not
+// cached. An upstream that does not list its models in time is taken to have the model.
 func (r *Router) Explain(ctx context.Context, asked string, check func(upstream, model string) perigee.RouteCandidate) (
 	perigee.RouteExplanation, error) {
 	found, err := r.resolve(asked)
@@ -39,12 +39,12 @@ func (r *Router) Explain(ctx context.Context, asked string, check func(upstream,
 	return e.RouteExplanation, nil
 }
 
-// An explanation is being put together.
+// An explanation is a RouteExplanation under construction.
 type explanation struct {
 	router *Router
 	check  func(upstream, model string) perigee.RouteCandidate
-	// unlisted are the candidates whose upstream could not list its models just now, by their
-	// place, with the reason.
+	// unlisted has the reasons why upstreams could not list their models, by index of the
+	// candidate.
 	unlisted map[int]string
 	perigee.RouteExplanation
 }
@@ -55,7 +55,7 @@ func (e *explanation) step(format string, args ...any) {
 	}
 }
 
-// origins says how the name of a client led to the model; empty: it is the model.
+// origins describes how a client's name led to the model. It is empty if the name is the model's.
 func origins(found resolved) string {
 	switch {
 	case found.asked == found.model:
@@ -70,7 +70,7 @@ func origins(found resolved) string {
 	return fmt.Sprintf("%s asks %s for thinking", found.asked, found.model)
 }
 
-// add adds the upstreams of a model as candidates, and says whether none of them has it.
+// add adds the upstreams of a model as candidates, and reports whether none of them has it.
 func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 	r := e.router
 	if rule, ok := r.rule(found.model); ok {
@@ -81,11 +81,11 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 		candidates[i] = e.check(target.Name, found.model)
 		candidates[i].Upstream, candidates[i].Name = target.Name, found.model
 	}
-	lists := make([]modelList, len(found.targets)) // after the checks: a list that fails may start a cooldown
+	lists := make([]modelList, len(found.targets)) // after the checks, because a failed list may start a cooldown
 	listing, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	var wait sync.WaitGroup
-	_, known := models.Lookup(found.model) // some of these are not listed by providers that have them
+	_, known := models.Lookup(found.model) // providers do not list all models of the table
 	for i, target := range found.targets {
 		if candidates[i].Usable || !known {
 			wait.Go(func() { lists[i] = r.listOf(listing, target) })
@@ -103,17 +103,17 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 			c.Usable, c.Reason, c.Until = false, fmt.Sprintf("it has no model %s", perigee.Clip(found.model, maxNamed)), time.Time{}
 		case !c.Usable:
 		case lists[i].err != nil:
-			e.judge(c, lists[i].err)
+			e.applyListError(c, lists[i].err)
 		}
 		e.Candidates = append(e.Candidates, *c)
 	}
 	return absent
 }
 
-// judge applies that an upstream could not list its models. A provider that refuses the credentials
-// refuses the call as well. Of one that cannot be reached that is likely, so choose prefers an
-// upstream that has listed the model.
-func (e *explanation) judge(c *perigee.RouteCandidate, err error) {
+// applyListError updates a candidate that could not list its models. A provider that refuses the
+// credentials also refuses the call. A provider that cannot be reached is likely to fail, so choose
+// prefers an upstream that has listed the model.
+func (e *explanation) applyListError(c *perigee.RouteCandidate, err error) {
 	why := err.Error()
 	switch class := perigee.AsError(err).Class; {
 	case class == perigee.ClassUnauthenticated || class == perigee.ClassForbidden || class == perigee.ClassVerification ||
@@ -137,7 +137,7 @@ func join(reason, more string) string {
 	return reason + "; " + more
 }
 
-// addUnrouted adds the upstreams that a call does not reach.
+// addUnrouted adds the upstreams that calls are not routed to.
 func (e *explanation) addUnrouted(found resolved) {
 	for _, target := range e.router.opts.Targets {
 		if slices.ContainsFunc(e.Candidates, func(c perigee.RouteCandidate) bool { return c.Upstream == target.Name }) {
@@ -151,8 +151,8 @@ func (e *explanation) addUnrouted(found resolved) {
 	}
 }
 
-// choose names the first candidate that is usable. One that could not list its models counts only
-// if no other is certain.
+// choose selects the first usable candidate. A candidate that could not list its models is selected
+// only if there is no other.
 func (e *explanation) choose() {
 	certain := slices.IndexFunc(e.Candidates, func(c perigee.RouteCandidate) bool { return c.Usable })
 	for i, c := range e.Candidates {

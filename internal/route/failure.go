@@ -14,7 +14,7 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// How much an error repeats: of a model's name, and of the messages of the upstreams after the
+// Bounds of an error message: of a model's name, and of the messages of the upstreams after the
 // first.
 const (
 	maxNamed = 100
@@ -22,22 +22,22 @@ const (
 	maxRest  = 3 // upstreams after the first
 )
 
-// A failure is a failed attempt; for the record also the last one, which was answered, without an
-// error.
+// A failure is a failed attempt. Its error is nil for the attempt that answered, which is kept for
+// the record.
 type failure struct {
 	upstream string
 	err      error
-	account  string        // that had begun to answer; empty: none
+	account  string        // the account that had begun to answer; empty if there is none
 	usage    perigee.Usage // of the attempt
 
-	why      string // it was asked
+	why      string // why the upstream was asked
 	took     time.Duration
 	recorded bool // the attempt is in the record already
 }
 
 type failures []failure
 
-// spent is the usage of all of them.
+// spent returns the usage of all failures.
 func (list failures) spent() (total perigee.Usage) {
 	for _, f := range list {
 		total = total.Plus(f.usage)
@@ -45,7 +45,7 @@ func (list failures) spent() (total perigee.Usage) {
 	return total
 }
 
-// recordAttempts adds the failures to the record of the call, except for those that the upstream
+// recordAttempts adds the failures to the record of the call, except for failures that the upstream
 // has recorded itself.
 func (list failures) recordAttempts(log *perigee.CallLog) {
 	for i := range list {
@@ -73,9 +73,9 @@ func (list failures) charge(err error) error {
 	return &e
 }
 
-// failure is the error to report when no upstream answered: the first that is not about a missing
-// model, since that one can pass, with a summary of the rest; and when no upstream has the model,
-// which models there are.
+// failure returns the error of a call that no upstream answered: the first error that is not about
+// a missing model, because it may be temporary, with a summary of the rest. If no upstream has the
+// model, the error lists the models that exist.
 func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Origin, failed failures) error {
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
@@ -89,7 +89,7 @@ func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Or
 	}
 	known := r.known(ctx)
 	if slices.Contains(known, found.model) {
-		return failed[0].err // the model is there: something else about the request was not found
+		return failed[0].err // the model exists: something else in the request was not found
 	}
 	e := perigee.Errorf(perigee.ClassNotFound, "no model %q%s at %s", perigee.Clip(found.model, maxNamed), found.origin(), strings.Join(asked, ", "))
 	e.Upstream, e.Model = failed[0].upstream, found.model
@@ -102,8 +102,8 @@ func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Or
 	return e.WithHint("%s", r.advice(found, known))
 }
 
-// advice names a model to ask for instead of one that no upstream has. Some clients do not send the
-// configured name but one of their own; only an alias helps there.
+// advice returns a hint with a model to use instead of one that no upstream has. Some clients send
+// a name of their own instead of the configured one; only an alias helps there.
 func (r *Router) advice(found resolved, known []string) string {
 	near, nearest := match.Nearest(found.model, known, 3), ""
 	parts := []string{"perigee models lists the available models"}
@@ -133,17 +133,17 @@ func (r *Router) advice(found resolved, known []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// isMissing says whether a failure is only that something was not found.
+// isMissing reports whether a failure is only that something was not found.
 func isMissing(f failure) bool { return perigee.AsError(f.err).Class == perigee.ClassNotFound }
 
-// allMissing says whether that is so for all of them.
+// allMissing reports whether isMissing is true for all failures.
 func allMissing(failed failures) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
 }
 
-// lacking replaces the refusals of upstreams that did not ask their provider, because no account is
-// usable, if they list their models and not this one: waiting for an account would not help. Names
-// in the table of models are left alone, since providers have models that they do not list.
+// lacking replaces the errors of upstreams that did not ask their provider because no account is
+// usable, if their lists of models do not have this one: waiting for an account would not help.
+// Errors about names in the table of models stay, because providers do not list all their models.
 func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
 	if _, ok := models.Lookup(found.model); ok {
 		return
@@ -162,8 +162,8 @@ func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
 	}
 }
 
-// soonest is the error that says when a call can succeed: the first, or if that is a limit the one
-// among the limits that ends first.
+// soonest returns the error with the earliest retry: the first error, or, if that is a limit, the
+// limit that ends first.
 func (list failures) soonest() error {
 	soonest := list[0].err
 	for _, f := range list {
@@ -174,16 +174,15 @@ func (list failures) soonest() error {
 	return soonest
 }
 
-// isLimit says whether an error is about a limit that ends at a known time.
+// isLimit reports whether an error is about a limit that ends at a known time.
 func isLimit(e *perigee.Error) bool {
 	return (e.Class == perigee.ClassExhausted || e.Class == perigee.ClassRateLimited) && e.Retry > 0
 }
 
-// combined is the error that says when a call can succeed, with what all upstreams said, in their
-// order.
+// combined returns the error of soonest with the messages of all upstreams, in their order.
 func (list failures) combined() error {
 	first := list[0]
-	var rest []failure // each upstream once, with what it said last
+	var rest []failure // each upstream once, with its last message
 	for _, f := range list[1:] {
 		rest = slices.DeleteFunc(rest, func(o failure) bool { return o.upstream == f.upstream })
 		if f.upstream != first.upstream {
@@ -201,7 +200,7 @@ func (list failures) combined() error {
 	}
 	var after strings.Builder
 	for _, f := range rest[:min(len(rest), maxRest)] {
-		fmt.Fprintf(&after, "; then %s: %s", f.upstream, f.words())
+		fmt.Fprintf(&after, "; then %s: %s", f.upstream, f.message())
 	}
 	if more := len(rest) - maxRest; more > 0 {
 		fmt.Fprintf(&after, "; and %d more", more)
@@ -213,8 +212,8 @@ func (list failures) combined() error {
 	return &e
 }
 
-// words is the message of an upstream for clients, without its name.
-func (f failure) words() string {
+// message returns the message of an upstream for clients, without its name.
+func (f failure) message() string {
 	e := perigee.AsError(f.err)
 	text := e.Message
 	if e.Public != "" {

@@ -15,15 +15,15 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// A list of models is good for modelsFresh; an upstream that could not give one is asked again
-// after modelsRetry, so that a client asking for nonsense does not turn into load on the provider.
+// A list of models is valid for modelsFresh. An upstream that failed to list its models is asked
+// again after modelsRetry, so that requests for unknown models cause no load on the provider.
 const (
 	modelsFresh = 5 * time.Minute
 	modelsRetry = 10 * time.Second
 	modelsWait  = 3 * time.Second
 )
 
-// A modelCache keeps the list of models of each upstream. One caller asks an upstream at a time;
+// A modelCache holds the list of models of each upstream. One caller asks an upstream at a time;
 // concurrent callers wait for its list.
 type modelCache struct {
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ type modelEntry struct {
 	modelList
 }
 
-// entry returns the place for an upstream's list.
+// entry returns the cache entry of an upstream, which it creates if necessary.
 func (c *modelCache) entry(name string) *modelEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,14 +56,13 @@ type modelList struct {
 	until  time.Time
 }
 
-// lacks says whether an upstream lists its models, and this one is not among them.
+// lacks reports whether an upstream lists its models, and this one is not among them.
 func (l modelList) lacks(model string) bool {
 	return l.err == nil && len(l.models) > 0 && !slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
 }
 
-// Models lists what can be asked: each model once, from the upstream that would answer first, and
-// the aliases beside what they stand for. An upstream that cannot be asked is left out as long as
-// another can.
+// Models lists each model once, from the upstream that would answer first, and the aliases. It
+// fails only if no upstream can be asked.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
@@ -72,18 +71,18 @@ func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	return list, err
 }
 
-// A Failure says why an upstream could not be asked.
+// A Failure is why an upstream could not be asked.
 type Failure struct {
 	Upstream string
 	Err      error
 }
 
-// Default is the model for requests that name none; empty: there is none.
+// Default returns the model for requests that do not name one, or "" if there is none.
 func (r *Router) Default() string { return r.opts.Default }
 
-// ModelsOf lists what one upstream has, routed to it or not, or without a name what Models does.
-// failed are the upstreams that could not be asked; when none could, the error is that of the
-// first.
+// ModelsOf lists the models of one upstream, routed to it or not. If the name is empty it lists the
+// same models as Models. failed are the upstreams that could not be asked; if none could, the error
+// is the first of theirs.
 func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
 	targets := r.opts.Targets
 	if upstream != "" {
@@ -120,8 +119,8 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
 }
 
-// described completes a provider's description of a model from the table of models. What the
-// provider says counts.
+// described completes a provider's description of a model from the table of models. The provider's
+// values take precedence.
 func described(m perigee.Model) perigee.Model {
 	spec, ok := models.Lookup(m.ID)
 	if !ok {
@@ -135,14 +134,13 @@ func described(m perigee.Model) perigee.Model {
 	return m
 }
 
-// serves says whether this upstream is among those for a model. Aliases do not matter: the question
-// is about the model itself.
+// serves reports whether a model is routed to this upstream. Aliases are not followed.
 func (r *Router) serves(upstream, model string) bool {
 	return slices.ContainsFunc(r.targets(model), func(t Target) bool { return t.Name == upstream })
 }
 
-// aliases returns the aliased models under their other names, in order of name: the exact aliases,
-// and models of the list that an alias replaces with another one. Patterns are not names.
+// aliases returns the models under their aliases, sorted by name: the exact aliases, and models of
+// the list that an alias replaces with another one. Patterns are not names.
 func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	var aliased []perigee.Model
 	listed := map[string]bool{}
@@ -170,7 +168,7 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	return aliased
 }
 
-// listOf returns what an upstream has, from the cache while it is fresh.
+// listOf returns the models of an upstream, from the cache while it is fresh.
 func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	lister, ok := target.Upstream.(perigee.ModelLister)
 	if !ok {
@@ -192,7 +190,7 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	if list.until = now.Add(modelsFresh); list.err != nil {
 		list.until = r.opts.Now().Add(modelsRetry)
 	}
-	if ctx.Err() == nil || context.Cause(ctx) == errSlowList { // a caller that went away says nothing about the upstream
+	if ctx.Err() == nil || context.Cause(ctx) == errSlowList { // an error of a canceled caller is not the upstream's
 		r.models.mu.Lock() // for concurrent calls of has
 		entry.modelList = list
 		r.models.mu.Unlock()
@@ -200,9 +198,9 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	return list
 }
 
-// ForgetModels has the lists of models asked for again when they are needed, with their errors and
-// what no upstream had: accounts have changed. The names that are known stay known until then. A
-// list that is being asked for now is not kept.
+// ForgetModels invalidates the cached lists of models, their errors and the models that no upstream
+// had, because accounts have changed. Known names stay known until the lists are next requested. A
+// list that is being requested now is not cached.
 func (r *Router) ForgetModels() {
 	r.models.mu.Lock()
 	for name, entry := range r.models.lists {
@@ -212,7 +210,7 @@ func (r *Router) ForgetModels() {
 	r.absents.clear()
 }
 
-// has says whether a cached list of an upstream has the model.
+// has reports whether a cached list of an upstream has the model.
 func (c *modelCache) has(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,8 +223,8 @@ func (c *modelCache) has(id string) bool {
 }
 
 // Missing returns the error that a call for a model would get because none of its upstreams has it.
-// They are asked only about names that are in no table; an upstream that cannot list its models in
-// time may have it, and unsure is true then.
+// Upstreams are asked only about names that are not in the table of models. unsure is true if an
+// upstream could not list its models in time, and may have the model.
 func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err error) {
 	found, err := r.resolve(model)
 	if err != nil {
@@ -242,8 +240,9 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	return false, r.failure(ctx, found, &perigee.Origin{}, absent)
 }
 
-// absent returns what the upstreams of a model say when none of them lists it; nil: one does, it is
-// in the table of models, or one cannot say in time what it has, which is unsure.
+// absent returns the failures of the upstreams of a model if none of them lists it. It returns nil
+// if one lists it, if the model is in the table of models, or if an upstream cannot list its models
+// in time; only then unsure is true.
 func (r *Router) absent(ctx context.Context, found resolved) (list failures, unsure bool) {
 	if _, ok := models.Lookup(found.model); ok {
 		return nil, false
@@ -265,15 +264,15 @@ func (r *Router) absent(ctx context.Context, found resolved) (list failures, uns
 	return list, false
 }
 
-// errSlowList is why a call stops waiting for a list.
+// errSlowList is the cause when a call stops waiting for a list.
 var errSlowList = errors.New("the list of models did not come in time")
 
-// waitForLists returns a context for asking upstreams what they have while a call waits for it.
+// waitForLists returns a context that bounds how long a call waits for lists of models.
 func waitForLists(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, modelsWait, errSlowList)
 }
 
-// known lists the names that can be asked, or nothing when no upstream lists its models in time.
+// known returns the names of all models, or nil if no upstream lists its models in time.
 func (r *Router) known(ctx context.Context) []string {
 	ctx, cancel := waitForLists(ctx)
 	defer cancel()

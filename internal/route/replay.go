@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// replaying returns the router of a call: r, or for a replay that names its upstream one that has
-// only that, whatever the rules say.
+// replaying returns the router for a call: r, or, for a replay that names its upstream, a router
+// with only that upstream and no rules.
 func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
 	name := origin.Replay.Upstream
 	if name == "" {
@@ -23,8 +23,8 @@ func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
 	return &Router{opts: opts, patterns: r.patterns}, nil
 }
 
-// target returns the upstream of a name. An unknown name is of ClassInvalid, and the error lists
-// the names that there are.
+// target returns the upstream of a name. For an unknown name the error is of ClassInvalid and lists
+// the known names.
 func (r *Router) target(name string) (Target, error) {
 	var names []string
 	for _, t := range r.opts.Targets {
@@ -37,7 +37,7 @@ func (r *Router) target(name string) (Target, error) {
 		WithHint("the upstreams are %s", strings.Join(names, ", "))
 }
 
-// SendRaw has the upstream that the replay names send a recorded request.
+// SendRaw sends a recorded request through the upstream that the replay names.
 func (r *Router) SendRaw(ctx context.Context, req *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	target, err := r.target(req.Replay.Upstream)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// Model is the model that a client's name stands for, without aliases and suffixes about thinking.
-// Empty: the name is empty, and there is no default.
+// Model returns the model that a client's name refers to, with aliases resolved and without a
+// thinking suffix. It is empty if the name is empty and there is no default.
 func (r *Router) Model(asked string) string {
 	found, _ := r.resolve(asked) // fails only without a name
 	return found.model
 }
 
-// Upstreams are the names of the upstreams for a model, in order.
+// Upstreams returns the names of the upstreams for a model, in order.
 func (r *Router) Upstreams(model string) []string {
 	var list []string
 	for _, target := range r.targets(model) {
@@ -27,18 +27,18 @@ func (r *Router) Upstreams(model string) []string {
 	return list
 }
 
-// A resolved is the model that a client's name stands for.
+// A resolved is the model that a client's name refers to.
 type resolved struct {
 	model    string
-	thinking *perigee.Thinking // what the name says about thinking; nil: nothing
+	thinking *perigee.Thinking // from the suffix of the name; nil if it has none
 	targets  []Target
-	asked    string // the name itself; empty: there was none, and this is the default
+	asked    string // the name itself; empty if there was none, and this is the default
 	aliased  bool   // an alias led to the model
-	embeds   bool   // it is to embed, which the models for answers cannot
+	embeds   bool   // the request is for embeddings
 }
 
-// origin explains, behind the name of a model that no upstream has, where the name comes from if
-// the client did not write it.
+// origin returns a suffix for error messages about a missing model: where its name comes from, if
+// it is not the client's own.
 func (f *resolved) origin() string {
 	switch {
 	case f.asked == "":
@@ -49,11 +49,10 @@ func (f *resolved) origin() string {
 	return ""
 }
 
-// resolve turns what the client asked for into a model and the upstreams to ask for it. Aliases may
-// stand for aliases and for names with a suffix, and a suffix may stand behind an alias; the
-// client's own suffix wins. An alias that is a pattern counts only where no exact one does, and
-// only for the name in the request: what an alias stands for is a model that the configuration
-// names.
+// resolve turns the client's name for a model into a model and its upstreams. An alias may refer to
+// another alias or to a name with a suffix, and a suffix may follow an alias; the client's own
+// suffix takes precedence. Patterns apply only if no exact alias does, and only to the name in the
+// request, not to the targets of aliases.
 func (r *Router) resolve(asked string) (resolved, error) {
 	found := resolved{model: asked, asked: asked}
 	if found.model == "" {
@@ -72,15 +71,14 @@ func (r *Router) resolve(asked string) (resolved, error) {
 	return found, nil
 }
 
-// followAliases goes from a name over exact aliases to a model, and takes off what the names say
-// about thinking.
+// followAliases follows exact aliases to a model, and removes thinking suffixes from the names.
 func (r *Router) followAliases(found *resolved) {
 	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
 		if target, ok := r.opts.Aliases[found.model]; ok {
 			found.model, found.aliased = target, true
 			continue
 		}
-		base, thinking := models.Split(found.model, r.knows)
+		base, thinking := models.Split(found.model, r.hasModel)
 		if thinking == nil {
 			break
 		}
@@ -91,8 +89,8 @@ func (r *Router) followAliases(found *resolved) {
 	}
 }
 
-// byPattern finds what the first pattern among the aliases that fits the client's name stands for.
-// The name without what it says about thinking is tried first, so that this is not lost.
+// byPattern returns the target of the first alias pattern that matches the client's name. The name
+// without its thinking suffix is tried first, so that the suffix is not lost.
 func (r *Router) byPattern(found resolved, asked string) (target string, ok bool) {
 	if asked == "" || found.aliased {
 		return "", false
@@ -107,8 +105,9 @@ func (r *Router) byPattern(found resolved, asked string) (target string, ok bool
 	return "", false
 }
 
-// knows says whether there is a model of this name, as far as that is known without a request.
-func (r *Router) knows(id string) bool {
+// hasModel reports whether there is a model of this name, as far as that is known without a
+// request.
+func (r *Router) hasModel(id string) bool {
 	if _, ok := r.opts.Aliases[id]; ok {
 		return true
 	}
@@ -118,9 +117,9 @@ func (r *Router) knows(id string) bool {
 	return r.models.has(id)
 }
 
-// request makes the request one for the model, with the thinking that its name asks for instead of
-// what the body says; whether the client wants to see it is the body's alone. Where the two differ,
-// there is a note.
+// request returns the request for the resolved model. The thinking suffix of the name overrides the
+// amount of thinking in the body, with a note if the two differ. Whether the answer includes
+// thinking still depends on the body alone.
 func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
 	asked := req.Model
 	req = req.WithModel(f.model)
@@ -132,7 +131,7 @@ func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Not
 		return nil, nil, err
 	}
 	var note *perigee.Note
-	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") && !sameWish(said, f.thinking) {
+	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") && !sameThinking(said, f.thinking) {
 		note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
 		if err := req.RefuseIfStrict([]perigee.Note{*note}); err != nil {
 			return nil, nil, err
@@ -142,18 +141,18 @@ func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Not
 	return req, note, err
 }
 
-// sameWish says whether both ask for the same thinking.
-func sameWish(a, b *perigee.Thinking) bool {
+// sameThinking reports whether both request the same thinking.
+func sameThinking(a, b *perigee.Thinking) bool {
 	if a.Budget == nil || b.Budget == nil {
 		return a.Budget == b.Budget && strings.EqualFold(a.Level, b.Level)
 	}
 	return *a.Budget == *b.Budget && strings.EqualFold(a.Level, b.Level)
 }
 
-// replacements are the models to try when no upstream has one, in order: its successors and its
-// names elsewhere, as far as an upstream lists them or no list can be had, and then the fallback.
-// There are none for a model that an upstream does list: then something else was not found. Models
-// that the client's key does not allow are left out.
+// replacements returns the models to try, in order, if no upstream has the model: its successors
+// and its names at other providers, if an upstream lists them or no list is available, and then the
+// fallback. There are none for a model that an upstream lists, because then something else was not
+// found. Models that the client's key does not allow are left out.
 func (r *Router) replacements(ctx context.Context, found resolved, origin *perigee.Origin) iter.Seq[resolved] {
 	return func(yield func(resolved) bool) {
 		model := found.model
@@ -165,7 +164,7 @@ func (r *Router) replacements(ctx context.Context, found resolved, origin *perig
 		if slices.Contains(known, model) {
 			return
 		}
-		seen := []string{model} // some stand for each other: the line ends where it would come back
+		seen := []string{model} // models may replace each other: stop at the first repetition
 		for ; spec.Instead != "" && !slices.Contains(seen, spec.Instead); spec, _ = models.Lookup(spec.Instead) {
 			next := spec.Instead
 			seen = append(seen, next)
@@ -181,7 +180,7 @@ func (r *Router) replacements(ctx context.Context, found resolved, origin *perig
 	}
 }
 
-// fallback is the model for names that no upstream has.
+// fallback returns the model for names that no upstream has.
 func (r *Router) fallback() (resolved, bool) {
 	if r.opts.Fallback == "" {
 		return resolved{}, false
@@ -192,8 +191,8 @@ func (r *Router) fallback() (resolved, bool) {
 	return next, true
 }
 
-// replace makes the request one for a model that takes the place of another. What the client says
-// about thinking stays; what the name of the fallback says counts where the client says nothing.
+// replace returns the request for a model that replaces another. The client's thinking
+// configuration is kept; the suffix of the fallback's name applies only if the client has none.
 func (f *resolved) replace(req *perigee.Request) (*perigee.Request, error) {
 	req = req.WithModel(f.model)
 	if f.thinking == nil {

@@ -21,25 +21,25 @@ type Target struct {
 	Upstream perigee.Upstream
 }
 
-// A Rule sends the models whose names match to certain upstreams, in order.
+// A Rule routes the models with a matching name to certain upstreams, in order.
 type Rule struct {
 	Match string
 	To    []string
 }
 
-// Options are the upstreams and the rules by which models are sent to them.
+// Options are the upstreams and the rules by which models are routed to them.
 type Options struct {
 	Targets []Target // in the default order
-	Default string   // the model for requests that name none
-	// Fallback is the model that answers for names that no upstream has; empty: none does.
+	Default string   // the model for requests that do not name one
+	// Fallback is the model that answers for names that no upstream has; empty if there is none.
 	Fallback string
 	Aliases  map[string]string // by name or pattern
-	Rules    []Rule            // the first that matches wins; when none does, all targets are tried in order
+	Rules    []Rule            // the first match applies; without one, all targets are tried in order
 	Logger   *slog.Logger
 	Now      func() time.Time
 }
 
-// A Router is an Upstream that asks the upstreams behind it.
+// A Router is an Upstream that routes calls to other upstreams.
 type Router struct {
 	opts     Options
 	patterns []string // the aliases that are patterns, in the order in which they are tried
@@ -89,7 +89,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			return
 		}
 		if req.Retries == nil {
-			req.Retries = new(perigee.RetryBudget) // req is a copy since found.request
+			req.Retries = new(perigee.RetryBudget) // req is a copy made by found.request
 		}
 		c := call{router: r, req: req, note: note, yield: yield}
 		failed := r.remembered(found, req)
@@ -110,22 +110,22 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-// A call is a request for one model on its way to the upstreams that may have it.
+// A call is a request for one model while its upstreams are tried.
 type call struct {
 	router *Router
 	req    *perigee.Request
-	note   *perigee.Note // what the client is told about the model; may be nil
+	note   *perigee.Note // the note for the client about the model; may be nil
 	yield  func(perigee.Event, error) bool
 }
 
-// replace tries the replacements of a model that no upstream has, and says whether the call is
+// replace tries the replacements of a model that no upstream has, and reports whether the call is
 // over. Otherwise failed and found are about the last replacement that an upstream has, if any.
 func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (over bool) {
 	r := c.router
 	for next := range r.replacements(ctx, *found, &c.req.Origin) {
 		note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
 		if c.req.RefuseIfStrict([]perigee.Note{note}) != nil {
-			return false // not found is the truth
+			return false // the model really was not found
 		}
 		replaced, err := next.replace(c.req)
 		if err != nil {
@@ -145,8 +145,8 @@ func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (
 	return false
 }
 
-// try asks the targets in order; before are earlier failures of the call. It is done when one has
-// answered, also in part; otherwise it returns the failures.
+// try asks the targets in order; before are earlier failures of the call. done is true if one has
+// answered, even in part; otherwise try returns the failures.
 func (c *call) try(ctx context.Context, targets []Target, before failures) (failed failures, done bool) {
 	r, req := c.router, c.req
 	before.recordAttempts(req.Log)
@@ -167,9 +167,9 @@ func (c *call) try(ctx context.Context, targets []Target, before failures) (fail
 			return nil, true
 		}
 		failed = append(failed, c.ended(a, err, place(i, len(targets), req.Model)))
-		last := !movesOn(err) || i == len(targets)-1 || ctx.Err() != nil ||
-			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate it once more
-		if !last || len(before)+len(failed) > 1 { // the only one is what the call says itself
+		last := !canFailOver(err) || i == len(targets)-1 || ctx.Err() != nil ||
+			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate the answer again
+		if !last || len(before)+len(failed) > 1 { // a single attempt is already described by the call's own fields
 			failed.recordAttempts(req.Log)
 		}
 		if last {
@@ -200,7 +200,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 		absent, _ = r.absent(ctx, found)
 	}
 	if absent != nil {
-		err = r.failure(ctx, found, &req.Origin, absent) // some upstreams would count without looking at the model
+		err = r.failure(ctx, found, &req.Origin, absent) // some upstreams count without checking the model
 	} else {
 		count, failed := q.first(ctx, found)
 		if failed == nil || perigee.AsError(failed).Class != perigee.ClassNotFound {
@@ -239,7 +239,7 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 type query[A, R any] struct {
 	router *Router
 	origin *perigee.Origin
-	what   string // the upstream has to do
+	what   string // the operation, for error messages
 	ask    func(able A, model string) (R, error)
 }
 
@@ -270,7 +270,7 @@ func (q query[A, R]) first(ctx context.Context, found resolved) (R, error) {
 		if err == nil {
 			return result, nil
 		}
-		if !movesOn(err) {
+		if !canFailOver(err) {
 			break
 		}
 	}
@@ -280,12 +280,12 @@ func (q query[A, R]) first(ctx context.Context, found resolved) (R, error) {
 	return none, failed.charge(r.failure(ctx, found, origin, failed))
 }
 
-// place is why an upstream is asked: its place among those for the model.
+// place returns the reason why an upstream is asked: its position among the upstreams of the model.
 func place(i, of int, model string) string {
 	return fmt.Sprintf("upstream %d of %d for %s", i+1, of, perigee.Clip(model, maxNamed))
 }
 
-// targets are the upstreams to ask for a model, in order.
+// targets returns the upstreams for a model, in order.
 func (r *Router) targets(model string) []Target {
 	if rule, ok := r.rule(model); ok {
 		return r.named(rule.To)
@@ -314,9 +314,9 @@ func (r *Router) named(list []string) []Target {
 	return targets
 }
 
-// movesOn says whether another upstream may answer: not when the error is about the request, the
-// client has canceled, or perigee has no memory for it.
-func movesOn(err error) bool {
+// canFailOver reports whether another upstream may answer: not if the error is about the request,
+// the client has canceled, or limits.memory is used up.
+func canFailOver(err error) bool {
 	if errors.Is(err, perigee.ErrNoMemory) {
 		return false
 	}
