@@ -9,31 +9,32 @@ import (
 	"perigee"
 )
 
-// Events are held back, in order. The zero value is ready; it reserves no memory and joins nothing.
+// Events are held back, in order. The zero value is ready to use; it reserves no memory and joins
+// no texts.
 type Events struct {
-	Origin *perigee.Origin // whose memory budget the events count against; nil: none
-	Join   bool            // pieces of one text become one event: a whole answer comes in thousands of them
+	Origin *perigee.Origin // the call with the memory budget that the events count against; nil if there is none
+	Join   bool            // join pieces of one text into one event, because a whole answer has thousands of them
 
 	list  []perigee.Event
 	text  []byte // of the last event, while pieces are joined to it
 	size  int64
 	tally perigee.Tally
 
-	framed bool // there was a frame, which alone goes into the response
+	framed bool // there was a frame, and only frames go into the response
 }
 
 const (
-	// eventSize is about how many bytes an event takes beside its content.
+	// eventSize is the approximate size of an event in bytes, without its content.
 	eventSize = 256
-	// copies is how often the budget counts what is held: here, in the collector of the client's
-	// dialect, and in the response. Events that follow a frame are only here.
+	// copies is how often the budget counts a held event: here, in the collector of the client's
+	// dialect, and in the response. Events that follow a frame count once.
 	copies = 3
-	// maxText is how much memory for the text of one event is kept for the next one.
+	// maxText is the largest text buffer that is reused for the next event.
 	maxText = 64 << 10
 )
 
-// Add holds an event back. Its frame is copied, since that is valid until the next event only. Of
-// several usages in a row the last is held. The error is that of the memory budget.
+// Add holds an event back. Its frame is copied, because it is valid only until the next event. Of
+// several consecutive usages only the last is held. The error is the memory budget's.
 func (h *Events) Add(ev perigee.Event) error {
 	last := len(h.list) - 1
 	joins := h.Join && last >= 0 && continues(&h.list[last], &ev)
@@ -67,7 +68,7 @@ func (h *Events) Add(ev perigee.Event) error {
 	return nil
 }
 
-// continues says whether an event is the next piece of the text of the one before.
+// continues reports whether an event is the next piece of the text of the one before.
 func continues(before, ev *perigee.Event) bool {
 	switch ev.Kind {
 	case perigee.EventText, perigee.EventThinking:
@@ -76,7 +77,7 @@ func continues(before, ev *perigee.Event) bool {
 	return false
 }
 
-// complete gives the last event its text.
+// complete sets the joined text of the last event.
 func (h *Events) complete() {
 	if last := len(h.list) - 1; last >= 0 && len(h.text) > len(h.list[last].Text) {
 		h.list[last].Text = string(h.text)
@@ -86,22 +87,23 @@ func (h *Events) complete() {
 	}
 }
 
-// All returns the events. They stay held.
+// All returns the events without removing them.
 func (h *Events) All() []perigee.Event {
 	h.complete()
 	return h.list
 }
 
-// Take returns the events and holds them no longer. What they count against the budget stays, since
-// they are on their way to the response.
+// Take returns and removes the events. Their memory stays reserved, because they become part of the
+// response.
 func (h *Events) Take() []perigee.Event {
 	list := h.All()
 	h.list, h.size = nil, 0
 	return list
 }
 
-// Size is about how many bytes are held.
+// Size returns the approximate number of bytes held.
 func (h *Events) Size() int64 { return h.size }
 
-// Unreserve releases the memory that the events count for, when the response will not have them.
+// Unreserve releases the memory that is reserved for the events, if they do not become part of the
+// response.
 func (h *Events) Unreserve() { h.tally.Drop(h.Origin) }

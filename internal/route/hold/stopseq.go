@@ -7,8 +7,8 @@ import (
 	"perigee"
 )
 
-// StopSequences is an Upstream that ends answers at the stop sequences of their requests. It has
-// the abilities of the wrapped upstream.
+// StopSequences is an Upstream that ends answers at the stop sequences of their requests. It
+// forwards the optional methods of the wrapped upstream.
 type StopSequences struct{ perigee.Passthrough }
 
 // AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without
@@ -20,7 +20,7 @@ func AtStopSequences(next perigee.Upstream) *StopSequences {
 }
 
 // Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the
-// first complete stop sequence, and the rest of it is not waited for.
+// first complete stop sequence, and the stream is left early.
 func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	if !req.ReportStopSequence {
 		return u.Passthrough.Stream(ctx, req)
@@ -36,8 +36,8 @@ func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.S
 	}
 }
 
-// withoutStops is the request without its stop sequences. It asks for a stream, which can be left
-// early.
+// withoutStops returns the request without its stop sequences. It requests a stream, which can be
+// left early.
 func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request {
 	e := prompt.Edit()
 	e.Generation.Stop = nil
@@ -51,20 +51,20 @@ type answer struct {
 	asked int64 // estimated tokens of the prompt, which is released during the answer
 	watch watch
 	held  Events // at most one text, which may be the beginning of a sequence
-	met   string // the sequence that was met; empty: none yet
+	met   string // the sequence that was met; empty if there is none yet
 	log   *perigee.CallLog
 	yield func(perigee.Event, error) bool
 
 	usage    perigee.Usage // the last that the provider reported
-	reported bool          // that was after the stop sequence
+	reported bool          // usage was reported after the stop sequence
 	output   int           // bytes of text and calls so far
 	thought  int           // bytes of thinking so far
 	pictures int
 }
 
-// run passes the stream on. After a stop sequence only events that are at hand are read, since most
-// providers report the usage with every chunk. Otherwise it is estimated: waiting for it would cost
-// the rest of the answer.
+// run passes the stream on. After a stop sequence only events that are already available are read,
+// because most providers report the usage with every chunk. Otherwise it is estimated: waiting for
+// it would cost the rest of the answer.
 func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 	for ev, err := range stream {
 		if err != nil && a.met == "" {
@@ -121,8 +121,8 @@ func (a *answer) count(ev *perigee.Event) {
 	}
 }
 
-// pass passes an event on, as far as it belongs to the answer. It returns false when the caller has
-// left.
+// pass passes on the part of an event that belongs to the answer. It returns false when the caller
+// has left.
 func (a *answer) pass(ev perigee.Event) bool {
 	a.count(&ev)
 	switch {
@@ -137,27 +137,27 @@ func (a *answer) pass(ev perigee.Event) bool {
 	return a.release(true) && a.yield(ev, nil)
 }
 
-// text passes on what cannot belong to a stop sequence any more, and holds the rest back.
+// text passes on the text that can no longer belong to a stop sequence, and holds the rest back.
 func (a *answer) text(ev perigee.Event) bool {
 	end, met := a.watch.read(ev.Text)
 	for _, held := range a.held.Take() {
 		ev.Text, end = held.Text+ev.Text, end+len(held.Text)
 	}
 	if met != "" {
-		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature is for more than is left
+		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature covers more than the remaining text
 		return ev.Text == "" || a.yield(ev, nil)
 	}
 	if open := a.watch.open(); open > 0 {
 		cut := len(ev.Text) - open
 		rest := perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
-		_ = a.held.Add(rest) // which is no longer than a stop sequence, and not counted
+		_ = a.held.Add(rest) // never fails: the text is not longer than a stop sequence and not counted
 		ev.Text, ev.Signature = ev.Text[:cut], ""
 	}
 	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
 }
 
-// release passes on the text that was held back: the next event, if there is one, is no text, so no
-// sequence will be completed.
+// release passes on the held text: the next event, if there is one, is not a text, so no sequence
+// can be completed.
 func (a *answer) release(more bool) bool {
 	a.watch.reset()
 	for _, held := range a.held.Take() {

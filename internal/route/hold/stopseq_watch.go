@@ -4,7 +4,7 @@ package hold
 // for each of them (Knuth, Morris and Pratt).
 type watch []sequence
 
-// A sequence is one to search for.
+// A sequence is a stop sequence to search for.
 type sequence struct {
 	text string
 	// back has for each n how many bytes still match when the first n did and the next one does
@@ -17,7 +17,7 @@ func newWatch(sequences []string) watch {
 	var w watch
 	for _, s := range sequences {
 		if s == "" {
-			continue // would end every answer before it begins
+			continue // an empty sequence would end every answer before it begins
 		}
 		back := make([]int32, len(s)+1)
 		for i := 1; i < len(s); i++ {
@@ -51,7 +51,7 @@ func (w watch) read(piece string) (end int, met string) {
 	return 0, ""
 }
 
-// next adds a byte, and says whether it completes the sequence.
+// next adds a byte, and reports whether it completes the sequence.
 func (s *sequence) next(c byte) bool {
 	for s.matched > 0 && (s.matched == len(s.text) || s.text[s.matched] != c) {
 		s.matched = int(s.back[s.matched])
@@ -62,7 +62,7 @@ func (s *sequence) next(c byte) bool {
 	return s.matched == len(s.text)
 }
 
-// open is how many bytes at the end of the text may yet become a sequence.
+// open returns the number of bytes at the end of the text that may be the beginning of a sequence.
 func (w watch) open() int {
 	longest := 0
 	for k := range w {
@@ -71,7 +71,7 @@ func (w watch) open() int {
 	return longest
 }
 
-// reset forgets the text.
+// reset starts a new text.
 func (w watch) reset() {
 	for k := range w {
 		w[k].matched = 0

@@ -2,9 +2,9 @@ package record
 
 import "perigee"
 
-// received is how much of an answer has passed, for an estimate of what it cost.
+// received counts the content of an answer, to estimate its usage.
 type received struct {
-	said    int // bytes of text and calls
+	text    int // bytes of text and calls
 	thought int // bytes of thinking
 	media   int
 }
@@ -13,21 +13,21 @@ type received struct {
 func (r *received) add(event *perigee.Event) {
 	switch event.Kind {
 	case perigee.EventText:
-		r.said += len(event.Text)
+		r.text += len(event.Text)
 	case perigee.EventThinking:
 		r.thought += len(event.Text)
 	case perigee.EventCall:
 		if event.Call != nil {
-			r.said += len(event.Call.Name) + len(event.Call.Args)
+			r.text += len(event.Call.Name) + len(event.Call.Args)
 		}
 	case perigee.EventBlob:
 		r.media++
 	}
 }
 
-// estimate completes the usage of an answer that was broken off before the provider had named what
-// it cost. Without that, a client that leaves just before the end of each answer would spend
-// nothing.
+// estimate completes the usage of an answer that was cut off before the provider reported its
+// usage. Otherwise a client that disconnects just before the end of each answer would use no
+// tokens.
 func (o *Observation) estimate() {
 	if failed := perigee.AsError(o.err); failed != nil && o.usage == (perigee.Usage{}) {
 		o.usage = failed.Usage
@@ -37,10 +37,10 @@ func (o *Observation) estimate() {
 		u.Input = o.asked
 	}
 	if u.Input == 0 {
-		u.Input = o.request.EstimateTokens() // it was not released
+		u.Input = o.request.EstimateTokens() // the request was not released
 	}
 	u.Thinking = max(u.Thinking, perigee.EstimateTokens(o.received.thought, 0))
-	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(o.received.said, o.received.media))
+	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(o.received.text, o.received.media))
 	if u != o.usage {
 		o.usage, o.estimated = u, true
 	}

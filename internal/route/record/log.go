@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// log writes the one line about a finished call: a warning when it failed or was cut off, unless it
-// is a quiet one or a replay, of which the owner knows. Empty values are left out.
+// log writes one line about a finished call: a warning if it failed or was cut off, unless it is
+// quiet or a replay. Empty values are left out.
 func (r *Recorder) log(ctx context.Context, call *perigee.Call, quiet bool) {
 	level := slog.LevelInfo
 	switch failed := call.Outcome == perigee.OutcomeFailed || call.Outcome == perigee.OutcomeCutOff; {

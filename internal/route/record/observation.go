@@ -10,23 +10,23 @@ import (
 	"perigee"
 )
 
-// An Operation is what a call asks for.
+// An Operation describes the request of a call.
 type Operation struct {
 	Name   string // perigee.OperationGenerate and the like
 	Model  string // as the client named it
-	Stream bool   // the client wants the answer piece by piece
+	Stream bool   // the client wants a streamed answer
 	Quiet  bool   // the line about the call is logged with level debug
 }
 
-// An Observation is what one call has shown so far. Calls that do not go through Stream are
-// recorded with Begin, Observe for each event of the answer, Fail for an error, and End. It belongs
-// to the goroutine that runs the call.
+// An Observation collects the record of one call. Calls that do not go through Stream are recorded
+// with Begin, Observe for each event of the answer, Fail for an error, and End. It belongs to the
+// goroutine that runs the call.
 type Observation struct {
 	recorder *Recorder
-	call     perigee.Call // as it was when it began
+	call     perigee.Call // the row at the beginning of the call
 	start    time.Time
 	log      *perigee.CallLog
-	ownsLog  bool // no other part of the program has made it
+	ownsLog  bool // the log was created here
 	quiet    bool
 	watchers watchers
 
@@ -38,18 +38,17 @@ type Observation struct {
 	estimated bool // at least a part of usage
 	firstByte time.Duration
 
-	request  *perigee.Request // nil: it is no stream
-	asked    int64            // tokens of the request, about, once it was released
+	request  *perigee.Request // nil if the call is not a stream
+	asked    int64            // estimated tokens of the request, set when it is released
 	received received
 
-	content  bool // something of the answer itself has passed
-	finished bool // and its end
+	content  bool // content of the answer has passed
+	finished bool // the end of the answer has passed
 	left     bool // the consumer left the loop
 	err      error
 }
 
-// Begin records a call as open. It gives origin a log if it has none. The caller calls End in any
-// case.
+// Begin records a call as open. It gives origin a log if it has none. The caller must call End.
 func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil, quiet: op.Quiet}
 	if o.ownsLog {
@@ -58,7 +57,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	o.log = origin.Log
 	id := origin.ID
 	if id == "" {
-		id = rand.Text() // rows are kept by id, and two nameless calls are still two
+		id = rand.Text() // rows are stored by id, so a call without one needs a unique one
 	}
 	o.call = perigee.Call{
 		ID:        id,
@@ -82,8 +81,8 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	return o
 }
 
-// Observe takes from an event what the record needs. It runs for every event of every call, so it
-// does no more than look at the kind.
+// Observe updates the record from an event. It runs for every event of every call, so it must be
+// cheap.
 func (o *Observation) Observe(event *perigee.Event) {
 	for _, w := range o.watchers {
 		w.Event(event)
@@ -100,7 +99,7 @@ func (o *Observation) Observe(event *perigee.Event) {
 			o.usage = *event.Usage
 		}
 	case perigee.EventFinish:
-		o.seeFinish(event)
+		o.observeFinish(event)
 	}
 	if o.firstByte == 0 {
 		o.firstByte = max(o.recorder.opts.Now().Sub(o.start), 1) // 0 means that there was none
@@ -113,20 +112,21 @@ func (o *Observation) seeStart(event *perigee.Event) {
 	o.model = cmp.Or(event.Model, o.model)
 }
 
-// seeFinish keeps the first candidate's reason; one of another candidate is better than none.
-func (o *Observation) seeFinish(event *perigee.Event) {
+// observeFinish records the finish reason of the first candidate, or of another one until that is
+// known.
+func (o *Observation) observeFinish(event *perigee.Event) {
 	o.finished = true
 	if event.Finish != nil && (o.finish == "" || event.Candidate == 0) {
 		o.finish = event.Finish.Reason
 	}
 }
 
-// Fail says which error the call ends with.
+// Fail sets the error that the call ends with.
 func (o *Observation) Fail(err error) { o.err = err }
 
-// End completes the record. It is deferred around the call: a panic on its way through is recorded
-// and goes on. A call that has seen neither its finish nor an error counts as cut off, or as
-// canceled when ctx has ended.
+// End completes the record. It must be deferred: a panic of the call is recorded and continues. A
+// call that has seen neither its finish nor an error counts as cut off, or as canceled when ctx has
+// ended.
 func (o *Observation) End(ctx context.Context) {
 	if p := recover(); p != nil {
 		o.complete(ctx, perigee.OutcomeFailed, perigee.Errorf(perigee.ClassInternal, "panic: %v", p))
@@ -139,8 +139,8 @@ func (o *Observation) End(ctx context.Context) {
 	o.complete(ctx, outcome, trouble)
 }
 
-// reached reports whether a provider has got the request. A call that ended before that, in a queue
-// for example, has cost nothing.
+// reached reports whether a provider has received the request. A call that ended before that, in a
+// queue for example, has cost nothing.
 func (o *Observation) reached() bool { return o.content || o.upstream != "" || o.log.Reached() }
 
 // outcome returns how the call ended, and the error if it was not done.
@@ -150,8 +150,7 @@ func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Er
 	if trouble == nil && o.finished && !(o.left && gone) {
 		return perigee.OutcomeDone, nil
 	}
-	// "canceled" is also what a call says that we ended ourselves; then the reason we gave says
-	// more.
+	// Calls that perigee has ended are "canceled" as well; then the cause is more specific.
 	if reason != nil && (trouble == nil || trouble.Class == perigee.ClassCanceled) {
 		trouble = reason
 	}
@@ -194,7 +193,7 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, tro
 	call.Finish = o.finish
 	call.Usage = o.usage
 	if failed := perigee.AsError(o.err); failed != nil && call.Usage == (perigee.Usage{}) {
-		call.Usage = failed.Usage // an answer that had begun has said what it cost, with everything before it
+		call.Usage = failed.Usage // an answer that had begun has reported its usage, including earlier attempts
 	}
 	notes := o.log.Notes()
 	if o.estimated {

@@ -11,7 +11,7 @@ import (
 // fails they stay queued.
 const flushTime = time.Second
 
-// A Reader reads what is recorded, with the call that ended a moment ago.
+// A Reader reads recorded calls, including calls that have just ended.
 type Reader struct {
 	Recorder *Recorder
 	Store    interface {
@@ -20,13 +20,13 @@ type Reader struct {
 	}
 }
 
-// Usage sums up what was spent.
+// Usage returns the usage of the selected calls.
 func (r Reader) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	r.flush(ctx)
 	return r.Store.Usage(ctx, q)
 }
 
-// Calls returns calls.
+// Calls returns the selected calls.
 func (r Reader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
 	r.flush(ctx)
 	return r.Store.Calls(ctx, q)

@@ -1,6 +1,6 @@
 // Package record observes calls and writes one perigee.Call for each. A Recorder is a
 // perigee.Upstream that wraps another one: the daemon puts it between the HTTP server and routing,
-// and it passes every event on as it is. Calls that take another way are recorded with Begin,
+// and it passes every event on unchanged. Calls that do not use Stream are recorded with Begin,
 // Observe and End.
 //
 // It neither delays a call nor fails one: a goroutine writes the rows in batches, and retries while
@@ -17,21 +17,21 @@ import (
 	"perigee/internal/store/batchwriter"
 )
 
-// Options say where calls are kept.
+// Options configure a Recorder.
 type Options struct {
 	Store  perigee.CallStore
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger     // nil: silent
-	Linger time.Duration    // how long rows gather before they are written together; 0: 50ms
-	Limit  int              // rows kept in memory while the store fails; 0: 10,000
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger     // nil discards the log
+	Linger time.Duration    // how long rows are collected before a batch is written; 0 means 50ms
+	Limit  int              // rows kept in memory while the store fails; 0 means 10,000
 
-	// Redact replaces the secrets that are known, in names and errors: a key may be in the field of
-	// the model, and providers quote what they refuse. Nil: none are known.
+	// Redact replaces known secrets in names and errors: a key may be in the field of the model,
+	// and providers quote refused requests. It may be nil.
 	Redact func(text string) string
-	// Price returns what a call that has ended costs; nil: that is unknown.
+	// Price returns the cost of a call that has ended. If it is nil, costs are unknown.
 	Price func(*perigee.Call) perigee.Cost
 	// Observe is called with each call that has ended, in the goroutine that ran it, so it must not
-	// wait. It must not change the call. Nil: it is not called.
+	// block. It must not change the call. It may be nil.
 	Observe func(*perigee.Call)
 	// Watch has functions that return a Watcher for a call that begins, or nil for none.
 	Watch []func(call *perigee.Call, origin *perigee.Origin) perigee.Watcher
@@ -42,8 +42,8 @@ const (
 	defaultLimit  = 10_000
 )
 
-// A Recorder is an Upstream that records what passes through it. It also counts tokens, embeds and
-// lists models as far as the wrapped Upstream can. Close it after use.
+// A Recorder is an Upstream that records the calls of another Upstream. It also counts tokens,
+// embeds and lists models as far as the wrapped Upstream can. Close it after use.
 type Recorder struct {
 	perigee.Passthrough
 	opts   Options
@@ -69,7 +69,7 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	r := &Recorder{Passthrough: perigee.Passthrough{Upstream: next}, opts: opts}
 	r.writer = batchwriter.New[string](batchwriter.Options[perigee.Call]{
 		Rows: "calls", Linger: opts.Linger, MaxRows: opts.Limit, Logger: opts.Logger,
-		Expendable: func(call perigee.Call) bool { return call.Outcome == perigee.OutcomeOpen }, // it is put again when it ends
+		Expendable: func(call perigee.Call) bool { return call.Outcome == perigee.OutcomeOpen }, // the row is put again when the call ends
 		Save: func(ctx context.Context, calls []perigee.Call) error {
 			err := opts.Store.SaveCalls(ctx, calls)
 			if err == nil {
@@ -103,8 +103,8 @@ func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// CountTokens asks the wrapped Upstream and records the call. Counting spends no tokens, so the
-// record shows no usage.
+// CountTokens asks the wrapped Upstream and records the call. Counting uses no tokens, so the
+// record has no usage.
 func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count *perigee.TokenCount, err error) {
 	o := r.Begin(Operation{Name: perigee.OperationCount, Model: req.Model}, &req.Origin)
 	defer o.End(ctx)
@@ -120,7 +120,7 @@ func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count
 	return count, nil
 }
 
-// Embed asks the wrapped Upstream and records the call with what it spent.
+// Embed asks the wrapped Upstream and records the call with its usage.
 func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer *perigee.Embeddings, err error) {
 	o := r.Begin(Operation{Name: perigee.OperationEmbed, Model: req.Model}, &req.Origin)
 	defer o.End(ctx)
@@ -143,15 +143,15 @@ func (r *Recorder) Refused(ctx context.Context, operation string, origin perigee
 	o.End(ctx)
 }
 
-// Flush waits until all calls recorded so far are in the store.
-// A store that fails is not waited for.
+// Flush waits until all calls recorded so far are in the store. It does not wait for a store that
+// fails.
 func (r *Recorder) Flush(ctx context.Context) { r.writer.Flush(ctx) }
 
-// Failure is why the store has refused the last batch of calls; nil: it has not.
+// Failure returns the error of the last batch of calls, or nil if the store has accepted it.
 func (r *Recorder) Failure() error { return r.writer.Failure() }
 
-// Close writes what is pending and stops the Recorder. While the store fails it keeps trying until
-// ctx ends, so give it a ctx that does; the error then says how many calls were lost. Calls that
+// Close writes pending calls and stops the Recorder. While the store fails it retries until ctx
+// ends, so ctx should have a deadline; the error then contains the number of lost calls. Calls that
 // end after Close are not recorded.
 func (r *Recorder) Close(ctx context.Context) error {
 	if missing, err := r.writer.Close(ctx); err != nil {

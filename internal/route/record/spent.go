@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// spending is what the calls of each key have cost on the last day that one of them began on.
+// spending is the cost of the calls of each key, for the last day on which one of them began.
 type spending struct {
 	mu   sync.Mutex
 	keys map[string]*daySpending
@@ -16,11 +16,12 @@ type spending struct {
 type daySpending struct {
 	day   time.Time     // its first moment, in UTC
 	ended perigee.Spent // by calls that have ended
-	saved perigee.Spent // and by those that are in the store
+	saved perigee.Spent // by the ended calls that are in the store
 }
 
-// Spent returns what calls of a key that began on a UTC day have cost in this process, and what of
-// that is in the store. Only the last day that calls of the key began on is known.
+// Spent returns the cost of the calls of a key that began on a UTC day and ended in this process,
+// and the part of it that is in the store. Only the last day on which calls of the key began is
+// known.
 func (r *Recorder) Spent(key string, day time.Time) (ended, saved perigee.Spent) {
 	r.spending.mu.Lock()
 	defer r.spending.mu.Unlock()
@@ -34,7 +35,7 @@ func (s *spending) ended(call *perigee.Call) {
 	s.add(call, func(d *daySpending, cost perigee.Spent) { d.ended = d.ended.Plus(cost) })
 }
 
-// saved notes calls that are in the store now. Each is there once with its last state.
+// saved counts calls that are now in the store. Each is there once, with its last state.
 func (s *spending) saved(calls []perigee.Call) {
 	for i := range calls {
 		if calls[i].Outcome != perigee.OutcomeOpen {

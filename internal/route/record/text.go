@@ -7,15 +7,15 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// Bounds of what a row has of the words of clients and providers.
+// Bounds of texts of clients and providers in a row.
 const (
 	maxName = 200
-	maxRead = 8192 // of a text, to find secrets in it before it is cut
+	maxRead = 8192 // bytes of a text that are searched for secrets before it is cut
 	maxText = 2000
 )
 
 // clean removes credentials from an error. The code that made the error should have done so; rows
-// and logs are kept for long and do not rely on it.
+// and logs are kept for a long time and do not rely on it.
 func clean(text string) string {
 	if !strings.ContainsAny(text, "= ") {
 		return text
@@ -31,8 +31,8 @@ func (r *Recorder) redact(text string) string {
 	return r.opts.Redact(perigee.Clip(text, maxRead))
 }
 
-// name returns a name that a client or a provider has set, without secrets and not too long.
+// name returns a name of a client or a provider, redacted and cut to its bound.
 func (r *Recorder) name(text string) string { return perigee.Clip(r.redact(text), maxName) }
 
-// text returns an error without secrets and not too long: providers quote requests in it.
+// text returns an error message, redacted and cut to its bound: providers quote requests in it.
 func (r *Recorder) text(text string) string { return clean(perigee.Clip(r.redact(text), maxText)) }

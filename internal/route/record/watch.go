@@ -2,10 +2,10 @@ package record
 
 import "perigee"
 
-// watchers show the bodies of a call to several Watchers.
+// watchers passes the bodies of a call to several Watchers.
 type watchers []perigee.Watcher
 
-// watch begins to show the call to those that want to see it.
+// watch creates the Watchers of the call and sets them as its Tap.
 func (o *Observation) watch(origin *perigee.Origin) {
 	for _, watch := range o.recorder.opts.Watch {
 		if w := watch(&o.call, origin); w != nil {
@@ -21,21 +21,21 @@ func (o *Observation) watch(origin *perigee.Origin) {
 	}
 }
 
-// Body shows a body to all of them.
+// Body passes a body to all watchers.
 func (list watchers) Body(at perigee.TapPoint, pieces ...[]byte) {
 	for _, w := range list {
 		w.Body(at, pieces...)
 	}
 }
 
-// Done says to all of them that the client has got all that it will get.
+// Done calls Done of all watchers.
 func (list watchers) Done() {
 	for _, w := range list {
 		w.Done()
 	}
 }
 
-// ProviderStatus shows the status of an answer to those that follow attempts.
+// ProviderEndpoint passes the endpoint to the watchers that implement AttemptTap.
 func (list watchers) ProviderEndpoint(endpoint string) {
 	for _, w := range list {
 		if tap, ok := w.(perigee.AttemptTap); ok {
@@ -52,7 +52,7 @@ func (list watchers) ProviderStatus(status int) {
 	}
 }
 
-// Attempted shows an attempt to those that follow them.
+// Attempted passes an attempt to the watchers that implement AttemptTap.
 func (list watchers) Attempted(a *perigee.Attempt) {
 	for _, w := range list {
 		if tap, ok := w.(perigee.AttemptTap); ok {

@@ -20,7 +20,7 @@ type entry struct {
 	absent bool // the store was asked and has nothing under this key
 }
 
-// overhead is about what a signature takes beside its strings.
+// overhead is the approximate size of an entry in bytes, without its strings.
 const overhead = 200
 
 func size(s perigee.Signature) int { return len(s.Key) + len(s.Value) + overhead }
@@ -35,13 +35,13 @@ func (c *cache) put(s perigee.Signature, absent bool) {
 	defer c.mu.Unlock()
 	if absent {
 		if old, ok := c.entries.Get(s.Key); ok && !old.absent {
-			return // it was put here while the store was asked
+			return // it was added while the store was asked
 		}
 	}
 	c.entries.Put(s.Key, entry{s, absent})
 }
 
-// get returns what is known under a key: something, that there is nothing, or neither.
+// get returns the entry of a key, and whether the key is known to be absent from the store.
 func (c *cache) get(key string, now time.Time) (s *perigee.Signature, known, absent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,28 +8,27 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// A Keeper is an Upstream that remembers the signatures in answers and restores those that requests
-// have lost. It also gives every call an id to be remembered by. It has the abilities of the
-// wrapped upstream.
+// A Keeper is an Upstream that remembers the signatures in answers and restores signatures that
+// requests have lost. It also assigns an id to every call without one. It forwards the optional
+// methods of the wrapped upstream.
 type Keeper struct {
 	perigee.Passthrough
 	memory *Memory
-	all    bool // requests in the provider's own dialect, too
+	all    bool // including requests in the provider's own dialect
 }
 
-// Around wraps an upstream that passes requests in its own dialect on as they are.
+// Around wraps an upstream that passes on requests in its own dialect verbatim.
 func (m *Memory) Around(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m}
 }
 
-// AroundAll wraps an upstream that encodes every request anew, and sends content events also beside
-// the provider's own chunks. Clients of the provider's own dialect then may send signatures of any
-// model.
+// AroundAll wraps an upstream that encodes every request, and sends content events along with
+// frames. Clients of the provider's own dialect may then send signatures of any model.
 func (m *Memory) AroundAll(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m, all: true}
 }
 
-// passes says whether a request is passed on untouched.
+// passes reports whether a request is passed on unchanged.
 func (k *Keeper) passes(req *perigee.Request) bool {
 	return req.Dialect == perigee.DialectGemini && !k.all
 }
@@ -50,7 +49,7 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 		defer w.end()
 		for ev, err := range k.Upstream.Stream(ctx, restored) {
 			if err == nil {
-				w.see(&ev)
+				w.observe(&ev)
 				if ev.Kind == perigee.EventFinish {
 					k.memory.flush(ctx)
 				}
@@ -62,8 +61,8 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-// restored returns the request with the signatures that the model should see, and the scope of what
-// is remembered.
+// restored returns the request with the signatures for its model, and the scope for the signatures
+// of the answer.
 func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.Request, *scope, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -76,7 +75,7 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 	return req, scope, nil
 }
 
-// CountTokens asks the wrapped upstream about the request that Stream would make.
+// CountTokens counts the tokens of the request that Stream would send.
 func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	if k.passes(req) {
 		return k.Passthrough.CountTokens(ctx, req)

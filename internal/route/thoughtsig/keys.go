@@ -11,8 +11,8 @@ import (
 	"perigee"
 )
 
-// The keys of what is remembered. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty
-// for clients without a key.
+// The keys of entries. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty for clients
+// without a key.
 //
 //	c:SCOPE:ID           the signature of a call, by its id; c#SCOPE:DIGEST for ids that are no good as a key
 //	b:SCOPE:ID           the thinking before a call, likewise
@@ -29,13 +29,13 @@ const (
 	shortText = 200 // shorter ones occur in many conversations
 )
 
-// A scope is what keys depend on beside the id or text: the client, the conversation and the kind
+// A scope is the part of keys other than the id or text: the client, the conversation and the kind
 // of signature.
 type scope struct {
-	kind         string // of signature; empty: the model has none
+	kind         string // of signature; empty if the model has none
 	owner        string
 	prompt       *perigee.Prompt
-	conversation string // empty: not computed yet
+	conversation string // empty if not computed yet
 }
 
 func newScope(client perigee.Client, prompt *perigee.Prompt, kind string) *scope {
@@ -46,7 +46,8 @@ func newScope(client perigee.Client, prompt *perigee.Prompt, kind string) *scope
 	return s
 }
 
-// signs says whether the models sign thinking, or else texts and calls. Claude signs thinking only.
+// signs reports whether the models sign thinking, if thinking is true, or texts and calls. Claude
+// signs thinking only.
 func (s *scope) signs(thinking bool) bool {
 	return s.kind != "" && (thinking || s.kind != claude)
 }
@@ -69,7 +70,7 @@ func (s *scope) idKey(prefix, id string) string {
 	return prefix + mark + s.owner + "." + s.conversationTag() + ":" + name
 }
 
-// textKey is empty for a text that is nothing but white space.
+// textKey returns the key of a text, or "" if the text is only white space.
 func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
 	if text.size == 0 {
 		return ""
@@ -87,14 +88,14 @@ func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
 
 func signatureKey(value string) string { return "s:" + digest(value) }
 
-// storable returns whether every store takes a text as it is: PostgreSQL refuses a whole batch for
-// a zero byte.
+// storable reports whether every store accepts a text unchanged: PostgreSQL refuses a whole batch
+// for a zero byte.
 func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// isUnique returns whether no other call can have the same id: Claude's ids are unique, and so are
-// those that a watch assigns. Other ids may be counted from one in each conversation.
+// isUnique reports whether no other call can have the same id: Claude's ids are unique, and so are
+// the ids that a watch assigns. Other ids may be counted from one in each conversation.
 func isUnique(id string) bool {
 	if rest, ok := strings.CutPrefix(id, "toolu_"); ok {
 		return len(rest) >= 16
@@ -111,9 +112,9 @@ func isUnique(id string) bool {
 	return err == nil
 }
 
-// conversationTag is the same for all requests of a conversation: a digest of what it began with.
-// Of the system instruction that is the first part, since dialects append what the client says to
-// the model later on.
+// conversationTag returns a digest of the beginning of a conversation, which is the same for all
+// its requests. It includes only the first part of the system instruction, because dialects append
+// later instructions of the client.
 func (s *scope) conversationTag() string {
 	if s.conversation != "" {
 		return s.conversation
@@ -146,7 +147,7 @@ func (s *scope) conversationTag() string {
 	return s.conversation
 }
 
-// release drops the prompt, which may be large, and keeps the tag of the conversation.
+// release drops the prompt, which may be large, after computing the tag of the conversation.
 func (s *scope) release() {
 	if s.kind != "" {
 		s.conversationTag()
@@ -154,13 +155,13 @@ func (s *scope) release() {
 	s.prompt = nil
 }
 
-// sample is how many bytes of each end of a text, with its length, identify a conversation. The
-// cost does not grow with the text.
+// sample is the number of bytes at each end of a text that, with its length, identify a
+// conversation. The cost does not grow with the text.
 const sample = 1 << 10
 
-// plausible says whether a signature that is not remembered may be of a kind. Claude's are base64
-// once or twice around a protobuf message that begins with its second field. Gemini's cannot be
-// told from Claude's, and no signature is better than one that is rejected.
+// plausible reports whether a signature that is not remembered may be of a kind. Claude's
+// signatures are a protobuf message that begins with its second field, in base64 once or twice.
+// Gemini's cannot be distinguished from them, and no signature is better than a rejected one.
 func plausible(signature, kind string) bool {
 	if kind != claude || len(signature) < shortest {
 		return false

@@ -10,13 +10,13 @@ import (
 // A place is a part of the conversation that may have had a signature.
 type place struct {
 	content, part int
-	key           string // where its signature is remembered; empty: it cannot be identified
-	own           string // where the kind of the signature that it has is remembered; empty: it has none
+	key           string // the key of its signature; empty if the part cannot be identified
+	own           string // the key of the kind of the signature that it has; empty if it has none
 }
 
-// restore returns the prompt with what a model with this kind of signatures should get: the
-// signatures of that kind that the client kept, those that it lost and that are remembered, and the
-// thinking that it lost. The prompt itself stays as it is; it is returned when nothing changes.
+// restore returns the prompt for a model with this kind of signatures: with the signatures of that
+// kind that the client kept, and with the remembered signatures and thinking that it lost. It does
+// not modify p, and returns p if nothing changes.
 func (m *Memory) restore(ctx context.Context, p *perigee.Prompt, s *scope) *perigee.Prompt {
 	places := listPlaces(p, s)
 	steps := listSteps(p, s)
@@ -59,7 +59,7 @@ func keysOf(places []place, steps []step) []string {
 	return keys
 }
 
-// choose decides which signature a part gets.
+// choose returns the signature for a part.
 func choose(at place, was, kind string, known entries) string {
 	own, seen := known[at.own]
 	seen = seen && was != ""
@@ -75,8 +75,9 @@ func choose(at place, was, kind string, known entries) string {
 	return ""
 }
 
-// maxPlaces is for how many parts of the model's signatures are looked up: the last ones, because
-// only the current turn needs them all. Parts before them keep the signatures that look right.
+// maxPlaces is the number of parts of the model for which signatures are looked up: the last ones,
+// because only the current turn needs all of them. Earlier parts keep their signatures if these are
+// plausible.
 const maxPlaces = 4096
 
 func modelParts(p *perigee.Prompt) (n int) {
@@ -88,7 +89,7 @@ func modelParts(p *perigee.Prompt) (n int) {
 	return n
 }
 
-// listPlaces lists the parts of the model's that have a signature or may have lost one.
+// listPlaces returns the parts of the model that have a signature or may have lost one.
 func listPlaces(p *perigee.Prompt, s *scope) []place {
 	list := make([]place, 0, len(p.Contents))
 	var text textDigest
@@ -117,7 +118,7 @@ func listPlaces(p *perigee.Prompt, s *scope) []place {
 	return list
 }
 
-// partKey is where the signature of a part is remembered.
+// partKey returns the key of the signature of a part.
 func (s *scope) partKey(part *perigee.Part, text *textDigest) string {
 	switch {
 	case !s.signs(part.Thought):

@@ -8,17 +8,17 @@ import (
 	"perigee"
 )
 
-// A step is one message of the model in the current turn: contents of its own in a row, which
-// providers read as one message, with calls in it.
+// A step is one message of the model with calls in the current turn: consecutive contents of the
+// model, which providers read as one message.
 type step struct {
 	from, to int      // contents
 	keys     []string // of the thinking before each call, in order
 }
 
-// listSteps lists the steps of the current turn that may have lost their thinking. In a round of
-// tools Claude goes on only from the thinking that its turn began with; all of the turn's is
-// restored, not only the first, because later thinking continues it. Thinking of earlier turns is
-// of no use to the model. With thinking turned off there may be none.
+// listSteps lists the steps of the current turn that may have lost their thinking. In a tool loop
+// Claude requires the thinking at the beginning of its turn. All thinking of the turn is restored,
+// because later thinking continues it. The model ignores thinking of earlier turns. With thinking
+// turned off none may be sent.
 func listSteps(p *perigee.Prompt, s *scope) []step {
 	if s.kind != claude || off(p.Generation.Thinking) {
 		return nil
@@ -50,8 +50,8 @@ func listSteps(p *perigee.Prompt, s *scope) []step {
 
 func off(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget == 0 }
 
-// follow adds to what is known the values that references point at. The call that they are
-// remembered under is mostly in the same step, but clients may leave calls out.
+// follow adds the values of references to known. The call with the value is usually in the same
+// step, but clients may leave calls out.
 func (m *Memory) follow(ctx context.Context, steps []step, known entries) {
 	var more []string
 	for i := range steps {
@@ -66,7 +66,7 @@ func (m *Memory) follow(ctx context.Context, steps []step, known entries) {
 	}
 }
 
-// has says whether the step has this thinking before its first call, as it is.
+// has reports whether the step has exactly this thinking before its first call.
 func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
 	n := 0
 	for _, c := range contents[at.from:at.to] {
@@ -89,9 +89,9 @@ func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
 
 func isThought(p perigee.Part) bool { return p.Kind == perigee.PartText && p.Thought }
 
-// restoreThinking puts the remembered thinking at the beginning of the step, and says whether that
-// changes anything. Thinking that the client kept stays only if it is the same to the letter: a
-// signature is valid for the text that it came on, not for one that was trimmed or joined.
+// restoreThinking puts the remembered thinking at the beginning of the step, and reports whether
+// that changes anything. Thinking that the client kept stays only if it is identical: a signature
+// is valid only for the original text, not for one that was trimmed or joined.
 func (at *step) restoreThinking(e *perigee.Editor, known entries) bool {
 	lost := at.remembered(known)
 	if lost == nil || at.has(lost, e.Contents) {
@@ -107,7 +107,7 @@ func (at *step) restoreThinking(e *perigee.Editor, known entries) bool {
 	return true
 }
 
-// remembered returns the thinking before the first call of which it is known.
+// remembered returns the thinking before the first call that has an entry.
 func (at *step) remembered(known entries) []perigee.Part {
 	for _, key := range at.keys {
 		s := known[key]

@@ -8,11 +8,11 @@ import (
 )
 
 // claude is the kind of signatures of the models that require their thinking back whole: they sign
-// the thinking, not the call that followed it, and a client that lost the one has lost the other.
+// the thinking, not the call that follows it, and a client that has lost one has lost the other.
 const claude = "claude"
 
-// maxThoughts bounds what is remembered of one answer's thinking. Models think in tens of kilobytes
-// at most.
+// maxThoughts bounds the remembered thinking of one answer. Models produce tens of kilobytes at
+// most.
 const maxThoughts = 256 << 10
 
 // A thinking is the signed thinking of an answer so far, as it is remembered under the calls that
@@ -25,8 +25,8 @@ const maxThoughts = 256 << 10
 type thinking struct {
 	block []byte // the text of the open block
 	value []byte
-	key   string // under which value is remembered; empty: nowhere yet
-	lost  bool   // some of it could not be kept, and without that the rest is not what the model thought
+	key   string // under which value is remembered; empty if it is not remembered yet
+	lost  bool   // a part was not kept, so that the rest is invalid
 }
 
 // add adds to the text of the open block.
@@ -53,7 +53,7 @@ func (t *thinking) close(signature string) {
 
 func (t *thinking) drop() { *t = thinking{lost: true} }
 
-// remember keeps the thinking under the key of a call that followed it.
+// remember stores the thinking under the key of a call that follows it.
 func (t *thinking) remember(m *Memory, key string) {
 	if t.key != "" && t.key != key {
 		m.put(key, ">"+t.key, claude)
@@ -68,7 +68,7 @@ func (t *thinking) remember(m *Memory, key string) {
 	m.put(key, value, claude)
 }
 
-// reference returns the key under which the thinking really is, if what is known only points there.
+// reference returns the key that an entry refers to, if it is a reference.
 func reference(s *perigee.Signature) (key string, ok bool) {
 	if s == nil {
 		return "", false
@@ -76,12 +76,12 @@ func reference(s *perigee.Signature) (key string, ok bool) {
 	return strings.CutPrefix(s.Value, ">")
 }
 
-// thoughts returns the parts that a value stands for, or nil when it has another form.
+// thoughts decodes a value into parts. It returns nil if the value has another form.
 func thoughts(value string) []perigee.Part {
 	var parts []perigee.Part
 	for value != "" {
 		text, rest, _ := cutCounted(value)
-		signature, rest, ok := cutCounted(rest) // there is no rest where there was no text
+		signature, rest, ok := cutCounted(rest) // if there is no text, rest is empty
 		if !ok {
 			return nil
 		}

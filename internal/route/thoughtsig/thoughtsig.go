@@ -1,12 +1,12 @@
 // Package thoughtsig keeps thought signatures for clients that lose them. A provider signs its
-// thinking, and requires each signature back with the part that it came on; most clients of other
+// thinking, and requires each signature back with the part that it signed; most clients of other
 // APIs have no field for it. A Memory remembers each signature by the id of the call, or by the
 // text, that it came with; a Keeper wraps an upstream and restores it. The daemon wraps every
 // upstream, behind routing, with the same Memory.
 //
-// Claude signs the thinking itself, so for its models the signed thinking of an answer is
-// remembered, too, by the id of each call that followed it. During the model's turn, a request that
-// has the call without the thinking gets it back at the beginning of that step. Thinking that the
+// Claude signs the thinking itself, so for its models the signed thinking of an answer is also
+// remembered, by the id of each call that followed it. During the model's turn, a request that has
+// the call without the thinking gets it back at the beginning of that step. Thinking that the
 // client kept unchanged stays; if the client has altered it, or lost the signature, it is replaced.
 //
 // Clients are kept apart: an entry under an id or a text is found only with the key that the client
@@ -15,9 +15,9 @@
 // ids are not, so that clients may shorten a conversation from its beginning. Models get only
 // signatures of their own kind.
 //
-// Requests in the provider's own dialect that are passed on as they are stay untouched: their
-// clients have a field for the signature. What replaces a signature that is not remembered is up to
-// package adapt.
+// Requests that are passed on verbatim in the provider's own dialect are not changed: their clients
+// have a field for the signature. Package adapt decides what replaces a signature that is not
+// remembered.
 package thoughtsig
 
 import (
@@ -30,19 +30,19 @@ import (
 	"perigee/internal/store/batchwriter"
 )
 
-// Options say how much is remembered. Zero values mean defaults.
+// Options are the limits of a Memory. Zero values mean defaults.
 type Options struct {
-	Keep     time.Duration // how long after its last use; 0: 48 hours
-	MaxBytes int           // of memory; 0: 16 MiB
-	MaxCount int           // of entries in memory; 0: 100,000
-	// Shared says that other processes use the same store, and may get the next request of a
+	Keep     time.Duration // how long after its last use; 0 means 48 hours
+	MaxBytes int           // of memory; 0 means 16 MiB
+	MaxCount int           // of entries in memory; 0 means 100,000
+	// Shared is set if other processes use the same store, and may get the next request of a
 	// conversation.
 	Shared bool
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// DefaultKeep is how long signatures are kept.
+// DefaultKeep is the default of Options.Keep.
 const DefaultKeep = 48 * time.Hour
 
 const (
@@ -52,7 +52,7 @@ const (
 	// absentTime is how long a key that the store does not have is not looked up again. Another
 	// process may write to the store.
 	absentTime = 5 * time.Minute
-	// absentTimeShared is the same where another process certainly does.
+	// absentTimeShared is absentTime for a shared store.
 	absentTimeShared = 2 * time.Second
 	// findTime bounds how long a request waits for the store. Without an answer nothing is
 	// restored.
@@ -68,11 +68,11 @@ type Memory struct {
 	opts   Options
 	cache  *cache
 	store  perigee.SignatureStore
-	writer *batchwriter.Writer[string, perigee.Signature] // nil: there is no store
+	writer *batchwriter.Writer[string, perigee.Signature] // nil if there is no store
 }
 
 const (
-	linger     = 50 * time.Millisecond // how long signatures gather before they are written together
+	linger     = 50 * time.Millisecond // how long signatures are collected before a batch is written
 	maxQueue   = 10_000                // signatures that wait while the store fails
 	maxWaiting = 16 << 20              // bytes of them
 )
@@ -89,8 +89,8 @@ func NewMemory(opts Options) *Memory {
 	return &Memory{opts: opts, cache: newCache(opts.MaxBytes, opts.MaxCount)}
 }
 
-// KeepIn stores signatures as well. It is called at most once, before the memory is used. The
-// memory has to be closed then, before the store.
+// KeepIn makes the memory write signatures to a store as well. It must be called at most once,
+// before the memory is used. The caller must then close the memory before the store.
 func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	m.store = store
 	gather := linger
@@ -103,7 +103,7 @@ func (m *Memory) KeepIn(store perigee.SignatureStore) {
 	})
 }
 
-// Close writes the signatures that are not in the store yet. While the store fails it tries until
+// Close writes the signatures that are not in the store yet. While the store fails it retries until
 // ctx ends.
 func (m *Memory) Close(ctx context.Context) error {
 	if m.writer == nil {
@@ -142,10 +142,10 @@ func (m *Memory) remember(key, value, kind string) {
 	m.put(signatureKey(value), "", kind)
 }
 
-// entries are the signatures that are known, by key. They are never changed.
+// entries are the known signatures by key. They are never modified.
 type entries map[string]*perigee.Signature
 
-// find looks the keys up, first in memory and then, all that are missing at once, in the store.
+// find looks up the keys in memory, and the missing ones in the store with one query.
 func (m *Memory) find(ctx context.Context, keys []string) entries {
 	now := m.opts.Now()
 	result := entries{}
@@ -190,7 +190,7 @@ func (m *Memory) load(ctx context.Context, keys []string, result entries, now ti
 	}
 }
 
-// renew extends the life of signatures that a conversation uses.
+// renew extends the expiry of signatures that a conversation uses.
 func (m *Memory) renew(result entries, now time.Time) {
 	for _, s := range result {
 		if s.Expires.Sub(now) < m.opts.Keep/2 {

@@ -16,26 +16,26 @@ type watch struct {
 	candidates []candidate
 }
 
-// A candidate is one of the answers. Its blocks are what clients see: thinking, text, calls, one
-// after the other.
+// A candidate is one of the answers. It is a sequence of blocks: thinking, text and calls.
 type candidate struct {
-	kind      perigee.EventKind // of the open block; 0: none
+	kind      perigee.EventKind // of the open block; 0 if there is none
 	id        string            // of the open call
 	signature string            // that came with the open block
 	block     textDigest        // its text, from the second block of a kind on
-	whole     [2]joined         // some clients get all thinking as one, and all text
+	whole     [2]joined         // all thinking and all text, because some clients join the blocks of each
 	thinking  thinking          // Claude's thinking, whole
 }
 
-// A joined is all the text of one kind. While there is one block of it, it is also that block.
+// A joined is all text of one kind. While there is only one block, it is also the text of that
+// block.
 type joined struct {
 	digest    textDigest
 	blocks    int
-	signature string // the last that came with any of it
+	signature string // the last signature of any of the text
 }
 
-// see remembers the signature of an event, and assigns an id to a call that has none.
-func (w *watch) see(ev *perigee.Event) {
+// observe remembers the signature of an event, and assigns an id to a call that has none.
+func (w *watch) observe(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventCall:
 		w.number(ev)
@@ -69,7 +69,7 @@ func (w *watch) see(ev *perigee.Event) {
 		w.text(c, ev)
 	}
 	if ev.Signature != "" {
-		w.signed(c, ev.Signature)
+		w.addSignature(c, ev.Signature)
 	}
 }
 
@@ -97,7 +97,7 @@ func (w *watch) number(ev *perigee.Event) {
 
 func (w *watch) text(c *candidate, ev *perigee.Event) {
 	j := &c.whole[joinedIndex(ev.Kind)]
-	if c.kind != ev.Kind || w.another(c, ev) {
+	if c.kind != ev.Kind || w.startsBlock(c, ev) {
 		w.close(c)
 		c.kind = ev.Kind
 		j.blocks++
@@ -115,9 +115,9 @@ func (w *watch) text(c *candidate, ev *perigee.Event) {
 	}
 }
 
-// another says whether thinking that continues is another block: Claude signs a block at its end.
+// startsBlock reports whether further thinking begins a new block: Claude signs a block at its end.
 // Gemini's signatures may come anywhere in a block.
-func (w *watch) another(c *candidate, ev *perigee.Event) bool {
+func (w *watch) startsBlock(c *candidate, ev *perigee.Event) bool {
 	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && ev.Text != "" &&
 		c.signature != "" && c.signature != ev.Signature
 }
@@ -129,12 +129,12 @@ func joinedIndex(kind perigee.EventKind) int {
 	return 0
 }
 
-// signed notes the signature of the open block. Calls are complete, so theirs can be remembered at
-// once.
-func (w *watch) signed(c *candidate, signature string) {
+// addSignature records the signature of the open block. Calls are complete, so their signatures are
+// remembered at once.
+func (w *watch) addSignature(c *candidate, signature string) {
 	switch {
 	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
-		w.memory.put(signatureKey(signature), "", w.scope.kind) // it came with nothing of its own, but it is genuine
+		w.memory.put(signatureKey(signature), "", w.scope.kind) // it has no content, but its kind is known
 	case c.kind == perigee.EventCall:
 		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.kind)
 	default:
@@ -178,8 +178,8 @@ func (w *watch) finish(c *candidate) {
 	}
 }
 
-// end remembers the signatures of answers that broke off: a client may still send back what it
-// received.
+// end remembers the signatures of answers that were cut off: a client may still send back the
+// received part.
 func (w *watch) end() {
 	for i := range w.candidates {
 		w.finish(&w.candidates[i])
