@@ -1,8 +1,9 @@
-// Package accountfile reads and writes the files in which accounts travel: the five formats that
-// are imported, told apart by what is in them, and the one that is exported.
+// Package accountfile reads and writes account files: five formats can be imported, which are
+// recognized by their content, and one is exported.
 //
-// It does not verify what it reads, and stores nothing. If a file has no email for a refresh token,
-// package oauth finds it. The daemon calls this package, for the commands and for the admin routes.
+// It does not verify the accounts that it reads, and stores nothing. If a file has no email for a
+// refresh token, package oauth finds it. The daemon calls this package, for the commands and for
+// the admin routes.
 package accountfile
 
 import (
@@ -18,7 +19,7 @@ import (
 	"perigee/internal/lib/vscdb"
 )
 
-// The formats that are read. Files are told apart by what is in them, not by their names.
+// The formats that are read. A file's format is recognized by its content, not by its name.
 const (
 	FormatList       = "list"       // [{"email", "refresh_token"}], or one of these alone
 	FormatAccounts   = "accounts"   // {"accounts": [{"email", "refresh_token"}], "active"}
@@ -27,13 +28,12 @@ const (
 	FormatIDE        = "state.vscdb"
 )
 
-// An Import is what a file has to say.
+// An Import is the result of reading a file.
 type Import struct {
 	Format string
-	// Accounts are those that can be used, in the order of the file, each person once. They have no
-	// upstream. An account without an email is one that the file has no email for, see
-	// oauth.Client.Identify; its state is perigee.AccountUntested, or what the file knows for or
-	// against it.
+	// Accounts are the usable accounts, in the order of the file, each person once. They have no
+	// upstream. An account's email is empty if the file has none, see oauth.Client.Identify. Its
+	// state is perigee.AccountUntested, or the state that the file records.
 	Accounts []perigee.SignIn
 	Active   string // the email of the account that was in use; may be empty
 	Lines    []Line // one for each entry of the file
@@ -43,8 +43,8 @@ type Import struct {
 type Line struct {
 	Where   string // "account 3"
 	Email   string // may be empty
-	Problem string // why it cannot be used; empty: it can
-	Note    string // what is worth knowing about it all the same
+	Problem string // why it cannot be used; empty if it can
+	Note    string // a remark about an account that can be used all the same
 	// Nameless reports that the entry can be used, and that the file has no email for it.
 	Nameless bool
 }
@@ -55,7 +55,7 @@ const maxImport = 16 << 20
 // ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the
 // whole file is refused, unless partial is true. A file that is refused for its entries is still
 // returned, without accounts, for its Lines. Errors name places in the file and never quote it.
-// What has an end by now is left out.
+// Limits that have expired by now are left out.
 func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
 	list, err := readAny(ctx, path, now)
 	if err != nil {
@@ -67,7 +67,7 @@ func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*I
 		}
 		return nil, perigee.Errorf(perigee.ClassInvalid, "import %s: %w", path, err).WithHint("check the path and that the file can be read")
 	}
-	return list, list.judge(path, partial)
+	return list, list.checkUsable(path, partial)
 }
 
 func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
@@ -93,7 +93,7 @@ func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
 	return Parse(data, now)
 }
 
-// unwrapPath takes the path out of an error that will be told with it.
+// unwrapPath removes the path from an error that will be reported together with it.
 func unwrapPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
@@ -130,8 +130,8 @@ func unknownFormat(problem string) *perigee.Error {
   the IDE's own database:      state.vscdb`)
 }
 
-// judge decides whether the accounts may be used. The error does not repeat what the Lines say.
-func (i *Import) judge(path string, partial bool) error {
+// checkUsable returns an error if the accounts may not be used. It does not repeat the Lines.
+func (i *Import) checkUsable(path string, partial bool) error {
 	problems := 0
 	for _, line := range i.Lines {
 		if line.Problem != "" {

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/lib/vscdb"
 )
 
-// Where the IDE keeps what it knows about its user. Topics are base64 of a map of rows; older
+// Keys under which the IDE stores the state of its user. Topics are base64 of a map of rows; older
 // versions have one message with everything.
 const (
 	tokenKey  = "antigravityUnifiedStateSync.oauthToken"
@@ -73,7 +73,7 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 	return list, nil
 }
 
-// ideEmail finds whose IDE it is.
+// ideEmail returns the email of the IDE's user.
 func ideEmail(values map[string][]byte) string {
 	if user, err := row(values[userKey], userRow); err == nil {
 		if email, ok := oauth.Address(textField(user, 7)); ok {
@@ -89,8 +89,8 @@ func ideEmail(values map[string][]byte) string {
 
 var errNoRow = errors.New("no such row")
 
-// row takes a row out of a topic: a map of names to rows, whose first field is the base64 of
-// another message.
+// row returns a row of a topic. A topic is a map of names to rows, and the first field of a row is
+// the base64 of another message.
 func row(value []byte, name string) ([]byte, error) {
 	topic, err := decodeBase64(value)
 	if err != nil {
@@ -117,7 +117,7 @@ func decodeBase64(value []byte) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(text))
 }
 
-// textField returns the last field of a number that has bytes, as a text; empty: there is none.
+// textField returns the last field of a number that has bytes, as a text; empty if there is none.
 func textField(message []byte, number protowire.Number) string {
 	value, _ := field(message, number)
 	return string(value)

@@ -22,7 +22,7 @@ type members map[string]json.RawMessage
 
 func parseJSON(data []byte, now time.Time) (*Import, error) {
 	if err := rawjson.Check(data); err != nil {
-		// What the checker quotes may be part of a token.
+		// The text that the checker quotes may be part of a token.
 		if e, ok := errors.AsType[*rawjson.Error](err); ok {
 			return nil, unusable("it is damaged at line %d, column %d", e.Line, e.Column)
 		}
@@ -111,7 +111,7 @@ func (i *Import) take(entries []entry) {
 	}
 }
 
-// names are what makes two entries the same person.
+// names returns the identifiers of the account: two entries that share one are the same person.
 func (e *entry) names() []string {
 	names := []string{"token " + e.Refresh.Reveal()}
 	if e.Email != "" {
@@ -124,7 +124,7 @@ func (e *entry) newer(than entry) bool {
 	return cmp.Or(e.used.Compare(than.used), e.Added.Compare(than.Added), cmp.Compare(e.line, than.line)) > 0
 }
 
-// read reads one account and says what is wrong with it, if anything.
+// read reads one account. problem is empty if it can be used.
 func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) {
 	var m members
 	if json.Unmarshal(raw, &m) != nil || m == nil {
@@ -150,11 +150,11 @@ func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) 
 	e.readProject(m, projects)
 	e.readState(m)
 	e.Added, e.used = m.moment("addedAt", "added_at", "created_at"), m.moment("lastUsed", "last_used")
-	unkept := e.readLimits(m, now)
+	dropped := e.readLimits(m, now)
 	if fingerprint := m["fingerprint"]; len(fingerprint) > len("{}") && fingerprint[0] == '{' {
-		unkept = append(unkept, "its device fingerprint, because perigee imitates no device")
+		dropped = append(dropped, "its device fingerprint, because perigee imitates no device")
 	}
-	return "", notKept(unkept)
+	return "", dropNote(dropped)
 }
 
 // readProject takes the project that the user chose, or else the one that the provider made.
@@ -165,15 +165,15 @@ func (e *entry) readProject(m members, packed string) {
 	e.ProjectID = strings.TrimSpace(cmp.Or(own, chosen, managed, made))
 }
 
-// readState keeps what a file knows against an account. What other programs hold against a refresh
-// token is not taken over: the next refresh will show.
+// readState takes over the state that a file records for an account. A refresh token that another
+// program has marked as invalid is accepted: the next refresh will show whether it works.
 func (e *entry) readState(m members) {
-	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files say neither
+	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files have neither
 	e.State = perigee.AccountUntested
 	if m.is("tested", true) { // only Document writes that, after a sign-in
 		e.State = perigee.AccountReady
 	}
-	if state, _ := m.text("state"); state == perigee.AccountBanned { // what Document writes
+	if state, _ := m.text("state"); state == perigee.AccountBanned { // as Document writes it
 		reason, _ := m.text("reason")
 		e.State, e.Reason = perigee.AccountBanned, cmp.Or(oneLine(reason), "the provider has disabled this account")
 	}
@@ -187,8 +187,8 @@ func (e *entry) readState(m members) {
 	}
 }
 
-// mostWords is how many characters of what a file says about an account are kept, beside the links
-// in it.
+// mostWords is the maximum length in characters of a file's remark about an account, not counting
+// the links in it.
 const mostWords = 1000
 
 // oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length:
@@ -208,16 +208,16 @@ func oneLine(text string) string {
 	return strings.Join(kept, " ")
 }
 
-// isLink says that a text is an address that a person can open.
+// isLink reports whether a text is an address that a person can open.
 func isLink(text string) bool {
 	return (strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://")) && !strings.ContainsFunc(text, notPrinted)
 }
 
-// notPrinted is white space, and what steers a terminal or is not to be seen.
+// notPrinted reports whether a character is white space, a control character or invisible.
 func notPrinted(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// plausibleToken refuses what cannot be a token, such as one that was cut out of a wrapped line.
-// What its characters mean is the provider's business.
+// plausibleToken reports whether a text can be a token; one that was cut out of a wrapped line
+// cannot. It does not interpret the characters.
 func plausibleToken(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return notPrinted(r) || r == utf8.RuneError })
 }

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// limitNames are the names under which the OpenCode plugin notes until when an account has used
-// something up, and what that is here. The second is what its older versions wrote.
+// limitNames maps the names under which the OpenCode plugin stores the end of a limit to the
+// cooldown it becomes. The second name is from its older versions.
 var limitNames = map[string]perigee.Cooldown{
 	"gemini-antigravity": {Family: "gemini", Pool: pool.PoolAntigravity},
 	"gemini":             {Family: "gemini", Pool: pool.PoolAntigravity},
@@ -22,9 +22,9 @@ var limitNames = map[string]perigee.Cooldown{
 	"claude":             {Family: "claude", Pool: pool.PoolAntigravity},
 }
 
-// readLimits takes over what the account has used up and for how long, and says what of it has no
-// place here. Limits that are over are dropped.
-func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
+// readLimits takes over the account's limits and their ends, and returns the names of those that
+// have no equivalent here. Limits that are over are dropped.
+func (e *entry) readLimits(m members, now time.Time) (dropped []string) {
 	keep := func(c perigee.Cooldown) {
 		if c.Until.After(now) {
 			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(providererr.MaxDelay)}, time.Time.Compare) // no window is longer
@@ -45,7 +45,7 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 		case known:
 			keep(c)
 		case c.Until.After(now):
-			unkept = append(unkept, "its limit for "+strings.Join(strings.SplitN(oneLine(name), ":", 2), ", model "))
+			dropped = append(dropped, "its limit for "+strings.Join(strings.SplitN(oneLine(name), ":", 2), ", model "))
 		}
 	}
 	if m.is("isRateLimited", true) { // the first version counted everything together
@@ -57,13 +57,13 @@ func (e *entry) readLimits(m members, now time.Time) (unkept []string) {
 	}
 	if until := m.moment("coolingDownUntil"); until.After(now) {
 		why, _ := m.text("cooldownReason")
-		unkept = append(unkept, strings.TrimSpace("its pause "+oneLine(why)))
+		dropped = append(dropped, strings.TrimSpace("its pause "+oneLine(why)))
 	}
-	return unkept
+	return dropped
 }
 
-// notKept says what a file has of an account that is of no use here.
-func notKept(what []string) string {
+// dropNote returns the note about members of an account that are not imported.
+func dropNote(what []string) string {
 	if len(what) == 0 {
 		return ""
 	}

@@ -18,7 +18,7 @@ type document struct {
 
 type documentAccount struct {
 	Email        string             `json:"email,omitempty"`
-	Refresh      string             `json:"refresh_token"` // in clear: that is what it is for
+	Refresh      string             `json:"refresh_token"` // in clear: the file exists to carry it
 	ProjectID    string             `json:"project_id,omitempty"`
 	Enabled      bool               `json:"enabled"`
 	Added        *time.Time         `json:"added_at,omitempty"`
@@ -65,12 +65,12 @@ func documented(s perigee.SignIn) documentAccount {
 	return a
 }
 
-// ExportOptions say how a file of accounts is written.
+// ExportOptions control how an account file is written.
 type ExportOptions struct {
 	Active  string // may be empty
 	Replace bool   // write in place of a file that is there; otherwise that is fs.ErrExist
-	// Before is called with the emails that will be in the file, before anything is written; its
-	// error is Export's, and then there is no file.
+	// Before is called with the emails that will be in the file, before anything is written. If it
+	// returns an error, Export returns that error and writes no file.
 	Before func(emails []string) error
 }
 
