@@ -18,14 +18,14 @@ import (
 
 // DiscoverOptions are the endpoints and limits of project discovery.
 type DiscoverOptions struct {
-	Endpoints []string          // as configured; they are asked in reverse order
+	Endpoints []string          // as configured; they are tried in reverse order
 	UserAgent string            // the gateway turns clients away by it
-	Transport http.RoundTripper // nil: one of package wire
-	Timeout   time.Duration     // of one call; 0: 30 s
-	Poll      time.Duration     // between two looks at an onboarding; 0: 5 s
-	Polls     int               // how often to look; 0: 10
-	Now       func() time.Time  // nil: time.Now
-	Logger    *slog.Logger      // nil: discard
+	Transport http.RoundTripper // nil for one of package wire
+	Timeout   time.Duration     // of one call; 30 s if 0
+	Poll      time.Duration     // between two polls of an onboarding; 5 s if 0
+	Polls     int               // the maximum number of polls; 10 if 0
+	Now       func() time.Time  // time.Now if nil
+	Logger    *slog.Logger      // nil discards all records
 }
 
 // A Discoverer finds out for which project an account makes its calls, and has one made when there
@@ -50,7 +50,7 @@ func NewDiscoverer(opts DiscoverOptions) *Discoverer {
 	return &Discoverer{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
 }
 
-// A Project is what calls are made for, and on which terms.
+// A Project is the cloud project that calls are made for, and its terms.
 type Project struct {
 	ID       string
 	Tier     string // free-tier, standard-tier, g1-pro-tier …; the paid one if there is one
@@ -58,7 +58,7 @@ type Project struct {
 	Made     bool   // the account was onboarded just now
 }
 
-// Progress says how far a discovery is.
+// Progress is the progress of a discovery.
 type Progress struct {
 	Stage string // StageLooking or StageOnboarding
 	Try   int    // of an onboarding, from 1
@@ -75,8 +75,8 @@ const (
 // none is onboarded to the tier that the provider offers first; own is the project to give to tiers
 // that want the user's own, and may be empty. progress may be nil.
 //
-// When the provider refuses the account, the error wraps a *Refusal, with the Link where it is
-// verified if that is what is missing.
+// When the provider refuses the account, the error wraps a *Refusal. Its Link is where the account
+// is verified, if verification is missing.
 func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own string, progress func(Progress)) (Project, error) {
 	if progress == nil {
 		progress = func(Progress) {}
@@ -87,7 +87,7 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 		return Project{}, err
 	}
 	if assist.project() != "" {
-		return assist.found(assist.project()), nil
+		return assist.withTier(assist.project()), nil
 	}
 	tier, err := assist.choose(own, d.opts.Now())
 	if err != nil {
@@ -108,20 +108,20 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 		return Project{}, perigee.Errorf(perigee.ClassUnavailable, "the provider has set the account up without a project").
 			WithHint("try again in a minute; if that does not help, sign in to Antigravity itself with this account once")
 	}
-	found := assist.found(id)
+	found := assist.withTier(id)
 	found.Tier, found.Made = cmp.Or(found.Tier, tier.ID), true
 	return found, nil
 }
 
-// Look returns the project that the provider knows the account by; one without an ID if it knows
-// none. Unlike Discover it has none made; due says that Discover would, because the account was
-// never onboarded and need not bring a project.
+// Look returns the project that the provider has for the account; its ID is empty if there is none.
+// Unlike Discover it never creates a project. due reports whether Discover would create one,
+// because the account was never onboarded and does not have to bring its own project.
 func (d *Discoverer) Look(ctx context.Context, access perigee.Secret) (found Project, due bool, err error) {
 	assist, err := d.load(ctx, access)
 	if err != nil {
 		return Project{}, false, err
 	}
-	found = assist.found(assist.project())
+	found = assist.withTier(assist.project())
 	due = found.ID == "" && found.Tier == "" && slices.ContainsFunc(assist.Allowed, func(t tier) bool { return t.ID != "" && !t.OwnProject })
 	return found, due, nil
 }
@@ -135,8 +135,8 @@ func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistan
 	return &answer, err
 }
 
-// onboard asks for a project until it is there: the same call starts and polls. It returns no id
-// when the provider did not tell it.
+// onboard repeats the onboarding call until it returns a project: the same call starts and polls.
+// The id is empty if the provider did not return one.
 func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, own string, progress func(Progress)) (string, error) {
 	body := map[string]any{"tierId": tier.ID, "metadata": metadata}
 	if tier.OwnProject { // other tiers refuse one
@@ -168,7 +168,7 @@ func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier ti
 		WithHint("try again in a minute")
 }
 
-// failed judges the error of an operation, which comes with status 200.
+// failed classifies the error of an operation, which comes with status 200.
 func (d *Discoverer) failed(status json.RawMessage) error {
 	body, err := json.Marshal(map[string]json.RawMessage{"error": status})
 	if err == nil {

@@ -63,7 +63,7 @@ func TestUserinfoThatLiesCostsTwoAccounts(t *testing.T) {
 	inCrowd(t, 5, func(t *testing.T, c *crowd) {
 		for i := range c.store.list {
 			c.store.list[i].State, c.store.list[i].Email = perigee.AccountUntested, fmt.Sprintf("q%d@example.com", i)
-			c.tokens[i].know(c.store.list[i])
+			c.tokens[i].setSignIn(c.store.list[i])
 		}
 		stopped := 0
 		for i := range c.tokens {

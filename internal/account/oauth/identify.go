@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-// Identify finds out whose refresh token it is. The grant is good for calls, and has a new refresh
-// token if the provider replaced it: that is the one to keep.
+// Identify returns the account that a refresh token belongs to. The grant can be used for calls. If
+// the provider replaced the refresh token, the grant has the new one, which must be stored.
 func (c *Client) Identify(ctx context.Context, refresh perigee.Secret) (email string, grant Grant, err error) {
 	if grant, err = c.Refresh(ctx, refresh); err != nil {
 		return "", Grant{}, err

@@ -33,7 +33,7 @@ const (
 
 // Installed finds the OAuth client of the IDE that the user has installed: an id and a secret close
 // together in a script of the IDE's own extension. It reads nothing before a client is needed, and
-// keeps what it finds in memory only. It may be used concurrently.
+// holds the result in memory only. It may be used concurrently.
 type Installed struct {
 	dir    string
 	logger *slog.Logger
@@ -41,7 +41,7 @@ type Installed struct {
 	mu      sync.Mutex
 	at      time.Time // of the last search
 	clients []Identity
-	looked  string // where the last search looked, and what it could not read
+	looked  string // where the last search looked, and which files it could not read
 }
 
 // NewInstalled returns an Installed that searches dir alone; if dir is empty, the directory in
@@ -183,7 +183,7 @@ func (i *Installed) read(dir string) error {
 			script, failed = root.ReadFile(name)
 		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%q: %v", name, failed)) // not wrapped: a script that is gone is no missing installation
+			err = errors.Join(err, fmt.Errorf("%q: %v", name, failed)) // not wrapped: a script that is gone does not mean that the installation is missing
 		}
 		for _, c := range clientsIn(script) {
 			c.File = filepath.Join(dir, filepath.FromSlash(name))

@@ -18,12 +18,12 @@ import (
 	"perigee"
 )
 
-// LoginOptions say how a person signs in.
+// LoginOptions control how a person signs in.
 type LoginOptions struct {
 	Client  *Client
-	Port    int           // of the callback; when it is taken the next free one; 0: any
+	Port    int           // of the callback; the next free one if it is in use; 0 for any
 	Email   string        // the account to offer first; may be empty
-	Timeout time.Duration // how long the person may take; 0: 5 minutes
+	Timeout time.Duration // how long the person may take; 5 minutes if 0
 }
 
 // A Login is a sign-in that waits for a person. There are two ways for the answer to come back,
@@ -54,7 +54,7 @@ type SignedIn struct {
 type attempt struct {
 	pasted
 	byHand bool
-	result chan<- error // what became of it
+	result chan<- error // receives the result of the attempt
 }
 
 // StartLogin opens the callback. Wait or Close must be called; ctx is for the start alone, which
@@ -126,7 +126,7 @@ func loopbacks() (families [][2]string) {
 		}
 	}
 	if len(families) == 0 {
-		families = [][2]string{{"tcp4", "127.0.0.1"}} // its error says why there is none
+		families = [][2]string{{"tcp4", "127.0.0.1"}} // if IPv4 fails, too, its error is returned
 	}
 	return families
 }
@@ -203,9 +203,9 @@ func (l *Login) redeem(ctx context.Context, a attempt) (SignedIn, error) {
 	return SignedIn{Email: email, Grant: grant}, nil
 }
 
-// Paste takes what a person pasted: the address that the browser ended on, or the code alone. It
-// returns when it is clear what became of it; after an error of perigee.ClassInvalid,
-// ClassUnauthenticated or ClassIdentity something else can be pasted.
+// Paste accepts the text that a person pasted: the address that the browser ended on, or only the
+// code. It returns when the result is known. After an error of perigee.ClassInvalid,
+// ClassUnauthenticated or ClassIdentity another text can be pasted.
 func (l *Login) Paste(ctx context.Context, text string) error {
 	p, err := parsePasted(text)
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *Login) isOurs(state string) bool {
 	return subtle.ConstantTimeCompare([]byte(state), []byte(l.state)) == 1
 }
 
-// try hands an answer to Wait and returns what became of it.
+// try hands an answer to Wait and returns its result.
 func (l *Login) try(ctx context.Context, a attempt) error {
 	result := make(chan error, 1)
 	a.result = result
@@ -237,7 +237,7 @@ func (l *Login) try(ctx context.Context, a attempt) error {
 	return <-result // Wait answers whatever it took
 }
 
-// closeTime is how long the page that says how it ended may take to get to the browser.
+// closeTime is how long the page with the result may take to reach the browser.
 const closeTime = 2 * time.Second
 
 // Close ends the sign-in and frees its port.

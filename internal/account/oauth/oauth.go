@@ -3,11 +3,10 @@
 // for (Discoverer). The files in which sign-ins travel between programs are read and written by
 // package accountfile.
 //
-// It does not choose between accounts, nor retry calls, nor store anything itself: sign-ins are
-// kept by a perigee.AccountStore, and what a refusal means is decided by package providererr. It
-// has no OAuth client of its own: id and secret come from the user's configuration, or from the
-// user's own copy of the IDE (Installed). The daemon calls it, for the accounts of its pools and
-// for `perigee login`.
+// It does not choose between accounts, retry calls or store anything itself: a perigee.AccountStore
+// stores the sign-ins, and package providererr decides what a refusal means. It has no OAuth client
+// of its own: id and secret come from the user's configuration, or from the user's own copy of the
+// IDE (Installed). The daemon calls it, for the accounts of its pools and for `perigee login`.
 package oauth
 
 import (
@@ -29,7 +28,7 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// defaultScopes are what a sign-in is asked for unless Options say otherwise.
+// defaultScopes are requested by a sign-in unless Options have others.
 var defaultScopes = []string{
 	"https://www.googleapis.com/auth/cloud-platform",
 	"https://www.googleapis.com/auth/userinfo.email",
@@ -38,24 +37,24 @@ var defaultScopes = []string{
 	"https://www.googleapis.com/auth/experimentsandconfigs",
 }
 
-// Options say where to sign in, and as which OAuth client.
+// Options are the sign-in server and the OAuth client to use.
 type Options struct {
 	AuthURL      string
 	TokenURL     string
 	UserinfoURL  string
 	ClientID     string
 	ClientSecret perigee.Secret
-	Installed    *Installed        // where the id or the secret is looked for that is not given; nil: nowhere
-	Scopes       []string          // nil: those that the gateway needs
-	UserAgent    string            // empty: Go's own
-	Transport    http.RoundTripper // nil: one of package wire
-	Timeout      time.Duration     // of one call; 0: 30 s
-	Now          func() time.Time  // nil: time.Now
-	Logger       *slog.Logger      // nil: discard
+	Installed    *Installed        // source of the id or the secret if it is not given; nil for no other source
+	Scopes       []string          // nil for the scopes that the gateway needs
+	UserAgent    string            // empty for Go's own
+	Transport    http.RoundTripper // nil for one of package wire
+	Timeout      time.Duration     // of one call; 30 s if 0
+	Now          func() time.Time  // time.Now if nil
+	Logger       *slog.Logger      // nil discards all records
 }
 
-// A Client speaks to the sign-in server. It may be used concurrently. Its errors are
-// *perigee.Error, hold no secret, and when the server gave a reason wrap a *Refusal.
+// A Client makes calls to the sign-in server. It may be used concurrently. Its errors are
+// *perigee.Error, hold no secret, and wrap a *Refusal if the server gave a reason.
 type Client struct {
 	opts Options
 	http caller
@@ -75,7 +74,7 @@ func NewClient(opts Options) *Client {
 	return &Client{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
 }
 
-// A Grant is what the sign-in server gives.
+// A Grant is the result of a sign-in or a refresh.
 type Grant struct {
 	Access   perigee.Secret
 	Refresh  perigee.Secret // empty after a refresh: the one before stays good
@@ -83,7 +82,7 @@ type Grant struct {
 	Scope    string
 }
 
-// A Refusal is an answer of the provider that is not a success, with what it means for the account.
+// A Refusal is an answer of the provider that is not a success, with its meaning for the account.
 type Refusal struct{ providererr.Diagnosis }
 
 func (r *Refusal) Error() string { return r.Diagnosis.Error.Error() }
@@ -91,9 +90,9 @@ func (r *Refusal) Error() string { return r.Diagnosis.Error.Error() }
 // Unwrap returns the *perigee.Error.
 func (r *Refusal) Unwrap() error { return r.Diagnosis.Error }
 
-// StateOf says which state an account gets into by an error, and the reason for a person. An error
-// that says nothing about the account, such as a network that is down, gives ok false: it must not
-// change any account.
+// StateOf returns the state that an error puts an account in, and the reason as shown to a person.
+// ok is false for an error that is not about the account, such as a network that is down: it must
+// not change any account.
 func StateOf(err error) (state, reason string, ok bool) {
 	refusal, found := errors.AsType[*Refusal](err)
 	if !found {
@@ -112,7 +111,7 @@ func StateOf(err error) (state, reason string, ok bool) {
 	return state, refusal.Error(), true
 }
 
-// An ask is what a person is asked on the consent page.
+// An ask holds the parameters of the consent page.
 type ask struct {
 	clientID    string
 	redirectURI string
@@ -147,14 +146,14 @@ func (c *Client) consentURL(a ask) (string, error) {
 type Identity struct {
 	ID     string
 	Secret perigee.Secret
-	File   string // the script of the installed IDE that has it; empty: it is the configured one
+	File   string // the script of the installed IDE that has it; empty if it is configured
 }
 
 // NoClient is the cause of the error that there is no OAuth client to sign in with. It names
 // directories of this machine, so it is for the command line and not for clients of the gateway.
 type NoClient struct {
-	Several []string // the ids to choose from; nil: no client fits
-	Looked  string   // where, and what could not be read
+	Several []string // the ids to choose from; nil if no client fits
+	Looked  string   // the places that were searched, and the files that could not be read
 }
 
 func (n *NoClient) Error() string { return "no OAuth client in an installed IDE" }
@@ -187,7 +186,7 @@ func (c *Client) exchange(ctx context.Context, code perigee.Secret, verifier, re
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()}, "code_verifier": {verifier}, "redirect_uri": {redirectURI},
 	})
 	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Kind == providererr.KindSignedOut {
-		// What is not good here is the code, not an account.
+		// The code is invalid here, not an account.
 		return Grant{}, perigee.Errorf(perigee.ClassUnauthenticated, "the sign-in server rejects the code: it was used before, is too old, or belongs to another sign-in").
 			WithHint("run `perigee login` again")
 	}
@@ -213,7 +212,7 @@ func (c *Client) Refresh(ctx context.Context, refresh perigee.Secret) (Grant, er
 func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	who, err := c.Identity(ctx)
 	if _, missing := errors.AsType[*NoClient](err); missing && c.opts.ClientID != "" {
-		who, err = Identity{ID: c.opts.ClientID}, nil // some clients have no secret: the server knows
+		who, err = Identity{ID: c.opts.ClientID}, nil // some clients have no secret: the server decides
 	}
 	if err != nil {
 		return Grant{}, err
@@ -248,8 +247,8 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		Lifetime: lifetime(answer.ExpiresIn), Scope: answer.Scope}, nil
 }
 
-// withoutToken tells what is about the sign-in from trouble of the server's own, which is soon
-// worth another try.
+// withoutToken distinguishes errors about the sign-in from temporary errors of the server, which
+// can soon be retried.
 func (c *Client) withoutToken(err error) error {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return &Refusal{refusal.AtSignIn(c.opts.Now())}
@@ -263,8 +262,7 @@ func (c *Client) withoutToken(err error) error {
 	return &e
 }
 
-// An access token that does not say how long it is good gets the usual lifetime; none is used for
-// longer than a day.
+// An access token without a lifetime gets the usual one; no token is used for longer than a day.
 const (
 	usualLifetime = time.Hour
 	maxLifetime   = 24 * time.Hour
@@ -280,7 +278,7 @@ func lifetime(raw json.RawMessage) time.Duration {
 	return time.Duration(min(n, maxLifetime.Seconds()) * float64(time.Second))
 }
 
-// Email says whose access token it is, in lower case.
+// Email returns the email of an access token's account, in lower case.
 func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.opts.UserinfoURL, nil)
 	if err != nil {
@@ -315,11 +313,11 @@ func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent str
 	return caller{timeout: timeout, userAgent: userAgent, now: now, client: wire.NewClient(transport)}
 }
 
-// maxAnswer bounds what is read of an answer; the longest that make sense have a few kilobytes.
+// maxAnswer limits how much of an answer is read; valid answers have a few kilobytes.
 const maxAnswer = 1 << 20
 
-// do sends a request and decodes the JSON of a successful answer. secrets are what the request has
-// in it that must not come back in an error, whatever the server repeats.
+// do sends a request and decodes the JSON of a successful answer. secrets are the secrets in the
+// request: they are removed from errors, in case the server repeats them.
 func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) error {
 	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
 	defer cancel()
@@ -348,7 +346,8 @@ func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) err
 	return nil
 }
 
-// unreachable is trouble on the way. It says nothing about any account.
+// unreachable returns the error for a server that cannot be reached. It does not affect any
+// account.
 func unreachable(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
 		return req.Context().Err() // the caller has gone
@@ -365,8 +364,8 @@ func senseless(req *http.Request, err error) error {
 		WithHint("try again; if that does not help, check whether a proxy interferes")
 }
 
-// Address is an e-mail address as accounts are named by it, in lower case. What cannot be one gives
-// ok false, so that no junk becomes the name of an account.
+// Address returns an e-mail address in the form in which it names an account: in lower case. ok is
+// false for a text that cannot be an address.
 func Address(text string) (email string, ok bool) {
 	email = strings.ToLower(strings.TrimSpace(text))
 	name, domain, found := strings.Cut(email, "@")

@@ -7,11 +7,11 @@ import (
 	"perigee"
 )
 
-// pasted is what came back from the consent page.
+// pasted holds the parameters that the consent page returned.
 type pasted struct {
 	code   perigee.Secret
-	state  string // empty: it did not come along
-	denied string // the provider's word for why there is no code
+	state  string // empty if it was not pasted
+	denied string // the provider's error code if there is no code
 }
 
 // parsePasted reads the address that a browser ended on, its query alone, or a bare code, with

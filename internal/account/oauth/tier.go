@@ -12,7 +12,7 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// assistance is what loadCodeAssist says about an account.
+// assistance is the answer of loadCodeAssist about an account.
 type assistance struct {
 	Project     projectID    `json:"cloudaicompanionProject"`
 	ProjectID   projectID    `json:"projectId"` // two names that were seen in its place
@@ -47,15 +47,15 @@ func (p *projectID) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, (*string)(p)) != nil && json.Unmarshal(data, &object) == nil {
 		*p = projectID(object.ID)
 	}
-	return nil // anything else is no project
+	return nil // anything else is not a project
 }
 
 func (a *assistance) project() string {
 	return strings.TrimSpace(string(cmp.Or(a.Project, a.ProjectID, a.Project2)))
 }
 
-// found is the project with the terms that the account is on: the paid ones if there are any.
-func (a *assistance) found(id string) Project {
+// withTier returns the project with the tier of the account: the paid tier if it has one.
+func (a *assistance) withTier(id string) Project {
 	p := Project{ID: id}
 	for _, t := range []*tier{a.PaidTier, a.CurrentTier} {
 		if t != nil && t.ID != "" {
@@ -90,7 +90,7 @@ func (a *assistance) choose(own string, now time.Time) (tier, error) {
 	return tier{ID: freeTier}, nil
 }
 
-// refusal judges an ineligibility as if it had come as an error, so that both mean the same.
+// refusal classifies an ineligibility like an error with the same reason.
 func (i ineligible) refusal(now time.Time) error {
 	message := "this account is not eligible for Antigravity"
 	if words := cmp.Or(i.ReasonMessage, i.ReasonCode); words != "" {

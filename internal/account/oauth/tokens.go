@@ -24,23 +24,22 @@ const (
 	maxRounds     = 4                // of finding that the sign-in was changed meanwhile
 )
 
-// Tokens gives out access tokens for one sign-in. It refreshes them when they are asked for and
-// about to end, once for all callers, and never on its own. A refresh token that the provider
-// replaced is in the store before the access token that came with it is given out. An account whose
-// refresh token is no longer accepted is stored as signed out; a network that is down changes
-// nothing. One that was brought from elsewhere is untested until its first refresh has shown that
-// it works and whose it is.
+// Tokens returns access tokens for one sign-in. A token that is about to expire is refreshed when
+// the next is requested, once for all callers, and never in the background. If the provider
+// replaces the refresh token, the new one is stored before the access token that came with it is
+// returned. An account is stored as signed out when its refresh token is no longer accepted; a
+// network that is down changes nothing. An imported account is untested until its first refresh has
+// shown that it works and which account it is.
 //
 // All methods may be called concurrently. The exported fields are set before the first call.
 type Tokens struct {
-	// Guard is shared with other accounts; nil: refreshing is never paused.
+	// Guard is shared with other accounts; if nil, refreshing is never paused.
 	Guard *Guard
-	// Changed is called whenever refreshing has changed the account: its state, its project or
-	// whether it is enabled. It is called before the callers that wait for the refresh get their
-	// answer. nil: nothing is called.
+	// Changed, if not nil, is called whenever refreshing has changed the account: its state, its
+	// project or whether it is enabled. It is called before the callers that wait for the refresh
+	// get their answer.
 	Changed func()
-	// Refreshed is called after each refresh that brought a new access token; nil: nothing is
-	// called.
+	// Refreshed, if not nil, is called after each refresh that returned a new access token.
 	Refreshed func()
 
 	client  *Client
@@ -55,9 +54,9 @@ type Tokens struct {
 	closed    bool
 	signIn    perigee.SignIn
 	held      held
-	current   *refresh            // nil: none is under way
+	current   *refresh            // nil if none is under way
 	stored    perigee.Secret      // the rotated token that was stored last, or is about to be
-	successor *Tokens             // has taken its place; nil: none
+	successor *Tokens             // has taken its place; nil if there is none
 	restful   steadyclock.Instant // before which nothing is refreshed ahead
 
 	// Only the refresh that is under way uses these.
@@ -84,8 +83,8 @@ type held struct {
 	margin   time.Duration // before the end it is not given out
 }
 
-// NewTokens returns a source of access tokens for a sign-in as it is stored. It makes no calls
-// until a token is asked for.
+// NewTokens returns a source of access tokens for a stored sign-in. It makes no calls until a token
+// is requested.
 func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn) *Tokens {
 	t := &Tokens{client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
 		jitter: func() time.Duration { return rand.N(aheadJitter) }}
@@ -121,7 +120,7 @@ func (t *Tokens) Close() {
 	}
 }
 
-// SignIn returns the sign-in as it was last seen in the store.
+// SignIn returns the sign-in as it was last read from the store.
 func (t *Tokens) SignIn() perigee.SignIn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,9 +134,8 @@ func (t *Tokens) Secrets() (refresh, access perigee.Secret) {
 	return t.signIn.Refresh, t.held.access
 }
 
-// Token returns an access token that is still good for a while. When ctx ends only this caller
-// stops waiting. When the sign-in is gone the error is of perigee.ClassUnauthenticated and says
-// what to do.
+// Token returns an access token that does not expire soon. When ctx ends only this caller stops
+// waiting. When the sign-in is gone the error is of perigee.ClassUnauthenticated and has a hint.
 func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
 	access, err := t.own(ctx)
 	if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
@@ -188,9 +186,9 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 	}
 }
 
-// Refused says that the provider did not accept an access token although it should still be good.
-// The next Token gets another one. Of many calls that were refused with the same token only the
-// first makes a difference.
+// Refused reports that the provider did not accept an access token that has not expired. The next
+// Token returns another one. If many calls were refused with the same token, only the first report
+// has an effect.
 func (t *Tokens) Refused(access perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,7 +245,7 @@ func (t *Tokens) startRefresh() {
 	})
 }
 
-// errReplaced says that the stored sign-in has another refresh token than the one that was used.
+// errReplaced means that the stored sign-in has another refresh token than the one that was used.
 var errReplaced = errors.New("the sign-in was replaced meanwhile")
 
 // renew gets a new access token, with the refresh token that is stored if that is another than the
@@ -284,7 +282,7 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 }
 
 // takeTurn waits for other processes that refresh the same account in the same store, and then uses
-// what they stored: a refresh token that was replaced must not be used again.
+// the tokens that they stored: a refresh token that was replaced must not be used again.
 func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 	shared, ok := t.store.(perigee.RefreshLeaser)
 	if !ok {
@@ -299,7 +297,7 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	if t.unsaved != nil {
-		return release, nil // what is in the store may be older than what could not be stored yet
+		return release, nil // the store may be older than the tokens that could not be stored yet
 	}
 	if err := t.look(ctx); err != nil && !errors.Is(err, errReplaced) {
 		release()
@@ -334,7 +332,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 	grant, err := t.client.Refresh(ctx, used)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if _, _, stops := StateOf(err); stops {
-			return t.given(ctx, refusal, used)
+			return t.handleRefusal(ctx, refusal, used)
 		}
 	}
 	if err != nil {
@@ -348,13 +346,13 @@ func (t *Tokens) ask(ctx context.Context) error {
 	return nil
 }
 
-// given handles a refusal that stops an account, if it is the account's.
-func (t *Tokens) given(ctx context.Context, refusal *Refusal, used perigee.Secret) error {
+// handleRefusal handles a refusal that stops an account, if it is the account's.
+func (t *Tokens) handleRefusal(ctx context.Context, refusal *Refusal, used perigee.Secret) error {
 	// Another process may have had this token replaced.
 	if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 		return err
 	}
-	if err := t.Guard.believe(t.SignIn().Email, refusal); err != nil {
+	if err := t.Guard.recordRefusal(t.SignIn().Email, refusal); err != nil {
 		return err
 	}
 	if refusal.Kind == providererr.KindSignedOut {
@@ -369,8 +367,8 @@ func (t *Tokens) remember(refusal *Refusal, used perigee.Secret) {
 	t.refused, t.refusal, t.since = refusal, used, t.SignIn().Generation
 }
 
-// keep stores a rotated token and gives out what came with it. When storing fails the answer stays
-// in unsaved: it may be the only one that knows the new token.
+// keep stores a rotated token and returns the access token that came with it. When storing fails
+// the answer stays in unsaved: it may have the only copy of the new token.
 func (t *Tokens) keep(ctx context.Context) (*held, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
@@ -386,7 +384,7 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 		generation, err := t.store.ChangeSignIn(ctx, s)
 		if err == nil {
 			s.Generation = generation
-			t.know(s)
+			t.setSignIn(s)
 			continue
 		}
 		if !errors.Is(err, perigee.ErrAccountChanged) {

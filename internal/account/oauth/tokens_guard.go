@@ -10,7 +10,7 @@ import (
 	"perigee/internal/lib/steadyclock"
 )
 
-// How a Guard judges.
+// Limits of a Guard.
 const (
 	fewRefused   = 2                // refused accounts from which on the cause is not taken to be theirs
 	sameCause    = time.Minute      // within which refusals are taken to have one cause
@@ -18,25 +18,26 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// A Guard keeps the sign-ins that share an OAuth client from being given up one after the other for
-// a cause that is not theirs: a client that was replaced is refused like tokens that were revoked.
-// When the sign-in server has refused two accounts alike and accepted none in between, refreshing
-// is paused for all other accounts, with an error that wraps providererr.ErrRefreshPaused, except
-// for one at a time after each pause. Access tokens that are held already stay in use.
+// A Guard protects sign-ins that share an OAuth client from being signed out one after the other
+// for a cause that is not theirs: a client that was replaced is refused like tokens that were
+// revoked. When the sign-in server has refused two accounts for the same reason and accepted none
+// in between, refreshing is paused for all other accounts, with an error that wraps
+// providererr.ErrRefreshPaused, except for one at a time after each pause. Access tokens that are
+// held already stay in use.
 //
 // All methods may be called concurrently. A nil Guard pauses nothing.
 type Guard struct {
 	clock *steadyclock.Clock
 	names *Guard // of the checks of owners, see ofNames
 
-	mu      sync.Mutex
-	cause   providererr.Kind
-	says    *perigee.Error      // the last refusal
-	refused map[string]bool     // emails, since the last that was accepted
-	last    steadyclock.Instant // when the last was refused
-	pause   time.Duration       // 0: nothing is paused
-	began   steadyclock.Instant // this pause
-	trying  string              // the account that is tried although there is a pause
+	mu          sync.Mutex
+	cause       providererr.Kind
+	lastRefusal *perigee.Error      // the last refusal
+	refused     map[string]bool     // emails, since the last that was accepted
+	last        steadyclock.Instant // when the last was refused
+	pause       time.Duration       // 0 if nothing is paused
+	began       steadyclock.Instant // this pause
+	trying      string              // the account that is tried although there is a pause
 }
 
 // NewGuard returns a guard that has seen nothing. A nil now is time.Now.
@@ -64,7 +65,7 @@ func (g *Guard) ofNames() *Guard {
 
 func (g *Guard) age(at steadyclock.Instant) time.Duration { return g.clock.Now() - at }
 
-// Reset forgets what was refused, for when there are new sign-ins.
+// Reset clears the recorded refusals, for when there are new sign-ins.
 func (g *Guard) Reset() {
 	if g == nil {
 		return
@@ -94,7 +95,7 @@ func (g *Guard) check(email string) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.keeps(email)
+	return g.pauseError(email)
 }
 
 // enter is check for an account that is refreshed now. It becomes the one that is tried after a
@@ -105,7 +106,7 @@ func (g *Guard) enter(email string) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.keeps(email); err != nil {
+	if err := g.pauseError(email); err != nil {
 		return err
 	}
 	if g.pause > 0 && !g.refused[email] {
@@ -114,9 +115,9 @@ func (g *Guard) enter(email string) error {
 	return nil
 }
 
-// keeps returns the error for an account whose refresh is paused. Accounts that were refused
+// pauseError returns the error for an account if its refresh is paused. Accounts that were refused
 // already are not paused. The lock is held.
-func (g *Guard) keeps(email string) error {
+func (g *Guard) pauseError(email string) error {
 	g.forget()
 	left := g.pause - g.age(g.began)
 	if g.pause == 0 || g.refused[email] || left <= 0 {
@@ -127,8 +128,8 @@ func (g *Guard) keeps(email string) error {
 
 func (g *Guard) leftAlone(left time.Duration) error {
 	left = (max(left, time.Second) + time.Second - 1).Truncate(time.Second)
-	e := perigee.Errorf(g.says.Class, "%d accounts were refused by the sign-in server for the same cause (%s), so the other accounts are not refreshed for %s",
-		len(g.refused), strings.TrimRight(g.says.Message, "."), left)
+	e := perigee.Errorf(g.lastRefusal.Class, "%d accounts were refused by the sign-in server for the same cause (%s), so the other accounts are not refreshed for %s",
+		len(g.refused), strings.TrimRight(g.lastRefusal.Message, "."), left)
 	e.Retry, e.Cause = left, providererr.ErrRefreshPaused
 	return e.WithHint("check that oauth.client_id of this upstream is the OAuth client that its accounts were signed in with; " +
 		"`perigee account list` shows which were refused, and `perigee login` signs them in again")
@@ -137,9 +138,10 @@ func (g *Guard) leftAlone(left time.Duration) error {
 // accepted notes that the sign-in server has accepted an account.
 func (g *Guard) accepted() { g.Reset() }
 
-// believe notes a refusal. It returns nil if the refusal counts against the account, and otherwise
-// the error for it: other accounts were refused alike while this refresh was under way.
-func (g *Guard) believe(email string, refusal *Refusal) error {
+// recordRefusal records a refusal. It returns nil if the refusal counts against the account, and
+// otherwise the error for it: other accounts were refused for the same reason while this refresh
+// was under way.
+func (g *Guard) recordRefusal(email string, refusal *Refusal) error {
 	if g == nil {
 		return nil
 	}
@@ -149,7 +151,7 @@ func (g *Guard) believe(email string, refusal *Refusal) error {
 	if g.cause != refusal.Kind {
 		g.reset()
 	}
-	g.cause, g.says, g.last = refusal.Kind, refusal.Diagnosis.Error, g.clock.Now()
+	g.cause, g.lastRefusal, g.last = refusal.Kind, refusal.Diagnosis.Error, g.clock.Now()
 	if g.refused[email] {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// What follows handles changes of the account that are not made by Tokens: by users that sign in
-// again or remove it, and by processes that share the store.
+// The following methods handle changes of the account that are not made by Tokens: by users that
+// sign in again or remove it, and by processes that share the store.
 
 // Adopt takes over the sign-in as other processes have changed it in the store. An access token
 // that is held stays in use: theirs is another one, and both are good.
@@ -26,8 +26,8 @@ func (t *Tokens) Adopt(s perigee.SignIn) {
 	t.signIn = s
 }
 
-// willStore notes a token before it is in the store, so that Covers knows it when it is read from
-// there.
+// willStore records a token before it is in the store, so that Covers recognizes it when it is read
+// from there.
 func (t *Tokens) willStore(refresh perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,10 +48,10 @@ func (t *Tokens) covers(s perigee.SignIn) bool {
 		!t.stored.IsZero() && s.Refresh.Equal(t.stored.Reveal())
 }
 
-// Transfer has successor take the place of t, unless t covers the sign-in after all; for one that
-// is added anew, unless t is refreshing it already. From then on t spends no refresh token, and
-// gives out what successor does. Two that refresh the same sign-in would spend its token twice, and
-// a provider that rotates tokens forgives that once at most.
+// Transfer replaces t by successor, unless t covers the sign-in after all; for one that is added
+// anew, unless t is refreshing it already. From then on t spends no refresh token, and returns the
+// tokens of successor. Two Tokens that refresh the same sign-in would spend its token twice, and a
+// provider that rotates tokens accepts that once at most.
 func (t *Tokens) Transfer(s perigee.SignIn, successor *Tokens, anew bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,16 +62,16 @@ func (t *Tokens) Transfer(s perigee.SignIn, successor *Tokens, anew bool) bool {
 	return true
 }
 
-// replacedBy is what has taken the place of t; nil: nothing.
+// replacedBy returns the successor of t; nil if it has none.
 func (t *Tokens) replacedBy() *Tokens {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.successor
 }
 
-// Retire ends t, which has a successor or whose account was removed, unless it is refreshing: then
-// it returns false, and can be called again later. An access token that is held is given out to its
-// end, and what successor has for ever.
+// Retire ends t, which has a successor or was removed with its account. It returns false while t is
+// refreshing, and can be called again later. An access token that is held is returned until it
+// expires; a successor's tokens are returned without limit.
 func (t *Tokens) Retire() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,24 +101,23 @@ func (t *Tokens) look(ctx context.Context) error {
 		return err
 	}
 	if found {
-		if s.Refresh.IsZero() { // it cannot be opened: what is known here is still the best
+		if s.Refresh.IsZero() { // it cannot be opened: the sign-in in memory is still the best
 			s.Refresh = known.Refresh
 		}
-		t.know(s)
+		t.setSignIn(s)
 		if !s.Refresh.Equal(known.Refresh.Reveal()) {
 			return errReplaced
 		}
 		return nil
 	}
-	// That is no state of an account: one that is added again under the same address has nothing to
-	// do with it.
+	// That is not a state of an account: one that is added again under the same address is not
+	// affected.
 	return &Refusal{providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "%s: %w", known.Email, errRemoved).WithHint("run `perigee login` to add it again")}}
 }
 
-// know takes over the sign-in as it is stored, and calls Changed if that changes what the account
-// can be used for.
-func (t *Tokens) know(s perigee.SignIn) {
+// setSignIn takes over the stored sign-in, and calls Changed if the account's usability changes.
+func (t *Tokens) setSignIn(s perigee.SignIn) {
 	t.mu.Lock()
 	was := t.signIn
 	t.signIn = s
@@ -128,8 +127,8 @@ func (t *Tokens) know(s perigee.SignIn) {
 	}
 }
 
-// signOut stores that the refresh token is no longer accepted. If that cannot be stored, the next
-// refresh will find out again.
+// signOut stores that the refresh token is no longer accepted. If that fails, the next refresh is
+// refused and stores it.
 func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
 	s := t.SignIn()
 	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()
@@ -139,5 +138,5 @@ func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
 		return
 	}
 	s.Generation = generation
-	t.know(s)
+	t.setSignIn(s)
 }

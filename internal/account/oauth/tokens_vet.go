@@ -13,7 +13,7 @@ import (
 // vetAgain is how long after a failed check the owner of an untested account is checked again.
 const vetAgain = 5 * time.Minute
 
-// vetTime is how long a call waits for the check, whose result it does not need.
+// vetTime is how long a call waits for the check. It does not need the result.
 const vetTime = 5 * time.Second
 
 // vet checks the owner of an imported account with its first access token. If the email is the one
@@ -35,10 +35,10 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	var refusal *Refusal
 	if err == nil && email != strings.ToLower(strings.TrimSpace(s.Email)) {
 		refusal = otherOwner(s.Email, email)
-		err = names.believe(s.Email, refusal)
+		err = names.recordRefusal(s.Email, refusal)
 	}
 	switch {
-	case err != nil && !settled(err):
+	case err != nil && !isFinal(err):
 		t.client.opts.Logger.Debug("owner of an account not found", "account", s.Email, "error", err)
 		h.ahead = h.lifetime // startRefresh waits for vetAgain
 		return nil
@@ -52,8 +52,8 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	return t.turn(ctx, perigee.AccountReady, "")
 }
 
-// settled reports whether another check would have the same result.
-func settled(err error) bool {
+// isFinal reports whether another check would have the same result.
+func isFinal(err error) bool {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok {
 		return false
@@ -65,7 +65,7 @@ func settled(err error) bool {
 	return false
 }
 
-// otherOwner returns the error about an account whose refresh token belongs to another email.
+// otherOwner returns the error for a refresh token that belongs to another email than its account.
 func otherOwner(name, owner string) *Refusal {
 	return &Refusal{providererr.Diagnosis{Kind: providererr.KindMisnamed, Scope: providererr.ScopeAccount,
 		Error: perigee.Errorf(perigee.ClassUnauthenticated, "this refresh token belongs to %s, not to %s", owner, name).
@@ -82,8 +82,8 @@ func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
 	return refusal
 }
 
-// turn stores the state of an account that was untested, unless the user has changed it meanwhile.
-// If that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
+// turn stores the state of an account that was untested, unless the user has changed it since. If
+// that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
 // the stored sign-in is no longer this one.
 func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
@@ -97,7 +97,7 @@ func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 		generation, err := t.store.ChangeSignIn(ctx, s)
 		if err == nil {
 			s.Generation = generation
-			t.know(s)
+			t.setSignIn(s)
 			return nil
 		}
 		if errors.Is(err, perigee.ErrAccountChanged) {
