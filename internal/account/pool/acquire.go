@@ -18,27 +18,27 @@ type acquisition struct {
 	models group
 	groups []*quotaGroup // that have the models, in the order of Options.Pools
 
-	// What the call has met so far.
-	last    *lease        // that has ended; nil: none yet
+	// Results of the call so far.
+	last    *lease        // that has ended; nil if there is none yet
 	brief   bool          // the last account will be back in a moment
 	waited  time.Duration // over all leases
 	lost    map[providererr.Kind][]*member
-	failed  *member       // the account that the provider has failed with trouble of its own; nil: none yet
+	failed  *member       // the last account with a provider error; nil if there is none yet
 	again   bool          // that may have passed by now, so that the same account may be tried again
 	refused tokenFailures // in the middle of a lease
 
-	// What one Next has met so far.
+	// Results of one Next so far.
 	began    instant
 	deadline instant       // until when it may wait
 	looked   bool          // it has had the quotas looked at
 	overflow bool          // the session's account is only busy, so the session stays bound to it
-	tokens   tokenFailures // with those of refused
+	tokens   tokenFailures // including the failures of refused
 	over     bool          // the error of tokens is the answer
 
-	served chan served // what the call waits for; has room for one
+	served chan served // receives the lease or error of a waiting call; has room for one
 }
 
-// tokenFailures are accounts whose access token could not be renewed.
+// tokenFailures are accounts for which renewing the access token failed.
 type tokenFailures struct {
 	members []*member
 	tried   int   // how many of them were tried
@@ -80,15 +80,15 @@ func (a *acquisition) candidates() []*member {
 	return nil
 }
 
-// suits says whether the caller can use an account from a quota group.
+// suits reports whether the caller can use an account from a quota group.
 func (a *acquisition) suits(m *member, g *quotaGroup) bool {
 	return (a.req.Email == "" || m.email == a.req.Email) && (a.req.Pool == "" || g.pool == a.req.Pool)
 }
 
-// Next leases an account that can serve the request, and whose access token is valid. A session
-// stays with its account while that is usable. When no account is usable but one will be in time,
-// Next waits; waiting calls are served in their order. Otherwise the error is a *perigee.Error that
-// says what the accounts wait for, with the time after which to try again.
+// Next leases an account that can serve the request and has a valid access token. A session stays
+// with its account while that is usable. When no account is usable but one will be in time, Next
+// waits; waiting calls are served in their order. Otherwise the error is a *perigee.Error with the
+// causes, and with the time after which to try again.
 func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	for !a.over {
 		l, err := a.obtain(ctx)
 		if err != nil && a.tokens.err != nil {
-			break // it says more than that no account is left
+			break // it is more specific than an error that no account is left
 		}
 		if err != nil {
 			return nil, err
@@ -167,7 +167,7 @@ func (a *acquisition) obtain(ctx context.Context) (*lease, error) {
 	return a.wait(ctx, limit)
 }
 
-// wait returns what the waiting call is served. It gives up when its time is over.
+// wait returns the lease or error for the waiting call. It gives up when its time is over.
 func (a *acquisition) wait(ctx context.Context, limit time.Duration) (*lease, error) {
 	p := a.pool
 	select {

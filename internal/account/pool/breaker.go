@@ -30,8 +30,8 @@ type breaker[P comparable] struct {
 	lost  []string            // accounts that were locked since the last good answer
 	kind  providererr.Kind    // why the last of them was
 	mixed bool                // the accounts were locked for different reasons
-	until steadyclock.Instant // when one call may probe; 0: it is closed
-	probe P                   // the call that probes now; zero: none
+	until steadyclock.Instant // when one call may probe; 0 if it is closed
+	probe P                   // the call that probes now; zero if there is none
 }
 
 // Trip notes that an account was locked, and reports whether the breaker is open now.
@@ -68,7 +68,7 @@ func (b *breaker[P]) Open(now steadyclock.Instant) bool {
 // Tripped reports whether the breaker is open or waits for a probe.
 func (b *breaker[P]) Tripped() bool { return b.until > 0 }
 
-// Blocks reports whether a call gets no account. A call that asks no model is no probe.
+// Blocks reports whether a call gets no account. A call that asks no model is not a probe.
 func (b *breaker[P]) Blocks(asksModel bool, now steadyclock.Instant) bool {
 	return b.Tripped() && (b.Open(now) || !asksModel)
 }
@@ -102,7 +102,7 @@ func (b *breaker[P]) Kind() providererr.Kind { return b.kind }
 // Lost is the number of accounts that were locked since the last good answer.
 func (b *breaker[P]) Lost() int { return len(b.lost) }
 
-// Cause says why the breaker is open.
+// Cause describes why the breaker is open.
 func (b *breaker[P]) Cause() string {
 	what := "banned"
 	switch {

@@ -13,11 +13,12 @@ func (p *Pool) breakerEnd() time.Time { return p.date(max(p.breaker.Until(), p.n
 // reasonBreakerOpen is the reason of the cooldown that Status shows while the breaker is open.
 const reasonBreakerOpen = "breaker_open"
 
-// IsBreakerOpen reports whether a cooldown of Status says that no account is leased because the
+// IsBreakerOpen reports whether a cooldown of Status means that no account is leased because the
 // breaker is open.
 func IsBreakerOpen(c perigee.Cooldown) bool { return c.Reason == reasonBreakerOpen }
 
-// breakerExplanation is what the owner is told about an account that could be leased otherwise.
+// breakerExplanation is the reason shown to the owner for an account that could be leased
+// otherwise.
 func (p *Pool) breakerExplanation() string {
 	return p.breaker.Cause() + " (`perigee account enable` ends this), so it is not used"
 }
@@ -33,8 +34,8 @@ func (p *Pool) breakerRefusal(model string) error {
 	}
 }
 
-// lostTwo adds to the error of a call that has lost breaker.MaxLost accounts to one cause what
-// becomes of the other accounts.
+// lostTwo adds the consequences for the other accounts to the error of a call that has lost
+// breaker.MaxLost accounts to one cause.
 func (p *Pool) lostTwo(err *perigee.Error) *perigee.Error {
 	e, b := *err, &p.breaker
 	if !b.Open(p.now) {

@@ -20,7 +20,7 @@ type cause struct {
 	One    string        // about one account
 	Many   string        // behind a number of accounts
 	Costly bool          // it costs the call, or even the owner, an account
-	State  string        // of the account, until its sign-in changes; empty: the cause ends by itself
+	State  string        // of the account, until its sign-in changes; empty if the cause ends by itself
 	Remedy string        // of a cause that does not
 }
 
@@ -69,7 +69,7 @@ func causeEase(kind providererr.Kind) int {
 	return slices.IndexFunc(causes, func(c cause) bool { return c.Kind == kind })
 }
 
-// causeOf returns what is known about a cause; the zero Cause: nothing is.
+// causeOf returns the cause for a kind; the zero Cause if there is none.
 func causeOf(kind providererr.Kind) cause {
 	if i := causeEase(kind); i >= 0 {
 		return causes[i]

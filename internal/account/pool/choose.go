@@ -8,19 +8,19 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A finding is the result of looking for an account.
-type finding int
+// A searchResult is the result of looking for an account.
+type searchResult int
 
 const (
-	found      finding = iota // there is a lease
-	waitForOne                // the account that is best for the call will be back in a moment
-	waitForAny                // no account is usable now, but one will be in time
-	none                      // no account will be usable in time
+	found      searchResult = iota // there is a lease
+	waitForOne                     // the account that is best for the call will be back in a moment
+	waitForAny                     // no account is usable now, but one will be in time
+	none                           // no account will be usable in time
 )
 
 // attempt looks for an account, unless the breaker is open. When a probe is due, the call that gets
 // an account is the probe.
-func (a *acquisition) attempt() (*lease, finding) {
+func (a *acquisition) attempt() (*lease, searchResult) {
 	p := a.pool
 	if p.breaker.Blocks(a.models != groupControl, p.now) {
 		return nil, none
@@ -32,8 +32,8 @@ func (a *acquisition) attempt() (*lease, finding) {
 	return l, result
 }
 
-// eligible says whether an account can be leased to the call from a quota group now. Accounts with
-// low quota are eligible only where low is true; see choose.
+// eligible reports whether an account can be leased to the call from a quota group now. Accounts
+// with low quota are eligible only where low is true; see choose.
 func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
 	v := m.availability(g, a.req.Model)
 	return v.free && (low || !v.low) && a.suits(m, g) && !slices.Contains(a.tokens.members, m)
@@ -42,7 +42,7 @@ func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
 // choose looks for an account. The account of the last lease, of the session and of the sticky
 // choice go first; then the accounts with enough quota left, in the order of the pools; then those
 // with low quota.
-func (a *acquisition) choose() (*lease, finding) {
+func (a *acquisition) choose() (*lease, searchResult) {
 	p := a.pool
 	if a.brief {
 		m, g := a.last.member, a.last.group
@@ -80,7 +80,7 @@ func (a *acquisition) choose() (*lease, finding) {
 	return a.lastResort()
 }
 
-// named is why there is no choice between accounts; empty: there is.
+// named returns why there is no choice between accounts; empty if there is a choice.
 func (a *acquisition) named() string {
 	if a.req.Email == "" {
 		return ""
@@ -88,8 +88,8 @@ func (a *acquisition) named() string {
 	return "the configuration names it"
 }
 
-// pick chooses among the eligible accounts of a quota group by the selection strategy, and says
-// why; nil: there is none.
+// pick chooses among the eligible accounts of a quota group by the selection strategy, and returns
+// the reason; m is nil if there is none.
 func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
 	if reason := a.named(); reason != "" {
 		return a.next(g, 0, low), reason
@@ -122,7 +122,7 @@ func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
 	}
 }
 
-// next is the first eligible account from a place in the list on, all around; nil: there is none.
+// next is the first eligible account from a place in the list on, all around; nil if there is none.
 func (a *acquisition) next(g *quotaGroup, from int, low bool) *member {
 	members := a.pool.members
 	for i := range members {
@@ -166,16 +166,16 @@ func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason st
 	return best, fmt.Sprintf("highest score (%.0f)", most)
 }
 
-// overloaded says whether a session is to leave its account because that has failed too often, or
-// has made too many calls in a short time, and another one has not. An account is worth more than a
-// prompt cache.
+// overloaded reports whether a session is to leave its account because that has failed too often,
+// or has made too many calls in a short time, and another one has not. An account is worth more
+// than a prompt cache.
 func (a *acquisition) overloaded(b binding, low bool) bool {
 	p := a.pool
 	return p.opts.Selection == Hybrid && !b.member.health.Fit(p.now) &&
 		slices.ContainsFunc(p.members, func(m *member) bool { return m.health.Fit(p.now) && a.eligible(m, b.group, low) })
 }
 
-// backBriefly says whether an account will be back so soon that the call should wait for it,
+// backBriefly reports whether an account will be back so soon that the call should wait for it,
 // although another one may be usable.
 func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	c := &m.cooldowns[g.id]
@@ -186,10 +186,9 @@ func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	return v.returns() && v.until == c.until && !v.low
 }
 
-// afterFault chooses for a call that the provider has just failed with trouble of its own: another
-// account, or the same one after a pause. It is not ok when the call has to be served like any
-// other, which may mean to wait.
-func (a *acquisition) afterFault() (l *lease, result finding, ok bool) {
+// afterFault chooses for a call after a provider error: another account, or the same one after a
+// pause. ok is false when the call has to be served like any other, which may mean to wait.
+func (a *acquisition) afterFault() (l *lease, result searchResult, ok bool) {
 	failed := a.failed
 	for _, low := range []bool{false, true} {
 		for _, g := range a.groups {
@@ -216,10 +215,10 @@ func (a *acquisition) onlyFaulty(m *member, g *quotaGroup) bool {
 	return v.faulty && !slices.Contains(a.tokens.members, m)
 }
 
-// lastResort decides about a call for which no account is eligible: it gets the account whose
-// trouble with the provider was longest ago, or waits, or probes the account whose cooldown has
-// been in doubt for longest.
-func (a *acquisition) lastResort() (*lease, finding) {
+// lastResort decides about a call for which no account is eligible: it gets the account with the
+// oldest provider error, or waits, or probes the account with the cooldown that has been in doubt
+// for longest.
+func (a *acquisition) lastResort() (*lease, searchResult) {
 	var faulty, probe binding
 	var faultyUntil, doubt instant
 	now := a.pool.now
@@ -252,8 +251,8 @@ func (a *acquisition) lastResort() (*lease, finding) {
 	return a.lease(probe.member, probe.group, why{reason: whyProbe}), found
 }
 
-// earliest is when the first account is back. A call that has met trouble with tokens does not wait
-// for accounts without one.
+// earliest returns when the first account is back. A call for which a token could not be renewed
+// does not wait for accounts without a token.
 func (a *acquisition) earliest() (first instant, ok bool) {
 	for _, g := range a.groups {
 		for _, m := range a.candidates() {

@@ -22,15 +22,15 @@ const (
 	worthStoring = 30 * time.Second // the shortest cooldown that is stored
 
 	// probeEvery is how often one call per quota group is let through to an account that cools
-	// down, when no account is usable. A guessed cooldown is probed once it is that old, one that
-	// the provider has told when it is older than believed: the provider may name a week, and then
-	// reset the window, or sell more quota, before that.
+	// down, when no account is usable. A guessed cooldown is probed once it is that old, and a
+	// cooldown from the provider when it is older than believed: the provider may name a week, and
+	// then reset the window, or sell more quota, before that.
 	probeEvery = time.Minute
 	believed   = time.Hour
 )
 
-// guesses are the cooldowns after failures of which the provider does not say how long they last;
-// the rest follow providererr.Ladder.
+// guesses are the cooldowns after failures for which the provider gives no duration; the other
+// kinds follow providererr.Ladder.
 var guesses = map[providererr.Kind]time.Duration{
 	providererr.KindProject:         10 * time.Minute,
 	providererr.KindCredits:         30 * time.Minute,
@@ -40,21 +40,21 @@ var guesses = map[providererr.Kind]time.Duration{
 // A cooldown is a time during which an account is not used: as a whole, for one quota group, or for
 // one model.
 type cooldown struct {
-	group   *quotaGroup // nil: the whole account
+	group   *quotaGroup // nil for the whole account
 	missing bool        // it is about a model that the account does not have
 
-	since instant
-	until instant          // not after the present: there is none
-	kind  providererr.Kind // why
-	told  bool             // the provider said how long; otherwise it is a guess
-	brief bool             // so short that waiting is better than another account
-	model string           // that was asked
+	since        instant
+	until        instant          // not after the present: there is none
+	kind         providererr.Kind // why
+	fromProvider bool             // the provider gave the duration; otherwise it is a guess
+	brief        bool             // so short that waiting is better than another account
+	model        string           // that was asked
 
 	failures int       // in a row without a delay: the step of providererr.Ladder
 	briefs   int       // brief cooldowns in a row
 	failedAt instant   // when the last failure was counted
 	endedAt  instant   // when quota figures last ended it
-	stored   time.Time // its end as it was last stored, by this pool or another
+	stored   time.Time // its end as last stored, by this pool or another
 }
 
 // active ranges over the cooldowns of the account that are not over.
@@ -72,7 +72,7 @@ func (m *member) active() iter.Seq[*cooldown] {
 
 // doubtAt is when the account may be probed although it cools down.
 func (c *cooldown) doubtAt() instant {
-	if c.told {
+	if c.fromProvider {
 		return c.since + believed
 	}
 	return c.since + probeEvery
@@ -89,19 +89,19 @@ func (p *Pool) public(c *cooldown) perigee.Cooldown {
 // A failure is a reason for a cooldown.
 type failure struct {
 	kind  providererr.Kind
-	delay time.Duration // as the provider told; 0: it did not
+	delay time.Duration // as given by the provider; 0 if it gave none
 	model string
 	began instant // of the call that failed
 }
 
 // startCooldown starts or extends a cooldown, and reports whether the failure counts. Of several
-// calls that were under way together only the first does: the later ones say nothing about the time
-// since.
+// calls that were under way together only the first does: the later failures have no information
+// about the time since.
 func (m *member) startCooldown(c *cooldown, f failure) (counts bool) {
 	now := m.pool.now
 	counts = f.began > c.failedAt
-	told := f.delay > 0
-	brief := told && f.delay <= longestBrief
+	fromProvider := f.delay > 0
+	brief := fromProvider && f.delay <= longestBrief
 	if counts {
 		if exhausted(f.kind) && c.endedAt > 0 && now-c.endedAt < lookEvery {
 			m.lookAt = max(m.lookAt, now+lookAfterLie) // the figures were wrong
@@ -111,22 +111,22 @@ func (m *member) startCooldown(c *cooldown, f failure) (counts bool) {
 		if !brief {
 			c.briefs = 0
 		}
-		if !told {
+		if !fromProvider {
 			c.failures++
 		}
 	}
 	d := min(f.delay, providererr.MaxDelay) + grace
-	if !told {
+	if !fromProvider {
 		d = cmp.Or(guesses[f.kind], providererr.Ladder(max(c.failures, 1)))
 	}
-	replaces := told && !c.told || told == c.told && now+d > c.until && (counts || told)
+	replaces := fromProvider && !c.fromProvider || fromProvider == c.fromProvider && now+d > c.until && (counts || fromProvider)
 	if c.until > now && !replaces {
 		if counts {
 			c.since = now // it is confirmed
 		}
 		return counts
 	}
-	c.since, c.until, c.kind, c.told, c.model = now, now+d, f.kind, told, f.model
+	c.since, c.until, c.kind, c.fromProvider, c.model = now, now+d, f.kind, fromProvider, f.model
 	c.brief = brief && c.briefs <= maxBriefs
 	if d >= worthStoring {
 		m.save(c)
@@ -189,12 +189,11 @@ func (m *member) restore() {
 		if d <= 0 || p.now+d <= c.until {
 			continue
 		}
-		c.since, c.until, c.kind, c.told, c.brief, c.model = p.now, p.now+d, providererr.Kind(stored.Reason), true, false, ""
+		c.since, c.until, c.kind, c.fromProvider, c.brief, c.model = p.now, p.now+d, providererr.Kind(stored.Reason), true, false, ""
 	}
 }
 
-// cooldownOf finds the cooldown that a stored one is about; nil: the pool does not have its quota
-// group.
+// cooldownOf returns the cooldown for a stored one; nil if the pool does not have its quota group.
 func (m *member) cooldownOf(stored perigee.Cooldown) *cooldown {
 	if stored.Family == "" && stored.Pool == "" {
 		return &m.cooldowns[wholeAccount]
@@ -211,7 +210,8 @@ func (m *member) cooldownOf(stored perigee.Cooldown) *cooldown {
 // rest are misspelt names, of which the oldest are dropped.
 const maxMissing = 32
 
-// missingModel is the cooldown of a model that the account does not have; nil: it may have it.
+// missingModel returns the cooldown of a model that the account does not have; nil if it may have
+// the model.
 func (m *member) missingModel(g *quotaGroup, model string) *cooldown {
 	for i := range m.missing {
 		if c := &m.missing[i]; c.group == g && c.model == model {
@@ -252,7 +252,7 @@ const (
 	maxServed = 256       // models that are remembered; there are fewer
 )
 
-// servedLately says whether some account is known to have a model.
+// servedLately reports whether some account is known to have a model.
 func (p *Pool) servedLately(model string) bool {
 	at, ok := p.served.Get(model)
 	return ok && p.now-at < servedAge

@@ -27,8 +27,8 @@ const (
 	rankUnusable
 )
 
-// Explain says for each account and pool that a request can use whether it would be leased now, in
-// the order in which they would be chosen, and why the first of them comes first. It changes
+// Explain reports for each account and pool that a request can use whether it would be leased now,
+// in the order in which they would be chosen, and why the first of them comes first. It changes
 // nothing.
 func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 	a := p.acquire(req)
@@ -95,7 +95,7 @@ func (p *Pool) ordered(g *quotaGroup) []*member {
 	})
 }
 
-// whyFirst says why a candidate is chosen before all other usable ones.
+// whyFirst returns why a candidate is chosen before all other usable ones.
 func (c *candidate) whyFirst(selection string) string {
 	current, preferred := c.group.current == c.member, c.member.signIn.Preferred
 	switch {
@@ -115,7 +115,7 @@ func (c *candidate) whyFirst(selection string) string {
 	return "first usable account"
 }
 
-// whyLater says why a candidate that is usable is not chosen.
+// whyLater returns why a candidate that is usable is not chosen.
 func (c *candidate) whyLater(first *candidate, selection string) string {
 	switch {
 	case c.group != first.group:
@@ -128,7 +128,7 @@ func (c *candidate) whyLater(first *candidate, selection string) string {
 	return ", if the accounts before it are not"
 }
 
-// explain says why an account is or is not usable in a quota group.
+// explain reports whether an account is usable in a quota group, and why.
 func (m *member) explain(g *quotaGroup, model string) candidate {
 	p, v := m.pool, m.availability(g, model)
 	row := perigee.ChoiceRow{Email: m.email, Pool: g.pool, Usable: v.free}
@@ -160,7 +160,7 @@ func (m *member) explain(g *quotaGroup, model string) candidate {
 	return c
 }
 
-// describe says why the account cools down.
+// describe returns why the account cools down.
 func (m *member) describe(kind providererr.Kind) string {
 	switch one := causeOf(kind).One; {
 	case one == "":
@@ -172,7 +172,7 @@ func (m *member) describe(kind providererr.Kind) string {
 	}
 }
 
-// absence says why the account is not in use.
+// absence returns why the account is not in use.
 func (m *member) absence() string {
 	why := cmp.Or(m.reason, m.signIn.Reason)
 	switch {

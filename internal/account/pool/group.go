@@ -37,13 +37,13 @@ func groupOf(req Request) group {
 }
 
 // A quotaGroup is a group of models in one pool of quota. The cooldowns of an account in one quota
-// group say nothing about the other groups.
+// group do not affect the other groups.
 type quotaGroup struct {
 	id    int // place in member.cooldowns and member.least
 	group group
 	pool  string
 
-	current *member // the account that sticky and hybrid selection stay with; nil: none yet
+	current *member // the account that sticky and hybrid selection stay with; nil if there is none yet
 	turn    int     // index of the member that round robin has chosen last
 
 	lastUnexplained sighting // the last refusal without a reason

@@ -14,9 +14,9 @@ const (
 	regain       = 2  // for each hour
 	pointsServed = 1
 	pointsLimit  = -10 // after a limit
-	pointsFault  = -20 // after other trouble of the account
+	pointsFault  = -20 // after another failure of the account
 
-	loadCall = 10 * time.Second // the load that one call adds; load falls as time goes on
+	loadCall = 10 * time.Second // the load that one call adds; load falls over time
 	loadMost = 50 * loadCall
 
 	longestIdle = time.Hour
@@ -35,7 +35,7 @@ const (
 // quotaUnknown is the fraction of a quota that counts when the quota is not known.
 const quotaUnknown = 0.5
 
-// A health is what hybrid selection scores an account by. It recovers as time goes on.
+// A health is the basis of an account's score in hybrid selection. It recovers over time.
 type health struct {
 	points   float64
 	pointsAt steadyclock.Instant
@@ -72,7 +72,7 @@ func (h *health) Fit(now steadyclock.Instant) bool {
 	return h.now(now) >= least && h.load(now) <= loadMost-loadCall
 }
 
-// Score is the worth of the account in hybrid selection, with what is left of its quota. Unfit
+// Score returns the account's score in hybrid selection, including its remaining quota. Unfit
 // accounts come last.
 func (h *health) Score(quota float64, now steadyclock.Instant) float64 {
 	points := weightHealth*h.now(now) + weightLoad*100*(1-float64(h.load(now))/float64(loadMost)) +

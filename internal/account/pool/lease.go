@@ -19,8 +19,8 @@ type lease struct {
 	group  *quotaGroup
 	why    why
 	began  instant
-	// generation is that of the sign-in which the diagnosis is about; it is read before the pool is
-	// locked, as a source may have locks of its own.
+	// generation is the generation of the sign-in that the diagnosis is about; it is read before
+	// the pool is locked, as a source may have locks of its own.
 	generation int64
 	pause      time.Duration // before it is used
 	done       bool          // guarded by the pool's lock
@@ -106,8 +106,8 @@ func (l *lease) paused(ctx context.Context) bool {
 	return l.pause == 0 || perigee.Pause(ctx, l.pause)
 }
 
-// maxTokenFailures is how many accounts one Next tries whose tokens cannot be renewed for the
-// moment. After so many the sign-in server is in trouble, and each attempt may take long.
+// maxTokenFailures is how many accounts one Next tries after tokens could not be renewed for the
+// moment. After so many the sign-in server is presumably down, and each attempt may take long.
 const maxTokenFailures = 3
 
 // getToken gets the access token, so that an account that has lost its sign-in is noticed while
@@ -159,10 +159,9 @@ func signInRefused(err error, others bool) error {
 	return &e
 }
 
-// TokenFailure is the diagnosis about an account for which there was no access token: what the
-// sign-in server said about the account, or about every account, and otherwise
-// providererr.KindNoToken, which is not the account's fault but means that another one has to be
-// tried.
+// TokenFailure returns the diagnosis for an account without an access token: the sign-in server's
+// error about the account, or about every account, and otherwise providererr.KindNoToken, which is
+// not the account's fault but means that another one has to be tried.
 func TokenFailure(err error) providererr.Diagnosis {
 	v, ok := providererr.Of(err)
 	if ok && (v.Scope == providererr.ScopeNone || causeOf(v.Kind).State != "") {
@@ -198,7 +197,7 @@ const (
 // why is the reason for a choice.
 type why struct {
 	reason string
-	chosen bool // from all eligible accounts, or as that of the session: WhyOnly replaces the reason where there is only one
+	chosen bool // from all eligible accounts, or for the session: WhyOnly replaces the reason where there is only one
 	only   bool // there is no other account
 	low    bool // only accounts with low quota were eligible
 	// instead: another account has failed the call, and its session moves only if this one answers

@@ -17,7 +17,7 @@ type member struct {
 	signIn perigee.SignIn // as SetSources or Learn read it
 	index  int            // place in Pool.members; -1: it was removed
 
-	stopped   string // the state that a diagnosis has put it into; empty: none
+	stopped   string // the state that a diagnosis has put it into; empty if there is none
 	reason    string // why
 	stoppedAs int64  // the generation of the sign-in that the diagnosis was about
 
@@ -47,7 +47,7 @@ func newMember(p *Pool, source Source, s perigee.SignIn) *member {
 	return m
 }
 
-// inUse says whether the account takes part at all.
+// inUse reports whether the account takes part at all.
 func (m *member) inUse() bool {
 	return m.index >= 0 && m.signIn.Enabled && perigee.UsableState(m.state())
 }
@@ -56,25 +56,25 @@ func (m *member) state() string {
 	return cmp.Or(m.stopped, m.signIn.State, perigee.AccountReady)
 }
 
-// busy says whether the account has as many leases as it may.
+// busy reports whether the account has as many leases as it may.
 func (m *member) busy() bool {
 	limit := m.pool.opts.Concurrency
 	return limit > 0 && m.leases >= limit
 }
 
-// An availability says what keeps an account from being leased for a model from one quota group.
+// An availability describes why an account cannot be leased for a model from one quota group.
 type availability struct {
-	free    bool             // nothing does
-	kind    providererr.Kind // what ends last
-	until   instant          // when that ends; 0: it does not end by itself
-	missing bool             // the account does not have the model
-	faulty  bool             // it is nothing but trouble of the provider
-	low     bool             // so much of the quota is used that accounts with more left go first
-	told    bool             // the provider said how long one of the cooldowns takes
-	doubt   instant          // when the account may be probed although it cools down
+	free         bool             // nothing does
+	kind         providererr.Kind // the cause that ends last
+	until        instant          // when that ends; 0 if it does not end by itself
+	missing      bool             // the account does not have the model
+	faulty       bool             // provider errors are the only cause
+	low          bool             // so much of the quota is used that accounts with more left go first
+	fromProvider bool             // the provider gave the duration of one of the cooldowns
+	doubt        instant          // when the account may be probed although it cools down
 }
 
-// returns says whether the account is free now or will be without anything else happening.
+// returns reports whether the account is free now or will be without anything else happening.
 func (a *availability) returns() bool { return a.until > 0 && !a.missing }
 
 func (m *member) availability(g *quotaGroup, model string) (a availability) {
@@ -93,7 +93,7 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 		if c.until > a.until {
 			a.until, a.kind = c.until, c.kind
 		}
-		a.told = a.told || c.told
+		a.fromProvider = a.fromProvider || c.fromProvider
 		a.doubt = max(a.doubt, c.doubtAt())
 	}
 	if c := m.missingModel(g, model); c != nil && c.until > now {
@@ -115,8 +115,8 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 	return a
 }
 
-// onlyBusy says whether nothing but its own leases keeps the account from being chosen. A session
-// or a sticky choice then stays with it.
+// onlyBusy reports whether nothing but its own leases keeps the account from being chosen. A
+// session or a sticky choice then stays with it.
 func (m *member) onlyBusy(g *quotaGroup, model string) bool {
 	a := m.availability(g, model)
 	return a.kind == KindBusy && !a.low
@@ -140,8 +140,7 @@ func (m *member) stop(source Source, state, reason string, generation int64) {
 	}
 }
 
-// renew takes over a sign-in that may have changed. It ignores one that is older than what the pool
-// knows.
+// renew takes over a sign-in that may have changed. It ignores one that is older than the pool's.
 func (m *member) renew(source Source, s perigee.SignIn) {
 	if source == m.source && s.Generation < m.signIn.Generation {
 		return
@@ -163,7 +162,7 @@ func (m *member) renew(source Source, s perigee.SignIn) {
 	m.source, m.signIn = source, s
 }
 
-// projectRefused says whether the account cools down because of its project.
+// projectRefused reports whether the account cools down because of its project.
 func (m *member) projectRefused() bool {
 	for c := range m.active() {
 		if c.kind == providererr.KindProject {

@@ -58,23 +58,23 @@ const (
 
 // Options configure a Pool.
 type Options struct {
-	Selection   string        // empty: Sticky
-	Pools       []string      // in the order in which they are tried; nil: PoolAntigravity, then PoolCLI
-	MaxWait     time.Duration // longest wait of one call, over all its leases; 0: never wait
+	Selection   string        // Sticky if empty
+	Pools       []string      // in the order in which they are tried; nil for PoolAntigravity, then PoolCLI
+	MaxWait     time.Duration // longest wait of one call, over all its leases; 0 if never wait
 	SoftQuota   float64       // used fraction from which an account is chosen only if no other is usable; 0 and 1: never
-	Concurrency int           // leases that an account may have at a time; 0: any number
-	// OnState is called when an account stops because of what the provider said, so that it can be
-	// stored. It runs in the goroutine that ended the lease, after the stop has taken effect.
+	Concurrency int           // leases that an account may have at a time; 0 for any number
+	// OnState is called when an answer of the provider stops an account, so that it can be stored.
+	// It runs in the goroutine that ended the lease, after the stop has taken effect.
 	OnState  func(Stop)
-	Look     Look             // nil: quota cooldowns are not checked before they end
-	Store    CooldownStore    // nil: cooldowns are not stored
-	Sessions SessionStore     // nil: sessions are not stored
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: discard
+	Look     Look             // if nil, quota cooldowns are not checked before they end
+	Store    CooldownStore    // if nil, cooldowns are not stored
+	Sessions SessionStore     // if nil, sessions are not stored
+	Now      func() time.Time // time.Now if nil
+	Logger   *slog.Logger     // nil discards all records
 }
 
-// A Stop says that an account is out of use, and why. It is out of date if the account has another
-// generation by now.
+// A Stop reports that an account is out of use, and why. It is out of date if the account has
+// another generation by now.
 type Stop struct {
 	Email, State, Reason string
 	Generation           int64 // of the sign-in that it is about
@@ -96,7 +96,7 @@ type Pool struct {
 	clock    *steadyclock.Clock
 	now      instant   // when the lock was taken
 	members  []*member // in the order of SetSources; member.index is the place
-	removed  []*member // members without a source whose leases have not ended
+	removed  []*member // members without a source that still have leases
 	groups   []*quotaGroup
 	byGroup  map[group][]*quotaGroup // the same, in the order of Options.Pools
 	sessions lru.Map[sessionKey, binding]
@@ -106,7 +106,7 @@ type Pool struct {
 	breaker  breaker[*lease]
 	looking  <-chan struct{} // closed when the figures of the last Look are reported
 	waiters  []*acquisition  // calls that wait, in the order in which they came
-	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil: not needed yet
+	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed yet
 	after    []func()        // to be called without the lock
 }
 
@@ -143,7 +143,7 @@ func (p *Pool) lock() {
 func (p *Pool) date(at instant) time.Time { return p.opts.Now().Round(0).Add(at - p.now) }
 
 // unlock serves the waiting calls, because the change made under the lock may have made an account
-// usable, and then calls what has to run without the lock.
+// usable, and then runs the callbacks that need the lock released.
 func (p *Pool) unlock() {
 	p.serveWaiters()
 	after := p.after
@@ -216,8 +216,8 @@ func unknown(email string) error {
 // A Status is the state of an account, and its cooldowns.
 type Status struct {
 	perigee.Account
-	Reason  string // why it cannot be used; empty when it can, or when its cooldowns say it all
-	Refused string // the project that the provider does not let it use; empty: none
+	Reason  string // why it cannot be used; empty when it can, or when its cooldowns are the only reason
+	Refused string // the project that the provider does not let it use; empty if there is none
 }
 
 // Status lists the accounts.

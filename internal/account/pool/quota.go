@@ -19,17 +19,17 @@ const (
 	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait at all
 )
 
-// A Look asks the provider what accounts have left, and reports it to the pool. It returns at once,
-// with a channel that is closed when all is reported; nil: it does not look.
+// A Look reads the remaining quota of accounts from the provider, and reports it to the pool. It
+// returns at once, with a channel that is closed when all is reported; nil if it does not look.
 type Look func(emails []string) <-chan struct{}
 
-// A remainder is what is left of a quota.
+// A remainder is the remaining part of a quota.
 type remainder struct {
 	fraction float64
 	until    instant // when that is out of date
 }
 
-// exhausted says whether a cooldown of this kind is about a quota that is used up.
+// exhausted reports whether a cooldown of this kind is about a quota that is used up.
 func exhausted(kind providererr.Kind) bool {
 	return kind == providererr.KindQuota || kind == providererr.KindCredits
 }
@@ -38,10 +38,10 @@ func (o *Options) belowSoftQuota(left float64) bool {
 	return o.SoftQuota > 0 && o.SoftQuota < 1 && 1-left >= o.SoftQuota-1e-9
 }
 
-// ReportQuota says what an account had left at a time. A cooldown of a quota that was used up ends
-// if some has returned. Accounts that have used more than the soft quota of PoolAntigravity are
-// passed over for a while; PoolCLI does not report all its models. Figures that are old, or about
-// an account that is not in the pool, are ignored.
+// ReportQuota reports the remaining quota of an account at a time. A cooldown of a quota that was
+// used up ends if some has returned. Accounts that have used more than the soft quota of
+// PoolAntigravity are passed over for a while; PoolCLI does not report all its models. Figures that
+// are old, or about an account that is not in the pool, are ignored.
 func (p *Pool) ReportQuota(email string, rows []perigee.QuotaRow, at time.Time) {
 	p.lock()
 	defer p.unlock()
@@ -108,8 +108,8 @@ func (m *member) quotaReturned(g *quotaGroup, left float64, reported instant) {
 		"account", m.email, "family", g.group, "pool", g.pool, "left", percent(left))
 }
 
-// Exhausted says until when an account cools down because its quota for a model is used up in one
-// of its pools.
+// Exhausted returns until when an account cools down because its quota for a model is used up in
+// one of its pools.
 func (p *Pool) Exhausted(email, model, pool string) (until time.Time, ok bool) {
 	p.lock()
 	defer p.unlock()
@@ -125,14 +125,15 @@ func (p *Pool) Exhausted(email, model, pool string) (until time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// hasQuota says whether the account of a lease is known to have quota left for the model.
+// hasQuota reports whether the account of a lease is known to have quota left for the model.
 func (l *lease) hasQuota() bool {
 	q, ok := l.member.quota[l.call.req.Model]
 	return ok && l.group.pool == PoolAntigravity && q.until > l.pool.now && q.fraction >= someLeft
 }
 
-// look asks for the quota of the accounts that the call could not get because theirs was used up.
-// It returns what to wait for; nil: nothing. It is called without the lock.
+// look requests the quota of the accounts that the call could not get because their quota was used
+// up. It returns a channel to wait for, or nil if there is nothing to wait for. It is called
+// without the lock.
 func (a *acquisition) look() <-chan struct{} {
 	p := a.pool
 	if p.opts.Look == nil || a.looked {
@@ -154,7 +155,7 @@ func (a *acquisition) look() <-chan struct{} {
 	return done
 }
 
-// doubtful lists the accounts whose quota may have returned and was not asked for lately.
+// doubtful lists the accounts of which the quota may have returned and was not read lately.
 func (a *acquisition) doubtful() (emails []string) {
 	p := a.pool
 	if p.breaker.Tripped() {

@@ -9,8 +9,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A Shortage is inside the error of a Next that has no account. Kind is what the whole error is
-// about: the cause that ends first, or else the one that is easiest to remove.
+// A Shortage is wrapped by the error of a Next that has no account. Kind is the cause that the
+// whole error reports: the one that ends first, or else the one that is easiest to remove.
 type Shortage struct{ Kind providererr.Kind }
 
 func (s *Shortage) Error() string { return "no account can be leased (" + string(s.Kind) + ")" }
@@ -18,8 +18,8 @@ func (s *Shortage) Error() string { return "no account can be leased (" + string
 // Unwrap makes it a perigee.ErrNotAsked.
 func (s *Shortage) Unwrap() error { return perigee.ErrNotAsked }
 
-// refusal is the error of a call that gets no account: what the accounts wait for, when the first
-// is back, and what to do. It names no account, because it goes to the client.
+// refusal returns the error of a call that gets no account: the causes, when the first account is
+// back, and a hint. It names no account, because it goes to the client.
 func (a *acquisition) refusal() error {
 	p, now, members := a.pool, a.pool.now, a.candidates()
 	if len(members) == 0 {
@@ -50,8 +50,9 @@ func (a *acquisition) refusal() error {
 	return e
 }
 
-// Refusal is the error of a call for which no account is in use, so that none will be without the
-// owner; nil: one is, or there is no account at all. It leases nothing, and changes nothing.
+// Refusal returns the error of a call if no account is in use and none will be unless the owner
+// acts; it returns nil if one is in use, or if there are no accounts. It leases nothing, and
+// changes nothing.
 func (p *Pool) Refusal(req Request) error {
 	a := p.acquire(req)
 	p.lock()
@@ -74,7 +75,7 @@ func (a *acquisition) waitsFor(m *member) tally {
 		kind, at, probed := v.kind, v.until, false
 		if v.free {
 			kind = KindBusy // with the tokens of this call
-		} else if probe := max(v.doubt, g.probedAt+probeEvery); at > a.pool.now && !v.told && probe <= at {
+		} else if probe := max(v.doubt, g.probedAt+probeEvery); at > a.pool.now && !v.fromProvider && probe <= at {
 			at, probed = probe, true
 		}
 		switch {

@@ -9,16 +9,17 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A Request says what an account is needed for. The zero value is for calls that ask no model.
+// A Request describes the call that needs an account. The zero value is for calls that ask no
+// model.
 type Request struct {
 	Model          string
 	Family         models.Family
 	Session        string           // calls of one session stay on one account, which has their prompt cache
-	OnTokenFailure TokenFailureFunc // nil: none
+	OnTokenFailure TokenFailureFunc // nil if there is none
 
-	// What the caller can use, where that is not everything that the pool has.
-	Email string // the only account; empty: any. Other calls keep the account that selection has given them
-	Pool  string // the only pool of quota; empty: those of Options.Pools
+	// Restrictions of the caller to a part of the pool.
+	Email string // the only account; empty for any. Other calls keep the account that selection has given them
+	Pool  string // the only pool of quota; empty for those in Options.Pools
 }
 
 // A TokenFailureFunc is called for each account that was chosen for a call and not leased, because
@@ -29,8 +30,8 @@ type TokenFailureFunc func(l Lease, err error, took time.Duration)
 // results of earlier leases decide which account is next.
 type Acquisition interface {
 	// Next waits for an account if one is back in time. Otherwise its error is a *perigee.Error
-	// that says why there is none, with the time after which there may be one. The previous lease
-	// has to be done.
+	// with the reason, and with the time after which there may be one. The previous lease has to be
+	// done.
 	Next(ctx context.Context) (Lease, error)
 }
 
@@ -55,13 +56,14 @@ type Lease interface {
 	Account() Leased
 	// Token returns an access token that is still valid for a while.
 	Token(ctx context.Context) (perigee.Secret, error)
-	// Refused says that the provider did not accept the token, so that Token returns another one.
+	// Refused reports that the provider did not accept the token, so that Token returns another
+	// one.
 	Refused(token perigee.Secret)
-	// Answering says that an answer has begun, which may take long: the account works, whatever the
-	// rest of the answer is.
+	// Answering reports that an answer has begun, which may take long: the account works, whatever
+	// the rest of the answer is.
 	Answering()
-	// Done ends the lease with its result; nil: success. It is called once. Where the pool knows
-	// more than the answer says, it corrects the diagnosis, so that the call does not try further
-	// accounts for the same cause.
+	// Done ends the lease with its result; nil means success. It is called once. If the pool has
+	// more information than the answer, it corrects the diagnosis, so that the call does not try
+	// further accounts for the same cause.
 	Done(v *providererr.Diagnosis)
 }

@@ -13,11 +13,11 @@ const (
 	// the same cause.
 	sameCause = time.Minute
 
-	// Server errors, broken connections and refusals without a reason may be trouble of one account
-	// or of all. A call finds out with one other account, and no third: a provider that is down is
-	// not helped by more requests. After maxFaults in a row an account cools down for
-	// faultCooldown, so that another one goes first. That is only a preference: the last one is
-	// used all the same, because such trouble may be over at any moment.
+	// Server errors, broken connections and refusals without a reason may affect one account or
+	// all. A call finds out with one other account, and no third: a provider that is down is not
+	// helped by more requests. After maxFaults in a row an account cools down for faultCooldown, so
+	// that another one goes first. That is only a preference: the last one is used all the same,
+	// because such errors may end at any moment.
 	maxFaults     = 5
 	faultCooldown = 30 * time.Second
 	faultAge      = time.Hour // after which a fault is not in a row with the one before
@@ -42,7 +42,7 @@ func (l *lease) answered() {
 			continue
 		}
 		c.failures, c.briefs = 0, 0
-		if c.until > p.now && (!c.told || l.why.reason == whyProbe) {
+		if c.until > p.now && (!c.fromProvider || l.why.reason == whyProbe) {
 			m.endCooldown(c)
 		}
 	}
@@ -52,7 +52,7 @@ func (l *lease) answered() {
 }
 
 // clearFaults moves the sticky choice and the session from the account that has failed the call to
-// the one that has answered it: the trouble was that account's own.
+// the one that has answered it: only the first account was affected.
 func (l *lease) clearFaults() {
 	failed := l.call.failed
 	if failed == nil || failed == l.member || l.member.index < 0 {
@@ -64,7 +64,7 @@ func (l *lease) clearFaults() {
 	l.call.bind(binding{l.member, l.group})
 }
 
-// failed applies a failure to what it is about, and to nothing else.
+// failed applies a failure to its scope, and to nothing else.
 func (l *lease) failed(v *providererr.Diagnosis) {
 	p, m, a := l.pool, l.member, l.call
 	m.health.Uncharge(p.now)
@@ -110,9 +110,9 @@ func (l *lease) failure(v *providererr.Diagnosis) failure {
 	return failure{kind: v.Kind, delay: v.Delay, model: l.call.req.Model, began: l.began}
 }
 
-// reconsider tells a limit from a refusal of the client, which looks the same but is not the
-// account's fault: another account was just refused alike, or this one again although it has quota
-// left.
+// reconsider distinguishes a limit from a refusal of the client, which looks the same but is not
+// the account's fault: another account has been refused in the same way, or this one again although
+// it has quota left.
 func (l *lease) reconsider(v *providererr.Diagnosis) {
 	if v.Kind != providererr.KindUnexplained {
 		return
@@ -140,7 +140,7 @@ func (l *lease) reconsider(v *providererr.Diagnosis) {
 // accountFailed applies a failure of the whole account.
 func (l *lease) accountFailed(v *providererr.Diagnosis) {
 	m := l.member
-	if v.Kind != providererr.KindNoToken { // that is trouble of the sign-in server
+	if v.Kind != providererr.KindNoToken { // the cause is the sign-in server
 		m.health.Recover(pointsFault, l.pool.now)
 	}
 	if state := causeOf(v.Kind).State; state != "" {
@@ -150,8 +150,8 @@ func (l *lease) accountFailed(v *providererr.Diagnosis) {
 	}
 }
 
-// providerFailed applies trouble of the provider or the network. The first time the call goes on,
-// with another account or after a pause; the second time the diagnosis ends it.
+// providerFailed applies an error of the provider or the network. After the first the call
+// continues, with another account or after a pause; after the second the diagnosis ends it.
 func (l *lease) providerFailed(v *providererr.Diagnosis) {
 	if l.call.failed != nil {
 		v.Scope = providererr.ScopeNone
@@ -160,8 +160,8 @@ func (l *lease) providerFailed(v *providererr.Diagnosis) {
 	l.call.failed, l.call.again = l.member, v.Kind != providererr.KindForbidden
 }
 
-// countFault counts trouble of the provider against an account, which cools down when there was too
-// much while another is in use. Of several calls that were under way together one counts.
+// countFault counts a provider error against an account, which cools down after too many if another
+// account is in use. Of several calls that were under way together one counts.
 func (l *lease) countFault() {
 	p, m, c, now := l.pool, l.member, &l.member.cooldowns[providerFaults], l.pool.now
 	m.health.Recover(pointsFault, now)

@@ -10,7 +10,7 @@ import (
 // saveTime is how long storing one value may take.
 const saveTime = 10 * time.Second
 
-// A cooldownKey is what a stored cooldown is about.
+// A cooldownKey identifies a stored cooldown.
 type cooldownKey struct{ upstream, email, family, pool string }
 
 type storedCooldown struct {
@@ -29,7 +29,7 @@ func (p *Pool) saveCooldowns(ctx context.Context, batch []storedCooldown) error 
 	return nil
 }
 
-// saveSessions stores once what sessions are bound to, unless they were forgotten meanwhile.
+// saveSessions stores the bindings of sessions, except for those forgotten since.
 func (p *Pool) saveSessions(ctx context.Context, batch []sessionKey) error {
 	for _, key := range batch {
 		p.mu.Lock()

@@ -15,7 +15,7 @@ const (
 	recallTime = 250 * time.Millisecond
 )
 
-// A SessionStore knows which account a session is on when this pool does not, because other
+// A SessionStore returns the account of a session that this pool does not have, because other
 // replicas lease the same accounts. The family and the pool are as in a perigee.Cooldown.
 type SessionStore interface {
 	SaveSession(ctx context.Context, session, family, email, pool string) error
@@ -87,8 +87,9 @@ func (p *Pool) restoreSession(session, family, email, pool string) {
 	}
 }
 
-// SessionsRestored says that every session of the store was restored, and that only this pool adds
-// to it: a session that the pool does not know is new, and no call has to ask the store for it.
+// SessionsRestored reports that every session of the store was restored, and that only this pool
+// adds to it: a session that the pool does not have is new, and no call has to read the store for
+// it.
 func (p *Pool) SessionsRestored() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,11 +8,10 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// SetSources says which accounts there are, in which order, and that their sign-ins may have
-// changed. It takes effect at once, also for waiting calls. An account that was there before keeps
-// what is known about it. One that an answer of the provider has stopped comes back when its
-// sign-in has changed since and is usable, or was disabled in between. Of several sources with the
-// same address the first counts.
+// SetSources sets the accounts and their order; their sign-ins may have changed. It takes effect at
+// once, also for waiting calls. An account that was there before keeps its state. One that an
+// answer of the provider has stopped comes back when its sign-in has changed since and is usable,
+// or was disabled in between. Of several sources with the same address the first counts.
 func (p *Pool) SetSources(sources []Source) {
 	signIns := make([]perigee.SignIn, len(sources))
 	for i, s := range sources {
@@ -73,8 +72,8 @@ func (p *Pool) Learn(source Source) {
 	}
 }
 
-// RefusedAgain says that the provider has refused the access token of an account that was not
-// leased, and the one that took its place as well. The account has the cooldown that a lease with
+// RefusedAgain reports that the provider has refused the access token of an account that was not
+// leased, and the token that replaced it as well. The account gets the cooldown that a lease with
 // that result would give it.
 func (p *Pool) RefusedAgain(source Source) {
 	email := source.SignIn().Email
@@ -85,8 +84,8 @@ func (p *Pool) RefusedAgain(source Source) {
 	}
 }
 
-// Report applies what the provider has answered about an account that was not leased. Only what is
-// about the account as a whole counts, and does not pass by itself: a call would meet the rest.
+// Report applies an answer of the provider about an account that was not leased. Only an error that
+// affects the whole account and does not pass by itself counts: a call would meet any other.
 func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 	s := source.SignIn()
 	p.lock()
@@ -103,8 +102,8 @@ func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 	if state == "" {
 		return
 	}
-	// All accounts are asked at once here, so that one answer to all of them would stop all: no
-	// more than breaker.MaxLost are stopped.
+	// All accounts are checked at once here, so that the same answer to all of them would stop all:
+	// no more than breaker.MaxLost are stopped.
 	recent := slices.DeleteFunc(p.reports[v.Kind], func(s sighting) bool { return p.now-s.at >= sameCause })
 	if len(recent) < breakerMaxLost {
 		recent = append(recent, sighting{m, p.now})

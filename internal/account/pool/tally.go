@@ -15,7 +15,7 @@ import (
 type tally struct {
 	Kind   providererr.Kind
 	Count  int
-	First  steadyclock.Instant // when the first of them is back, or probed; 0: it is not
+	First  steadyclock.Instant // when the first of them is back, or probed; 0 if there is no such time
 	Probed bool                // it is probed, although it may have to cool down for longer
 }
 
@@ -36,8 +36,8 @@ func (list *tallies) Add(t tally) {
 	}
 }
 
-// Decisive is what an error is about: the cause that ends first, or else the one that is easiest to
-// remove. There must be a Tally.
+// Decisive returns the cause that an error reports: the one that ends first, or else the one that
+// is easiest to remove. The list must not be empty.
 func (list tallies) Decisive() tally {
 	return slices.MinFunc(list, func(x, y tally) int {
 		if (x.First == 0) != (y.First == 0) {
@@ -47,7 +47,7 @@ func (list tallies) Decisive() tally {
 	})
 }
 
-// Message says that no account is usable for a model, and what the accounts wait for.
+// Message states that no account is usable for a model, and lists the causes.
 func (list tallies) Message(model string, now steadyclock.Instant) string {
 	parts, total := make([]string, len(list)), 0
 	for i, t := range list {
