@@ -24,14 +24,14 @@ type Control struct {
 	Now     func() time.Time
 }
 
-// A Router says which upstreams are asked for a model.
+// A Router resolves models to upstreams.
 type Router interface {
 	Model(name string) string
 	Upstreams(model string) []string
-	// AccountsOf names the upstream whose accounts calls to an upstream lease; it may be the same
-	// one.
+	// AccountsOf returns the name of the upstream that has the accounts for calls to an upstream;
+	// it may be the same one.
 	AccountsOf(upstream string) string
-	// Within restricts a request for an account to what calls to an upstream can use.
+	// Within restricts a request for an account to the pools that calls to an upstream can use.
 	Within(upstream string, req pool.Request) pool.Request
 	Missing(ctx context.Context, model string) (unsure bool, err error)
 }
@@ -63,7 +63,7 @@ func noRoster() error {
 }
 
 // Accounts lists the accounts by upstream in the order in which they are used, the preferred one
-// first, and after them those of upstreams that are no longer configured.
+// first. Accounts of upstreams that are no longer configured come last.
 func (c Control) Accounts(ctx context.Context) ([]perigee.AccountRow, error) {
 	rosters := c.Rosters()
 	if len(rosters) == 0 {
@@ -170,8 +170,8 @@ func (c Control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 	return perigee.SignIn{}, e.WithHint("see `perigee account list`")
 }
 
-// ranks tells which place an account has among those that would be used now. Those of which that is
-// not known come last.
+// ranks returns a function that ranks an account among the accounts that would be used now.
+// Accounts of unknown rank come last.
 func (c Control) ranks(ctx context.Context) func(perigee.AccountRow) int {
 	choices, err := c.ExplainAccounts(ctx, "")
 	if err != nil {
@@ -231,7 +231,7 @@ func (c Control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 		switch {
 		case !enabled || s.State == perigee.AccountSignedOut || perigee.UsableState(s.State):
 		case s.State == perigee.AccountMisnamed:
-			s.State, s.Reason = perigee.AccountUntested, "" // whose it is will be asked again
+			s.State, s.Reason = perigee.AccountUntested, "" // the next use asks for the account's email again
 		default:
 			s.State, s.Reason = perigee.AccountReady, ""
 		}

@@ -11,11 +11,11 @@ import (
 	"perigee"
 )
 
-// quotaAtOnce is how many accounts are asked about at the same time.
+// quotaAtOnce is how many quota requests run at the same time.
 const quotaAtOnce = 4
 
-// Quota asks what the accounts in use have left. When none of them could be asked for a reason that
-// is not theirs, such as a network that is down, that is the error.
+// Quota returns the remaining quota of the accounts in use. If every request fails for a reason
+// that is not the account's, such as a network that is down, Quota returns that error.
 func (c Control) Quota(ctx context.Context, fresh bool) (perigee.QuotaList, error) {
 	var list perigee.QuotaList
 	var failed []error
@@ -36,11 +36,11 @@ func (c Control) Quota(ctx context.Context, fresh bool) (perigee.QuotaList, erro
 	return list, noneOfThem(list, failed)
 }
 
-// A quotaAnswer is what came of asking about one account.
+// A quotaAnswer is the result of the quota request for one account.
 type quotaAnswer struct {
 	email   string
 	rows    []perigee.QuotaRow
-	problem string // for a person; empty: there is none
+	problem string // for a person; empty if there is none
 	err     error  // of asking
 }
 
@@ -82,8 +82,8 @@ func (a *quotaAnswer) ask(ctx context.Context, r *Roster, s *Source, fresh bool)
 	}
 }
 
-// noneOfThem is the error about accounts of which none could be asked, unless it is their own
-// fault. They mostly fail for the same reason, so one of them stands for all.
+// noneOfThem returns the error if no account could be read for reasons that are not the accounts'
+// own. They mostly fail for the same reason, so one error represents all.
 func noneOfThem(list perigee.QuotaList, failed []error) error {
 	if len(list.Rows) > 0 {
 		return nil
@@ -100,8 +100,8 @@ func noneOfThem(list perigee.QuotaList, failed []error) error {
 	return nil
 }
 
-// exhausted shows what is known to be used up as such. The provider's figures lag behind its
-// refusals; those that are newer have ended the rest.
+// exhausted marks quota that is known to be used up. The provider's figures lag behind its
+// refusals; newer figures have already ended the other cooldowns.
 func (r *Roster) exhausted(rows []perigee.QuotaRow) []perigee.QuotaRow {
 	seen := slices.Clone(rows)
 	for i := range seen {
@@ -113,7 +113,7 @@ func (r *Roster) exhausted(rows []perigee.QuotaRow) []perigee.QuotaRow {
 	return seen
 }
 
-// stateWords says what an account in a state needs.
+// stateWords describes the action that an account in a state needs.
 func stateWords(state string) string {
 	switch state {
 	case perigee.AccountSignedOut:

@@ -37,7 +37,8 @@ func (r *Roster) Choices() []Choice {
 	return list
 }
 
-// tokensRefused says whether a cooldown is that of an account whose access tokens are refused.
+// tokensRefused reports whether a cooldown was started because access tokens of the account are
+// refused.
 func tokensRefused(c perigee.Cooldown) bool {
 	return c.Reason == string(providererr.KindUnauthenticated)
 }
@@ -51,8 +52,8 @@ type Credential struct {
 	Expiry, Renew  time.Time
 }
 
-// Credential returns what an account of the roster is used with. It waits for a refresh of the
-// token and for finding the project if these are necessary.
+// Credential returns the access token and project of an account of the roster. It waits for a
+// refresh of the token and for finding the project if these are necessary.
 func (r *Roster) Credential(ctx context.Context, email string) (c Credential, err error) {
 	s := r.find(email)
 	if s == nil {
@@ -78,10 +79,10 @@ func (r *Roster) Credential(ctx context.Context, email string) (c Credential, er
 // cooldown of the account.
 const refusedPause = time.Minute
 
-// Refused says that the provider did not take an access token that Credential has returned, as
-// Lease.Refused says it of a lease. It reports whether the account has another token, or gets one
-// with the next Credential. If the token took the place of one that was refused within the last
-// minute, it stays for a minute, and the account has a cooldown.
+// Refused reports that the provider did not accept an access token that Credential has returned,
+// like Lease.Refused for a lease. It returns whether the account has another token, or gets one
+// with the next Credential. If the token replaced one that was refused within the last minute, it
+// stays for a minute, and the account has a cooldown.
 func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
 	s := r.find(email)
 	if s == nil {
@@ -107,8 +108,8 @@ func (r *Roster) Refused(email string, token perigee.Secret) (replaced bool) {
 	return replaced
 }
 
-// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can, or
-// there is none. Calls that lease an account get the same error.
+// Refusal returns the reason why no account, or not the named one, can be used; it returns nil if
+// one can, or if there are no accounts. Calls that lease an account get the same error.
 func (r *Roster) Refusal(email string) error { return r.pool.Refusal(pool.Request{Email: email}) }
 
 // find returns the source of an account, or nil.

@@ -11,14 +11,14 @@ import (
 	"perigee/internal/account/pool"
 )
 
-// ExplainAccounts says which account would be taken for a model now, and why the other accounts
+// ExplainAccounts reports which account would be used for a model now, and why the other accounts
 // would not. A model that no upstream has is refused as a call for it would be.
 func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	router := c.Router()
 	if len(c.Rosters()) == 0 {
 		return nil, noRoster()
 	}
-	asked := model // empty: no matter which
+	asked := model // empty for any model
 	if asked != "" {
 		asked = router.Model(asked)
 	}
@@ -26,8 +26,8 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	taken := false
 	for _, r := range c.Rosters() {
 		for _, row := range r.explainFor(router, asked) {
-			// Upstreams are asked in order, so an account of the second is taken only when the
-			// first has none.
+			// Upstreams are tried in order, so an account of the second is used only when the first
+			// has none.
 			row.Chosen = row.Chosen && row.Usable && !taken
 			taken = taken || row.Chosen
 			rows = append(rows, row)
@@ -49,8 +49,8 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return rows, nil
 }
 
-// Explain says for each account that a request can use whether it would be taken now, in the order
-// in which they would be chosen.
+// Explain reports for each account that a request can use whether it would be leased now, in the
+// order in which they would be chosen.
 func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	rows := r.pool.Explain(req)
 	for i := range rows {
@@ -59,8 +59,8 @@ func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	return rows
 }
 
-// explainFor says for each account whether one of the upstreams that are asked for a model would
-// take it, in the order in which they would be chosen.
+// explainFor reports for each account whether one of the upstreams for a model would lease it, in
+// the order in which they would be chosen.
 func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
 	all := pool.Request{Model: model}
 	if model == "" {
@@ -91,7 +91,7 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have what the one before it has not
+	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have models that the one before it does not have
 		switch {
 		case a.Usable == b.Usable:
 			return 0
@@ -109,8 +109,8 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 	return rows
 }
 
-// sentElsewhere says so when the routes do not send a model to an upstream, nor to one that uses
-// its accounts.
+// sentElsewhere returns the reason if the routes send a model neither to an upstream nor to one
+// that uses its accounts.
 func sentElsewhere(router Router, model, upstream string) string {
 	if model == "" {
 		return ""

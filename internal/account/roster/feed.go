@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A ChangeKind says what happened to an account.
+// A ChangeKind is the kind of a change of an account.
 type ChangeKind string
 
 // The kinds of changes.
@@ -16,7 +16,7 @@ const (
 	Refreshed ChangeKind = "refreshed" // the account has a new access token
 )
 
-// A Change of one account. What the account is like now is read from its Roster.
+// A Change of one account. The account's new state is read from its Roster.
 type Change struct {
 	Upstream, Email string
 	Kind            ChangeKind
@@ -57,12 +57,12 @@ func (f *Feed) publish(c Change) {
 	}
 }
 
-// publish tells subscribers about an account of the roster.
+// publish sends subscribers a change of an account of the roster.
 func (r *Roster) publish(email string, kind ChangeKind) {
 	r.feed.publish(Change{Upstream: r.upstream, Email: email, Kind: kind})
 }
 
-// visible is what an Updated change is about.
+// visible holds the values of an account of which an Updated change informs.
 type visible struct {
 	source                   *Source // another one has another sign-in
 	enabled, preferred       bool
@@ -78,7 +78,7 @@ func visibleOf(sources []*Source) map[string]visible {
 	return m
 }
 
-// publishDifference tells subscribers what a load has changed.
+// publishDifference sends subscribers the changes that a load has made.
 func (r *Roster) publishDifference(before, after map[string]visible) {
 	for email, now := range after {
 		switch was, known := before[email]; {

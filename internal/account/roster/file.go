@@ -9,8 +9,8 @@ import (
 	"perigee"
 )
 
-// isFile returns an error for a path that is no regular file, before it is opened: reading a pipe
-// without a writer would never end.
+// isFile returns an error for a path that is not a regular file, before it is opened: reading a
+// pipe without a writer would block for ever.
 func isFile(path string) error {
 	info, err := os.Stat(path)
 	bad := func(format string, args ...any) *perigee.Error {

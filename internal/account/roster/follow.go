@@ -6,9 +6,9 @@ import (
 	"perigee"
 )
 
-// Follow updates the pool with what other replicas have changed in the store. Unlike load it keeps
-// the access tokens of accounts whose refresh token another replica has rotated: replacing them,
-// too, would have the replicas refresh in turns for ever.
+// Follow updates the pool with changes that other replicas have made in the store. Unlike load it
+// keeps the access tokens of accounts after another replica has rotated the refresh token:
+// otherwise the replicas would refresh in turns for ever.
 func (r *Roster) Follow(ctx context.Context) error {
 	before, nobody := r.preferred(), len(r.all()) == 0
 	if err := r.loadWith(ctx, (*Source).follow); err != nil {
@@ -20,7 +20,7 @@ func (r *Roster) Follow(ctx context.Context) error {
 	return nil
 }
 
-// preferred is the address of the preferred account; empty: there is none.
+// preferred is the address of the preferred account; empty if there is none.
 func (r *Roster) preferred() string {
 	for _, s := range r.all() {
 		if signIn := s.SignIn(); signIn.Preferred {
@@ -30,7 +30,7 @@ func (r *Roster) preferred() string {
 	return ""
 }
 
-// follow takes over what has changed about the account, its refresh token included.
+// follow takes over changes of the account, including a new refresh token.
 func (s *Source) follow(signIn perigee.SignIn) *Source {
 	s.tokens.Adopt(signIn)
 	s.mu.Lock()

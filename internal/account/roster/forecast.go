@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	recentUse = time.Hour        // the time whose rate of use a forecast goes by
-	leastUse  = 10 * time.Minute // and the least of it that says anything about a rate
+	recentUse = time.Hour        // the period over which the rate of use is measured
+	leastUse  = 10 * time.Minute // the shortest period that yields a rate
 	moreUse   = time.Minute      // between two samples
 )
 
-// A history has what was left of quota windows at the readings of the last hour.
+// A history has the remaining quota of windows at the readings of the last hour.
 type history struct {
 	mu      sync.Mutex
 	windows map[historyKey][]sample
@@ -44,9 +44,9 @@ func (h *history) add(rows []perigee.QuotaRow, now time.Time) {
 	maps.DeleteFunc(h.windows, func(_ historyKey, list []sample) bool { return now.Sub(list[len(list)-1].at) > recentUse })
 }
 
-// addSample adds a sample to those of a window, the oldest first. A window of which more is left
-// than before has begun anew, and so have its samples. The last sample that is older than recentUse
-// stays, so that the list covers that time.
+// addSample adds a sample to the samples of a window, the oldest first. If more is left than
+// before, the window has begun anew, and so do its samples. The last sample that is older than
+// recentUse stays, so that the list covers that time.
 func addSample(list []sample, s sample) []sample {
 	if last := len(list) - 1; last >= 0 && (s.left > list[last].left || s.at.Before(list[last].at)) {
 		list = nil
@@ -78,9 +78,9 @@ func (h *history) forecast(rows []perigee.QuotaRow, now time.Time) []perigee.Quo
 	return seen
 }
 
-// runsOut is when a window will be used up at the rate that samples show, or since it began where
-// they are of too short a time. It is zero when that is not before the window is whole again, or
-// when there is no telling.
+// runsOut returns when a window will be used up at the rate of its samples, or at the rate since it
+// began if they cover too short a time. It returns zero if the window resets before that, or if
+// there is no rate.
 func runsOut(w perigee.QuotaWindow, samples []sample, now time.Time) time.Time {
 	if len(samples) == 0 || now.Sub(samples[0].at) < leastUse || samples[0].left < w.Remaining {
 		return w.RunsOut(now)

@@ -53,8 +53,8 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 		return nil, err
 	}
 	if before == 0 && list.Active != "" {
-		// The account that was active elsewhere stays so here. That it is missing from the document
-		// is no error.
+		// The account that was active elsewhere stays so here. It is not an error if the document
+		// does not have it.
 		_ = c.UseAccount(ctx, perigee.AccountName{Email: list.Active, Upstream: r.upstream})
 	}
 	var rows []perigee.ImportedRow
@@ -186,10 +186,10 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 	return f, nil
 }
 
-// Exported says what became of the accounts that were to be written to a file.
+// Exported is the result of an export of accounts to a file.
 type Exported struct {
 	Accounts int                  // how many are in it
-	Skipped  []string             // whose token cannot be had
+	Skipped  []string             // accounts without an available token
 	Unsaid   []perigee.AccountRow // they are in it, but it has no place for the state that they are in
 }
 

@@ -19,7 +19,7 @@ const IDEVariable = oauth.InstalledVariable
 type Login struct {
 	URL      string // the page to open in a browser
 	ClientID string // the OAuth client that is signed in with
-	FoundIn  string // the file of the installed IDE that it is from; empty: it is the configured one
+	FoundIn  string // the file of the installed IDE that it is from; empty if it is configured
 
 	upstream   string
 	login      *oauth.Login
@@ -44,19 +44,19 @@ func (l *Login) Paste(ctx context.Context, text string) error { return l.login.P
 // Close ends a sign-in without waiting for it.
 func (l *Login) Close() { l.login.Close() }
 
-// A SignedIn is an account that signed in, and what the provider has reported about it.
+// A SignedIn is an account that signed in, with the provider's report about it.
 type SignedIn struct {
 	Email   string
-	Project string // empty: it will be asked for with the first call
+	Project string // empty if the first call will find it
 	Tier    string
 	Import  perigee.AccountImport // for Control.ImportAccounts
 
-	// State is perigee.AccountReady, or what keeps the account from being used, for which Trouble
-	// is the reason. An account that is ready can have a trouble, too: then its project is not
-	// known yet.
+	// State is perigee.AccountReady, or the state that keeps the account from being used, for which
+	// Trouble is the reason. Trouble can be set for a ready account, too, if its project could not
+	// be found yet.
 	State   string
 	Trouble error
-	Link    string // where the account is verified, when that is what the provider wants
+	Link    string // where the account is verified, if the provider requires that
 }
 
 // Wait returns the account that signed in, with the project that calls will be made for. progress

@@ -43,13 +43,13 @@ func (s *Source) discover(ctx context.Context, token perigee.Secret) error {
 	if err != nil {
 		return err
 	}
-	s.settle(ctx, "", project.ID)
+	s.replaceProject(ctx, "", project.ID)
 	return nil
 }
 
-// FindProject looks the project up after the provider has refused one, and says whether the account
-// has another one now. An account that was brought from elsewhere may have come with the wrong one.
-// One that was just looked up is not looked up again.
+// FindProject looks the project up after the provider has refused one, and reports whether the
+// account has another one now. An account that was brought from elsewhere may have come with the
+// wrong one. One that was just looked up is not looked up again.
 func (s *Source) FindProject(ctx context.Context, refused string) bool {
 	release, err := s.takeTurn(ctx)
 	if err != nil {
@@ -83,15 +83,15 @@ func (s *Source) FindProject(ctx context.Context, refused string) bool {
 		s.roster.logger.Debug("no other project found", "upstream", s.roster.upstream, "project", refused, "error", err)
 		return false
 	}
-	s.settle(ctx, refused, found.ID) // without one, the next token brings it
+	s.replaceProject(ctx, refused, found.ID) // without one, the next token brings it
 	s.roster.logger.Info("refused project replaced", "upstream", s.roster.upstream,
 		"account", s.tokens.SignIn().Email, "refused", refused, "project", found.ID)
 	return s.SignIn().ProjectID != refused
 }
 
-// settle keeps a project that was looked up in place of another one, unless the account has got
-// another one meanwhile. If it cannot be stored, it is used all the same.
-func (s *Source) settle(ctx context.Context, wrong, project string) {
+// replaceProject replaces the project wrong by one that was looked up, unless the account has
+// another one by now. If the project cannot be stored, it is used all the same.
+func (s *Source) replaceProject(ctx context.Context, wrong, project string) {
 	s.mu.Lock()
 	s.project, s.wrong = project, wrong
 	s.checked = lookup{project, s.roster.now(), true}
@@ -112,7 +112,7 @@ func (s *Source) settle(ctx context.Context, wrong, project string) {
 	s.roster.learned(s)
 }
 
-// doubtful says whether a project was refused and could not be found to be the account's.
+// doubtful reports whether a project was refused and could not be found to be the account's.
 func (s *Source) doubtful(project string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,21 +19,21 @@ const (
 	quotaTime = 30 * time.Second
 )
 
-// A QuotaReporter asks the provider what an account has left: in the pool of the CLI, too, if cli
-// is true.
+// A QuotaReporter reads the remaining quota of an account from the provider: in the pool of the
+// CLI, too, if cli is true.
 type QuotaReporter interface {
 	QuotaOf(ctx context.Context, s pool.Source, cli bool) ([]perigee.QuotaRow, error)
 }
 
-// ReadQuotaFrom sets where the quota of accounts is asked for, and whether that is done while
-// accounts are used. It is called before anything else.
+// ReadQuotaFrom sets the source of quota readings, and whether quota is read while accounts are
+// used. It must be called before any other method.
 func (r *Roster) ReadQuotaFrom(reporter QuotaReporter, watch bool) {
 	r.quotas, r.watchQuota = reporter, watch
 }
 
 // used reads the quota of an account that is being used, in the background and every quotaPause at
-// most. That costs no tokens. The quota of an unused account is never read, nor that of the only
-// one.
+// most. That costs no tokens. It does not read the quota of an unused account, or of an only
+// account.
 func (r *Roster) used(s *Source) {
 	if !r.watchQuota {
 		return
@@ -83,7 +83,7 @@ func eachSource(sources []*Source, f func(i int, s *Source)) {
 	running.Wait()
 }
 
-// readQuota asks what an account has left, and lets the pool know.
+// readQuota reads the remaining quota of an account, and reports it to the pool.
 func (r *Roster) readQuota(ctx context.Context, s *Source) ([]perigee.QuotaRow, error) {
 	now := r.now()
 	s.looked.Store(now.UnixNano())

@@ -14,19 +14,19 @@ const (
 	quotaFresh        = 15 * time.Second // how long a reading is served again
 	quotaBackoff      = 30 * time.Second // how long a failure is; it doubles with each further one
 	quotaBackoffMax   = 5 * time.Minute
-	quotaRetryMax     = time.Hour       // of what the provider asks for
+	quotaRetryMax     = time.Hour       // limit for the delay that the provider requests
 	quotaBackoffOwner = 2 * time.Second // for the owner's commands: the cause may be repaired
 )
 
-// A reading is what came of the last question about an account's quota. The lock of the roster
-// guards it.
+// A reading is the result of the last quota request for an account. The lock of the roster guards
+// it.
 type reading struct {
 	rows     []perigee.QuotaRow
 	err      error
 	at       time.Time
 	failures int           // in a row
 	backoff  time.Duration // after the last of them
-	asking   *quotaQuery   // nil: nothing is under way
+	asking   *quotaQuery   // nil if no request is under way
 }
 
 // A quotaQuery is a question that is under way, for any number of callers.
@@ -36,12 +36,12 @@ type quotaQuery struct {
 	err  error
 }
 
-// quota returns what an account has left, as of a moment ago at most, or if fresh as of now. What
-// was read while a call was being made does not count: it may be from before the call.
+// quota returns the remaining quota of an account from a recent reading, or from a new one if fresh
+// is true. A reading made during a call does not count: it may be from before the call.
 //
-// Failures are served again like readings, for longer with each in a row, and one question at a
-// time is under way for an account. It goes on when its caller leaves: callers that do not wait
-// would have the provider asked each time.
+// Failures are cached like readings, for longer with each in a row, and an account has at most one
+// request under way. The request continues when its caller leaves: otherwise callers that do not
+// wait would each start another one.
 func (r *Roster) quota(ctx context.Context, s *Source, fresh bool) ([]perigee.QuotaRow, error) {
 	query, rows, err := r.query(s, fresh)
 	if query == nil {
@@ -55,8 +55,8 @@ func (r *Roster) quota(ctx context.Context, s *Source, fresh bool) ([]perigee.Qu
 	}
 }
 
-// query returns the question about an account that is under way, after asking it if necessary, or
-// nil and what is known.
+// query returns the request for an account that is under way, and starts one if necessary. It
+// returns nil and the known rows if none is needed.
 func (r *Roster) query(s *Source, fresh bool) (*quotaQuery, []perigee.QuotaRow, error) {
 	email, now := s.SignIn().Email, r.now()
 	r.mu.Lock()
@@ -86,7 +86,7 @@ func (r *Roster) query(s *Source, fresh bool) (*quotaQuery, []perigee.QuotaRow, 
 	return query, nil, nil
 }
 
-// left is how long the last answer is served again; 0: the account has to be asked.
+// left returns how long the last answer stays valid; 0 if the account has to be read again.
 func (l *reading) left(now time.Time, fresh bool) time.Duration {
 	limit := quotaFresh
 	switch {
@@ -115,7 +115,7 @@ func (l *reading) keep(query *quotaQuery, asked time.Time) {
 	l.failures++
 }
 
-// withRetry is an error that is served again, with how long that goes on.
+// withRetry returns a cached error with the time for which it stays valid.
 func withRetry(err error, left time.Duration) error {
 	if err == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package roster keeps the accounts of upstreams: their sign-ins in the store, access tokens,
-// projects and quota, and what the owner does with them. The account pool chooses among them; the
+// Package roster manages the accounts of upstreams: their sign-ins in the store, access tokens,
+// projects and quota, and the owner's commands for them. The account pool chooses among them; the
 // daemon builds a Roster for each upstream that has accounts.
 package roster
 
@@ -25,14 +25,13 @@ type Options struct {
 	Version   string            // of perigee
 	UserAgent string            // for requests to the gateway
 	Transport http.RoundTripper // to the sign-in server and the gateway
-	Feed      *Feed             // for changes; nil: none
-	Installed *oauth.Installed  // the IDE whose OAuth client is used where none is configured; nil: none
+	Feed      *Feed             // for changes; nil if there is none
+	Installed *oauth.Installed  // the IDE with the OAuth client to use if none is configured; nil if there is none
 	Now       func() time.Time
 	Logger    *slog.Logger
 }
 
-// A Roster is the accounts of one upstream: what the store knows of them, and what the pool makes
-// of it.
+// A Roster holds the accounts of one upstream: their state in the store and in the pool.
 type Roster struct {
 	upstream   string
 	store      *sqlstore.Accounts
@@ -60,7 +59,7 @@ type Roster struct {
 	history  history
 }
 
-// New returns the accounts of an upstream, as they are stored now.
+// New returns the accounts of an upstream, as currently stored.
 func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts Options) (*Roster, error) {
 	r := &Roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]*reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -99,7 +98,7 @@ func newSignIn(u config.Upstream, opts Options) *oauth.Client {
 		ClientID: u.OAuth.ClientID, ClientSecret: u.OAuth.ClientSecret, UserAgent: "perigee/" + opts.Version,
 		Transport: opts.Transport, Now: opts.Now, Logger: opts.Logger,
 	}
-	if u.AcceptTermsRisk { // signing in as the IDE is what the terms are about
+	if u.AcceptTermsRisk { // the terms are about signing in as the IDE
 		options.Installed = opts.Installed
 	}
 	return oauth.NewClient(options)
@@ -117,7 +116,7 @@ func (r *Roster) Upstream() string { return r.upstream }
 // Pool is where calls get an account from.
 func (r *Roster) Pool() *pool.Pool { return r.pool }
 
-// SignIns returns the accounts as they were last seen.
+// SignIns returns the accounts as last read from the store.
 func (r *Roster) SignIns() []perigee.SignIn {
 	sources := r.all()
 	list := make([]perigee.SignIn, len(sources))
@@ -136,8 +135,7 @@ func (r *Roster) Secrets() (refresh, access []perigee.Secret) {
 	return refresh, access
 }
 
-// load makes the pool know what the store knows. Accounts that are still the same keep their
-// tokens.
+// load updates the pool from the store. Accounts that are still the same keep their tokens.
 func (r *Roster) load(ctx context.Context) error { return r.loadWith(ctx, (*Source).update) }
 
 // loadWith reads the accounts and then updates the pool; update returns the source for an account
@@ -158,7 +156,7 @@ func (r *Roster) loadWith(ctx context.Context, update func(*Source, perigee.Sign
 	return nil
 }
 
-// replaceSources makes the sources those of a list, and returns the ones before by email.
+// replaceSources replaces the sources by those for list, and returns the previous ones by email.
 func (r *Roster) replaceSources(list []perigee.SignIn, update func(*Source, perigee.SignIn) *Source) (old map[string]*Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +178,7 @@ func (r *Roster) replaceSources(list []perigee.SignIn, update func(*Source, peri
 	return old
 }
 
-// retire lets the sources go that are no longer in use.
+// retire closes the sources that are no longer in use.
 func (r *Roster) retire(old map[string]*Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +193,7 @@ func (r *Roster) retire(old map[string]*Source) {
 	}
 	for email, s := range now {
 		if old[email] != s {
-			r.guard.Reset() // what was refused before says nothing about a new sign-in
+			r.guard.Reset() // earlier refusals do not apply to a new sign-in
 		}
 	}
 	excess := len(r.retired) - maxRetired
@@ -236,8 +234,8 @@ func asPoolSources(sources []*Source) []pool.Source {
 	return list
 }
 
-// status is how the accounts stand, by their addresses. Whatever is said about them comes from
-// here.
+// status returns the state of the accounts by email. Every report about accounts is derived from
+// it.
 func (r *Roster) status() map[string]pool.Status {
 	list := r.pool.Status()
 	m := make(map[string]pool.Status, len(list))
@@ -247,7 +245,7 @@ func (r *Roster) status() map[string]pool.Status {
 	return m
 }
 
-// stored takes over an account as it was just stored.
+// stored updates the roster with an account that has been stored.
 func (r *Roster) stored(kept perigee.SignIn) {
 	for _, s := range r.all() {
 		if s.SignIn().Email == kept.Email {
@@ -266,7 +264,7 @@ const changeTime = 10 * time.Second
 // An editFunc edits an account. If it returns false, nothing is changed.
 type editFunc = func(*perigee.SignIn) bool
 
-// change edits an account as it is stored, and returns the result.
+// change edits a stored account, and returns the result.
 func change(ctx context.Context, store perigee.AccountStore, upstream, email string, edit editFunc) (perigee.SignIn, error) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 32*time.Millisecond) {
@@ -302,7 +300,7 @@ func tryChange(ctx context.Context, store perigee.AccountStore, upstream, email 
 	return s, err
 }
 
-// Unusable says why no account can be used now, without a call; empty: one can.
+// Unusable returns why no account can be used now, without a call; empty if one can be used.
 func (r *Roster) Unusable() string {
 	accounts := r.pool.Status()
 	if len(accounts) == 0 {
@@ -317,7 +315,7 @@ func (r *Roster) Unusable() string {
 	return "no account can be used"
 }
 
-// Close ends what goes on in the background. Calls that have an account keep it.
+// Close stops the background work. Calls that have an account keep it.
 func (r *Roster) Close() {
 	r.mu.Lock()
 	r.cancel() // nothing is begun in the background from here on

@@ -24,11 +24,11 @@ type Source struct {
 	mu      sync.Mutex
 	stored  perigee.SignIn // as the roster found it last
 	project string         // found out since
-	wrong   string         // which project that is in place of; empty: there was none
+	wrong   string         // the project that it replaces; empty if there was none
 	checked lookup         // the last time that a project was looked up
 	refusal refusal        // the last one outside of a lease
 
-	looked atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0: never
+	looked atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0 if never
 }
 
 // A lookup is a project that an account had, or was found to have, when it was looked up.
@@ -53,8 +53,8 @@ func newSource(r *Roster, signIn perigee.SignIn) *Source {
 	return s
 }
 
-// update takes over what has changed about the account and returns s, unless there is a new
-// sign-in: then it returns the source that takes its place.
+// update takes over changes of the account and returns s, unless there is a new sign-in: then it
+// returns the source that replaces s.
 func (s *Source) update(signIn perigee.SignIn) *Source {
 	if !s.tokens.Covers(signIn) {
 		return s.replaceWith(signIn, false)
@@ -78,7 +78,7 @@ func (s *Source) replaceWith(signIn perigee.SignIn, anew bool) *Source {
 	return s
 }
 
-// SignIn returns the account as it was last seen.
+// SignIn returns the account as last read from the store.
 func (s *Source) SignIn() perigee.SignIn {
 	signIn := s.tokens.SignIn()
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (s *Source) SignIn() perigee.SignIn {
 	if s.stored.Generation > signIn.Generation {
 		signIn = s.stored
 	}
-	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not tell about these
+	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not cover these
 	if signIn.ProjectID == "" || signIn.ProjectID == s.wrong {
 		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
 	}
@@ -122,5 +122,5 @@ func (s *Source) Token(ctx context.Context) (perigee.Secret, error) {
 	return token, nil
 }
 
-// Refused says that the provider did not take a token.
+// Refused reports that the provider did not accept a token.
 func (s *Source) Refused(token perigee.Secret) { s.tokens.Refused(token) }
