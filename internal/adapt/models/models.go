@@ -1,10 +1,10 @@
-// Package models is what perigee knows about models by their names: how much fits in and comes out,
-// how they can be told to think, which family they belong to and what to ask when a name is gone.
-// Routing reads suffixes with it and completes lists, preparation for a provider keeps requests
-// within a model's limits, and signatures are kept apart by family.
+// Package models has properties of models by name: their limits of input and output, how their
+// thinking is set, their family, and the replacement for a name that is gone. Routing reads
+// suffixes with it and completes lists, package adapt keeps requests within a model's limits, and
+// thought signatures are separated by family.
 //
-// It is a table and a few rules about names. It knows no upstream: what can really be asked is for
-// the providers' own lists to say, and those win wherever they say something.
+// It is a table and a few rules about names. It has no upstreams: the providers' own lists
+// determine which models can be called, and take precedence over the table.
 package models
 
 import (
@@ -37,7 +37,7 @@ func (f Family) SignatureKind() string {
 	return ""
 }
 
-// A Spec is what is known about a model. Zero limits are unknown limits.
+// A Spec has the properties of a model. Zero limits are unknown limits.
 type Spec struct {
 	ID       string
 	Name     string // for people
@@ -53,19 +53,19 @@ type Spec struct {
 	Instead string
 }
 
-// Thinking is how a model can be told how much to think. Levels go from the least to the most; a
-// model with neither levels nor budgets does not think.
+// Thinking describes how the amount of a model's thinking is set. Levels go from the least to the
+// most; a model with neither levels nor budgets does not think.
 type Thinking struct {
-	Min, Max int64 // budgets in tokens; Max 0: the model takes none
+	Min, Max int64 // budgets in tokens; Max is 0 if the model takes none
 	Zero     bool  // budget 0 turns thinking off
 	Dynamic  bool  // budget -1 leaves it to the model
 	Levels   []string
 }
 
-// Possible says whether the model thinks at all.
+// Possible reports whether the model thinks at all.
 func (t Thinking) Possible() bool { return t.Max > 0 || len(t.Levels) > 0 }
 
-// Lookup returns what is known about exactly this model. The slices in it are shared and not to be
+// Lookup returns the properties of exactly this model. The slices in it are shared and must not be
 // changed.
 func Lookup(id string) (Spec, bool) {
 	i, ok := index[id]
@@ -75,7 +75,7 @@ func Lookup(id string) (Spec, bool) {
 	return table[i], true
 }
 
-// Of returns what is known about a model, or else what its name suggests.
+// Of returns the properties of a model, or else those that Guess derives from its name.
 func Of(id string) Spec {
 	if spec, ok := Lookup(id); ok {
 		return spec
@@ -83,9 +83,9 @@ func Of(id string) Spec {
 	return Guess(id)
 }
 
-// Guess says what a name suggests. A dated or otherwise longer name of a known model is taken for
-// that model; for the rest only the family and the ways of thinking are guessed, because a wrong
-// limit is worse than none.
+// Guess derives properties from a name. A dated or otherwise longer name of a known model is taken
+// for that model; for other names only the family and the ways of thinking are guessed, because a
+// wrong limit is worse than none.
 func Guess(id string) Spec {
 	name := strings.ToLower(id)
 	for i := len(name) - 1; i > 0; i-- {
@@ -102,16 +102,16 @@ func Guess(id string) Spec {
 	return spec
 }
 
-// sameKind keeps a longer name from passing for a model of another kind: gemini-2.5-flash-image is
-// no gemini-2.5-flash.
+// sameKind reports whether a longer name can be a model of the same kind: gemini-2.5-flash-image is
+// not a gemini-2.5-flash.
 func sameKind(spec Spec, rest string) bool {
 	return spec.Family == Image || spec.Family == Embedding ||
-		!strings.Contains(rest, "image") && !strings.Contains(rest, "embedding") && !speaks(rest) && !strings.Contains(rest, "-lite")
+		!strings.Contains(rest, "image") && !strings.Contains(rest, "embedding") && !isSpeech(rest) && !strings.Contains(rest, "-lite")
 }
 
-// speaks says whether a name is that of a model for speech, which neither thinks on demand nor
-// calls functions.
-func speaks(name string) bool {
+// isSpeech reports whether a name is a model for speech, which neither thinks on demand nor calls
+// functions.
+func isSpeech(name string) bool {
 	return strings.Contains(name, "tts") || strings.Contains(name, "native-audio") || strings.Contains(name, "live")
 }
 
@@ -132,7 +132,7 @@ func guessFamily(name string) Spec {
 		return Spec{Family: Gemini2, In: media, Out: text}
 	case generation(name) == 2:
 		spec := Spec{Family: Gemini2, In: media, Out: text}
-		if strings.HasPrefix(name, "gemini-2.5") && !speaks(name) {
+		if strings.HasPrefix(name, "gemini-2.5") && !isSpeech(name) {
 			spec.Thinking = thinking25Flash
 			if pro {
 				spec.Thinking = thinking25Pro

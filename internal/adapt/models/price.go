@@ -19,14 +19,14 @@ import (
 //go:embed prices.tsv
 var prices string
 
-// A Price is what a model costs, in US dollars per million tokens.
+// A Price is the price of a model, in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
-	Cached        float64 // of input that was cached; 0: Input; Free: nothing
-	Thinking      float64 // of output that is thinking; 0: Output
+	Cached        float64 // of input that was cached; Input if 0; nothing if Free
+	Thinking      float64 // of output that is thinking; Output if 0
 
-	// For calls with more than perigee.LongPrompt input tokens; 0: as for shorter ones. Thinking
-	// then has no price of its own.
+	// For calls with more than perigee.LongPrompt input tokens; if 0, the price for shorter ones.
+	// Thinking then has no price of its own.
 	LongInput, LongCached, LongOutput float64
 }
 
@@ -36,7 +36,7 @@ const FreePrice = -1
 // An PriceEntry is the price of the models that match a pattern.
 type PriceEntry struct {
 	Model string    // a name, or a pattern with * and ?
-	From  time.Time // the price holds from then on; zero: always
+	From  time.Time // the price holds from then on; zero if always
 	Price
 }
 
@@ -48,8 +48,8 @@ type PriceTable struct {
 	changes  []time.Time // when a price changes, in order
 }
 
-// LoadPrices returns the list prices, with entries that go before these. The error says which entry
-// makes no sense.
+// LoadPrices returns the list prices, with entries that take precedence over them. The error names
+// the entry that is invalid.
 func LoadPrices(entries []PriceEntry) (*PriceTable, error) {
 	t := &PriceTable{own: slices.Clone(entries)}
 	var err error
@@ -85,7 +85,7 @@ func before(a, b PriceEntry) int {
 	return match.BySpecificity(a.Model, b.Model)
 }
 
-// complete checks a price, and fills in what is the same as something else.
+// complete checks a price, and fills in the prices that default to another one.
 func (e *PriceEntry) complete() error {
 	p := &e.Price
 	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
@@ -163,7 +163,7 @@ func readEntry(head, cells []string) (e PriceEntry, err error) {
 	return e, nil
 }
 
-// Price returns what a model costs at a time.
+// Price returns the price of a model at a time.
 func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
 	model = strings.ToLower(strings.TrimPrefix(model, "models/"))
 	names := []string{model}
@@ -199,8 +199,8 @@ func baseName(model string) string {
 	}
 }
 
-// Cost is what a call of a model at a time costs. A call without tokens costs nothing, whatever the
-// model is.
+// Cost returns the cost of a call of a model at a time. A call without tokens costs nothing,
+// whatever the model is.
 func (t *PriceTable) Cost(model string, at time.Time, u perigee.Usage) perigee.Cost {
 	if u.Input > perigee.LongPrompt {
 		return t.sum(model, at, u, u)
@@ -208,7 +208,7 @@ func (t *PriceTable) Cost(model string, at time.Time, u perigee.Usage) perigee.C
 	return t.sum(model, at, u, perigee.Usage{})
 }
 
-// sum is what tokens cost, of which some are of calls with long prompts.
+// sum returns the cost of all tokens; long is the part of them from calls with long prompts.
 func (t *PriceTable) sum(model string, at time.Time, all, long perigee.Usage) perigee.Cost {
 	if all == (perigee.Usage{}) {
 		return perigee.USD(0)
@@ -229,8 +229,9 @@ func (t *PriceTable) sum(model string, at time.Time, all, long perigee.Usage) pe
 	return perigee.USD(dollars / 1e6)
 }
 
-// Unpriced returns the models without a price at a time, of those that match one of the patterns,
-// or of all if there is no pattern. Models that are empty or patterns themselves are left out.
+// Unpriced returns the models without a price at a time, among those that match one of the
+// patterns, or among all if there is no pattern. Models that are empty or patterns themselves are
+// left out.
 func (t *PriceTable) Unpriced(models, patterns []string, at time.Time) (list []string) {
 	for _, model := range models {
 		_, ok := t.Price(model, at)

@@ -12,13 +12,13 @@ import (
 
 // A PriceBook is the prices in force. They may be replaced while it is used.
 type PriceBook struct {
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time // time.Now if nil
 	current atomic.Pointer[edition]
 }
 
 type edition struct {
 	table *PriceTable
-	free  []string // upstreams whose tokens cost nothing
+	free  []string // upstreams with tokens that cost nothing
 }
 
 // NewPriceBook returns a Book with prices. The tokens of the upstreams in free cost nothing.
@@ -44,7 +44,7 @@ func (b *PriceBook) time() time.Time {
 // Date is the date of the list prices.
 func (b *PriceBook) Date() string { return b.current.Load().table.Date }
 
-// CallCost is what a call costs; unknown while it is open.
+// CallCost returns the cost of a call; it is unknown while the call is open.
 func (b *PriceBook) CallCost(c *perigee.Call) perigee.Cost {
 	now := b.current.Load()
 	switch {
@@ -72,7 +72,7 @@ func (r callReader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.C
 	return calls, err
 }
 
-// A CallStore keeps calls, without what they cost.
+// A CallStore stores calls without their costs.
 type CallStore interface {
 	perigee.UsagePartReader
 	perigee.CallReader
@@ -84,7 +84,7 @@ type PricedCalls struct {
 	perigee.CallReader
 }
 
-// Reader returns a Reader of what a store has.
+// Reader returns a Reader of the calls of a store, with their costs.
 func (b *PriceBook) Reader(store CallStore) PricedCalls {
 	return PricedCalls{b.Usage(store), b.Calls(store)}
 }

@@ -2,7 +2,7 @@ package models
 
 import "time"
 
-// released is when models were released, as far as their makers have said. Names of one model share
+// released has the release dates of models, as far as they are published. Names of one model share
 // a date; previews have their own.
 var released = map[string]string{
 	"claude-opus-4-6-thinking":       "2026-02-05",
@@ -32,7 +32,7 @@ var released = map[string]string{
 	"gpt-oss-120b-medium":            "2025-08-05",
 }
 
-// Released is when a model was released, at midnight UTC; zero: unknown.
+// Released is when a model was released, at midnight UTC; zero if unknown.
 func Released(id string) time.Time {
 	t, err := time.Parse(time.DateOnly, released[id])
 	if err != nil {

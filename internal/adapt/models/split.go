@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// thinkingWords are what can stand in parentheses behind a name, beside a number of tokens.
+// thinkingWords are the words that can follow a name in parentheses, besides a number of tokens.
 var thinkingWords = map[string]perigee.Thinking{
 	"none":    {Budget: new(int64(0))},
 	"auto":    {Budget: new(int64(-1))},
@@ -19,17 +19,17 @@ var thinkingWords = map[string]perigee.Thinking{
 	"max":     {Level: "max"},
 }
 
-// Split takes a wish for thinking off the name of a model: gemini-3-flash(high),
+// Split separates a thinking suffix from the name of a model: gemini-3-flash(high),
 // gemini-2.5-pro(8192), …(none), …(auto) always, and gemini-3-flash-high only where that is not
-// itself a model while gemini-3-flash is. A name without such a suffix comes back as it is, with
-// nil. Only names that could have the short form are asked of known.
+// itself a model while gemini-3-flash is. A name without such a suffix is returned unchanged, with
+// nil. known is called only for names that could have the short form.
 func Split(name string, known func(string) bool) (base string, thinking *perigee.Thinking) {
 	if inner, ok := strings.CutSuffix(name, ")"); ok {
 		open := strings.LastIndexByte(inner, '(')
 		if open <= 0 {
 			return name, nil
 		}
-		if t := wish(inner[open+1:]); t != nil {
+		if t := parseThinking(inner[open+1:]); t != nil {
 			return inner[:open], t
 		}
 		return name, nil
@@ -47,8 +47,8 @@ func Split(name string, known func(string) bool) (base string, thinking *perigee
 	return name, nil
 }
 
-// wish reads what stands between parentheses; nil when it is no wish for thinking.
-func wish(text string) *perigee.Thinking {
+// parseThinking reads the text between parentheses; it returns nil if it is not a thinking setting.
+func parseThinking(text string) *perigee.Thinking {
 	if t, ok := thinkingWords[text]; ok {
 		if t.Budget != nil {
 			t.Budget = new(*t.Budget) // the table's own stays its own

@@ -40,8 +40,8 @@ func gemini(id, name string, output int64, thinking Thinking, instead string) Sp
 		Thinking: thinking, Instead: instead}
 }
 
-// image is a model that draws. The newer ones think, but asking them to spoils the picture or is
-// refused.
+// image returns a model that generates images. The newer ones think, but requesting it spoils the
+// image or is refused.
 func image(id, name string, context, output int64, instead string) Spec {
 	return Spec{ID: id, Name: name, Family: Image, Context: context, Output: output, In: textImage, Out: textImage, Instead: instead}
 }
