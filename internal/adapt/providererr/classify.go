@@ -17,14 +17,15 @@ import (
 // The error has no tokens and no e-mail addresses in it; Link is as the provider gave it.
 func Classify(status int, header http.Header, body []byte, now time.Time) Diagnosis {
 	e := read(status, body)
-	e.delay, e.told = e.wait(header, now)
+	e.delay, e.delayNamed = e.wait(header, now)
 	return e.diagnose(e.rule(), now)
 }
 
 // ClassifyStreamError diagnoses an event, or a whole body, of a response with status 200, if it is
 // a JSON error.
 func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
-	// Large events are always answers, and most small ones can be told from errors without parsing.
+	// Large events are always answers, and most small ones can be recognized as answers without
+	// parsing.
 	if len(data) > maxBody || !bytes.Contains(data, []byte(`"error"`)) && !bytes.Contains(data, []byte(`"message"`)) {
 		return Diagnosis{}, false
 	}
@@ -32,7 +33,7 @@ func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
 	if !e.parsed || !e.isError {
 		return Diagnosis{}, false
 	}
-	e.delay, e.told = e.wait(nil, now)
+	e.delay, e.delayNamed = e.wait(nil, now)
 	return e.diagnose(e.rule(), now), true
 }
 
@@ -41,14 +42,14 @@ func ClassifyStreamError(data []byte, now time.Time) (Diagnosis, bool) {
 // or has none. status is 0 for an error inside a stream, which names its own.
 //
 // The codes of a sign-in server do not count: API keys have no sign-in. Nor does the sentence "You
-// exceeded your current quota", which that API says about limits per minute as well. A page with
-// status 404 says that there is no such model: its name is a part of the path, and one with a colon
-// makes a path that the API does not know.
+// exceeded your current quota", which that API uses for limits per minute as well. A page with
+// status 404 means that there is no such model: its name is a part of the path, and one with a
+// colon makes a path that the API does not have.
 func StatusError(status int, body []byte) *perigee.Error {
 	e := read(status, body)
 	e.oauth, e.html = "", false
 	e.text = strings.ReplaceAll(e.text, "exceeded your current quota", "")
-	e.delay, e.told = parseDelay(e.retryDelay)
+	e.delay, e.delayNamed = parseDelay(e.retryDelay)
 	found := &perigee.Error{Class: meanings[e.rule().kind].class, Status: e.answerStatus(), Retry: e.delay}
 	if e.parsed {
 		found.Message, found.Details = e.whole, e.original
@@ -98,8 +99,8 @@ func (e *evidence) diagnose(r *rule, now time.Time) Diagnosis {
 	return v
 }
 
-// answerStatus is the provider's HTTP status, or 0 where it would tell the client that its own HTTP
-// request was wrong, which it was not.
+// answerStatus returns the provider's HTTP status, or 0 for a status that would wrongly report that
+// the client's own HTTP request was invalid.
 func (e *evidence) answerStatus() int {
 	switch e.status {
 	case http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusUnsupportedMediaType, http.StatusUpgradeRequired,

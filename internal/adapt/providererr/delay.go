@@ -24,10 +24,10 @@ func Ladder(failures int) time.Duration {
 	return min(time.Second<<min(failures-1, 10), longestRest)
 }
 
-// wait is the delay after which the error ends. The exact sources come first: the message has whole
-// seconds, and headers may be a proxy's. The first source with more than 0 counts; told says that
-// there was any.
-func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration, told bool) {
+// wait returns the delay after which the error ends. The exact sources come first: the message has
+// whole seconds, and headers may be a proxy's. The first source with more than 0 counts; named
+// reports whether any source has a delay.
+func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration, named bool) {
 	sources := []func() (time.Duration, bool){
 		func() (time.Duration, bool) { return parseDelay(e.retryDelay) },
 		func() (time.Duration, bool) { return parseDelay(e.resetDelay) },
@@ -37,12 +37,12 @@ func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration,
 	}
 	for _, source := range sources {
 		d, ok := source()
-		told = told || ok
+		named = named || ok
 		if ok && d > 0 {
 			return min(d, MaxDelay), true
 		}
 	}
-	return 0, told
+	return 0, named
 }
 
 // parseDelay reads a delay from a field: "1h16m0.667s", "3600s", 3600 or {"seconds": 3600, "nanos":
@@ -81,7 +81,7 @@ func spokenDelay(message string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// RetryAfter is the delay that headers tell, at most MaxDelay; 0: none.
+// RetryAfter returns the delay in the headers, at most MaxDelay; 0 if there is none.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	d, _ := headerDelay(header, now)
 	return min(max(d, 0), MaxDelay)
@@ -116,8 +116,8 @@ var units = map[string]float64{
 var durationPart = regexp.MustCompile(`^(?:,? (?:and )?)?(\d+(?:\.\d+)?) ?([A-Za-zµμ]*)`)
 
 // readDuration reads a duration from the start of text: numbers with their units, or one number of
-// seconds alone. A negative one has been over for a while and is 0. time.ParseDuration wants the
-// whole text and knows neither words nor days.
+// seconds without a unit. A negative one has been over for a while and is 0. time.ParseDuration
+// needs the whole text and supports neither words nor days.
 func readDuration(text string) (d time.Duration, rest string, ok bool) {
 	rest, negative := strings.CutPrefix(strings.TrimSpace(text), "-")
 	var sum float64

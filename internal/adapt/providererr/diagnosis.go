@@ -2,10 +2,10 @@
 // the official Gemini API.
 //
 // Classify reads a response that is not a success and returns its kind, its scope, when it ends and
-// what the user can do. It has two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to
-// its consequences. FromText does the same for an error of which a language server has left the
-// text, StatusError for the official API. Ladder is the cooldown of an account where the provider
-// names no delay.
+// a hint for the user. It has two tables: rules.go maps evidence to a Kind, kind.go maps a Kind to
+// its consequences. FromText does the same for an error that a language server passes on as text,
+// StatusError for the official API. Ladder is the cooldown of an account where the provider names
+// no delay.
 //
 // The package makes no calls, has no clock and no state. The antigravity upstream, the sign-in and
 // the pool of accounts decide by the Diagnosis whether to retry, wait, or change the host or the
@@ -21,18 +21,19 @@ import (
 	"perigee"
 )
 
-// A Diagnosis is what an error response means for the call and for its account.
+// A Diagnosis is the meaning of an error response for the call and for its account.
 type Diagnosis struct {
 	Kind     Kind
-	Scope    Scope          // what the error is about, and so what gets a cooldown
+	Scope    Scope          // the part that the error affects, which gets a cooldown
 	NextHost bool           // another endpoint may answer the same call
-	Delay    time.Duration  // after which it ends, as the provider said, at most MaxDelay; 0: unknown, or at once
+	Delay    time.Duration  // after which it ends, as the provider named it, at most MaxDelay; 0 if unknown, or at once
 	Error    *perigee.Error // never nil, always with a class
 	Link     string         // where the account is verified, when the provider gave a link that can be trusted
 	Rule     string         // the name of the matching rule, for traces
 }
 
-// New returns the diagnosis of a Kind, with the provider's message, and its delay; 0: none.
+// New returns the diagnosis of a Kind, with the provider's message, and its delay; 0 if there is
+// none.
 func New(kind Kind, said string, delay time.Duration, now time.Time) Diagnosis {
 	m := meanings[kind]
 	v := Diagnosis{Kind: kind, Scope: m.scope, NextHost: m.nextHost}
@@ -58,7 +59,7 @@ func (v Diagnosis) WithQuotaLeft() Diagnosis {
 	return v
 }
 
-// SignInPause is the delay before a failing sign-in server is asked again, where it names none.
+// SignInPause is the delay before the next request to a failing sign-in server that names none.
 const SignInPause = 5 * time.Second
 
 // AtSignIn is the diagnosis if the answer is of the sign-in server. Errors about the sign-in or the
@@ -95,8 +96,7 @@ func (v Diagnosis) Reason() string {
 	return reason
 }
 
-// Diagnose returns the diagnosis. Errors that carry one, such as those of the sign-in, have this
-// method.
+// Diagnose returns the diagnosis. Errors that carry one, such as sign-in errors, have this method.
 func (v Diagnosis) Diagnose() Diagnosis { return v }
 
 // Of returns the diagnosis that an error carries.

@@ -21,7 +21,7 @@ const (
 	maxNesting = 6  // errors inside errors
 )
 
-// evidence is what a response says about its error, whatever its format.
+// evidence holds the facts in a response about its error, independent of its format.
 type evidence struct {
 	status  int      // HTTP status; of an error inside a 200 the one that it names
 	parsed  bool     // the body is JSON
@@ -43,8 +43,8 @@ type evidence struct {
 	retryDelay, resetDelay json.RawMessage
 	resetTime              string
 
-	delay time.Duration
-	told  bool // the provider named a delay, even if it is 0
+	delay      time.Duration
+	delayNamed bool // the provider named a delay, even if it is 0
 }
 
 // read takes the evidence out of a body. It never fails: a body that cannot be parsed is searched.
@@ -73,8 +73,8 @@ func read(status int, body []byte) *evidence {
 	return e
 }
 
-// object is a JSON object whose members are decoded one by one, so that one of the wrong type does
-// not fail the rest.
+// object is a JSON object with members that are decoded one by one, so that one of the wrong type
+// does not affect the other members.
 type object map[string]json.RawMessage
 
 func objectOf(raw json.RawMessage) object {
@@ -111,7 +111,7 @@ func listOf(raw json.RawMessage) []json.RawMessage {
 	return list[:min(len(list), maxLists)]
 }
 
-// readValue reads an error, a list whose first element is one, or a text that may contain one.
+// readValue reads an error, a list that begins with one, or a text that may contain one.
 func (e *evidence) readValue(raw json.RawMessage, depth int) {
 	if depth > maxNesting {
 		return
@@ -122,7 +122,7 @@ func (e *evidence) readValue(raw json.RawMessage, depth int) {
 	}
 	o := objectOf(raw)
 	if o == nil {
-		e.say(textOf(raw), depth)
+		e.readMessage(textOf(raw), depth)
 		return
 	}
 	inner := o["error"]
@@ -137,7 +137,7 @@ func (e *evidence) readValue(raw json.RawMessage, depth int) {
 	case oauthCode.MatchString(code) && (described != "" || slices.Contains(oauthCodes, code)):
 		e.isError = true
 		e.oauth = code
-		e.say(strings.TrimSuffix(code+": "+described, ": "), depth)
+		e.readMessage(strings.TrimSuffix(code+": "+described, ": "), depth)
 		return
 	default:
 		e.isError = true
@@ -174,7 +174,7 @@ func (e *evidence) readStatus(o object, depth int) {
 	}
 	if message := o.text("message"); message != "" {
 		e.isError = e.isError || depth > 0 || code != 0
-		e.say(message, depth)
+		e.readMessage(message, depth)
 	}
 	for _, detail := range listOf(o["details"]) {
 		e.original = append(e.original, detail)
@@ -248,8 +248,8 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 	}
 	var line bytes.Buffer
 	if bytes.Contains(raw, []byte(`\`)) {
-		// An escape could hide what redact looks for; written anew there are none but those of
-		// control characters.
+		// An escape could hide text from redact; after encoding again only control characters are
+		// escaped.
 		var v any
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.UseNumber()
@@ -267,9 +267,9 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 	}
 }
 
-// say takes a message. The provider may put the JSON error of the model's own host into it, with or
-// without a text before it.
-func (e *evidence) say(message string, depth int) {
+// readMessage reads a message. The provider may put the JSON error of the model's own host into it,
+// with or without a text before it.
+func (e *evidence) readMessage(message string, depth int) {
 	e.whole = message
 	message = strings.TrimSpace(message)
 	if i := strings.IndexAny(message, "{["); i >= 0 && depth < maxNesting {
@@ -292,9 +292,9 @@ func (e *evidence) say(message string, depth int) {
 	}
 }
 
-// distrust keeps only the message of an error that followed other text. It may be of the model's
-// host, but also a quote of the client's request, and a client must not be able to decide what
-// happens to an account.
+// distrust keeps only the message of an error that followed other text. It may be from the model's
+// host, but also a quote of the client's request, and a client must not be able to affect the state
+// of an account.
 func (e *evidence) distrust() {
 	e.quoted = true
 	e.oauth, e.reasons, e.links = "", nil, nil

@@ -27,8 +27,8 @@ const (
 	KindLocation        Kind = "location"        // the address that we call from is not served
 	KindNotFound        Kind = "not_found"       // no such model for this account, or no such project, or the client is too old for the model
 	KindEndpoint        Kind = "endpoint"        // the host does not know the method
-	KindUnimplemented   Kind = "unimplemented"   // the host knows the method and does not offer it
-	KindUnavailable     Kind = "unavailable"     // the provider is in trouble, for now
+	KindUnimplemented   Kind = "unimplemented"   // the host has the method and does not offer it
+	KindUnavailable     Kind = "unavailable"     // the provider is temporarily unavailable
 	KindOther           Kind = "other"           // an answer that makes no sense
 )
 
@@ -37,18 +37,18 @@ const (
 	KindToolPairing      Kind = "tool_pairing"      // calls and results do not match
 	KindThinkingOrder    Kind = "thinking_order"    // a turn does not start with the thinking that it must start with
 	KindThinkingDisabled Kind = "thinking_disabled" // thinking in the history of a request that turns it off
-	KindBadSignature     Kind = "bad_signature"     // thinking whose signature is missing, broken or of another model
+	KindBadSignature     Kind = "bad_signature"     // thinking with a signature that is missing, broken or of another model
 	KindThinkingBudget   Kind = "thinking_budget"   // budget, level or output limit that the model does not take
-	KindSchemaKeyword    Kind = "schema_keyword"    // the schema of a tool says what the provider cannot read
+	KindSchemaKeyword    Kind = "schema_keyword"    // the schema of a tool has a keyword that the provider does not support
 	KindUnknownField     Kind = "unknown_field"     // a field elsewhere that the provider does not know
-	KindEmptyContent     Kind = "empty_content"     // a message, or the conversation, says nothing
+	KindEmptyContent     Kind = "empty_content"     // a message, or the conversation, is empty
 	KindPrefill          Kind = "prefill"           // the last message is the assistant's
 	KindPromptTooLong    Kind = "prompt_too_long"   // more tokens than the model reads
 	KindTooLarge         Kind = "too_large"         // more bytes than the provider takes
 	KindBadRequest       Kind = "bad_request"       // anything else
 )
 
-// A Scope is what an error is about: what gets a cooldown, and what may be tried instead.
+// A Scope is the part that an error affects: it gets a cooldown, and determines the alternatives.
 type Scope string
 
 // The scopes. Nothing wider than the scope gets a cooldown: an account that is out of quota for one
@@ -57,8 +57,8 @@ const (
 	ScopeNone          Scope = "none"           // every account and host would answer the same
 	ScopeRequest       Scope = "request"        // this request, wherever it goes
 	ScopeHost          Scope = "host"           // this endpoint
-	ScopeProvider      Scope = "provider"       // all endpoints, for this account: only another account can tell whose fault it is
-	ScopeNetwork       Scope = "network"        // nothing was reached, which is no account's fault
+	ScopeProvider      Scope = "provider"       // all endpoints, for this account: only another account shows whether the account is the cause
+	ScopeNetwork       Scope = "network"        // nothing was reached, which is not the fault of an account
 	ScopeModel         Scope = "model"          // this model, for every account
 	ScopeAccount       Scope = "account"        // this account, for every model
 	ScopeAccountFamily Scope = "account+family" // this account, for this family of models in this pool

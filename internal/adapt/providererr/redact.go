@@ -17,8 +17,8 @@ const (
 	maxLink  = 4096 // the links for verification are long
 )
 
-// A linkPolicy says how much of links to the provider's own pages is kept. All other links are
-// dropped.
+// A linkPolicy determines how much of links to the provider's own pages is kept. All other links
+// are dropped.
 type linkPolicy bool
 
 const (
@@ -28,7 +28,7 @@ const (
 
 var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
 
-// clean removes from text what is private to the user: credentials, e-mail addresses, and links to
+// clean removes private data of the user from text: credentials, e-mail addresses, and links to
 // other sites.
 func clean(text string, policy linkPolicy) string {
 	var b strings.Builder
@@ -59,10 +59,10 @@ func cleanLink(link string, policy linkPolicy) string {
 	return cleanWords(link)
 }
 
-// lent are hosts of the provider where any user can publish a page or a redirect.
-var lent = []string{"www.google.com", "google.com", "sites.google.com", "docs.google.com", "drive.google.com", "script.google.com", "groups.google.com", "translate.google.com"}
+// userPages are hosts of the provider where any user can publish a page or a redirect.
+var userPages = []string{"www.google.com", "google.com", "sites.google.com", "docs.google.com", "drive.google.com", "script.google.com", "groups.google.com", "translate.google.com"}
 
-// trusted says whether a link leads to a page of the provider's own.
+// trusted reports whether a link leads to a page of the provider's own.
 func trusted(link string) bool {
 	if len(link) > maxLink || strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }) {
 		return false
@@ -72,7 +72,7 @@ func trusted(link string) bool {
 		return false
 	}
 	host := strings.ToLower(u.Hostname())
-	if slices.Contains(lent, host) {
+	if slices.Contains(userPages, host) {
 		return false
 	}
 	for _, domain := range []string{".google.com", ".google.dev", ".google"} { // the last belongs to the provider as a whole
@@ -83,7 +83,8 @@ func trusted(link string) bool {
 	return false
 }
 
-// bestLink is the address where the account is verified: the one in the details, or the likeliest of those in the message.
+// bestLink is the address where the account is verified: the one in the details, or the likeliest
+// of those in the message.
 func (e *evidence) bestLink() (best string) {
 	worth := 0
 	for _, link := range slices.Concat(e.links, linkPattern.FindAllString(e.message, maxLists)) {
@@ -107,7 +108,8 @@ func linkWorth(link string) int {
 	return 3
 }
 
-// quote is the provider's message for our own: one line, without secrets, at most maxShown characters.
+// quote is the provider's message for our own: one line, without secrets, at most maxShown
+// characters.
 func (e *evidence) quote() string {
 	fields := strings.FieldsFunc(e.message[:min(len(e.message), maxQuote)], func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)

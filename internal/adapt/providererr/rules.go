@@ -10,42 +10,47 @@ import (
 // the values will do, and an empty field always matches.
 type rule struct {
 	name    string
-	status  []int    // HTTP statuses; 4 and 5 stand for all of 4xx and 5xx
+	status  []int    // HTTP statuses; 4 and 5 match all of 4xx and 5xx
 	reasons []string // reason of an ErrorInfo among the details
 	oauth   []string // OAuth error codes; "*" is any
-	texts   []string // parts of the normalized message; … stands for at most maxGap bytes
+	texts   []string // parts of the normalized message; … matches at most maxGap bytes
 	leads   bool     // in a 400 the message must begin with one of texts: later in it the provider may quote the client
 	html    bool     // the body is a page
 	over    time.Duration
-	under   time.Duration // the delay that the provider told is at least over, or less than under
+	under   time.Duration // the provider's delay is at least over, or less than under
 	spoken  bool          // also when an answer with status 200 starts with one of texts
 	kind    Kind
 }
 
-// longDelay tells a rate limit from a quota window that is used up. The provider gives the reason
-// of the former for both.
+// longDelay separates a rate limit from a quota window that is used up. The provider gives the
+// reason of the former for both.
 const longDelay = 5 * time.Minute
 
 var (
 	badRequest   = []int{400, 413, 422}
 	refusedToken = []int{400, 401, 403}
 
-	// The provider's sentence on any limit of an account speaks of capacity, which it does not
-	// mean.
+	// The provider's sentence on any limit of an account mentions capacity, although capacity is
+	// not the cause.
 	quotaTexts = []string{"exhausted your capacity", "quota exhausted", "quota_exhausted", "exceeded your current quota", "quota will reset"}
 )
 
-// rules are tried from the top; the first that matches decides. The order goes from what the
-// provider says on purpose to what has to be guessed:
+// rules are tried from the top; the first that matches decides. The order goes from explicit
+// information to guesses:
 //
-//  1. reasons of the details, which are meant for programs: first those about the account, as nothing else matters to
-//     an account that is locked, then limits;
-//  2. codes of the sign-in server;
-//  3. sentences about client, account and project;
-//  4. sentences about the request: those that name a field before those that explain, as field names can contain
-//     any word, and thinking before tools, because sentences on the order of thinking mention tool calls too;
-//  5. sentences on limits;
-//  6. the status alone.
+// 1. reasons of the details, which are meant for programs: first those about the account, as
+// nothing else matters to
+//
+//	   an account that is locked, then limits;
+//	2. codes of the sign-in server;
+//	3. sentences about client, account and project;
+//
+// 4. sentences about the request: those that name a field before those that explain, as field names
+// can contain
+//
+//	   any word, and thinking before tools, because sentences on the order of thinking mention tool calls too;
+//	5. sentences on limits;
+//	6. the status alone.
 var rules = []rule{
 	{name: "reason: validation", reasons: []string{"VALIDATION_REQUIRED"}, kind: KindVerification},
 	{name: "reason: banned", reasons: []string{"TOS_VIOLATION", "ACCOUNT_DISABLED", "USER_DISABLED"}, kind: KindBan},
@@ -141,20 +146,20 @@ func (r *rule) matches(e *evidence) bool {
 		(len(r.texts) == 0 || slices.ContainsFunc(r.texts, func(pattern string) bool { return contains(e.text, pattern) })) &&
 		(!r.leads || e.status != 400 || e.begins(r.texts)) &&
 		(!r.html || e.html) &&
-		(r.over == 0 || e.told && e.delay >= r.over) &&
-		(r.under == 0 || e.told && e.delay < r.under)
+		(r.over == 0 || e.delayNamed && e.delay >= r.over) &&
+		(r.under == 0 || e.delayNamed && e.delay < r.under)
 }
 
 func (r *rule) hasStatus(status int) bool {
 	return len(r.status) == 0 || slices.Contains(r.status, status) || slices.Contains(r.status, status/100)
 }
 
-// maxGap is how many bytes a … can stand for. Without a limit any two words of a long message would
+// maxGap is how many bytes a … can match. Without a limit any two words of a long message would
 // match.
 const maxGap = 160
 
-// contains says whether text has the pieces of pattern, separated by …, in this order and at most
-// maxGap apart.
+// contains reports whether text has the pieces of pattern, separated by …, in this order and at
+// most maxGap apart.
 func contains(text, pattern string) bool {
 	first, rest, more := strings.Cut(pattern, " … ")
 	for {
@@ -169,7 +174,7 @@ func contains(text, pattern string) bool {
 	}
 }
 
-// begins says whether the provider's own message begins with one of the patterns. Quoted text is
+// begins reports whether the provider's own message begins with one of the patterns. Quoted text is
 // not its own.
 func (e *evidence) begins(patterns []string) bool {
 	if e.quoted || strings.IndexAny(e.message, "`'\"") == 0 {

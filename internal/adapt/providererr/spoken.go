@@ -22,9 +22,9 @@ var (
 )
 
 // FromText diagnoses an error that a language server passes on as a text, which may contain the
-// JSON of the provider's error. status is the HTTP status of that error; 0: the text names it.
-// details are those of its google.rpc.Status, and valid JSON. known is false if nothing names a
-// status: the text need not be the provider's then.
+// JSON of the provider's error. status is the HTTP status of that error, or 0 if the text names it.
+// details are the details of its google.rpc.Status, and valid JSON. known is false if nothing names
+// a status: the text may not be the provider's then.
 func FromText(
 	status int, text string, details []json.RawMessage, now time.Time,
 ) (d Diagnosis, known bool) {
@@ -48,7 +48,7 @@ func FromText(
 	return Classify(status, nil, body, now), status != 0
 }
 
-// namedStatus is the HTTP status that a text names; 0: none.
+// namedStatus is the HTTP status that a text names; 0 if there is none.
 func namedStatus(text string) int {
 	if strings.Contains(strings.ToLower(text), "no capacity") {
 		return http.StatusServiceUnavailable
@@ -65,8 +65,8 @@ func namedStatus(text string) int {
 	return 0
 }
 
-// MayRefuse says whether an answer that begins with text may be a refusal that ClassifyText knows.
-// The answer is held back as long as it may.
+// MayRefuse reports whether an answer that begins with text may be a refusal that ClassifyText
+// recognizes. The answer is held back as long as it may.
 func MayRefuse(text string) bool {
 	if len(text) > maxSpoken {
 		return false
