@@ -2,17 +2,16 @@ package schema
 
 import "perigee/internal/lib/rawjson"
 
-// maxDepth is the level below which schemas are cut; what is cut there may still have a placeholder
-// one level further down. The provider reads a hundred messages deep, and the tool around the
-// schema takes some of them.
+// maxDepth is the level below which schemas are cut; a schema cut there may still have a
+// placeholder one level further down. The provider reads a hundred messages deep, and the tool
+// around the schema takes some of them.
 const maxDepth = 90
 
 // dirty is the height of a schema that has to be changed.
 const dirty = -1
 
-// acceptedAt says whether the provider takes a schema exactly as it stands, at a level of the
-// result. Whatever emit writes is accepted: that is what makes cleaning twice the same as cleaning
-// once.
+// acceptedAt reports whether the provider accepts a schema unchanged, at a level of the result.
+// Every output of emit is accepted, so that cleaning is idempotent.
 func (c *cleaner) acceptedAt(n *node, depth int, top bool) bool {
 	height := n.height
 	if top {
@@ -21,8 +20,8 @@ func (c *cleaner) acceptedAt(n *node, depth int, top bool) bool {
 	return height != dirty && depth+height <= maxDepth+1
 }
 
-// heightOf returns how many schemas are nested in a schema that the provider takes exactly as it
-// stands, or dirty.
+// heightOf returns how many schemas are nested in a schema that the provider accepts unchanged, or
+// dirty.
 func (r rules) heightOf(n *node, top bool) int {
 	if n.kind != rawjson.Object {
 		return dirty
@@ -74,18 +73,18 @@ func (r rules) heightOf(n *node, top bool) int {
 	return height
 }
 
-// acceptedEnum says whether an enumeration has nothing but different strings, and a description
+// acceptedEnum reports whether an enumeration has nothing but different strings, and a description
 // that repeats them.
 func (r rules) acceptedEnum(k kind, enum, description *node) bool {
 	if description == nil || !r.enumFits(k) || !allNames(enum, func(value string) bool { return value != "" }) {
 		return false
 	}
 	hint, _ := listed(allowed, enum.children, mostAllowed)
-	return said(description.inner(), escape(hint))
+	return hasHint(description.inner(), escape(hint))
 }
 
-// acceptedObject says whether an object has the properties that the provider demands, and no names
-// of any that it lacks.
+// acceptedObject reports whether an object has the properties that the provider demands, and no
+// names of any that it lacks.
 func (r rules) acceptedObject(properties, required, ordering *node, top bool) bool {
 	if properties != nil && len(properties.object()) == 0 || r.wantsPlaceholder(top, properties != nil, required != nil) {
 		return false

@@ -26,7 +26,7 @@ type cacheKey struct {
 
 type cacheEntry struct {
 	result    Result
-	unchanged bool // the result is what was given; result.Schema is not kept then
+	unchanged bool // the result equals the input; result.Schema is not kept then
 }
 
 // NewCache returns a Cache that keeps at most so many bytes of schemas and results.
@@ -37,9 +37,9 @@ func NewCache(bytes int) *Cache {
 // Clean returns the schema of a tool's parameters as models of the family take it: always an object
 // schema, whatever raw is. It does not keep or change raw, but the result may share its bytes.
 //
-// Equal bytes give equal bytes, and cleaning what was cleaned changes nothing. Time is linear in
-// len(raw), also where references would multiply: what they add is limited to a few times the
-// input, and the rest is cut with a hint.
+// Equal bytes give equal bytes, and cleaning is idempotent. Time is linear in len(raw), also where
+// references would multiply: they add at most a few times the input, and the rest is cut with a
+// hint.
 func (c *Cache) Clean(raw []byte, family Family) Result {
 	return c.clean(raw, rules{family: family})
 }
@@ -67,7 +67,7 @@ func (c *Cache) clean(raw []byte, r rules) Result {
 		return e.result
 	}
 	result := clean(raw, r)
-	result.Changes = slices.Clip(result.Changes) // appending must not write into what is shared
+	result.Changes = slices.Clip(result.Changes) // appending must not write into the shared array
 	e := cacheEntry{result: result}
 	if len(raw) > 0 && &raw[0] == &result.Schema[0] {
 		e.unchanged, e.result.Schema = true, nil // it belongs to the request, which would be kept with it

@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// An Action is what was done to a keyword.
+// An Action is a change of a keyword.
 type Action string
 
 // The actions. Only the last three lose something that a model could have used.
@@ -15,7 +15,7 @@ const (
 	Moved     Action = "moved"     // from a keyword to the description
 	Merged    Action = "merged"    // alternatives or conditions into one schema
 	Inlined   Action = "inlined"   // a definition in place of a reference to it
-	Repaired  Action = "repaired"  // it was not what JSON Schema says it should be
+	Repaired  Action = "repaired"  // it was not valid JSON Schema
 	Added     Action = "added"     // the provider demands it
 	Shortened Action = "shortened" // a part of it is left, or a few words in the description
 	Cut       Action = "cut"       // a reference without end, or more nesting than the provider reads
@@ -25,7 +25,7 @@ const (
 // actions is the order of changes.
 var actions = []Action{Moved, Merged, Inlined, Repaired, Added, Shortened, Cut, Dropped}
 
-// Loses says whether a model sees less than the schema said.
+// Loses reports whether a model sees less than the original schema.
 func (a Action) Loses() bool { return a == Shortened || a == Cut || a == Dropped }
 
 // A Change is one thing that was done, however often. Keyword is the keyword it was done to, or
@@ -46,12 +46,12 @@ func (c Change) String() string {
 }
 
 const (
-	maxUnknown = 16 // names that are no keywords are reported
+	maxUnknown = 16 // names that are not keywords are reported
 	maxName    = 60 // bytes of each
 	maxPath    = 80 // bytes of a path
 )
 
-// note reports what was done to a keyword of the schema that is being written, once.
+// note records an action on a keyword of the schema that is being written, once.
 func (c *cleaner) note(a Action, keyword string) {
 	if slices.ContainsFunc(c.changes, func(o Change) bool { return o.Action == a && o.Keyword == keyword }) {
 		return
@@ -63,7 +63,7 @@ func (c *cleaner) note(a Action, keyword string) {
 	c.changes = append(c.changes, change)
 }
 
-// noteUnknown reports that a name was dropped because it is no keyword.
+// noteUnknown records that a name was dropped because it is not a keyword.
 func (c *cleaner) noteUnknown(name string) {
 	if c.unknown < maxUnknown {
 		before := len(c.changes)
@@ -72,7 +72,7 @@ func (c *cleaner) noteUnknown(name string) {
 	}
 }
 
-// items stands in a path for the elements of an array; a property of this name is not told apart.
+// items represents the elements of an array in a path; a property of this name looks the same.
 const items = "[]"
 
 // where returns the path of the schema that is being written.

@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// emit writes the schema that the sources describe. A source that needs no change is copied as it
-// stands.
+// emit writes the schema that the sources describe. A source that needs no change is copied
+// unchanged.
 func (c *cleaner) emit(sources []source, depth int, top bool) {
 	first := sources[0]
 	if len(sources) == 1 && !first.alt && c.acceptedAt(first.node, depth, top) {
@@ -17,7 +17,7 @@ func (c *cleaner) emit(sources []source, depth int, top bool) {
 	}
 	f := &frame{entries: make([]entry, 0, 6)}
 	if len(first.chain) > 0 && (c.work > 2*c.maxWork || len(c.out.Buf) > 2*c.maxOut) {
-		// References have brought in so much that even what is under way has to end.
+		// References have added so much that even the current schema has to end.
 		c.outline(f, first.node)
 		f.cut = true
 		c.note(Cut, "$ref")
@@ -28,7 +28,7 @@ func (c *cleaner) emit(sources []source, depth int, top bool) {
 	c.write(f, k, depth)
 }
 
-// gatherAll adds all sources to the frame: first what holds anyway, then the alternatives.
+// gatherAll adds all sources to the frame: first the unconditional ones, then the alternatives.
 func (c *cleaner) gatherAll(f *frame, sources []source) {
 	var alternatives []source
 	for _, s := range sources {
@@ -44,7 +44,7 @@ func (c *cleaner) gatherAll(f *frame, sources []source) {
 	}
 }
 
-// decide turns what was gathered into what is written, and returns the type.
+// decide turns the gathered keywords into those that are written, and returns the type.
 func (c *cleaner) decide(f *frame, depth int, top bool) kind {
 	k := c.decideKind(f, top)
 	if top {
@@ -93,7 +93,7 @@ func (c *cleaner) decide(f *frame, depth int, top bool) kind {
 	return k
 }
 
-// explainTuple says which element is what.
+// explainTuple describes each element in a hint.
 func (c *cleaner) explainTuple(f *frame) {
 	var elements []string
 	for i, s := range f.items {
@@ -192,7 +192,7 @@ func (c *cleaner) write(f *frame, k kind, depth int) {
 	w.EndObject()
 }
 
-// writeStrings writes a keyword whose value is a list of strings, unless that is empty.
+// writeStrings writes a keyword with a list of strings as its value, unless that is empty.
 func (c *cleaner) writeStrings(name string, list []string) {
 	if len(list) == 0 {
 		return

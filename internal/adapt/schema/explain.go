@@ -63,9 +63,9 @@ func movedIf(ok bool) Action {
 	return Dropped
 }
 
-// saysMore says whether a schema says more than its type. A description counts unless a hint
+// hasMore reports whether a schema has more than its type. A description counts unless a hint
 // repeats it.
-func saysMore(n *node, described bool) bool {
+func hasMore(n *node, described bool) bool {
 	for _, m := range n.object() {
 		switch name := m.key.name; {
 		case m.kind == rawjson.Null || name == "title" || m.key.silent:
@@ -81,8 +81,8 @@ func saysMore(n *node, described bool) bool {
 	return false
 }
 
-// explainExtra says what an object may have beyond its properties, and reports whether that was
-// all.
+// explainExtra describes the members that an object may have beyond its properties, and reports
+// whether the description is complete.
 func (c *cleaner) explainExtra(f *frame, m *node) bool {
 	if m.isFalse() {
 		f.hint("No extra properties allowed")
@@ -93,21 +93,21 @@ func (c *cleaner) explainExtra(f *frame, m *node) bool {
 		b = c.glance(source{node: m}, 0)
 	}
 	if b.kind == kindUnknown {
-		if len(f.props) == 0 { // else it is what every object may have
+		if len(f.props) == 0 { // else every object may have it
 			f.hint("Any properties allowed")
 		}
-		return !saysMore(m, false)
+		return !hasMore(m, false)
 	}
 	label := "Extra properties: " + kindNames[b.kind]
 	if b.about != nil && c.hintValue(f, label+", ", b.about, maxScalar) {
-		return !saysMore(m, true)
+		return !hasMore(m, true)
 	}
 	f.hint(label)
-	return !saysMore(m, false)
+	return !hasMore(m, false)
 }
 
-// explainPatterns says what properties whose names match a pattern are, and reports whether that
-// was all.
+// explainPatterns describes the properties with names that match a pattern, and reports whether the
+// description is complete.
 func (c *cleaner) explainPatterns(f *frame, m *node) bool {
 	all := true
 	for _, p := range m.object() {
@@ -115,12 +115,12 @@ func (c *cleaner) explainPatterns(f *frame, m *node) bool {
 			return false
 		}
 		f.hint("Properties matching " + perigee.Clip(p.name, maxNested) + ": " + kindNames[c.glance(source{node: p}, 0).kind])
-		all = all && !saysMore(p, false)
+		all = all && !hasMore(p, false)
 	}
 	return all
 }
 
-// explainDependents says which properties another one brings along.
+// explainDependents describes which properties another one requires.
 func (c *cleaner) explainDependents(f *frame, m *node) {
 	if values := m.elements(); len(values) > 0 {
 		f.hintList("With "+perigee.Clip(m.name, maxName)+" also: ", values[:min(len(values), maxNames+1)], maxNames)
@@ -128,7 +128,7 @@ func (c *cleaner) explainDependents(f *frame, m *node) {
 	}
 }
 
-// explainList says the first values of a list.
+// explainList lists the first values of a list.
 func (c *cleaner) explainList(f *frame, m *node, most int) bool {
 	if m.kind != rawjson.Array {
 		return c.hintValue(f, m.key.name+": ", m, maxNested)
@@ -161,9 +161,9 @@ func (c *cleaner) gatherEnum(f *frame, enum, constant *node) {
 	}
 }
 
-// enumFits says whether the provider takes an enumeration of this type. All values are strings to
-// it, so that a type of its own would contradict them; in the schema of an answer it reads numbers
-// from them.
+// enumFits reports whether the provider takes an enumeration of this type. All values are strings
+// to it, so that a type of its own would contradict them; in the schema of an answer it reads
+// numbers from them.
 func (r rules) enumFits(k kind) bool {
 	return k == kindString || r.response && (k == kindNumber || k == kindInteger)
 }

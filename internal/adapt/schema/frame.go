@@ -9,7 +9,7 @@ import (
 )
 
 // A frame is one schema of the result while it is put together from its sources. Where two sources
-// say something about the same, the first one counts.
+// set the same keyword, the first one counts.
 type frame struct {
 	entries []entry // the keywords to be written, in the order in which they came
 
@@ -25,7 +25,7 @@ type frame struct {
 
 	values     []*node // of an enumeration
 	valuesDone bool
-	enum       []string // those of them that are written
+	enum       []string // the values that are written
 
 	props    []*prop
 	byName   map[string]*prop
@@ -44,12 +44,12 @@ type entry struct {
 // A prop is a property of the object that a frame is.
 type prop struct {
 	name     string
-	sources  []source // none: the placeholder
+	sources  []source // empty for the placeholder
 	required bool
 }
 
-// A source is a place in the input that says something about a schema, and the targets of the
-// references that led to it.
+// A source is a place in the input that describes a schema, and the targets of the references that
+// led to it.
 type source struct {
 	node  *node
 	chain []*node
@@ -60,7 +60,7 @@ type source struct {
 // at returns another place that the same references led to.
 func (s source) at(n *node) source { return source{node: n, chain: s.chain, alt: s.alt} }
 
-// base is the description so far, as it stands between its quotes.
+// base returns the description so far, escaped, without its quotes.
 func (f *frame) base() []byte {
 	if f.description == nil {
 		return nil
@@ -98,7 +98,7 @@ func (f *frame) clearProps() { f.props, f.byName, f.required = nil, nil, nil }
 // maxMerge is how many schemas may be nested without adding a level to the result.
 const maxMerge = 100
 
-// gather adds to the frame what a source says: its own keywords first, then what they bring in.
+// gather adds a source to the frame: its own keywords first, then the schemas that they refer to.
 func (c *cleaner) gather(f *frame, s source, level int) {
 	n := s.node
 	c.charge(s, n)
@@ -140,7 +140,7 @@ func (c *cleaner) gather(f *frame, s source, level int) {
 // member takes one member of a node, unless it brings in other nodes or values, which it reports.
 func (c *cleaner) member(f *frame, s source, m *node) (brings bool) {
 	if m.kind == rawjson.Null && m.key.name != "const" {
-		return false // the same as absent; a default of null says nothing that nullable does not
+		return false // the same as absent; nullable already expresses a default of null
 	}
 	if m.misplaced() {
 		c.misplaced(f, s, m)
@@ -177,8 +177,7 @@ func (c *cleaner) member(f *frame, s source, m *node) (brings bool) {
 	return false
 }
 
-// constrain takes a plain keyword. What another source said about the same stays; that both hold is
-// said in a hint.
+// constrain takes a plain keyword. A value from another source stays; a hint states that both hold.
 func (c *cleaner) constrain(f *frame, m *node, quiet bool) {
 	name := m.key.name
 	e := f.entry(name)
@@ -193,7 +192,7 @@ func (c *cleaner) constrain(f *frame, m *node, quiet bool) {
 	}
 }
 
-// misplaced takes a property that stands beside "properties", or where no "properties" is.
+// misplaced takes a property outside of "properties".
 func (c *cleaner) misplaced(f *frame, s source, m *node) {
 	if strings.HasPrefix(m.name, "x-") {
 		c.noteUnknown(m.name)

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// How much of what cannot be expressed in keywords is worth repeating in the description, in bytes.
+// Limits in bytes for hints, which repeat in the description what keywords cannot express.
 const (
 	maxHint   = 4096     // of one hint
 	maxHints  = 64 << 10 // of all hints of one schema, with the descriptions that were merged into it
@@ -70,7 +70,7 @@ func listed(label string, values []*node, most int) (text string, whole bool) {
 	return text, true
 }
 
-// more says how many values were left out.
+// more states how many values were left out.
 func more(n int) string { return strconv.Itoa(n) + " more" }
 
 // hintKinds adds the types that are acceptable where only one can be declared.
@@ -90,7 +90,7 @@ func (f *frame) appendDescription(dst []byte) []byte {
 	empty := len(base) == 0
 	for _, hint := range f.hints {
 		switch {
-		case said(base, hint):
+		case hasHint(base, hint):
 			continue
 		case empty && hint != "nullable":
 			dst = append(dst, hint...)
@@ -104,8 +104,8 @@ func (f *frame) appendDescription(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// said reports whether a description has the hint already, as it has after an earlier cleaning.
-func said(base []byte, hint string) bool {
+// hasHint reports whether a description has the hint already, as it has after an earlier cleaning.
+func hasHint(base []byte, hint string) bool {
 	return len(base) >= len(hint) && (string(base) == hint ||
 		bytes.HasPrefix(base, []byte(hint+" (")) || bytes.Contains(base, []byte("("+hint+")")))
 }

@@ -8,25 +8,25 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A keyword is one of those of all drafts of JSON Schema and of the provider's own schema message.
-// With nothing but a name it is a keyword that the provider does not have and that is moved into
-// the description.
+// A keyword is from any draft of JSON Schema or from the provider's own schema message. With
+// nothing but a name it is a keyword that the provider does not have and that is moved into the
+// description.
 type keyword struct {
 	name  string // in the table: the names of all keywords that have the rest in common
-	alias string // other spellings: that of protocol buffers, those of other drafts
+	alias string // other spellings: of protocol buffers, of other drafts
 
 	fits    func(*node) bool // the provider has the keyword, and can read such a value
 	claude  bool             // it has it also for Claude
 	implies kind             // the type of a schema that has the keyword and no type
 
 	proves   rawjson.Kind // only schemas have the keyword with a value of this kind
-	noObject bool         // its value is no object: with a schema as its value, it is a property outside of "properties"
-	silent   bool         // it says nothing about values, so leaving it out is not reported
+	noObject bool         // its value is not an object: with a schema as its value, it is a property outside of "properties"
+	silent   bool         // it does not restrict values, so leaving it out is not reported
 
 	position int // in the table, which is the order of changes; from 1
 }
 
-// noKeyword stands for every other name.
+// noKeyword represents every other name.
 var noKeyword = &keyword{noObject: true}
 
 var keywords = []keyword{
@@ -93,7 +93,7 @@ var byName = func() map[string]*keyword {
 	return all
 }()
 
-// keeps says whether the provider reads the value of a member as it is.
+// keeps reports whether the provider accepts the value of a member unchanged.
 func (r rules) keeps(m *node) bool {
 	return m.key.fits != nil && (r.family == Gemini || m.key.claude) && m.key.fits(m)
 }
@@ -103,13 +103,13 @@ func isList(n *node) bool    { return n.kind == rawjson.Array }
 func isPresent(n *node) bool { return n.kind != rawjson.Null }
 func isCount(n *node) bool   { return n.kind == rawjson.Number && isWhole(n.raw, 18) }
 
-// isWhole says whether a number is written as at most so many digits and nothing else.
+// isWhole reports whether a number is written as at most so many digits and nothing else.
 func isWhole(raw []byte, digits int) bool {
 	raw = bytes.TrimPrefix(raw, []byte("-"))
 	return len(raw) <= digits && !bytes.ContainsAny(raw, ".eE")
 }
 
-// isExact says whether a number survives being read as a 64-bit floating-point one.
+// isExact reports whether a number survives being read as a 64-bit floating-point one.
 func isExact(n *node) bool {
 	switch raw := n.raw; {
 	case n.kind != rawjson.Number:
@@ -124,7 +124,7 @@ func isExact(n *node) bool {
 	}
 }
 
-// isSafeInteger says whether a bound is only the largest exact integer of JavaScript, whose
+// isSafeInteger reports whether a bound is only the largest exact integer of JavaScript. JavaScript
 // libraries put it on every integer.
 func isSafeInteger(m *node) bool {
 	return m.key.implies == kindNumber && string(bytes.TrimPrefix(m.raw, []byte("-"))) == "9007199254740991"

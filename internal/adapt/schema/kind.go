@@ -99,8 +99,7 @@ func (c *cleaner) setKinds(f *frame, value *node) {
 	}
 }
 
-// typeName reads one name of a type. A name that says more than the type it stands for is kept as a
-// hint.
+// typeName reads one name of a type. A name that is more specific than its type is kept as a hint.
 func (c *cleaner) typeName(f *frame, value *node) kind {
 	k := kindNamed(value)
 	isString := func(name string) bool { return strings.EqualFold(value.text(), name) }

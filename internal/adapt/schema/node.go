@@ -12,12 +12,12 @@ type node struct {
 	kind     rawjson.Kind
 	alias    bool // its name is another spelling of the keyword
 	isSchema bool // it has a member that only schemas have
-	isMap    bool // it has members that are no keywords and that are schemas, or maps of them
+	isMap    bool // it has members that are not keywords and that are schemas, or maps of them
 
 	height   int      // see heightOf
 	key      *keyword // that its name is, if it is a member of an object, or noKeyword
 	name     string
-	raw      []byte // as it stands in the text
+	raw      []byte // the original text
 	children []*node
 	index    map[string]*node // of its members, see member
 	required *node            // its member "required", if that is a boolean: then it belongs to the object around
@@ -67,7 +67,7 @@ func (p *parser) value() *node {
 	return n
 }
 
-// add adds a member, and keeps what it says about the object.
+// add adds a member, and updates the properties of the object that depend on it.
 func (n *node) add(m *node) {
 	n.children = append(n.children, m)
 	switch {
@@ -102,13 +102,13 @@ func (n *node) member(name string) *node {
 	return n.index[name]
 }
 
-// misplaced says whether a member with a schema as its value can only be a property that stands
-// outside of "properties".
+// misplaced reports whether a member with a schema as its value can only be a property outside of
+// "properties".
 func (n *node) misplaced() bool {
 	return n.kind == rawjson.Object && (n.isSchema && n.key.noObject || n.isMap && n.key == noKeyword)
 }
 
-// elements returns what is in a list, and nothing for other values and nil.
+// elements returns the elements of a list, and nothing for other values and nil.
 func (n *node) elements() []*node {
 	if n == nil || n.kind != rawjson.Array {
 		return nil
@@ -127,7 +127,7 @@ func (n *node) object() []*node {
 func (n *node) isTrue() bool  { return n.kind == rawjson.Bool && n.raw[0] == 't' }
 func (n *node) isFalse() bool { return n.kind == rawjson.Bool && n.raw[0] == 'f' }
 
-// text returns what a string says, and any other value as it stands.
+// text returns the unquoted text of a string, and the original text of any other value.
 func (n *node) text() string {
 	if n.kind != rawjson.String {
 		return string(n.raw)
@@ -135,10 +135,10 @@ func (n *node) text() string {
 	return rawjson.NewCursor(n.raw).String()
 }
 
-// inner returns a string as it stands between its quotes.
+// inner returns the original text of a string without its quotes.
 func (n *node) inner() []byte { return n.raw[1 : len(n.raw)-1] }
 
-// written returns the value as the string that stands for it in an enumeration.
+// written returns the string that represents the value in an enumeration.
 func (n *node) written() string {
 	switch n.kind {
 	case rawjson.Object, rawjson.Array:
@@ -179,7 +179,8 @@ func compact(raw []byte, limit int) (text string, ok bool) {
 	return b.String(), b.Len() <= limit
 }
 
-// allNames says whether a list is not empty and consists of different strings that are all names.
+// allNames reports whether a list is not empty and consists of different strings that are all
+// names.
 func allNames(list *node, isName func(string) bool) bool {
 	seen := map[string]bool{}
 	for _, m := range list.elements() {

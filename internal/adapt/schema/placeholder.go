@@ -13,9 +13,9 @@ const (
 	placeholderSchema = `{"type":"boolean","description":"Not used. Always pass true."}`
 )
 
-// wantsPlaceholder says whether the provider would refuse an object for what it lacks. Both
-// families want at least one property; Claude's validated mode also wants one to be required, below
-// the top.
+// wantsPlaceholder reports whether the provider would refuse an object without a placeholder. Both
+// families require at least one property; Claude's validated mode also requires a required one,
+// below the top.
 func (r rules) wantsPlaceholder(top, properties, required bool) bool {
 	return !r.response && (!properties || r.family == Claude && !top && !required)
 }
@@ -31,7 +31,7 @@ func (c *cleaner) addPlaceholder(f *frame) {
 
 // TakeOutPlaceholder returns the arguments of a call without the placeholders of the tool's cleaned
 // schema. A member of the same name where the schema has no placeholder is the tool's own and
-// stays. Arguments without placeholders, or that are not a JSON object, are returned as they are.
+// stays. Arguments without placeholders, or that are not a JSON object, are returned unchanged.
 func TakeOutPlaceholder(args, cleaned []byte) []byte {
 	if !bytes.Contains(args, []byte(`"`+placeholder+`"`)) || rawjson.Check(args) != nil || rawjson.Check(cleaned) != nil {
 		return args
@@ -45,7 +45,7 @@ func TakeOutPlaceholder(args, cleaned []byte) []byte {
 }
 
 // appendWithout appends a value without the placeholders of its schema, and without the white space
-// between its parts. A value that the schema says nothing about is appended as it is.
+// between its parts. A value that the schema does not describe is appended unchanged.
 func appendWithout(dst []byte, value, schema *node) []byte {
 	var inside *node
 	switch {

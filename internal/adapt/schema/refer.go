@@ -10,12 +10,11 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxChain is how many references may lead to each other. It bounds what looking for a circle
-// costs.
+// maxChain is the maximum length of a chain of references. It limits the cost of finding a cycle.
 const maxChain = 50
 
-// charge counts what is read because of references. Without them everything is read a fixed number
-// of times.
+// charge counts the nodes that are read because of references. Without them everything is read a
+// fixed number of times.
 func (c *cleaner) charge(s source, n *node) {
 	c.visits += 1 + len(n.children)
 	if len(s.chain) > 0 {
@@ -23,7 +22,7 @@ func (c *cleaner) charge(s source, n *node) {
 	}
 }
 
-// exhausted says that references have brought in so much that no more are followed.
+// exhausted reports whether references have added so much that no more are followed.
 func (c *cleaner) exhausted() bool { return c.work > c.maxWork || len(c.out.Buf) > c.maxOut }
 
 // follow returns the schema that a reference points at, or nil, and whether it is not to be read:
@@ -39,16 +38,16 @@ func (s source) through(target *node) source {
 	return s
 }
 
-// refer adds to the frame what a reference points at, after the keywords beside the reference. A
-// circle is cut where it closes: the name and the type stay.
+// refer adds the target of a reference to the frame, after the keywords beside the reference. A
+// cycle is cut where it closes: the name and the type stay.
 func (c *cleaner) refer(f *frame, s source, ref string, level int) {
 	target, end := c.follow(s, ref)
 	switch {
 	case target == nil:
-		f.see(ref)
+		f.hintAt(ref)
 		c.note(Dropped, "$ref")
 	case end:
-		f.see(ref)
+		f.hintAt(ref)
 		c.outline(f, target)
 		c.note(Cut, "$ref")
 	default:
@@ -58,8 +57,8 @@ func (c *cleaner) refer(f *frame, s source, ref string, level int) {
 	}
 }
 
-// see names what a reference would have brought.
-func (f *frame) see(ref string) {
+// hintAt adds a hint with the name of a reference that is not followed.
+func (f *frame) hintAt(ref string) {
 	f.cut = true
 	if i := strings.LastIndexAny(ref, "/#"); i >= 0 && i+1 < len(ref) {
 		ref = ref[i+1:]
@@ -74,7 +73,7 @@ func (f *frame) see(ref string) {
 // maxOutline is how many members of a node are looked at where it is cut.
 const maxOutline = 32
 
-// outline takes of a schema what can be said without the schemas inside it.
+// outline takes the keywords of a schema that need none of the schemas inside it.
 func (c *cleaner) outline(f *frame, n *node) {
 	members := n.object()
 	for _, m := range members[:min(len(members), maxOutline)] {
@@ -151,7 +150,7 @@ func step(n *node, name string) *node {
 	return nil
 }
 
-// definition returns the first definition of that name, wherever in the document it stands.
+// definition returns the first definition of that name anywhere in the document.
 func (c *cleaner) definition(name string) *node {
 	if c.definitions == nil {
 		c.definitions = map[string]*node{}

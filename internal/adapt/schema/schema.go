@@ -5,10 +5,10 @@
 // are moved into the description, malformed schemas are repaired.
 //
 // The schema is read into a tree of nodes. For each schema of the result, a frame gathers
-// everything that the input says about it (a node, the definition it refers to, the alternatives
-// merged with it), and emit writes the frame.
+// everything in the input about it (a node, the definition it refers to, the alternatives merged
+// with it), and emit writes the frame.
 //
-// The package is pure and never fails. It does not validate values and knows nothing of the
+// The package is pure and never fails. It does not validate values and is independent of the
 // declaration around a schema: it is given one schema and returns one.
 package schema
 
@@ -20,8 +20,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Family says whose rules a schema has to follow. Claude's are the narrower ones; what fits them
-// fits Gemini, too.
+// A Family selects the rules that a schema has to follow. Claude's are narrower; a schema that fits
+// them fits Gemini, too.
 type Family int
 
 // The families.
@@ -30,17 +30,17 @@ const (
 	Gemini
 )
 
-// A Result is a schema that the provider accepts, and what was done to get it.
+// A Result is a schema that the provider accepts, and the changes that were made.
 type Result struct {
 	Schema  json.RawMessage // the bytes given, when they needed no change
 	Changes []Change        // each once, in a fixed order; spelling, $schema and the like are not reported
 
-	// Placeholder says that objects without properties were given one, so that the arguments of
-	// every call of this tool have to go through TakeOutPlaceholder.
+	// Placeholder reports whether objects without properties were given one, so that the arguments
+	// of every call of this tool have to go through TakeOutPlaceholder.
 	Placeholder bool
 }
 
-// rules is what differs between the kinds of schemas, see the methods of Cache.
+// rules are the differences between the kinds of schemas, see the methods of Cache.
 type rules struct {
 	family   Family
 	response bool
@@ -55,14 +55,14 @@ type cleaner struct {
 	out    rawjson.Writer
 
 	targets     map[string]*node // of the references followed so far
-	definitions map[string]*node // by name; set when a reference does not say where its definition is
+	definitions map[string]*node // by name; set when a reference does not have the path of its definition
 
 	visits                int // nodes looked at, each time
-	work, maxWork, maxOut int // what references have cost, and the limits beyond which they are not followed
+	work, maxWork, maxOut int // the cost of references, and the limits beyond which they are not followed
 
 	path        []string // names of the properties that lead to the schema being written, and items
 	changes     []Change
-	unknown     int // changes that are names dropped because they are no keywords
+	unknown     int // changes that are names dropped because they are not keywords
 	placeholder bool
 }
 

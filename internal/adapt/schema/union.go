@@ -7,7 +7,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A branch is an alternative of a union, with what can be seen of it before it is merged.
+// A branch is an alternative of a union, with the properties that are visible before it is merged.
 type branch struct {
 	source
 	kind   kind
@@ -65,7 +65,7 @@ func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 			continue
 		}
 		if parent != kindUnknown && b.kind != kindUnknown && b.kind != parent {
-			if saysMore(s.node, false) {
+			if hasMore(s.node, false) {
 				c.note(Shortened, keyword)
 			}
 			continue
@@ -83,14 +83,14 @@ func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 	case len(branches) == 0:
 	case values == len(branches):
 		c.mergeValues(f, branches)
-		if len(f.kinds) == 0 { // what the branches name counts: [1, 2] as numbers is not the same as [1, 2] as integers
+		if len(f.kinds) == 0 { // the types that the branches name count: [1, 2] as numbers is not the same as [1, 2] as integers
 			if kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k == kindNull }); len(kinds) > 1 {
 				kinds = []kind{kindString}
 			}
 			f.kinds, kinds = kinds, nil
 			f.nullNamed = f.nullNamed || null
 		}
-	case best == kindUnknown && parent != kindObject: // they only restrict what the schema itself declares
+	case best == kindUnknown && parent != kindObject: // they only restrict the schema's own declarations
 		if parent == kindUnknown || len(branches) == 1 {
 			c.gather(f, branches[0].source, level+1)
 		} else {
@@ -106,7 +106,7 @@ func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 	}
 }
 
-// scores say how much is lost when a type is not chosen.
+// scores rank types by the loss when a type is not chosen.
 var scores = [...]int{kindUnknown: 0, kindAny: 1, kindNull: 2, kindString: 2, kindNumber: 2, kindInteger: 2, kindBoolean: 2,
 	kindArray: 3, kindObject: 4}
 
@@ -123,7 +123,7 @@ func (c *cleaner) chooseBranch(f *frame, branches []branch, best kind, level int
 		case i == chosen:
 		case b.values != nil:
 			values = append(values, c.valuesOf(b)...)
-		case saysMore(b.node, false):
+		case hasMore(b.node, false):
 			c.note(Shortened, keyword)
 		}
 	}
@@ -142,7 +142,7 @@ func (c *cleaner) valuesOf(b branch) []*node {
 	return b.values.children
 }
 
-// mergeValues makes one enumeration of branches that are values. What is said about a value stays
+// mergeValues makes one enumeration of branches that are values. The description of a value stays
 // with it.
 func (c *cleaner) mergeValues(f *frame, branches []branch) {
 	for _, b := range branches {
@@ -165,20 +165,20 @@ const (
 	maxLabel = 400 // bytes for all branches
 )
 
-// A shape is what a branch says about the object that it becomes a part of.
+// A shape is a branch's description of the object that it becomes a part of.
 type shape struct {
 	names    []string // of the first properties
 	required []string
 }
 
-// mergeObjects makes one object of the branches that are objects, or that only say something about
-// properties. What all of them require is required.
+// mergeObjects makes one object of the branches that are objects, or that only describe properties.
+// Properties that all of them require are required.
 func (c *cleaner) mergeObjects(f *frame, all []branch, level int, keyword string) {
 	var branches []source
 	for _, b := range all {
 		if b.kind == kindObject || b.kind == kindUnknown {
 			branches = append(branches, b.source)
-		} else if saysMore(b.node, false) {
+		} else if hasMore(b.node, false) {
 			c.note(Shortened, keyword)
 		}
 	}
@@ -252,7 +252,7 @@ func (c *cleaner) gatherProperties(f *frame, s source, sh *shape, level int) {
 		case name == "$ref" && m.kind == rawjson.String:
 			target, end := c.follow(s, m.text())
 			if end {
-				f.see(m.text())
+				f.hintAt(m.text())
 				c.note(Cut, "$ref")
 				continue
 			}
@@ -274,7 +274,7 @@ func (c *cleaner) gatherProperties(f *frame, s source, sh *shape, level int) {
 	}
 }
 
-// maxGlances is how far a glance follows what only points on.
+// maxGlances is how many references a glance follows.
 const maxGlances = 4
 
 // glance looks at a branch of a union without merging it.
