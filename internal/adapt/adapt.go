@@ -8,31 +8,31 @@ import (
 	"perigee/internal/adapt/schema"
 )
 
-// AntigravityOptions are the owner's settings, and what was learned from the provider.
+// AntigravityOptions are the owner's settings, and properties learned from the provider.
 type AntigravityOptions struct {
 	// KeepThinking sends all signed thoughts back to Claude. Without it they are sent only where
-	// Claude requires them: at the beginning of a turn whose tools have just answered.
+	// Claude requires them: at the beginning of a turn that ends with tool results.
 	KeepThinking bool
 	// WithoutTools are functions, by the client's names, that are left out because the provider
 	// rejects their schemas.
 	WithoutTools map[string]bool
-	// Repair is what to do about a rejection by the provider. The zero value is nothing.
+	// Repair selects changes after a rejection by the provider. The zero value changes nothing.
 	Repair Repair
 	// Schemas caches adapted schemas of tools. Nil: each schema is adapted anew.
 	Schemas *schema.Cache
 }
 
-// Adapted is a prompt that the gateway accepts, and what belongs to it.
+// Adapted is a prompt that the gateway accepts, with the data needed to handle its answer.
 type Adapted struct {
 	Prompt *perigee.Prompt
-	Undo   Undo           // what has to be undone in the answer
-	Notes  []perigee.Note // what was changed that the client could miss
-	Search *Search        // not nil: the model searches by calling a function, and the caller answers it
+	Undo   Undo           // reverts the changes in the answer
+	Notes  []perigee.Note // changes that may affect the client
+	Search *Search        // if not nil, the model searches by calling a function, and the caller answers it
 }
 
 // ForAntigravity returns the prompt as the Antigravity gateway accepts it from a client of any
-// dialect, for all families of models that it serves. p stays as it is; the result shares with it
-// whatever did not change.
+// dialect, for all families of models that it serves. p is not changed; the result shares its
+// unchanged parts with p.
 func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions) Adapted {
 	a := &adapter{gateway: true, spec: spec, prompt: *p, opts: opts}
 	a.names = nameMap{NoPunctuation: a.claude(), FoldCase: true}
@@ -40,20 +40,20 @@ func ForAntigravity(p *perigee.Prompt, spec models.Spec, opts AntigravityOptions
 		a.spec.Output = claudeOutput
 	}
 	opts.Repair.note(&a.notes)
-	a.prompt.Extra = a.known(p.Extra, "", requestMembers)
+	a.prompt.Extra = a.supported(p.Extra, "", requestMembers)
 	a.adapt()
 	a.interleave()
-	a.thinkAloud()
+	a.showThoughts()
 	return Adapted{Prompt: &a.prompt, Undo: a.undo, Notes: a.notes.List(), Search: a.search}
 }
 
-// claudeOutput is the output limit of a Claude whose own is unknown: all models of that family at
-// the gateway have it.
+// claudeOutput is the output limit of a Claude model with an unknown limit: all models of that
+// family at the gateway have it.
 const claudeOutput = 64000
 
 // ForGemini returns the prompt as the official Gemini API accepts it from a client of any dialect,
-// what has to be undone in the answer, and what was changed that the client could miss. p stays as
-// it is; the result shares with it whatever did not change.
+// the Undo for the answer, and notes on changes that may affect the client. p is not changed; the
+// result shares its unchanged parts with p.
 func ForGemini(p *perigee.Prompt, spec models.Spec) (*perigee.Prompt, Undo, []perigee.Note) {
 	return RepairForGemini(p, spec, 0)
 }
@@ -72,7 +72,7 @@ type adapter struct {
 	gateway bool // to the Antigravity gateway, otherwise to the official API
 	spec    models.Spec
 	opts    AntigravityOptions
-	prompt  perigee.Prompt // a copy; what it points at belongs to the client until it is replaced
+	prompt  perigee.Prompt // a shallow copy: the values it points to are the client's, and are replaced, not changed
 	names   nameMap
 	notes   perigee.Notes
 	undo    Undo
@@ -87,10 +87,10 @@ func (a *adapter) adapt() {
 	a.contents()
 }
 
-// claude says whether the model is one of Claude's, which have a backend with rules of its own.
+// claude reports whether the model is one of Claude's, which have a backend with rules of its own.
 func (a *adapter) claude() bool { return a.spec.Family == models.Claude }
 
-// native says whether the model is Google's own, which knows the provider's tools and thought
+// native reports whether the model is Google's own, which supports the provider's tools and thought
 // signatures.
 func (a *adapter) native() bool {
 	switch a.spec.Family {
@@ -104,18 +104,18 @@ func (a *adapter) draws() bool { return a.spec.Family == models.Image }
 
 func (a *adapter) repairs(r Repair) bool { return a.opts.Repair&r != 0 }
 
-// Undo reverts in an answer what was adapted in the request. Its zero value reverts nothing.
+// Undo reverts the changes of the request in the answer. Its zero value reverts nothing.
 type Undo struct {
 	names   map[string]string          // the provider's names of functions to the client's
 	fillers map[string]json.RawMessage // adapted schemas with placeholders, by the provider's name of the function
 	object  bool                       // a call always has arguments
 }
 
-// Needed says whether the provider's own chunks would be wrong for a client of the same dialect.
+// Needed reports whether the provider's own chunks would be wrong for a client of the same dialect.
 func (u Undo) Needed() bool { return len(u.names) > 0 || len(u.fillers) > 0 }
 
-// Event gives a function call the name that the client declared, and the arguments that the
-// client's schema asks for. What the event points at is replaced, not changed.
+// Event gives a function call the name that the client declared, and arguments that fit the
+// client's schema. The values that the event points to are replaced, not changed.
 func (u Undo) Event(ev *perigee.Event) {
 	if ev.Kind != perigee.EventCall || ev.Call == nil {
 		return

@@ -38,8 +38,8 @@ func (a *adapter) contents() {
 	a.prompt.Contents = list
 }
 
-// toolsAsText says whether calls and results become texts, because the model does not accept them
-// as what they are.
+// toolsAsText reports whether calls and results become texts, because the model does not accept
+// calls and results.
 func (a *adapter) toolsAsText() bool {
 	exchange := func(c perigee.Content) bool {
 		return slices.ContainsFunc(c.Parts, func(p perigee.Part) bool {
@@ -52,16 +52,15 @@ func (a *adapter) toolsAsText() bool {
 	case !a.gateway || !a.draws():
 		return false
 	}
-	// Models that draw call nothing. What other models have called before is still part of the
-	// conversation.
+	// Image models call nothing. Calls of other models are still part of the conversation.
 	if slices.ContainsFunc(a.prompt.Contents, exchange) {
 		a.notes.Mapped("tool calls and results to text")
 	}
 	return true
 }
 
-// UnknownRole is the index of the first content whose role no API has, so its author is unknown;
-// -1: there is none. Results of calls may have any role.
+// UnknownRole returns the index of the first content with a role that no API has; -1 if there is
+// none. Results of calls may have any role.
 func UnknownRole(list []perigee.Content) int {
 	return slices.IndexFunc(list, func(c perigee.Content) bool {
 		switch c.Role {
@@ -88,7 +87,7 @@ func (a *adapter) content(c perigee.Content, asText bool) perigee.Content {
 	default:
 		c.Role = perigee.RoleUser
 	}
-	c.Extra = a.known(c.Extra, "contents[].", nil)
+	c.Extra = a.supported(c.Extra, "contents[].", nil)
 	model := c.Role == perigee.RoleModel
 	c.Parts = a.parts(a.attach(c.Parts, !model && !asText), model, asText)
 	if a.gateway && model && a.claude() {
@@ -141,7 +140,7 @@ func isInstruction(c perigee.Content) bool { return c.Role == "system" || c.Role
 // turns.
 func (a *adapter) instructions() (parts []perigee.Part, hoisted bool) {
 	if system := a.prompt.System; system != nil {
-		a.known(system.Extra, "systemInstruction.", nil)
+		a.supported(system.Extra, "systemInstruction.", nil)
 		parts = a.parts(system.Parts, false, true)
 	}
 	for i := range a.prompt.Contents {
@@ -193,7 +192,7 @@ func isText(p perigee.Part) bool { return p.Kind == perigee.PartText }
 
 func isCall(p perigee.Part) bool { return p.Kind == perigee.PartCall }
 
-// without returns parts without those that drop selects; parts stays as it is.
+// without returns a copy of parts without those that drop selects.
 func without(parts []perigee.Part, drop func(perigee.Part) bool) []perigee.Part {
 	if !slices.ContainsFunc(parts, drop) {
 		return parts

@@ -1,12 +1,12 @@
 // Package adapt makes a prompt acceptable to the provider that it is sent to: legal names, thinking
 // within the limits of the model, calls paired with their results, thought signatures where they
-// are required. What a client of another API could not know, or got wrong, is repaired here instead
-// of being rejected by the provider.
+// are required. Requests of clients of another API are repaired here instead of being rejected by
+// the provider.
 //
 // ForGemini adapts to the official API, ForAntigravity to the gateway behind Antigravity, which
-// accepts less and serves Claude, too. Both walk through the prompt in the same way; where the
-// gateway needs something else, adapter.gateway decides. A Repair says what a provider rejected
-// nevertheless, so that the second attempt differs from the first.
+// accepts less and serves Claude, too. Both walk through the prompt in the same way;
+// adapter.gateway decides where the gateway needs something else. A Repair selects the changes for
+// a second attempt after the provider rejected the first.
 //
 // The package is pure, never changes the prompt that it is given, and takes time linear in it. It
 // reads no wire format: dialects have decoded the prompt, and the upstream encodes the result.

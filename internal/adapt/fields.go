@@ -21,9 +21,9 @@ var (
 		"mediaResolution", "audioTimestamp", "routingConfig"}
 )
 
-// known returns a copy of the fields that the gateway knows, each once. The official API gets the
-// fields as they are.
-func (a *adapter) known(fields perigee.Fields, where string, members []string) perigee.Fields {
+// supported returns a copy of the fields that the gateway supports, each once. For the official API
+// it returns fields unchanged.
+func (a *adapter) supported(fields perigee.Fields, where string, members []string) perigee.Fields {
 	if !a.gateway {
 		return fields
 	}

@@ -13,10 +13,10 @@ import (
 
 const jsonMIME = "application/json"
 
-// generation keeps the settings within what the provider and the model have.
+// generation keeps the settings within the limits of the provider and the model.
 func (a *adapter) generation() {
 	gen := &a.prompt.Generation
-	gen.Extra = a.known(gen.Extra, "generationConfig.", generationMembers)
+	gen.Extra = a.supported(gen.Extra, "generationConfig.", generationMembers)
 	if a.gateway {
 		a.numbers(gen)
 		a.words(gen)
@@ -86,7 +86,7 @@ func (a *adapter) words(gen *perigee.Generation) {
 	})
 }
 
-// withoutWords returns a copy of the list without the words that drop selects; nil: none is left.
+// withoutWords returns a copy of the list without the words that drop selects; nil if none is left.
 func withoutWords(list []string, drop func(string) bool) (kept []string) {
 	for _, word := range list {
 		if !drop(word) {
@@ -98,8 +98,8 @@ func withoutWords(list []string, drop func(string) bool) (kept []string) {
 
 const imageConfig = "imageConfig"
 
-// drawing keeps the settings of a picture that the model has, and drops them for models that do not
-// draw.
+// drawing keeps the image settings that the model has, and drops them for models that do not
+// generate images.
 func (a *adapter) drawing(gen *perigee.Generation) {
 	if a.draws() {
 		gen.ResponseMIME = ""
@@ -108,7 +108,7 @@ func (a *adapter) drawing(gen *perigee.Generation) {
 		if f.Name != imageConfig {
 			continue
 		}
-		if gen.Extra[i].Value = a.imageConfig(f.Value); gen.Extra[i].Value == nil { // known has copied the fields
+		if gen.Extra[i].Value = a.imageConfig(f.Value); gen.Extra[i].Value == nil { // supported has copied the fields
 			gen.Extra = slices.Delete(gen.Extra, i, i+1)
 		}
 		return
@@ -120,8 +120,8 @@ var (
 	imageSizes   = []string{"1K", "2K", "4K"}
 )
 
-// imageConfig returns the settings of a picture without those that the model does not have; nil:
-// nothing is left.
+// imageConfig returns the image settings without those that the model does not have; nil if nothing
+// is left.
 func (a *adapter) imageConfig(raw json.RawMessage) []byte {
 	if !a.draws() {
 		a.notes.Dropped("generationConfig." + imageConfig)

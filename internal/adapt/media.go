@@ -28,10 +28,11 @@ func (a *adapter) media(p *perigee.Part, model bool) bool {
 	case !a.reads(mime):
 		return unread("", ", which this model cannot read")
 	case model && a.claude():
-		// Another model has drawn it: Claude does not draw, and its turns may not have pictures.
+		// Another model has generated it: Claude generates no images, and its turns may not have
+		// any.
 		return unread(" in a turn of the model's", "")
 	}
-	kept := a.known(extra, "inlineData.", mediaMembers)
+	kept := a.supported(extra, "inlineData.", mediaMembers)
 	if p.Kind == perigee.PartFile {
 		if len(kept) != len(extra) {
 			p.File = &perigee.File{MIME: mime, URI: p.File.URI, Extra: kept}
@@ -69,8 +70,8 @@ func mediaOf(p *perigee.Part) (mime string, extra perigee.Fields, ok bool) {
 	return "", nil, false
 }
 
-// reads says whether the gateway's model can read data of a type. Google's own models decide that
-// themselves.
+// reads reports whether the gateway's model can read data of a type. Google's own models decide
+// that themselves.
 func (a *adapter) reads(mime string) bool {
 	switch {
 	case a.native():
@@ -81,9 +82,9 @@ func (a *adapter) reads(mime string) bool {
 	return slices.Contains(a.spec.In, "image")
 }
 
-// attach moves the media of results to where the provider reads them. What may be inside a result
-// stays there, if anything may; the rest follows the results of its content, and the result names
-// it. The parts given stay as they are.
+// attach moves the media of results to where the provider reads them. Parts that inside accepts
+// stay in their result if insideResults is true; the other ones follow the results of the content,
+// and the result names them. parts is not changed.
 func (a *adapter) attach(parts []perigee.Part, insideResults bool) []perigee.Part {
 	if !slices.ContainsFunc(parts, func(p perigee.Part) bool { return p.Response != nil && len(p.Response.Media) > 0 }) {
 		return parts
@@ -119,7 +120,7 @@ func withAttachments(response json.RawMessage, media []perigee.Part, before int)
 		open, ok = []byte("{"), true
 	}
 	if !ok || bytes.Contains(response, []byte(member)) {
-		return response // it is no object, or has such a member of its own
+		return response // it is not an object, or has such a member of its own
 	}
 	w := rawjson.Writer{Buf: append(make([]byte, 0, len(response)+48*len(media)), bytes.TrimSpace(open)...)}
 	w.Buf = append(separate(w.Buf, 1), member+`:`...)
@@ -131,9 +132,9 @@ func withAttachments(response json.RawMessage, media []perigee.Part, before int)
 	return w.EndArray().EndObject().Buf
 }
 
-// inside says whether a part may be inside a result: pictures for Claude behind the gateway, and
+// inside reports whether a part may be inside a result: images for Claude behind the gateway, and
 // for Google's models of generation 3 the types that they read there. The official API accepts no
-// other members beside the data.
+// other members next to the data.
 func (a *adapter) inside(p *perigee.Part) bool {
 	switch {
 	case p.Kind != perigee.PartBlob || p.Blob == nil:

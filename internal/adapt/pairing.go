@@ -8,7 +8,7 @@ import (
 	"perigee"
 )
 
-// lost is the result of a call that has none: the client stopped it, or the user went on without
+// lost is the result of a call that has none: the client stopped it, or the user continued without
 // waiting.
 var lost = json.RawMessage(`{"error":"the call was interrupted and has no result"}`)
 
@@ -133,7 +133,7 @@ func sameResult(a, b *perigee.FunctionResponse) bool {
 		slices.EqualFunc(a.Extra, b.Extra, sameField) && slices.EqualFunc(a.Media, b.Media, sameData)
 }
 
-// RepeatsResults says whether one message of the user has the same result of a call twice.
+// RepeatsResults reports whether one message of the user has the same result of a call twice.
 func RepeatsResults(list []perigee.Content) bool {
 	seen := map[string]*perigee.FunctionResponse{}
 	for i := range list {
@@ -154,8 +154,8 @@ func RepeatsResults(list []perigee.Content) bool {
 	return false
 }
 
-// inOrder says whether the message begins with exactly the results of the calls, and has no other
-// results.
+// inOrder reports whether the message begins with exactly the results of the calls, and has no
+// other results.
 func inOrder(message []perigee.Content, calls []*perigee.FunctionCall) bool {
 	at := 0
 	for i := range message {

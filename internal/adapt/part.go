@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// part adapts a part and says whether it stays. What it points at is replaced, not changed. asText
-// makes texts of calls and results.
+// part adapts a part and reports whether it stays. The values that it points to are replaced, not
+// changed. If asText is true, calls and results become texts.
 func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
 	if a.gateway && p.Thought && !a.acceptsThought(p, model) {
 		return false
@@ -19,7 +19,7 @@ func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
 	if p.Kind == perigee.PartOther {
 		members = otherMembers
 	}
-	p.Extra = a.known(p.Extra, "parts[].", members)
+	p.Extra = a.supported(p.Extra, "parts[].", members)
 	switch p.Kind {
 	case perigee.PartText:
 		return a.text(p)
@@ -33,7 +33,7 @@ func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
 	return a.other(p)
 }
 
-// acceptsThought says whether the gateway's model can use a thought. Whether Claude gets it is
+// acceptsThought reports whether the gateway's model can use a thought. Whether Claude gets it is
 // decided when its place in the turn is known.
 func (a *adapter) acceptsThought(p *perigee.Part, model bool) bool {
 	switch {
@@ -81,8 +81,8 @@ func (a *adapter) other(p *perigee.Part) bool {
 	return true
 }
 
-// call gives a call of the model the name that the provider knows and, for the gateway, an object
-// for its arguments.
+// call gives a call of the model the name that is declared to the provider and, for the gateway, an
+// object for its arguments.
 func (a *adapter) call(p *perigee.Part, model, asText bool) bool {
 	if p.Call == nil {
 		return false
@@ -98,7 +98,7 @@ func (a *adapter) call(p *perigee.Part, model, asText bool) bool {
 	if a.gateway && (args == nil && !a.native() || args != nil && !isObject(args)) {
 		args = object(args, "input")
 	}
-	extra := a.known(p.Call.Extra, "functionCall.", nil)
+	extra := a.supported(p.Call.Extra, "functionCall.", nil)
 	if name != p.Call.Name || len(args) != len(p.Call.Args) || len(extra) != len(p.Call.Extra) {
 		p.Call = &perigee.FunctionCall{ID: p.Call.ID, Name: name, Args: args, Extra: extra}
 	}
@@ -126,7 +126,7 @@ func (a *adapter) response(p *perigee.Part, model, asText bool) bool {
 	case a.gateway && !isObject(result):
 		result = object(result, "result")
 	}
-	name, extra := a.names.Wire(r.Name), a.known(r.Extra, "functionResponse.", responseMembers)
+	name, extra := a.names.Wire(r.Name), a.supported(r.Extra, "functionResponse.", responseMembers)
 	if name == r.Name && len(result) == len(r.Response) && len(extra) == len(r.Extra) && len(r.Media) == 0 {
 		return true
 	}

@@ -2,8 +2,8 @@ package adapt
 
 import "perigee"
 
-// A Repair is what a second attempt does differently after the provider has rejected the first.
-// Several may be combined. Each one changes more than the first attempt found necessary.
+// A Repair is a change of a second attempt after the provider has rejected the first. Several may
+// be combined. Each one changes more than the first attempt found necessary.
 type Repair uint8
 
 // The repairs.
@@ -15,7 +15,7 @@ const (
 	RepairSchemas                          // tools keep only the plainest keywords of their schemas
 )
 
-// note tells the client what its request has lost.
+// note adds notes on the parts that the request has lost.
 func (r Repair) note(notes *perigee.Notes) {
 	for i, what := range [...]string{"pairing of tool calls and results", "order of thinking", "thought signatures", "thinking", "tool schemas"} {
 		if r&(1<<i) != 0 {

@@ -11,8 +11,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// schemaFamily is the family whose schemas the model accepts. All models accept what Claude
-// accepts.
+// schemaFamily returns the family of schemas that the model accepts. All models accept Claude's.
 func (a *adapter) schemaFamily() schema.Family {
 	if a.native() && !a.repairs(RepairSchemas) {
 		return schema.Gemini
@@ -24,7 +23,7 @@ func (a *adapter) schemaFamily() schema.Family {
 // expanded sparingly: a short schema may expand to a long one, and there may be thousands of them.
 const maxGrown = 1 << 20
 
-// parameters adapts the schema of a function, and notes what is lost of it.
+// parameters adapts the schema of a function, and notes the losses.
 func (a *adapter) parameters(f *perigee.Function) {
 	clean := a.opts.Schemas.Clean
 	if a.grown > maxGrown {
@@ -46,7 +45,7 @@ func (a *adapter) parameters(f *perigee.Function) {
 // of the result.
 func (a *adapter) withResponse(f *perigee.Function) perigee.Fields {
 	isResponse := func(field perigee.Field) bool { return field.Name == "response" || field.Name == "responseJsonSchema" }
-	kept := a.known(slices.DeleteFunc(slices.Clone(f.Extra), isResponse), "tools[].", functionMembers)
+	kept := a.supported(slices.DeleteFunc(slices.Clone(f.Extra), isResponse), "tools[].", functionMembers)
 	if at := slices.IndexFunc(f.Extra, isResponse); at >= 0 && isObject(f.Extra[at].Value) {
 		cleaned := a.opts.Schemas.CleanResponse(f.Extra[at].Value, a.schemaFamily())
 		kept = append(kept, perigee.Field{Name: "response", Value: cleaned.Schema})
@@ -58,7 +57,7 @@ func (a *adapter) withResponse(f *perigee.Function) perigee.Fields {
 // answerSchema makes the schema of the answer one that the gateway reads. An empty one is none.
 func (a *adapter) answerSchema(gen *perigee.Generation) {
 	if gen.ResponseSchema != nil && gen.ResponseJSON != nil {
-		gen.ResponseJSON = nil // one of them is allowed, and both say the same
+		gen.ResponseJSON = nil // only one of them is allowed, and both are the same schema
 	}
 	for _, raw := range []*json.RawMessage{&gen.ResponseSchema, &gen.ResponseJSON} {
 		switch {
@@ -79,8 +78,8 @@ func (a *adapter) answerSchema(gen *perigee.Generation) {
 // maxLosses is how many keywords a note names.
 const maxLosses = 4
 
-// noteLosses notes what a model could have used of a schema and does not see. Keywords that are a
-// client's message to its own provider are of no use to a model.
+// noteLosses notes the parts of a schema that a model could have used and does not see. Keywords
+// that are a client's message to its own provider are of no use to a model.
 func (a *adapter) noteLosses(subject string, changes []schema.Change) {
 	var list []string
 	for _, c := range changes {
@@ -105,8 +104,9 @@ var (
 	bareWords  = []string{"type"}
 )
 
-// reduceAll takes out of all schemas what the provider may have rejected. They have been adapted
-// before, so that keywords and names of properties can be told apart by their places.
+// reduceAll removes from all schemas the keywords that the provider may have rejected. They have
+// been adapted before, so that keywords and names of properties can be distinguished by their
+// places.
 func reduceAll(functions []perigee.Function) {
 	for _, words := range [][]string{plainWords, bareWords} {
 		changed := false

@@ -12,20 +12,20 @@ import (
 )
 
 // A Search replaces the provider's search where a model cannot have it itself: the gateway rejects
-// it beside functions, and models that are not Google's do not know it. The model has a function
-// instead. The caller answers its calls with the findings of another model, which is asked with
+// it beside functions, and models that are not Google's do not have it. The model has a function
+// instead. The caller answers its calls with the findings of another model, which is called with
 // SearchPrompt.
 type Search struct {
-	Name   string          // of the function, as the provider knows it
+	Name   string          // of the function, as declared to the provider
 	URLs   bool            // the function takes pages to read, too
 	Config json.RawMessage // of the provider's own search, an object
 
-	// HideThoughts says that the client did not ask for thoughts: the caller needs them to go on
-	// after a search, and does not pass them on.
+	// HideThoughts is true if the client did not request thoughts: the caller needs them to
+	// continue after a search, and does not pass them on.
 	HideThoughts bool
 }
 
-// The built-in tools that the gateway knows.
+// The built-in tools that the gateway supports.
 const (
 	googleSearch    = "googleSearch"
 	searchRetrieval = "googleSearchRetrieval" // the earlier name of search
@@ -39,7 +39,7 @@ func (a *adapter) builtins(functions int) int {
 	if !slices.ContainsFunc(a.prompt.Tools, isBuiltin) {
 		return 0
 	}
-	var search, urls, code json.RawMessage // their configs; nil: not asked for
+	var search, urls, code json.RawMessage // their configs; nil if not requested
 	for _, t := range a.prompt.Tools {
 		switch {
 		case !isBuiltin(t):
@@ -84,7 +84,7 @@ func (a *adapter) builtins(functions int) int {
 	return 1
 }
 
-// searchConfig returns the client's settings of the search, as far as the gateway knows them.
+// searchConfig returns the client's settings of the search, as far as the gateway supports them.
 func (a *adapter) searchConfig(t perigee.Tool) json.RawMessage {
 	if t.Builtin != googleSearch || !isObject(t.Config) {
 		return emptyObject
@@ -94,7 +94,7 @@ func (a *adapter) searchConfig(t perigee.Tool) json.RawMessage {
 	for key := range c.Object() {
 		fields = append(fields, perigee.Field{Name: string(key), Value: c.Raw()})
 	}
-	kept := a.known(fields, googleSearch+".", searchMembers)
+	kept := a.supported(fields, googleSearch+".", searchMembers)
 	if len(kept) == len(fields) && !untidy(t.Config) {
 		return t.Config
 	}

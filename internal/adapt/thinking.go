@@ -23,14 +23,14 @@ func (a *adapter) think(gen *perigee.Generation) {
 	case a.repairs(RepairThinkingOff):
 		gen.Thinking = nil
 		if asked == nil && a.spec.Thinking.Zero {
-			gen.Thinking = &perigee.Thinking{Budget: new(int64(0))} // the model thinks unless it is told not to
+			gen.Thinking = &perigee.Thinking{Budget: new(int64(0))} // the model thinks unless thinking is turned off
 		}
 	default:
 		if asked != nil {
 			gen.Thinking = a.fitThinking(*asked)
 		}
 		if gen.Thinking != nil || !a.namedThinking() {
-			return // the request says how much to think, or that it is not to
+			return // the request sets how much to think, or turns thinking off
 		}
 		want := perigee.Thinking{Include: new(true)}
 		if asked != nil && asked.Include != nil && !*asked.Include {
@@ -50,7 +50,7 @@ func (a *adapter) namedThinking() bool {
 	return strings.HasSuffix(strings.ToLower(a.spec.ID), "-thinking") && a.spec.Thinking.Possible()
 }
 
-// outputLimit is how long the answer may be, thinking included; 0: unknown. At the gateway all
+// outputLimit is how long the answer may be, thinking included; 0 if unknown. At the gateway all
 // models use their own limit where the client sets none, at the official API only Claude does.
 func (a *adapter) outputLimit() int64 {
 	if limit := a.prompt.Generation.MaxOutputTokens; limit != nil {
@@ -78,15 +78,15 @@ func (a *adapter) knownLevel(level string) string {
 	}
 }
 
-// usualBudget is how much Claude thinks when the client does not say how much.
+// usualBudget is Claude's thinking budget when the client sets none.
 const usualBudget = 16384
 
-// spellOut replaces what the gateway does not always accept or misunderstands: a budget that is up
-// to the model, and thoughts that are to be shown without a budget, which make Claude write them
-// into its answer.
+// spellOut replaces settings that the gateway does not always accept or misunderstands: a budget
+// that is up to the model, and thoughts that are to be shown without a budget, which make Claude
+// write them into its answer.
 func (a *adapter) spellOut(want *perigee.Thinking) {
 	if want.Budget != nil && *want.Budget < 0 && want.Level != "" {
-		want.Budget = nil // the level says more
+		want.Budget = nil // the level is more specific
 	}
 	open := want.Level == "auto" || want.Level == "dynamic" || want.Level == "" && want.Budget != nil && *want.Budget < 0
 	unsaid := want.Level == "" && want.Budget == nil && want.Include != nil && *want.Include
@@ -105,8 +105,8 @@ func (a *adapter) spellOut(want *perigee.Thinking) {
 	}
 }
 
-// completeThinking adjusts a fitting setting to the gateway, and adds what Claude requires there
-// beside the budget.
+// completeThinking adjusts a fitting setting to the gateway, and adds the settings that Claude
+// requires there beside the budget.
 func (a *adapter) completeThinking(t *perigee.Thinking) {
 	limit := a.outputLimit()
 	switch gen := &a.prompt.Generation; {
@@ -126,10 +126,10 @@ func (a *adapter) completeThinking(t *perigee.Thinking) {
 	}
 }
 
-// interleaved tells Claude that it may think more than once in a turn.
+// interleaved is an instruction that allows Claude to think more than once in a turn.
 const interleaved = "Interleaved thinking is on: you may think again after each tool result, before you answer or call the next tool."
 
-// interleave tells Claude so when it has functions to think between.
+// interleave adds that instruction if Claude has functions to think between.
 func (a *adapter) interleave() {
 	isFunction := func(t perigee.Tool) bool { return t.Function != nil }
 	if !a.claude() || !thinks(a.prompt.Generation.Thinking) || !slices.ContainsFunc(a.prompt.Tools, isFunction) {
@@ -147,8 +147,8 @@ func (a *adapter) interleave() {
 	a.notes.Add(perigee.NoteAdded, "system text: interleaved thinking")
 }
 
-// thinkAloud makes Claude show its thoughts when it may search: after a search it requires them.
-func (a *adapter) thinkAloud() {
+// showThoughts makes Claude show its thoughts when it may search: after a search it requires them.
+func (a *adapter) showThoughts() {
 	t := a.prompt.Generation.Thinking
 	if a.search == nil || !a.claude() || !thinks(t) || t.Include == nil || *t.Include {
 		return
@@ -159,14 +159,14 @@ func (a *adapter) thinkAloud() {
 	a.search.HideThoughts = true
 }
 
-// thinks says whether a model that takes budgets has been told to think.
+// thinks reports whether a model that takes budgets has thinking turned on.
 func thinks(t *perigee.Thinking) bool { return t != nil && t.Budget != nil && *t.Budget != 0 }
 
-// fitThinking expresses the client's setting in the model's own terms; nil: none.
+// fitThinking expresses the client's setting in the model's own terms; nil if there is none.
 func (a *adapter) fitThinking(want perigee.Thinking) *perigee.Thinking {
 	can := a.spec.Thinking
 	if a.gateway {
-		want.Extra = a.known(want.Extra, "thinkingConfig.", nil)
+		want.Extra = a.supported(want.Extra, "thinkingConfig.", nil)
 		want.Level = a.knownLevel(want.Level)
 		a.spellOut(&want)
 	}

@@ -49,7 +49,7 @@ func claudeSignature(signature string) string {
 	return signature
 }
 
-// isClaudes says whether a signature is base64 twice, as only Claude's are here.
+// isClaudes reports whether a signature is base64 twice, as only Claude's are here.
 func isClaudes(signature string) bool {
 	if len(signature) < 8 || signature[0] != 'R' {
 		return false
@@ -95,7 +95,7 @@ func (a *adapter) sign(list []perigee.Content) {
 	}
 }
 
-// rejectedStandIns says whether a rejection of signatures can only be about sentinels, or about
+// rejectedStandIns reports whether a rejection of signatures can only be about sentinels, or about
 // calls without a signature: the conversation has no other. Calls then become texts, in whichever
 // turn they are.
 func (a *adapter) rejectedStandIns() bool {
@@ -129,9 +129,9 @@ func leading(parts []perigee.Part) int {
 
 func startsWithThought(c *perigee.Content) bool { return c.Parts[0].Thought }
 
-// turnStarts returns where the current turn begins, and the first content of the model in it under
-// each reading of what ends a turn beside results: nothing, a text, or anything. They are in order,
-// and nil while no results wait for the model to go on.
+// turnStarts returns where the current turn begins, and the first content of the model in it for
+// each rule on what ends a turn beside results: nothing, a text, or anything. They are in order,
+// and nil unless the model has to continue after results.
 func turnStarts(list []perigee.Content) (turn int, starts []int) {
 	turn = perigee.CurrentTurn(list)
 	last := perigee.LastMessage(list)
@@ -159,7 +159,7 @@ func turnStarts(list []perigee.Content) (turn int, starts []int) {
 // withOfficialThoughts makes a paired conversation acceptable to Claude behind the official API:
 // calls with legal ids of their own, thoughts only at the beginning of a content. Later thoughts
 // come from an answer that the client has joined from several, and their signatures are for another
-// place. lost says that a note tells of lost thoughts.
+// place. lost reports whether a note about lost thoughts was added.
 func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	for i := range list {
@@ -192,8 +192,8 @@ func (a *adapter) withOfficialThoughts(list []perigee.Content) (out []perigee.Co
 }
 
 // withThoughts gives calls ids of their own, decides which thoughts Claude behind the gateway gets,
-// and closes a round of tools that it could not continue; lost says that, and a note as well. The
-// list is paired, and every turn begins with its thoughts.
+// and closes a round of tools that it could not continue; lost reports whether it did that or added
+// a note. The list is paired, and every turn begins with its thoughts.
 func (a *adapter) withThoughts(list []perigee.Content) (out []perigee.Content, lost bool) {
 	identify(list)
 	if len(list) == 0 {
@@ -247,8 +247,8 @@ func (a *adapter) noteOmitted(before, adapted []perigee.Content) {
 	}
 }
 
-// thinkingIn is how many bytes of thinking a conversation has. Parts do not count: adapting joins
-// those of one signature.
+// thinkingIn returns how many bytes of thinking a conversation has. The number of parts does not
+// count: adapting joins parts of one signature.
 func thinkingIn(list []perigee.Content) (bytes int) {
 	for _, c := range list {
 		for i := range c.Parts {
@@ -315,7 +315,7 @@ func thoughtsFirst(parts []perigee.Part) []perigee.Part {
 
 // closeRound ends the model's turn after the results in the user's message that begins at from, so
 // that it begins another one with new thoughts. The user's own texts beside the results follow;
-// without any, the model is told to go on.
+// without any, a text asks the model to continue.
 func closeRound(list []perigee.Content, from int) []perigee.Content {
 	results, at := 0, from
 	var texts []perigee.Part

@@ -17,7 +17,7 @@ type nameMap struct {
 	NoPunctuation bool // dots and colons are not legal
 	FoldCase      bool // declared names must differ by more than their case
 
-	there map[string]string // the client's to the provider's, for the names that differ; nil: there is none
+	there map[string]string // the client's to the provider's, for the names that differ; nil if there is none
 	back  map[string]string
 	more  bool // there are illegal names that are in neither map
 }
@@ -43,7 +43,7 @@ func legalAt(c byte, first bool) bool {
 	return false
 }
 
-// legal says whether a name can stay as it is.
+// legal reports whether a name can stay unchanged.
 func (n *nameMap) legal(name string) bool {
 	return legalToolName(name) && (!n.NoPunctuation || !strings.ContainsAny(name, ".:"))
 }
@@ -56,7 +56,7 @@ func (n *nameMap) key(name string) string {
 	return name
 }
 
-// Wire returns the name that the provider knows.
+// Wire returns the name that is declared to the provider.
 func (n *nameMap) Wire(name string) string {
 	if other, ok := n.there[name]; ok {
 		return other
@@ -67,7 +67,7 @@ func (n *nameMap) Wire(name string) string {
 	return name
 }
 
-// Client returns the client's name of a function that the provider knows as wire.
+// Client returns the client's name of the function that is declared to the provider as wire.
 func (n *nameMap) Client(wire string) string {
 	if name, ok := n.back[wire]; ok {
 		return name
@@ -75,7 +75,7 @@ func (n *nameMap) Client(wire string) string {
 	return wire
 }
 
-// Renamed returns the client's names by those that replaced them; nil: every name stayed.
+// Renamed returns the client's names by those that replaced them; nil if every name stayed.
 func (n *nameMap) Renamed() map[string]string { return n.back }
 
 // maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in

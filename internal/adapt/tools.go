@@ -62,8 +62,8 @@ func (a *adapter) leaveOut() {
 	})
 }
 
-// declareOnce keeps each function once and under the name that the provider knows, and returns how
-// many there are. Built-in tools stay where they are.
+// declareOnce keeps each function once and under the name for the provider, and returns how many
+// there are. Built-in tools stay where they are.
 func (a *adapter) declareOnce() (functions int) {
 	if len(a.prompt.Tools) == 0 {
 		return 0
@@ -120,12 +120,13 @@ func (a *adapter) declare(functions int) {
 	}
 }
 
-// calling says whether the model may, must or must not call functions, as far as the gateway can be
-// told. Claude's calls are always validated: otherwise their arguments need not fit the schema.
+// calling sets whether the model may, must or must not call functions, as far as the gateway
+// supports that. Claude's calls are always validated: otherwise their arguments may not fit the
+// schema.
 func (a *adapter) calling(functions int) {
 	config := cmp.Or(a.prompt.ToolConfig, &perigee.ToolConfig{})
-	next := perigee.ToolConfig{Extra: a.known(config.Extra, "toolConfig.", toolConfigMembers)}
-	a.known(config.Calling, "toolConfig.functionCallingConfig.", nil)
+	next := perigee.ToolConfig{Extra: a.supported(config.Extra, "toolConfig.", toolConfigMembers)}
+	a.supported(config.Calling, "toolConfig.functionCallingConfig.", nil)
 	if functions > 0 {
 		next.Mode, next.Allowed = a.choice(config)
 	} else if strings.EqualFold(config.Mode, perigee.ToolModeAny) {
@@ -174,8 +175,8 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 	return mode, allowed
 }
 
-// declaredOf returns those of the client's names that are declared, as the provider knows them,
-// each once.
+// declaredOf returns the provider's names for those of the client's names that are declared, each
+// once.
 func (a *adapter) declaredOf(names []string) (list []string) {
 	if len(names) == 0 {
 		return nil
@@ -200,8 +201,8 @@ func (a *adapter) declaredOf(names []string) (list []string) {
 const serverSide = "includeServerSideToolInvocations"
 
 // officialBuiltins decides whether the official API's built-in tools can stay beside functions:
-// from generation 3 on they can, when the request says so; before, only the functions stay, because
-// the client cannot work without them.
+// from generation 3 on they can, when the request allows it; before, only the functions stay,
+// because the client cannot work without them.
 func (a *adapter) officialBuiltins(functions int) {
 	if functions == 0 || !slices.ContainsFunc(a.prompt.Tools, isBuiltin) {
 		return

@@ -8,10 +8,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// undefined is what some user interfaces send for a value that they do not have.
+// undefined is sent by some user interfaces for a value that they do not have.
 const undefined = "[undefined]"
 
-// untidy says whether tidy has to read a value.
+// untidy reports whether tidy has to read a value.
 func untidy(value []byte) bool {
 	return len(value) == 0 || bytes.Contains(value, []byte(`"`+undefined+`"`)) || bytes.Contains(value, []byte("null"))
 }
@@ -90,7 +90,7 @@ func object(value json.RawMessage, member string) json.RawMessage {
 	return slices.Concat(json.RawMessage(`{"`+member+`":`), value, json.RawMessage(`}`))
 }
 
-// isObject says whether a value is an object, by its first byte.
+// isObject reports whether a value is an object, by its first byte.
 func isObject(value json.RawMessage) bool { return len(value) > 0 && value[0] == '{' }
 
 var emptyObject = json.RawMessage(`{}`)
