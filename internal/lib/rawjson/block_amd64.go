@@ -12,9 +12,9 @@ import (
 // 1.3 MB. GODEBUG=cpu.avx2=off turns it off.
 var hasAVX2 = cpu.X86.HasAVX2
 
-// passBlocks passes over the whole blocks of 64 bytes from i on in which a string goes on and
-// nothing in it is wrong, and says whether there are escapes in them. It may stop before any block,
-// and does before the one in which the string ends; never within a character or an escape.
+// passBlocks passes over the whole blocks of 64 bytes from i on that are valid inside a string, and
+// reports whether there are escapes in them. It may stop before any block, and does before the one
+// in which the string ends; never within a character or an escape.
 func passBlocks(data []byte, i int) (end int, escaped bool) {
 	blocks := (len(data) - i) / 64
 	if blocks <= 0 || !hasAVX2 {
@@ -27,14 +27,14 @@ func passBlocks(data []byte, i int) (end int, escaped bool) {
 	return i + passed - cutOff(data[i:i+passed]), backslashes != 0
 }
 
-// cutOff is how many bytes at the end of text, which is right so far, belong to a character that
-// goes on behind it.
+// cutOff returns how many bytes at the end of text, which is valid so far, belong to an incomplete
+// character.
 func cutOff(text []byte) int {
 	for n := 1; n <= 3 && n <= len(text); n++ {
 		switch c := text[len(text)-n]; {
 		case c < 0x80:
 			return 0
-		case c >= 0xC0: // it says itself how long it is: a one for each byte, in front
+		case c >= 0xC0: // its first byte has the length: a one bit for each byte
 			if n < bits.LeadingZeros8(^c) {
 				return n
 			}

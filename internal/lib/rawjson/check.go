@@ -1,8 +1,8 @@
 // Package rawjson reads and edits JSON without turning it into Go values first.
 //
-// Agent requests are between 100 KB and 50 MB of JSON that goes on mostly unchanged. Check
+// Agent requests are between 100 KB and 50 MB of JSON that is forwarded mostly unchanged. Check
 // validates such a text once, more strictly than encoding/json; a Cursor then reads the parts that
-// are needed, from left to right; Find and Splice change a few bytes and keep the rest as it was.
+// are needed, from left to right; Find and Splice change a few bytes and keep the other bytes.
 //
 // The package does not map JSON to structs, does not format it, and does not read streams: it wants
 // the whole text in memory. The dialects call it with request bodies, the upstreams with answer
@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how many arrays and objects may stand inside each other.
+// MaxDepth is how deep arrays and objects may be nested.
 const MaxDepth = 1000
 
 // Check reports, as an *Error, the first thing wrong with data as one JSON text, or nil.
@@ -32,8 +32,8 @@ func Check(data []byte) error {
 }
 
 // CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the
-// next reader would make them infinite, or fail. It is for what clients send; what providers send
-// is passed on as it is.
+// next reader would make them infinite, or fail. It is for the requests of clients; answers of
+// providers are passed on unchanged.
 func CheckFinite(data []byte) error {
 	_, err := check(data, true, nil)
 	return err
@@ -44,20 +44,20 @@ func CheckCount(data []byte) (Count, error) { return check(data, true, nil) }
 
 // A Member is one member of an object: data[At:End], with its value in data[Start:End].
 type Member struct {
-	Name  []byte // as it stands in the text, escapes and all
+	Name  []byte // the original text, including escapes
 	Kind  Kind   // of the value
 	At    int    // of the quote before the name
 	Start int
 	End   int
 }
 
-// CheckMembers is CheckCount, and tells visit of each member of the object that data is. What is
-// wrong with data may come after what visit was told.
+// CheckMembers is CheckCount, and calls visit with each member of the object that data is. It may
+// find an error after it has called visit.
 func CheckMembers(data []byte, visit func(m Member)) (Count, error) {
 	return check(data, true, visit)
 }
 
-// CheckTop is Check, and tells visit of each member of the object that data is, as CheckMembers
+// CheckTop is Check, and calls visit with each member of the object that data is, as CheckMembers
 // does.
 func CheckTop(data []byte, visit func(m Member)) error {
 	_, err := check(data, false, visit)
@@ -71,7 +71,7 @@ func check(data []byte, finite bool, members func(m Member)) (Count, error) {
 	k.members = members
 	var err error
 	if !k.document() {
-		k.blameEarlierDuplicate()
+		k.preferEarlierDuplicate()
 		err = newError(data, k.badOffset, k.badProblem)
 	}
 	count := k.count
@@ -82,7 +82,7 @@ func check(data []byte, finite bool, members func(m Member)) (Count, error) {
 // checkers keeps the memory of finished checks for the next ones.
 var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSeed()} }}
 
-// release gives the checker back, without what only an unusual text needed.
+// release returns the checker to the pool, without buffers that only an unusual text needed.
 func (k *checker) release() {
 	const usual = 4096
 	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
@@ -101,12 +101,12 @@ func (k *checker) release() {
 	checkers.Put(k)
 }
 
-// A checker walks over data once. Its methods return the offset after what they checked, or -1
+// A checker walks over data once. Its methods return the offset after the checked value, or -1
 // after calling fail.
 type checker struct {
 	data    []byte
 	finite  bool           // numbers must be
-	members func(m Member) // nil: not reported
+	members func(m Member) // nil if members are not reported
 	member  Member         // of the outermost object, while its value is read
 
 	count Count
@@ -118,7 +118,7 @@ type checker struct {
 	keys    []key
 	maxKeys int
 
-	// What finding duplicates in large objects needs, see keys.go.
+	// For finding duplicates in large objects, see keys.go.
 	table   []uint32
 	seed    maphash.Seed
 	scratch []byte
@@ -187,7 +187,7 @@ func (k *checker) enter(i int) (next int, empty bool) {
 	return k.key(i, "where a key or '}' should be"), false
 }
 
-// after goes on from the end of a value: past the brackets that close here, to the next value or
+// after continues from the end of a value: past the brackets that close here, to the next value or
 // the end of the text.
 func (k *checker) after(i int) int {
 	for {

@@ -2,10 +2,10 @@ package rawjson
 
 import "fmt"
 
-// A Count is how many values a text has that cost memory when it is decoded. Elements are those of
-// arrays with at most ElementDepth containers around them: messages, blocks, parts, tools, whatever
-// becomes a struct of its own. What lies deeper is arguments, results and schemas, which are kept
-// as JSON. Members are those of all objects.
+// A Count is the number of values in a text that cost memory when it is decoded. Elements are
+// elements of arrays with at most ElementDepth containers around them: messages, blocks, parts,
+// tools, and everything else that becomes a struct of its own. Deeper values are arguments, results
+// and schemas, which are kept as JSON. Members are the members of all objects.
 type Count struct {
 	Elements int
 	Members  int
@@ -15,9 +15,9 @@ type Count struct {
 // root, messages, a message, its content, a result, its content.
 const ElementDepth = 6
 
-// What decoding, preparing and encoding takes at most for each value, its own bytes included, as
-// measured in all dialects; and what values may take in any text. Beyond that they may take two and
-// three quarters of its size, which the rest of the text does, too.
+// The maximum memory of decoding, preparing and encoding for each value, its own bytes included, as
+// measured in all dialects; and the memory that values may take in any text. Beyond that they may
+// take two and three quarters of its size, which the rest of the text does, too.
 const (
 	elementCost = 1280
 	storedCost  = 4800 // of an element that is also stored
@@ -25,7 +25,7 @@ const (
 	freeCost    = 36 << 20
 )
 
-// A CountError says that a text is cut into more pieces than its size allows.
+// A CountError means that a text has more values than its size allows.
 type CountError struct {
 	Count
 	Bytes int
@@ -41,7 +41,7 @@ func (e *CountError) Error() string {
 // of tokens have fewer.
 func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
 
-// ErrStored is Err for a text whose elements are stored as well, each with a name of its own.
+// ErrStored is Err for a text with elements that are stored as well, each with a name of its own.
 func (n Count) ErrStored(bytes int) error { return n.err(bytes, storedCost) }
 
 func (n Count) err(bytes, element int) error {

@@ -9,7 +9,7 @@ import (
 // A Kind is the sort of a JSON value.
 type Kind uint8
 
-// The zero Kind says that there is no value to read.
+// The zero Kind means that there is no value to read.
 const (
 	None Kind = iota
 	Null
@@ -24,8 +24,8 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// A TypeError says that a value has another type, or does not fit the type, that the reader of a
-// document wanted.
+// A TypeError means that a value has another type, or does not fit the type, that the reader of a
+// document requested.
 type TypeError struct {
 	Path string // such as contents[0].parts[1].text; "" is the whole text
 	Want string // such as "a string"
@@ -44,7 +44,7 @@ func (e *TypeError) Error() string {
 // element that the loop has come to. There the loop body reads the value with one call, or does not
 // and has it skipped.
 //
-// A null is the zero value of whatever is asked for, never an error. After the first value of the
+// A null is the zero value of any requested type, never an error. After the first value of the
 // wrong type (see Err) all loops end and all reads return zero values, so a caller may read a whole
 // document and look at Err once.
 //
@@ -59,7 +59,7 @@ type Cursor struct {
 	left int // loops left early: so many containers have to be closed before pos counts
 	err  error
 
-	scratch []byte // for unescaping what is copied anyway
+	scratch []byte // for unescaping text that is copied anyway
 }
 
 // NewCursor returns a Cursor before the one value of data.
@@ -67,7 +67,7 @@ func NewCursor(data []byte) *Cursor {
 	return &Cursor{data: data}
 }
 
-// Reset puts the Cursor before the one value of other data. What it needs for unescaping is used
+// Reset puts the Cursor before the one value of other data. Its buffer for unescaping is used
 // again.
 func (c *Cursor) Reset(data []byte) {
 	scratch := c.scratch[:0]
@@ -174,8 +174,7 @@ func (c *Cursor) rest() int {
 	return max(n, 1)
 }
 
-// List is Array, where one value may stand for a list of one, as it may in JSON that is read into
-// protocol buffers.
+// List is Array, but accepts a single value as a list of one, as JSON for protocol buffers allows.
 func (c *Cursor) List() iter.Seq[int] {
 	if kind := c.Kind(); kind == Array || kind == Null {
 		return c.Array()
@@ -192,8 +191,8 @@ func (c *Cursor) enter(want Kind) bool {
 	return true
 }
 
-// more goes to the next key or element of a container, and behind the closing bracket when there is
-// none. In a text that passed Check commas stand only where something follows them, so they are
+// more moves to the next key or element of a container, or behind the closing bracket when there is
+// none. In a text that passed Check commas occur only where something follows them, so they are
 // spaces.
 func (c *Cursor) more(closing byte) bool {
 	if c.err != nil {
@@ -262,7 +261,7 @@ func (c *Cursor) Offset() int {
 	return c.pos
 }
 
-// Span reads a value of any kind and returns where it stands in the text.
+// Span reads a value of any kind and returns its position in the text.
 func (c *Cursor) Span() (start, end int) {
 	c.Kind()
 	start = c.pos
@@ -270,7 +269,7 @@ func (c *Cursor) Span() (start, end int) {
 	return start, c.pos
 }
 
-// Raw reads a value of any kind and returns its bytes as they stand in the text, which they alias.
+// Raw reads a value of any kind and returns its original bytes, which alias the text.
 func (c *Cursor) Raw() []byte {
 	start, end := c.Span()
 	return c.data[start:end:end]

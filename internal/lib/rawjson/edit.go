@@ -2,7 +2,7 @@ package rawjson
 
 import "fmt"
 
-// Find returns where the value stands that is reached from the top of a checked text through the
+// Find returns the position of the value that is reached from the top of a checked text through the
 // object members named by path. With an empty path that is the whole value.
 func Find(data []byte, path ...string) (start, end int, ok bool) {
 	c := Cursor{data: data}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says what is wrong with a text and where.
+// An Error describes the first error in a text and its position.
 type Error struct {
 	Offset  int    // bytes before the problem
 	Line    int    // from 1
@@ -40,7 +40,7 @@ const (
 	problemKeys  = "too many keys for the size of the text"
 )
 
-// unexpected fails because of what stands at i, which may be the end of the text.
+// unexpected fails because of the byte at i, or because the text ends there.
 func (k *checker) unexpected(i int, where string) int {
 	if i >= len(k.data) {
 		if len(bytes.TrimSpace(k.data)) == 0 {

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// A key is a member name met by Check: where its bytes stand in the text, between the quotes.
+// A key is the position of a member name in the text, without its quotes.
 type key struct {
 	start int
 	end   int    // ^end when the name contains escapes
@@ -98,8 +98,8 @@ func (k *checker) duplicateOfMany(from, to int) int {
 	return -1
 }
 
-// sameName compares two names. It may allocate, as it is called when they almost certainly are the
-// same.
+// sameName compares two names. It may allocate, as it is called when they are almost certainly
+// equal.
 func (k *checker) sameName(a, b key) bool {
 	name := bytes.Clone(k.name(a))
 	return bytes.Equal(name, k.name(b))
@@ -118,9 +118,9 @@ func (k *checker) failDuplicate(index int) int {
 	return k.fail(k.keys[index].start-1, "duplicate key "+quoteShort(k.name(k.keys[index])))
 }
 
-// blameEarlierDuplicate replaces the problem found by a duplicate name that stands before it in an
-// object that was still open, and therefore not looked at yet.
-func (k *checker) blameEarlierDuplicate() {
+// preferEarlierDuplicate replaces the error by a duplicate name that comes before it in an object
+// that was still open, and therefore not checked yet.
+func (k *checker) preferEarlierDuplicate() {
 	to := len(k.keys)
 	found := -1
 	for level := len(k.open) - 1; level >= 0; level-- {
@@ -129,7 +129,7 @@ func (k *checker) blameEarlierDuplicate() {
 			continue
 		}
 		if again := k.duplicate(from, to); again >= 0 {
-			found = again // stands before those of inner objects, which are still open
+			found = again // comes before those in inner objects, which are still open
 		}
 		to = from
 	}

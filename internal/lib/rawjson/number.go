@@ -40,7 +40,7 @@ func (c *Cursor) Float64() float64 {
 	return f
 }
 
-// beyondFloat64 says whether a number is larger than any float64.
+// beyondFloat64 reports whether a number is larger than any float64.
 func beyondFloat64(text []byte) bool {
 	const digits = 308 // of the largest, without its exponent
 	if len(text) <= digits && !bytes.ContainsAny(text, "eE") {
@@ -115,7 +115,7 @@ func parseInt(text []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// parseExponent parses what follows the e of a number. Beyond a limit that no count of digits
+// parseExponent parses the text after the e of a number. Beyond a limit that no count of digits
 // reaches it stops counting, as the result does not change any more.
 func parseExponent(text []byte) int {
 	const limit = math.MaxInt / 16 // ten times that and a digit more still fit into an int, also of 32 bits

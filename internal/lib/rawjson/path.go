@@ -13,9 +13,9 @@ type step struct {
 	index  int    // of that value in an array
 }
 
-// pathAt returns the path of what stands at offset, such as contents[0].parts. It walks there from
-// the start of the text, so it is for errors only; the text need not be valid, and after the offset
-// it usually is not.
+// pathAt returns the path of the value at offset, such as contents[0].parts. It walks there from
+// the start of the text, so it is for errors only; the text does not have to be valid, and after
+// the offset it usually is not.
 func pathAt(data []byte, offset int) string {
 	steps := stepsTo(data, offset)
 	var path []byte
@@ -35,7 +35,7 @@ func pathAt(data []byte, offset int) string {
 }
 
 func stepsTo(data []byte, offset int) []step {
-	var root step // takes what does not fit, so that top always exists
+	var root step // takes the steps that do not fit, so that top always exists
 	var steps []step
 	top := &root
 	for i := skipSpace(data, 0); i < offset && i < len(data); i = skipSpace(data, i) {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a JSON string. Only what JSON demands is escaped: quotes, backslashes
-// and control characters. Invalid UTF-8 becomes \ufffd.
+// AppendString appends s as a JSON string. It escapes only quotes, backslashes and control
+// characters, which JSON requires. Invalid UTF-8 becomes \ufffd.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(slices.Grow(dst, len(s)+2), '"')
 	return append(appendInner(dst, s), '"')
@@ -16,7 +16,7 @@ func AppendString(dst []byte, s string) []byte {
 // AppendInner appends s as AppendString does, without the quotes.
 func AppendInner(dst []byte, s string) []byte { return appendInner(slices.Grow(dst, len(s)), s) }
 
-// appendInner copies eight bytes before it knows how many of them count: code has something to
+// appendInner copies eight bytes before it determines how many of them count: code has something to
 // escape in every line, and then that is quicker than to look for the end of each run first.
 func appendInner(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
@@ -99,9 +99,9 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// appendUnescaped appends what stands between the quotes of a checked string, which is never longer
-// than with its escapes. Escapes that Check would not have let through are copied as they are. It
-// copies as AppendString does.
+// appendUnescaped appends the unescaped text of a checked string without its quotes, which is never
+// longer than with its escapes. Escapes that Check would refuse are copied unchanged. It copies as
+// AppendString does.
 func appendUnescaped(dst, raw []byte) []byte {
 	dst = slices.Grow(dst, len(raw)+8)
 	for i := 0; i < len(raw); {

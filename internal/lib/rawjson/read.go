@@ -2,8 +2,8 @@ package rawjson
 
 import "encoding/json"
 
-// Read reads an object into variables: names and pointers take turns in into. A null leaves its
-// variable as it is. Members that into does not name are passed to rest, which may read them; nil
+// Read reads an object into variables: into has names and pointers in turns. A null leaves its
+// variable unchanged. Members that into does not name are passed to rest, which may read them; nil
 // skips them. It is for objects that a text has few of: for many, a switch in a loop over Object is
 // quicker.
 func (c *Cursor) Read(rest func(key []byte), into ...any) {
@@ -16,7 +16,7 @@ func (c *Cursor) Read(rest func(key []byte), into ...any) {
 	}
 }
 
-// Named returns what follows name in a list of names and values; nil: the name is not there.
+// Named returns the value after name in a list of names and values; nil if the name is not there.
 func Named(name string, list []any) any {
 	for i := 0; i+1 < len(list); i += 2 {
 		if list[i].(string) == name {

@@ -57,8 +57,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// scanNumber returns where the number that starts at i ends; when it is malformed, where the wrong
-// byte stands.
+// scanNumber returns where the number that starts at i ends, or the position of the first invalid
+// byte if it is malformed.
 func scanNumber(data []byte, i int) (end int, ok bool) {
 	if i < len(data) && data[i] == '-' {
 		i++

@@ -23,7 +23,7 @@ func skipValue(data []byte, i int) int {
 	return skipScalar(data, i)
 }
 
-// skipString returns the offset after the string whose opening quote is at i.
+// skipString returns the offset after the string with its opening quote at i.
 func skipString(data []byte, i int) int {
 	start := i + 1
 	for from := start; ; {
@@ -40,7 +40,7 @@ func skipString(data []byte, i int) int {
 			return quote + 1
 		}
 		from = quote + 1
-		start = from // an escaped quote ends what a later quote has to look back at
+		start = from // a later quote has to look back only to an escaped quote
 	}
 }
 

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// A Text is a long text that comes in pieces. It keeps long pieces as they are and copies short
+// A Text is a long text that comes in pieces. It keeps references to long pieces and copies short
 // ones together, so that gathering costs the text once: an array that grows is copied again and
 // again, and leaves several times the text behind as garbage.
 type Text struct {
 	pieces []string
-	last   []byte // what follows them; it never grows beyond what it was made with
+	last   []byte // the text after them; it never grows beyond its first capacity
 	size   int
 }
 

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// A Writer appends JSON to Buf and sets the commas. Its zero value is ready; it allocates nothing
-// but what Buf grows by. It does not check that keys, values and brackets match. Methods return the
-// Writer, so that a member is one expression: w.Key("id").String(id).
+// A Writer appends JSON to Buf and sets the commas. Its zero value is ready; it allocates only when
+// Buf grows. It does not check that keys, values and brackets match. Methods return the Writer, so
+// that a member is one expression: w.Key("id").String(id).
 type Writer struct {
 	Buf []byte
 	// Flush, if set, is called with Buf whenever that has FlushSize bytes or more after a string or
 	// raw value, and within long ones. It returns the buffer to go on with.
 	Flush func(buf []byte) []byte
 
-	more bool // a value ended here: what follows in the same object or array needs a comma
+	more bool // a value ended here: the next value of the same object or array needs a comma
 }
 
 // FlushSize is from how many bytes on a Writer flushes.
@@ -119,7 +119,7 @@ func (w *Writer) Raw(pieces ...[]byte) *Writer {
 }
 
 // Elements appends elements or members that are JSON already, with the commas between them, in one
-// or more pieces; none: nothing.
+// or more pieces. Without pieces it does nothing.
 func (w *Writer) Elements(pieces ...[]byte) *Writer {
 	for _, p := range pieces {
 		if len(p) > 0 {
@@ -136,7 +136,7 @@ func (w *Writer) Members(json string) *Writer {
 	return w
 }
 
-// Lit appends a text as it is, such as the frame around a value. A comma is due behind it if it
+// Lit appends a text unchanged, such as the frame around a value. A comma is due behind it if it
 // ends as a value does, with a bracket or a quote.
 func (w *Writer) Lit(text string) *Writer {
 	w.Buf = append(w.Buf, text...)
