@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ellipses are what stands where a text was cut.
+// ellipses mark where a text was cut.
 var ellipses = []string{"…", "..."}
 
-// Clipped returns a text without secrets that was cut before it came here: a name in a note, or a
-// value that an error quotes. Beside what AppendAll replaces, these are the beginning of a secret
-// before an ellipsis and the end of one behind it, if they have at least four characters.
+// Clipped returns a text without secrets that was cut before: a name in a note, or a value that an
+// error quotes. In addition to AppendAll it replaces the beginning of a secret before an ellipsis
+// and the end of one behind it, if they have at least four characters.
 func (r *Redactor) Clipped(text string) string {
 	if !r.knowsAny() {
 		return text
@@ -40,7 +40,7 @@ func (r *Redactor) Clipped(text string) string {
 	return string(out)
 }
 
-// cutOn returns the size of the end of a secret that a text begins with; 0: there is none, or it
+// cutOn returns the size of the end of a secret that a text begins with; 0 if there is none, or it
 // has less than four characters.
 func (x *index) cutOn(text []byte) int {
 	forms := x.reversed()

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// Value is what stands in recordings of HTTP in place of a secret.
+// Value replaces a secret in recordings of HTTP.
 const Value = "REDACTED"
 
-// maxName is the longest name that is compared with those of secrets, with its escapes.
+// maxName is the maximum length of a name that is compared with the names of secrets, with its
+// escapes.
 const maxName = 128
 
-// Content returns a text for a recording: the body of a request or an answer, or what one of its
-// headers has. It has Value for the value of each name of a secret (access_token, clientSecret,
-// password), and for what the forms of providers show to be a credential.
+// Content returns a text for a recording: the body of a request or an answer, or the value of one
+// of its headers. It has Value for the value of each name of a secret (access_token, clientSecret,
+// password), and for text that has the form of a provider's credential.
 //
-// The text need not be valid: it may be a part of JSON, JSON in a string of JSON, events, a form,
-// XML, or binary data with any of these in it. A value that the text breaks off in is replaced up
-// to the end. Members with an object as their value are not replaced, only the members of that: the
-// schema of a tool may describe a password. What is not replaced is unchanged.
+// The text may be invalid: it may be a part of JSON, JSON in a string of JSON, events, a form, XML,
+// or binary data with any of these in it. A value that the text breaks off in is replaced up to the
+// end. Members with an object as their value are not replaced, only the members of that: the schema
+// of a tool may describe a password. All other text is unchanged.
 func Content(text []byte) []byte { return credentials(names(text), false) }
 
 // names replaces the values of names.
@@ -41,8 +42,8 @@ func names(text []byte) []byte {
 	return append(s.out, text[s.copied:]...)
 }
 
-// Binary is Content for data that are no text. Credentials that only their form shows keep their
-// length, so that formats with lengths in them can still be decoded.
+// Binary is Content for data that are not text. Credentials that are recognized only by their form
+// keep their length, so that formats with lengths in them can still be decoded.
 func Binary(data []byte) []byte { return credentials(names(data), true) }
 
 // A scan copies a text with some parts replaced.
@@ -68,12 +69,12 @@ const pairDistance = 128
 // A label is the name before a separator.
 type label struct {
 	name  []byte
-	quote string // the quotation mark behind it, as it stands in the text; empty without one
+	quote string // the quotation mark behind it, with its escapes; empty without one
 	use   use
 }
 
-// separator looks at the name before a separator, and replaces the value after it if the name is
-// that of a secret. It returns the last byte that needs no further look.
+// separator looks at the name before a separator, and replaces the value after it if the name is a
+// secret's. It returns the last byte that needs no further look.
 func (s *scan) separator(at, after int) int {
 	l := s.labelBefore(at)
 	if len(l.name) == 0 {
@@ -140,7 +141,7 @@ func (s *scan) value(from int, l label, line bool) int {
 	return end - 1
 }
 
-// literal replaces a number. The other values without quotation marks say nothing.
+// literal replaces a number. The other values without quotation marks cannot be secrets.
 func (s *scan) literal(from int, l label) int {
 	end := from
 	for end < len(s.in) && strings.IndexByte(" \t\r\n,}]\\\"'&;", s.in[end]) < 0 {
@@ -207,12 +208,12 @@ func (s *scan) skipSpace(i int, lines bool) int {
 	return i
 }
 
-// A quotation is a quotation mark as it stands in the text. JSON in a string of JSON has a
-// backslash before it, or is written as \u0022; a further level has more of them.
+// A quotation is a quotation mark with its escapes. JSON in a string of JSON has a backslash before
+// it, or is written as \u0022; a further level has more of them.
 type quotation struct {
 	mark    byte // " or '
 	escapes int  // backslashes before it
-	size    int  // 0: there is none
+	size    int  // 0 if there is none
 }
 
 // quoteAt returns the quotation mark that begins at i.
@@ -373,7 +374,7 @@ var (
 	basics  = regexp.MustCompile(`(?i)\b(basic(?:\s+|%20|\+))([a-z0-9+/_=-]{4,})`)
 )
 
-// credentials replaces what has the form of a credential; with pad, by as many bytes.
+// credentials replaces text that has the form of a credential; with pad, by as many bytes.
 func credentials(text []byte, pad bool) []byte {
 	shapes := forms
 	if pad {

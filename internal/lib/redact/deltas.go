@@ -28,7 +28,7 @@ func (r *Redactor) Spelled(stream []byte, cut bool) bool {
 }
 
 // Joined returns the values of the members of a stream of events, joined by the name of their
-// member, wherever it is: what a reader of the stream puts together.
+// member at any depth, as a reader of the stream joins them.
 func Joined(stream []byte) [][]byte {
 	list := members(stream)
 	texts := make([][]byte, len(list))
@@ -40,12 +40,12 @@ func Joined(stream []byte) [][]byte {
 
 // Deltas returns a stream of events without the secrets that are spread over the values of a member
 // in several of them, such as the text deltas of an answer: the first value has the mark, and the
-// later ones lose their part. Values are joined by the name of their member, wherever it is. What
-// is no string of JSON is left as it is.
+// later ones lose their part. Values are joined by the name of their member at any depth. Values
+// that are not JSON strings are unchanged.
 //
-// cut says that the stream may break off inside of a secret, as that of an open call does. Then the
-// beginning of a secret at the end of the values of a member is replaced as well, if it has at
-// least four characters.
+// cut is true if the stream may break off inside of a secret, as the stream of an open call does.
+// Then the beginning of a secret at the end of the values of a member is replaced as well, if it
+// has at least four characters.
 func (r *Redactor) Deltas(stream []byte, cut bool) []byte {
 	if !r.knowsAny() {
 		return stream
@@ -127,9 +127,9 @@ func (r *Redactor) spread(stream []byte, values []span, marks map[int]bool, cut 
 	return parts
 }
 
-// eachMember calls visit with the members of JSON objects whose values are strings, and where the
-// values are, without quotes. It looks at each line on its own. A value that the end of the stream
-// cuts off counts.
+// eachMember calls visit with the members of JSON objects that have a string as their value, and
+// with the position of the value, without quotes. It looks at each line separately. A value that
+// the end of the stream cuts off counts.
 func eachMember(stream []byte, visit func(name []byte, value span)) {
 	for start := 0; start < len(stream); {
 		line := stream[start:]

@@ -34,14 +34,14 @@ type index struct {
 	sorted   func() []string // the forms in texts without escapes
 	reversed func() []string // the same from their ends
 	inForms  [256]bool
-	escaped  [256]bool // what may follow a backslash in an escape
+	escaped  [256]bool // characters that may follow a backslash in an escape
 }
 
 // A form is one way to write a secret, or a part of one that shows where to look for the whole.
 type form struct {
 	text           string
-	plain, decoded bool   // it is searched for in texts as they are, in texts without their escapes
-	whole          string // what text is a part of, between whose characters there may be line breaks; empty: text is the whole
+	plain, decoded bool   // it is searched for in the original text, in the text without its escapes
+	whole          string // the form that text is a part of, which may have line breaks between its characters; empty if text is the whole
 	at             int    // where in it
 }
 
@@ -160,7 +160,7 @@ func (x *index) fill() {
 }
 
 // eachGram calls f with the entries of all forms. The last bytes of secrets are used, because many
-// begin alike.
+// secrets share a prefix.
 func (x *index) eachGram(f func(e entry)) {
 	for i, form := range x.forms {
 		for offset := len(form.text) - gram - x.stride + 1; offset <= len(form.text)-gram; offset++ {
@@ -171,8 +171,8 @@ func (x *index) eachGram(f func(e entry)) {
 
 func (x *index) hash(g uint32) uint32 { return g * 0x9E3779B1 >> x.shift }
 
-// base64Forms returns what base64 makes of a secret, whatever stands before and behind it.
-// Characters that the neighbors have a part in are left out.
+// base64Forms returns the base64 encodings of a secret inside of any text. Characters that depend
+// on the neighboring bytes are left out.
 func base64Forms(secret string) (forms []string) {
 	for shift := range 3 {
 		padded := strings.Repeat("\x00", shift) + secret
@@ -198,9 +198,9 @@ type search struct {
 
 var searches = sync.Pool{New: func() any { return new(search) }}
 
-// find returns where secrets are in a text, in order and without overlaps, and up to where the
-// spans are complete: a secret that begins behind that may be cut off by the end of the text.
-// before are the two bytes that the text follows. final says that nothing follows the text.
+// find returns the positions of secrets in a text, in order and without overlaps, and up to where
+// the spans are complete: a secret that begins behind that may be cut off by the end of the text.
+// before are the two bytes before the text. final is true if nothing follows the text.
 func (x *index) find(s *search, text []byte, before [2]byte, final bool) (spans []span, complete int) {
 	found, escaped := x.scan(s.spans[:0], text, false)
 	for _, word := range x.words {
@@ -319,7 +319,7 @@ func findWord(spans []span, text []byte, word []byte, before [2]byte, final bool
 		from = start + 1
 		switch {
 		case isWordByte(at(start-1)) && at(start-2) != '\\':
-		case end == len(text) && !final: // what follows is not known; Stream asks again
+		case end == len(text) && !final: // the next byte is not known; Stream searches again
 		case end < len(text) && isWordByte(text[end]):
 		default:
 			spans = append(spans, span{start, end})
@@ -352,7 +352,7 @@ func (x *index) hasEscape(text []byte, from, to int) bool {
 	return false
 }
 
-// A unit is a character of a text, as it is or escaped.
+// A unit is a character of a text, plain or escaped.
 type unit struct {
 	char    rune
 	unicode bool // char is a code point, else a byte
@@ -444,7 +444,7 @@ func (x *index) percent(text []byte, i int, final bool) unit {
 	return literal
 }
 
-// occurs says whether a character is in one of the forms.
+// occurs reports whether a character is in one of the forms.
 func (x *index) occurs(c rune) bool {
 	if c < utf8.RuneSelf {
 		return x.inForms[c]
@@ -463,8 +463,8 @@ type decodedText struct {
 // decode removes the escapes. If secrets have spaces, a space is +, as in forms. If they have
 // backslashes, these are left out, because JSON has twice as many of them in each level, and a line
 // break or a tab is the letter of its escape: \t may be a tab, or a backslash and a t. If they have
-// backslashes or percent signs, what is decoded may be an escape of the secret's own, and is
-// decoded again, as it is in the secret. Decoding ends before a partial escape.
+// backslashes or percent signs, the decoded text may be an escape of the secret's own, and is
+// decoded again, as the secret is. Decoding ends before a partial escape.
 func (x *index) decode(into *[2]decodedText, text []byte, final bool) *decodedText {
 	d := &into[0]
 	x.decodeOnce(d, text, final)

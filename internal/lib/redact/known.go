@@ -16,7 +16,7 @@ import (
 // may be a part of many.
 const shortSecret = 8
 
-// A Redactor replaces known secrets, as they are and as URLs encode them. Nil replaces nothing.
+// A Redactor replaces known secrets, plain and URL-encoded. A nil Redactor replaces nothing.
 type Redactor struct {
 	forms []string // longest first, so that no part of a longer secret is left
 	mark  string   // in place of a secret

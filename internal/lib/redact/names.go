@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A use is where the name of a value stands. It decides which names are those of secrets: "key" has
-// a credential in a URL, and the name of anything in JSON.
+// A use is the context of a name. It decides which names are names of secrets: "key" has a
+// credential in a URL, and the name of anything in JSON.
 type use int
 
 const (
@@ -40,7 +40,7 @@ var parameterNames = []string{
 // headerNames are further names of headers with secrets.
 var headerNames = []string{"setcookie2", "authenticationinfo", "proxyauthenticationinfo", "xauth", "xamzsignature"}
 
-// lineEnds are the ends of names whose values extend to the end of their line.
+// lineEnds are the ends of names with values that extend to the end of their line.
 var lineEnds = []string{"authorization", "cookie"}
 
 // secret reports whether values of a plain name are secrets.
@@ -58,7 +58,7 @@ func (u use) secret(plain []byte) bool {
 }
 
 // plainName appends a name to room in small letters and digits. Escapes of JSON and of URLs are
-// decoded. It is empty for what is too long for a name.
+// decoded. The result is empty if the text is too long for a name.
 func plainName(name, room []byte) []byte {
 	if len(name) > maxName {
 		return nil

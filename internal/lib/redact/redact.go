@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// Mark is what is written in place of a secret.
+// Mark replaces a secret.
 const Mark = "[redacted]"
 
 // value is = or : and a value, in any state of quoting.
@@ -28,14 +28,15 @@ var (
 	prefixes = regexp.MustCompile(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
 )
 
-// The forms of credentials: the beginnings of those of providers, except for sk-, in which words
+// The forms of credentials: the prefixes of providers' credentials, except for sk-, in which words
 // may end as well, and signed JSON.
 const (
 	prefixed = `ya29\.|1//|AIza|GOCSPX-|gh[opsu]_|github_pat_|xox[abp]-`
 	jwt      = `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`
 )
 
-// Credentials replaces what a word beside it or its prefix shows to be a credential.
+// Credentials replaces text that is recognized as a credential by the word before it or by its
+// prefix.
 func Credentials(text string) string {
 	text = schemes.ReplaceAllString(text, "$1 "+Mark)
 	text = pairs.ReplaceAllString(text, "$1$2"+Mark)
@@ -44,7 +45,7 @@ func Credentials(text string) string {
 
 var assignments = regexp.MustCompile(`(?i)\b([a-z_-]*(?:token|secret|password|api[_-]?key|authorization|cookie))` + value)
 
-// Assignments replaces what follows any name of a token, secret, password or key. It is not for
+// Assignments replaces the value after any name of a token, secret, password or key. It is not for
 // errors of providers: "invalid_token:" is the beginning of a sentence there.
 func Assignments(text string) string { return assignments.ReplaceAllString(text, "$1$2"+Mark) }
 
@@ -61,11 +62,11 @@ func Emails(text string) string { return emails.ReplaceAllString(text, Mark) }
 
 var mixedWords = regexp.MustCompile(`[A-Za-z0-9_-]{32,}`)
 
-// callIDs are the prefixes of ids of calls and answers, which are no secrets.
+// callIDs are the prefixes of ids of calls and answers, which are not secrets.
 var callIDs = []string{"toolu_", "call_", "msg_", "req_"}
 
 // MixedWords replaces words of 32 and more characters with capitals, small letters and digits,
-// except for ids of calls and answers. It leaves hexadecimal numbers, such as those of traces.
+// except for ids of calls and answers. It leaves hexadecimal numbers, such as trace ids.
 func MixedWords(text string) string {
 	return mixedWords.ReplaceAllStringFunc(text, func(word string) string {
 		for _, prefix := range callIDs {

@@ -14,7 +14,7 @@ import (
 //   - in base64 of any text that it is a part of, as in basic authentication, also in lines of at least 60 characters if the
 //     secret has at least 13.
 //
-// Secrets of less than eight characters are found as they are, and only where they are words of
+// Secrets of less than eight characters are found only unencoded, and only where they are words of
 // their own. A secret that is spread over several strings, such as the text deltas of a stream of
 // events, is not found; Deltas is for that.
 //
@@ -22,7 +22,7 @@ import (
 // over the text, however many secrets there are, and allocates nothing if no secret is found.
 type Stream struct {
 	held    []byte
-	covered int     // bytes of held that a mark stands for already
+	covered int     // bytes of held that a mark has replaced already
 	before  [2]byte // the last bytes before held
 	next    int     // how many bytes are held before the next search, so that each one searches as many new bytes as old ones
 }
@@ -30,8 +30,8 @@ type Stream struct {
 // piece is how many bytes of a text are searched at once.
 const piece = 32 << 10
 
-// Append appends the text to dst up to where it is certain. The secrets are those of r, which may
-// be another one for each piece.
+// Append appends the text to dst up to where it is certain. r has the secrets, and may be another
+// Redactor for each piece.
 func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
 	if !r.knowsAny() {
 		return append(s.release(dst), text...)
@@ -55,7 +55,7 @@ func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
 	return dst
 }
 
-// Close appends what was held back. The Stream is ready for another text.
+// Close appends the text that was held back. The Stream is ready for another text.
 func (s *Stream) Close(dst []byte, r *Redactor) []byte {
 	if r.knowsAny() {
 		dst, _ = s.search(dst, r, s.held, true)
@@ -144,7 +144,7 @@ func (s *Stream) search(dst []byte, r *Redactor, text []byte, final bool) ([]byt
 	return append(dst, text[at:complete]...), complete
 }
 
-// release appends what is held, without a search.
+// release appends the held text, without a search.
 func (s *Stream) release(dst []byte) []byte {
 	dst = append(dst, s.held[min(s.covered, len(s.held)):]...)
 	s.held, s.covered = s.held[:0], 0

@@ -4,7 +4,7 @@ package redact
 const (
 	minLine  = 60 // characters of each line but the last; PEM has 64 of them, MIME 76
 	minPiece = 8  // characters of the parts that are searched for
-	maxBreak = 16 // bytes of a line break with what escapes it and the spaces beside it
+	maxBreak = 16 // bytes of a line break with its escapes and the spaces beside it
 )
 
 // wrapped returns the forms of a text that may be in lines: two neighboring parts of it, of which a
@@ -21,8 +21,8 @@ func wrapped(text string) []form {
 	}
 }
 
-// extend returns where the whole of a form is whose part was found. It is not ok if something else
-// is around the part.
+// extend returns the position of the whole form around a part of it. ok is false if other text is
+// around the part.
 func (f *form) extend(text []byte, part span) (whole span, ok bool) {
 	if f.whole == "" {
 		return part, true
@@ -46,8 +46,8 @@ func (f *form) extend(text []byte, part span) (whole span, ok bool) {
 	return part, true
 }
 
-// breakAfter is the size of the line break that a text begins with, as it is or escaped, with
-// spaces; 0: there is none.
+// breakAfter returns the size of the line break that a text begins with, plain or escaped, with
+// spaces; 0 if there is none.
 func breakAfter(text []byte) int {
 	size, lines := 0, false
 	for size < len(text) {
