@@ -18,7 +18,7 @@ import (
 type Body struct {
 	size    int64
 	log     *perigee.CallLog
-	tap     perigee.Tap // nil: none
+	tap     perigee.Tap // nil if there is none
 	carried bool        // the transport sends another body, with this one in it
 	readers sync.WaitGroup
 
@@ -26,7 +26,7 @@ type Body struct {
 	pieces net.Buffers
 	opened []*bodyReader
 	open   int    // of those, the ones that are not closed
-	idle   func() // called when the last reader is closed; nil: nothing is
+	idle   func() // if not nil, called when the last reader is closed
 }
 
 // NewBody returns a body of these pieces, which must not change before Wait has returned.
@@ -38,15 +38,15 @@ func NewBody(pieces ...[]byte) *Body {
 	return b
 }
 
-// ShowTo has the log of a call know that the request was sent, and its tap, if it has one, get the
-// bytes that are sent and those of the answer.
+// ShowTo records in the log of a call when the request is sent, and copies the bytes of the request
+// and of the answer to its tap, if it has one.
 func (b *Body) ShowTo(log *perigee.CallLog) *Body {
 	b.log, b.tap = log, log.Tap()
 	return b
 }
 
-// Carried says that the transport puts the body into another one, if carried is set. The transport
-// calls Sent when it sends that.
+// Carried sets whether the transport puts the body into another one. If so, the transport calls
+// Sent when it sends that.
 func (b *Body) Carried(carried bool) *Body {
 	b.carried = carried
 	return b
@@ -88,7 +88,7 @@ func (b *Body) Do(client *http.Client, req *http.Request) (*http.Response, error
 	return resp, err
 }
 
-// bytes returns the pieces as they are now.
+// bytes returns the current pieces.
 func (b *Body) bytes() [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *Body) sent(endpoint string, pieces ...[]byte) {
 	}
 }
 
-// A tappedAnswer shows what is read of an answer.
+// A tappedAnswer copies the bytes that are read of an answer to a tap.
 type tappedAnswer struct {
 	io.ReadCloser
 	tap perigee.Tap
@@ -155,9 +155,9 @@ func (b *Body) closed() {
 }
 
 // ReleaseWith drops the bytes when the request that they were made of is released: the response has
-// begun by then, but net/http refers to the body for as long as it lasts. What the transport is
-// still reading is kept until it has read it. Then free is called, but not for a body that Wait has
-// ended before.
+// begun by then, but net/http refers to the body for as long as it lasts. Bytes that the transport
+// is still reading are kept until it has read them. Then free is called, but not for a body that
+// Wait has ended before.
 func (b *Body) ReleaseWith(req *perigee.Request, free func()) {
 	req.OnRelease(func() {
 		b.mu.Lock()
@@ -225,7 +225,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo writes what is left, without copying it.
+// WriteTo writes the remaining bytes, without copying them.
 func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,8 +237,8 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// advance counts what was read. Behind the last byte the bytes are not needed any more, although
-// HTTP/2 closes a body only with its stream.
+// advance counts bytes that were read. After the last byte the bytes are not needed any more,
+// although HTTP/2 closes a body only with its stream.
 func (r *bodyReader) advance(n int64) {
 	if r.left -= n; r.left == 0 {
 		r.end()

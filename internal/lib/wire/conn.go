@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// connectTimeout is how long a TCP connection may take, and then again what has to happen on it
-// before it can carry a request: the handshake of a proxy and of TLS.
+// connectTimeout is how long a TCP connection may take, and then again the handshakes of a proxy
+// and of TLS.
 const connectTimeout = 10 * time.Second
 
 // A connector makes connections. One that has not carried a request after the time-out of its
@@ -43,7 +43,7 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 // make a new one of 32 KB for each call, which is more garbage than everything else together.
 // Behind TLS that plays no part.
 //
-// It also notices when what was written is not acknowledged.
+// It also detects written bytes that are not acknowledged.
 type conn struct {
 	net.Conn
 	acks ackCheck

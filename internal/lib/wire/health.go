@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A change of network, a laptop that wakes up or a NAT that forgets leaves connections on which
-// nothing arrives any more. The kernel gives them up after a quarter of an hour, HTTP/2 never. With
-// these settings a request that waits on such a connection learns of it after five to seven
-// seconds, so that it can be answered on another within ten, while a provider that is silent on a
-// live connection is waited for as long as the configuration says: pings and probes are answered
+// A change of network, a laptop that wakes up or a NAT that drops its table leaves connections on
+// which nothing arrives any more. The kernel closes them after a quarter of an hour, HTTP/2 never.
+// With these settings a request that waits on such a connection fails after five to seven seconds,
+// so that it can be answered on another within ten, while a provider that is silent on a live
+// connection is waited for as long as the configuration allows: pings and probes are answered
 // without it.
 const (
 	// pingAfter and pingTimeout are for HTTP/2: a connection on which nothing was read for
@@ -18,7 +18,7 @@ const (
 	pingAfter   = 3 * time.Second
 	pingTimeout = 3 * time.Second
 	// ackTimeout is how long sent bytes may go without the peer's kernel acknowledging any. A peer
-	// that takes no bytes for a while, but says so, is waited for.
+	// that announces a full receive window is waited for.
 	ackTimeout = 5 * time.Second
 	// maxUnsent bounds the bytes in the kernel that wait to be sent, because a ping waits behind
 	// them: on a slow uplink the body of one request would otherwise delay it by more than

@@ -13,9 +13,9 @@ func setSocketOptions(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
 }
 
-// An ackCheck ends a connection whose peer has acknowledged nothing for a time. The kernel's own
-// TCP_USER_TIMEOUT does not tell a peer that is gone from one that has a full buffer, such as a
-// server that thinks before it reads a large body.
+// An ackCheck ends a connection if its peer has acknowledged nothing for a time. The kernel's own
+// TCP_USER_TIMEOUT does not distinguish a peer that is gone from one that has a full buffer, such
+// as a server that thinks before it reads a large body.
 type ackCheck struct {
 	conn    net.Conn
 	raw     syscall.RawConn
@@ -24,7 +24,7 @@ type ackCheck struct {
 	pending atomic.Bool // the timer is set, or a check runs
 	again   atomic.Bool // something was written since the last check began
 	acked   uint64      // bytes in all, at the last check
-	since   time.Time   // when what is pending was written, or some of it was acknowledged
+	since   time.Time   // when the pending bytes were written, or some of them were acknowledged
 }
 
 // maxProbes is how many probes of a connection that cannot send may go unanswered. Those of a peer
@@ -50,7 +50,7 @@ func (a *ackCheck) init(c net.Conn, timeout time.Duration) {
 	a.timer.Stop()
 }
 
-// wrote has what is written now checked.
+// wrote starts the check for the bytes written so far.
 func (a *ackCheck) wrote() {
 	if a.raw == nil {
 		return
@@ -68,7 +68,7 @@ func (a *ackCheck) start() {
 }
 
 func (a *ackCheck) check() {
-	a.again.Store(false) // what is written from here on may not be in the kernel's answer
+	a.again.Store(false) // bytes written from here on may not be in the kernel's answer
 	var info *unix.TCPInfo
 	var failed error
 	if err := a.raw.Control(func(fd uintptr) {
@@ -80,7 +80,7 @@ func (a *ackCheck) check() {
 		a.acked, a.since = info.Bytes_acked, time.Now()
 	}
 	if info.Unacked == 0 && info.Notsent_bytes > 0 && info.Probes < maxProbes {
-		a.since = time.Now() // the peer has a full buffer, and says so
+		a.since = time.Now() // the peer announces a full buffer
 	}
 	switch {
 	case info.Unacked == 0 && info.Notsent_bytes == 0:

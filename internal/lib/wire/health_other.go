@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An ackCheck does nothing where the kernel can be told to end a connection whose peer acknowledges
+// An ackCheck does nothing where the kernel itself can end a connection if its peer acknowledges
 // nothing.
 type ackCheck struct{}
 

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// NoProxy is the setting for connections that go through no proxy, whatever the environment says.
+// NoProxy is the setting for connections that use no proxy, regardless of the environment.
 const NoProxy = "none"
 
 // NewProxyTransport is NewTransport through the proxy at an address: http, https or socks5, with a
@@ -46,14 +46,14 @@ func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	return t, nil
 }
 
-// maxPhrase bounds what a proxy may say about its refusal, which is free text of its own.
+// maxPhrase limits the reason of a proxy's refusal, which is free text of its own.
 const maxPhrase = 100
 
 // errProxyRefused is the cause of errors about a proxy that does not connect.
 var errProxyRefused = errors.New("does not connect")
 
-// refusedByProxy is the error for a proxy that does not connect, with what it says in quotes and
-// without the credentials that it was sent, which some repeat.
+// refusedByProxy returns the error for a proxy that does not connect, with its reason in quotes and
+// without the credentials that it was sent, which some proxies repeat.
 func refusedByProxy(_ context.Context, proxy *url.URL, sent *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil

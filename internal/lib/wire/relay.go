@@ -12,21 +12,21 @@ import (
 // An Answer makes events of a provider's chunks, and sends them with the Relay that brings the
 // chunks.
 type Answer interface {
-	// Chunk takes one chunk, whose bytes are its own until it returns. More says that the next one
-	// is at hand.
+	// Chunk takes one chunk, which it may use only until it returns. more is true if the next one
+	// has arrived.
 	Chunk(data []byte, more bool) error
 	// End checks an answer that has come to its end: it may have been cut short.
 	End() error
 }
 
-// A Relay passes on to the caller what a provider answers, as it comes. The error that Stream or
-// Whole return is for the caller to yield, unless the caller has left. A Relay is for one goroutine
-// and outlasts answers that are tried again.
+// A Relay passes the answer of a provider on to the caller as it arrives. The caller yields the
+// error of Stream or Whole, unless its own caller has left. A Relay is for one goroutine and
+// outlasts answers that are tried again.
 type Relay struct {
 	origin *perigee.Origin
 	yield  func(perigee.Event, error) bool
 	left   bool // the caller went away
-	owed   bool // what was sent last said that more would follow
+	owed   bool // the last chunk was sent with more set
 }
 
 // NewRelay returns a relay that passes events to yield. The memory that answers take is reserved
@@ -35,11 +35,11 @@ func NewRelay(origin *perigee.Origin, yield func(perigee.Event, error) bool) Rel
 	return Relay{origin: origin, yield: yield}
 }
 
-// Left says whether the caller went away.
+// Left reports whether the caller went away.
 func (r *Relay) Left() bool { return r.left }
 
-// Send passes an event on, and says whether the caller is still there. A caller that has left gets
-// no more events.
+// Send passes an event on, and reports whether the caller is still there. A caller that has left
+// gets no more events.
 func (r *Relay) Send(ev perigee.Event) bool {
 	if !r.left {
 		r.owed = ev.More
@@ -49,8 +49,7 @@ func (r *Relay) Send(ev perigee.Event) bool {
 }
 
 // Stream reads a stream of chunks to its end, or until the caller leaves. The provider may be quiet
-// between two of them for as long as idle says. The wait for the first one began when the watchdog
-// was started.
+// for idle between two of them. The wait for the first one began when the watchdog was started.
 func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, answer Answer) error {
 	buffer := int64(0)
 	src.Reserve = func(bytes int64) error {
@@ -102,16 +101,16 @@ func (r *Relay) Whole(src io.Reader, limit int64, answer Answer) error {
 	return answer.End()
 }
 
-// What a large chunk counts while it is decoded, beside the buffer that it is in: its content once
-// more, encoded for the client or held back, and an event for each JSON object in it. An answer may
-// consist of nothing but empty parts, 11 bytes each.
+// The memory of a large chunk while it is decoded, beside the buffer that it is in: its content
+// once more, encoded for the client or held back, and an event for each JSON object in it. An
+// answer may consist of nothing but empty parts, 11 bytes each.
 const (
 	largeChunk = 64 << 10
 	pieceSize  = 512 // of an event, in a slice that grows
 )
 
-// chunk gives a chunk to the answer. The memory that a small one takes is part of what every call
-// counts.
+// chunk passes a chunk to the answer. The memory of a small one is included in the amount that
+// every call counts.
 func (r *Relay) chunk(answer Answer, data []byte, more bool) error {
 	if len(data) < largeChunk {
 		return answer.Chunk(data, more)
@@ -124,8 +123,8 @@ func (r *Relay) chunk(answer Answer, data []byte, more bool) error {
 	return answer.Chunk(data, more)
 }
 
-// ReadAll reads what a provider says in one piece. More than limit bytes, which should be whole
-// MiB, are an error. The memory stays reserved for origin, which may be nil.
+// ReadAll reads an answer that is not a stream. More than limit bytes, which should be whole MiB,
+// are an error. The memory stays reserved for origin, which may be nil.
 func ReadAll(src io.Reader, limit int64, origin *perigee.Origin) ([]byte, error) {
 	body, reserved, err := readAll(src, limit, origin)
 	if err != nil {

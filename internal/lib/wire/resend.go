@@ -50,8 +50,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type resendKey struct{}
 
-// OnResend returns a context for requests. f is called with what happened to the connection before
-// a request is sent once more, after the functions that ctx already has for that.
+// OnResend returns a context for requests. f is called with the error of the connection before a
+// request is sent once more, after the functions that ctx already has for that.
 func OnResend(ctx context.Context, f func(error)) context.Context {
 	if earlier, ok := ctx.Value(resendKey{}).(func(error)); ok {
 		later := f
@@ -63,7 +63,7 @@ func OnResend(ctx context.Context, f func(error)) context.Context {
 	return context.WithValue(ctx, resendKey{}, f)
 }
 
-// timedOut says whether the request ended because the provider was silent for too long, and not
+// timedOut reports whether the request ended because the provider was silent for too long, and not
 // because the client left.
 func timedOut(ctx context.Context) bool {
 	cause := context.Cause(ctx)
@@ -88,12 +88,12 @@ func rewind(req *http.Request) (again *http.Request, ok bool) {
 }
 
 // An attempt is one request on its way. net/http may move it from one connection to the next before
-// anything is sent; what is noted here is about the last.
+// anything is sent; the fields are about the last connection.
 type attempt struct {
 	connected atomic.Bool               // it has a connection
 	reused    atomic.Bool               // which has carried other requests before
 	received  atomic.Bool               // some of a response has come
-	sent      atomic.Pointer[time.Time] // when all of the request was written; nil: it was not
+	sent      atomic.Pointer[time.Time] // when all of the request was written; nil if it was not
 }
 
 // send sends the request. A handshake that took too long is an error of dialing: nothing has
@@ -114,9 +114,9 @@ func (a *attempt) watch(req *http.Request) *http.Request {
 			a.sent.Store(nil)
 		},
 		GotConn: func(info httptrace.GotConnInfo) {
-			// The deadline of the handshake may still be there, also where net/http says that the
-			// connection was used before: it says so of one that it dialed for a request that was
-			// then sent on another. Fails where the connection is closed already.
+			// The deadline of the handshake may still be set, also where net/http reports that the
+			// connection was used before: it reports so for one that it dialed for a request that
+			// was then sent on another. This fails if the connection is closed already.
 			_ = info.Conn.SetDeadline(time.Time{})
 			a.reused.Store(info.Reused)
 			a.connected.Store(true)
@@ -151,8 +151,8 @@ type streamError struct {
 
 func (e streamError) Error() string { return "stream error" }
 
-// silent says whether a connection has died because the peer did not react, neither to a ping or a
-// probe nor to what was sent.
+// silent reports whether a connection has died because the peer did not react, neither to a ping or
+// a probe nor to sent bytes.
 func silent(err error) bool {
 	for _, lost := range []error{os.ErrDeadlineExceeded, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
 		if errors.Is(err, lost) {

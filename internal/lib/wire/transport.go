@@ -1,4 +1,4 @@
-// Package wire is what upstreams over HTTP have in common: connections that are kept and checked,
+// Package wire has the common parts of upstreams over HTTP: connections that are kept and checked,
 // request bodies in pooled buffers, a watchdog for providers that fall silent, and a relay that
 // passes answers on, chunk by chunk. Upstream packages decode the chunks.
 package wire
@@ -10,10 +10,10 @@ import (
 )
 
 // A Transport sends requests to a provider or a sign-in server. It keeps connections for reuse,
-// many to one host, and leaves bodies as they are: a compressed event stream arrives in lumps.
+// many to one host, and does not request compression: a compressed event stream arrives in lumps.
 //
-// Connections are checked while requests wait on them (see health.go). A request whose connection
-// turns out to be dead before anything was received is sent once more on a new one, unless the
+// Connections are checked while requests wait on them (see health.go). If a connection turns out to
+// be dead before anything was received, its request is sent once more on a new one, unless the
 // provider has worked on it (see resend.go).
 type Transport struct {
 	current      atomic.Pointer[http.Transport] // replaced when its connections are no longer trusted

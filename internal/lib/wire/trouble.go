@@ -33,12 +33,12 @@ func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.
 		e.Public = fmt.Sprintf("upstream %s: perigee is overloaded", upstream)
 	default:
 		if address, ok := errors.AsType[*url.Error](err); ok {
-			err = address.Err // net/http puts the address around it; the upstream's name says it better
+			err = address.Err // net/http wraps it with the address; the upstream's name is clearer
 		}
 		e.Message = fmt.Sprintf("upstream %s cannot be reached or broke off: %v", upstream, err)
 		e.Hint = fmt.Sprintf("check its %s and the network, or try again", setting)
-		// Go's own words name addresses and ports of this machine, and some agents retry only what
-		// they recognise as transient.
+		// Go's own messages name addresses and ports of this machine, and some agents retry only
+		// messages that they recognise as transient.
 		e.Public = fmt.Sprintf("upstream %s: connection lost", upstream)
 		switch never := NeverConnected(err); {
 		case isProxy(err):

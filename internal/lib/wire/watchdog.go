@@ -21,7 +21,7 @@ type Watchdog struct {
 	busy   atomic.Bool
 
 	mu     sync.Mutex
-	timer  *time.Timer // nil: it does not wait
+	timer  *time.Timer // nil if it does not wait
 	timers int         // how many there were
 	cause  error
 }
@@ -36,7 +36,7 @@ func Watch(ctx context.Context, firstByte time.Duration) (context.Context, *Watc
 	return ctx, w
 }
 
-// Busy says whether the caller is at work, and the provider may be quiet for as long.
+// Busy reports whether the caller is at work, and the provider may be quiet for as long.
 func (w *Watchdog) Busy(busy bool) { w.busy.Store(busy) }
 
 // Reset starts the wait anew. Each cause has its own limit.

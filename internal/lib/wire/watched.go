@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Watched returns a reader of an answer that is passed on unread. The provider may be quiet for as
-// long as idle says; the time between reads does not count.
+// Watched returns a reader of an answer that is passed on unread. The provider may be quiet for
+// idle; the time between reads does not count.
 func Watched(r io.Reader, w *Watchdog, idle time.Duration) io.Reader {
 	return &watchedReader{r, w, idle}
 }
