@@ -40,16 +40,16 @@ type Tools struct {
 	shared *shared // with every Tools that Narrow has made
 }
 
-// A root is a directory that was opened once. What its path leads to later does not matter.
+// A root is a directory that was opened once. Later changes of its path have no effect.
 type root struct {
 	dir  *os.Root
 	info fs.FileInfo
-	path string // absolute, as it was given
+	path string // absolute, as configured
 	real string // the same without links
 	own  bool   // it is inside a forbidden directory
 }
 
-// shared is what narrowed Tools have in common.
+// shared is the state that narrowed Tools share.
 type shared struct {
 	forbidden []string
 	linked    linkedFiles
@@ -193,7 +193,7 @@ func (t *Tools) share(r *root) {
 	t.add(&root{dir: dir, info: r.info, path: r.path, real: r.real, own: r.own})
 }
 
-// Find returns the absolute path of a file or directory below its root, and what is there. Links in
+// Find returns the absolute path of a file or directory below its root, and its FileInfo. Links in
 // the path are followed.
 func (t *Tools) Find(path string) (absolute string, info fs.FileInfo, err error) {
 	at, err := t.locate(path)

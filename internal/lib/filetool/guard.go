@@ -16,9 +16,9 @@ const (
 	maxLinkedFiles = 20_000          // how many of them are looked at, if no other number is set
 )
 
-// A guard says what is forbidden during one access. Files are compared by device and inode, so that
-// links, hard links and other spellings of a path make no difference, and by name in their
-// directory, so that what is not there yet cannot be created.
+// A guard has the forbidden files and directories of one access. Files are compared by device and
+// inode, so that links, hard links and other spellings of a path make no difference, and by name in
+// their directory, so that missing ones cannot be created.
 type guard struct {
 	shared  *shared
 	entries []guarded
@@ -48,8 +48,8 @@ func (t *Tools) newGuard() *guard {
 	return g
 }
 
-// covers reports whether a file or directory is forbidden itself. What is in a forbidden directory
-// is reached through it only, or by a hard link.
+// covers reports whether a file or directory is forbidden itself. Files in a forbidden directory
+// are reached only through it, or by a hard link.
 func (g *guard) covers(info fs.FileInfo) bool {
 	for _, e := range g.entries {
 		if e.info != nil && os.SameFile(e.info, info) {
@@ -76,7 +76,7 @@ func (g *guard) coversName(dir fs.FileInfo, parts []string) bool {
 // anywhere. If there are more files than are looked at, every file with several names could be one
 // of them.
 type linkedFiles struct {
-	most int // files and directories that are looked at; 0: maxLinkedFiles
+	most int // the maximum number of files and directories to visit; maxLinkedFiles if 0
 
 	mu    sync.Mutex
 	taken time.Time
@@ -106,7 +106,7 @@ func findLinked(paths []string, most int) (files []fs.FileInfo, cut bool) {
 				return fs.SkipDir
 			}
 			if err != nil || !entry.Type().IsRegular() {
-				return nil // what cannot be read is left out
+				return nil // unreadable entries are left out
 			}
 			if info, err := entry.Info(); err == nil && mayHaveLinks(info) {
 				files = append(files, info)

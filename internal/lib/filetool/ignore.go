@@ -10,8 +10,8 @@ import (
 
 const maxIgnoreFile = 1 << 20 // bytes of an ignore file that are read
 
-// ignoresIn adds the ignore files of a directory to the rules of the one above. path is that of the
-// directory from the root, has reports whether there may be a file of a name in it.
+// ignoresIn adds the ignore files of a directory to the rules of its parent. path is the path of
+// the directory from the root, has reports whether there may be a file of a name in it.
 func ignoresIn(above *ignoreRules, dir *os.Root, path string, has func(string) bool) (*ignoreRules, error) {
 	d := Dir{Path: path}
 	var errs []error

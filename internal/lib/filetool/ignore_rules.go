@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ignoreRules are those of a directory and of the directories above it, up to the root. Nil Rules
-// ignore nothing. As in git, the rules of a repository inside another one replace those of the
-// outer one.
+// ignoreRules are the rules of a directory and of the directories above it, up to the root. Nil
+// rules ignore nothing. As in git, the rules of a repository inside another one replace the rules
+// of the outer one.
 type ignoreRules struct {
 	above      *ignoreRules
 	offset     int    // the length of the directory's path and its slash
@@ -17,7 +17,7 @@ type ignoreRules struct {
 	exclude    []rule
 }
 
-// A Dir is a directory and what is in its ignore files.
+// A Dir is a directory and the content of its ignore files.
 type Dir struct {
 	Path       string // from the root, with slashes; empty for the root
 	Own        string // .ignore
@@ -39,7 +39,8 @@ func (r *ignoreRules) Below(d Dir) *ignoreRules {
 }
 
 // Ignored reports whether a file is left out. name is its path from the root, in the directory that
-// r is for. The directories above it are not considered: a listing does not enter what is ignored.
+// r is for. The directories above it are not considered: a listing does not enter ignored
+// directories.
 func (r *ignoreRules) Ignored(name string, isDir bool) bool {
 	for level := r; level != nil; level = level.above {
 		if ignored, known := match(level.own, name[level.offset:], isDir); known {
@@ -106,8 +107,8 @@ func trimSpaces(line string) string {
 	return line[:end]
 }
 
-// match reports whether the rules ignore a file, or not; known is false if they say nothing. rel is
-// its path below the directory of the ignore file.
+// match reports whether the rules ignore a file; known is false if no rule matches. rel is its path
+// below the directory of the ignore file.
 func match(rules []rule, rel string, isDir bool) (ignored, known bool) {
 	for i := len(rules) - 1; i >= 0; i-- {
 		r := &rules[i]

@@ -28,7 +28,7 @@ const (
 type ListInput struct {
 	Path string `json:"path,omitzero" jsonschema:"the directory; the first root if left out"`
 	// Glob is a doublestar pattern for paths below the directory; without a slash it is for base
-	// names. With a slash, directories below are listed too, whatever Recursive says.
+	// names. With a slash, directories below are listed too, regardless of Recursive.
 	Glob           string `json:"glob,omitzero" jsonschema:"which entries to list: *.go matches names, src/**/*.{ts,tsx} matches paths below the directory"`
 	Recursive      bool   `json:"recursive,omitzero" jsonschema:"also list what is in directories below"`
 	Cursor         string `json:"cursor,omitzero" jsonschema:"next_cursor of the page before"`
@@ -52,7 +52,7 @@ type Entry struct {
 	Modified time.Time `json:"modified" jsonschema:"when it was last modified"`
 }
 
-// A ListError says why a directory, or an entry of it, is missing from a listing.
+// A ListError is the reason why a directory, or an entry of it, is missing from a listing.
 type ListError struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
@@ -153,7 +153,7 @@ func (l *lister) parseGlob() error {
 	return nil
 }
 
-// query identifies what a cursor belongs to.
+// query identifies the listing that a cursor belongs to.
 func (l *lister) query() []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t %t", l.at.root.path, l.at.parts, l.glob, l.recursive, l.in.IncludeIgnored))
 	return sum[:8]
@@ -207,8 +207,8 @@ func (l *lister) list(d listedDir) error {
 		if err := l.ctx.Err(); err != nil {
 			return perigee.AsError(err)
 		}
-		// What is in a directory is behind names such as "a-b" and before "a0". The last directory
-		// of below is the first.
+		// The entries of a directory sort after names such as "a-b" and before "a0". The last
+		// directory of below is the first.
 		last := len(below) - 1
 		if last >= 0 && (len(names) == 0 || below[last] < names[0]) {
 			if err := l.enter(&d, strings.TrimSuffix(below[last], "/")); err != nil {
@@ -277,8 +277,8 @@ func (l *lister) readDir(d *listedDir) (names, below []string, err error) {
 	return names, below, nil
 }
 
-// leftOut reports whether an entry is not listed because of its name, and whether an ignore file
-// says so.
+// leftOut reports whether an entry is not listed because of its name, and whether an ignore file is
+// the reason.
 func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignored bool) {
 	if l.in.IncludeIgnored {
 		return false, false

@@ -19,7 +19,7 @@ type place struct {
 }
 
 // locate finds the root of a path: relative to the first root, absolute, or a file URI. It does not
-// tell whether there is a file.
+// check whether the file exists.
 func (t *Tools) locate(asked string) (place, error) {
 	path, err := fromURI(asked)
 	if err != nil {
@@ -97,7 +97,7 @@ func resolve(path string) string {
 	}
 }
 
-// within returns what follows base in path, if path is base or below it. Both are clean.
+// within returns the part of path after base, if path is base or below it. Both are clean.
 func within(base, path string) (rest string, ok bool) {
 	if path == base {
 		return "", true
@@ -114,7 +114,7 @@ func split(path string) []string {
 		func(part string) bool { return part == "." })
 }
 
-// maxPath is how many bytes a path may have as it is asked for. No system has longer ones.
+// maxPath is the maximum length of a requested path in bytes. No system has longer ones.
 const maxPath = 4096
 
 // fromURI returns the path of a file URI, and everything else unchanged. A path that is too long is

@@ -98,7 +98,7 @@ func (w *walk) run(parts []string) error {
 	return nil
 }
 
-// step handles the first component of a path. It returns what is still to be followed, or sets
+// step handles the first component of a path. It returns the components that are left, or sets
 // name.
 func (w *walk) step(parts []string) ([]string, error) {
 	name, rest, dir := parts[0], parts[1:], w.top()
@@ -150,8 +150,8 @@ func (w *walk) enter(name string, parts []string, info fs.FileInfo) ([]string, e
 	return parts[1:], nil
 }
 
-// down goes to a directory in the last one. info is what was there a moment ago; entered is false
-// if something else is there now.
+// down enters a subdirectory of the current directory. info is from an earlier Lstat; entered is
+// false if the entry is another one now.
 func (w *walk) down(name string, info fs.FileInfo) (entered bool, err error) {
 	sub, err := w.top().dir.OpenRoot(name + "/.") // only a directory: a FIFO would block
 	if err != nil {

@@ -86,8 +86,8 @@ func (m *matcher) try(p, n int) bool {
 	return false
 }
 
-// class matches a character with the bracket expression whose first character is at p. It returns
-// the position behind it. A bracket expression without an end matches nothing.
+// class matches a character with the bracket expression that has its first character at p. It
+// returns the position behind it. A bracket expression without an end matches nothing.
 func class(pattern string, p int, char byte) (end int, ok bool) {
 	negated := p < len(pattern) && (pattern[p] == '!' || pattern[p] == '^')
 	if negated {

@@ -80,7 +80,7 @@ type replacement struct {
 	old   *oldFile // nil if there is none
 }
 
-// An oldFile is what is known of a file that will be replaced.
+// An oldFile describes a file that will be replaced.
 type oldFile struct {
 	info   fs.FileInfo
 	sha256 string
@@ -89,7 +89,7 @@ type oldFile struct {
 	crlf   bool
 }
 
-// check checks what can be checked without looking at files.
+// check checks the arguments without accessing files.
 func (r *replacement) check() error {
 	switch r.in.Encoding {
 	case "", "utf-8":
@@ -260,7 +260,7 @@ func (r *replacement) replace(ctx context.Context, data []byte) error {
 	return err
 }
 
-// rename gives the temporary file its name, unless the file is no longer what the caller expects.
+// rename gives the temporary file its name, unless the file differs from the expected one by now.
 func (r *replacement) rename(ctx context.Context, temporary string) error {
 	dir, name := r.walk.top().dir, r.walk.name
 	unlock, err := lockDir(ctx, dir)
@@ -289,8 +289,7 @@ func (r *replacement) rename(ctx context.Context, temporary string) error {
 	return err
 }
 
-// compareAgain reads the file once more. Its inode, size and time could be those of another
-// content.
+// compareAgain reads the file once more. Another content could have the same inode, size and time.
 func (r *replacement) compareAgain(ctx context.Context) error {
 	if err := r.look(ctx); err != nil {
 		return err
@@ -305,8 +304,8 @@ const (
 )
 
 // lockDir keeps other processes of perigee from replacing files in a directory, until unlock is
-// called or the process ends. It leaves no file there. What cannot be locked is written without a
-// lock.
+// called or the process ends. It leaves no file there. A directory that cannot be locked is written
+// without a lock.
 func lockDir(ctx context.Context, dir *os.Root) (unlock func(), err error) {
 	f, err := dir.Open(".")
 	if err != nil {
