@@ -1,6 +1,6 @@
-// Package atomicfile writes and locks the small files that perigee keeps for one user: keys,
+// Package atomicfile writes and locks the small files that perigee stores for one user: keys,
 // tokens, exported accounts. A file is written whole or not at all, with mode 0600, and is on disk
-// when the call returns. DiskOf tells how much may still be written.
+// when the call returns. DiskOf returns how much may still be written.
 package atomicfile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Write writes a file in place of the one that was there. What is there and is not a plain file (a
-// link, a device, a pipe) is left alone, with an error.
+// Write replaces or creates a file. It returns an error, and changes nothing, if path is not a
+// regular file (a link, a device, a pipe).
 func Write(path string, data []byte) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is there and is no file", path)
@@ -22,15 +22,14 @@ func Write(path string, data []byte) error {
 	return write(path, data, os.Rename)
 }
 
-// Replace writes a file with a mode in place of the one that was there, or as a new one. The owner
-// of the file stays, where the process may decide that. What is there and is not a plain file is
-// left alone, with an error.
+// Replace replaces or creates a file with a mode. The owner of the file stays, where the process
+// may set it. It returns an error, and changes nothing, if path is not a regular file.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	return ReplaceIf(path, data, mode, func() error { return nil })
 }
 
-// ReplaceIf is Replace if check returns nil. It is called immediately before the new file gets its
-// name, when only that is left to do; its error is that of ReplaceIf.
+// ReplaceIf is like Replace, but calls check immediately before the new file gets its name. If
+// check returns an error, ReplaceIf returns that error and changes nothing.
 func ReplaceIf(path string, data []byte, mode fs.FileMode, check func() error) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -60,7 +59,7 @@ func write(path string, data []byte, name func(temporary, path string) error) er
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it goes on under its own name, if at all
+	defer func() { _ = os.Remove(f.Name()) }() // after a rename there is nothing to remove
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync() // or else a power cut may leave the name without the content

@@ -1,6 +1,6 @@
 package atomicfile
 
-// A Disk is what is known of the disk that a directory is on.
+// A Disk describes the disk that a directory is on.
 type Disk struct {
 	Free      int64 // bytes that this user may still write
 	Files     int64 // files that may still be created; meaningful if HasLimits

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrHeld says that another process held the lock for the whole time to wait.
+// ErrHeld means that another process held the lock for the whole time to wait.
 var ErrHeld = errors.New("another process holds the lock")
 
 // pollTime is how often a lock is tried. The systems have no way of waiting for one that can be

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noFollow has a file opened only if it is no link.
+// noFollow is the flag to open a file only if it is not a link.
 const noFollow = unix.O_NOFOLLOW
 
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

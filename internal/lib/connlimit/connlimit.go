@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A Limiter bounds how many connections clients have open at the same time, and what they hold,
-// before any key is asked for. A connection beyond the limit takes the place of the one that has
+// A Limiter limits how many connections clients have open at the same time, and how much memory
+// they hold, before any key is checked. A connection beyond the limit replaces the one that has
 // been idle for the longest time between two requests; if there is none, it gets 503 with
-// Retry-After and is closed. So does one whose head is larger than freeHead while the heads of
-// other connections have filled maxHeads. On an idle HTTP/2 connection everything that arrives
-// counts as a head, because frames cannot be told apart here; such connections are closed first.
+// Retry-After and is closed. So does one with a head larger than freeHead while the heads of other
+// connections have filled maxHeads. On an idle HTTP/2 connection everything that arrives counts as
+// a head, because frames are not parsed here; such connections are closed first.
 type Limiter struct {
-	most     atomic.Int64 // 0: unlimited
+	most     atomic.Int64 // 0 if unlimited
 	heads    atomic.Int64 // bytes beyond freeHead of all heads that are being read
 	maxHeads atomic.Int64
 	logger   *slog.Logger
@@ -41,7 +41,7 @@ type Limiter struct {
 // freeHead is how much of a head does not count: most clients send less.
 const freeHead = 4 << 10
 
-// New returns a Limiter, whose limits Apply sets.
+// New returns a Limiter without limits; Apply sets them.
 func New(logger *slog.Logger) *Limiter {
 	return &Limiter{logger: logger, open: map[*countedConn]struct{}{}, lingering: make(chan struct{}, maxLingering)}
 }
@@ -81,13 +81,13 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 type countedConn struct {
 	net.Conn
 	of   *Limiter
-	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0: it does not
+	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0 if it does not wait
 	once sync.Once
 
 	head    atomic.Int64 // bytes that were read since the last request; -1: a request is being answered
 	refused atomic.Bool
 
-	secure *tls.Conn   // the layer above; nil: there is none. It is set before the first byte is read.
+	secure *tls.Conn   // the layer above; nil if there is none. It is set before the first byte is read.
 	http2  atomic.Bool // known when the connection is idle for the first time
 }
 
@@ -151,8 +151,9 @@ func (c *Limiter) largestIdleHTTP2() (largest *countedConn) {
 	return largest
 }
 
-// refuseHead answers a request whose head is not read to its end, and reads on for a moment so that
-// the client gets the answer. It ends the count of the head first: what is read on is discarded.
+// refuseHead answers a request before its head is read to its end, and continues to read for a
+// moment so that the client gets the answer. It ends the count of the head first: the bytes read
+// after that are discarded.
 func (c *countedConn) refuseHead() {
 	c.setHead(-1)
 	if c.http2.Load() {
@@ -212,7 +213,7 @@ func (c *Limiter) ConnContext(ctx context.Context, conn net.Conn) context.Contex
 	return ctx
 }
 
-// countedOf finds the counted connection below TLS; nil: there is none, as on the owner's socket.
+// countedOf finds the counted connection below TLS; nil if there is none, as on the owner's socket.
 func countedOf(conn net.Conn) *countedConn {
 	for {
 		if counted, ok := conn.(*countedConn); ok {
@@ -226,7 +227,7 @@ func countedOf(conn net.Conn) *countedConn {
 	}
 }
 
-// CloseWrite is what net/http calls so that a client reads an answer to a request that was not read
+// CloseWrite is called by net/http so that a client reads an answer to a request that was not read
 // to its end.
 func (c *countedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -251,7 +252,7 @@ func (c *Limiter) take(conn net.Conn) *countedConn {
 	c.open[counted] = struct{}{}
 	c.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // a client that sends a request just now sees what it sees when a server ends an idle connection
+		_ = oldest.Close() // a client that sends a request now gets the same error as from a server that ends an idle connection
 	}
 	return counted
 }
@@ -296,8 +297,8 @@ const (
 	reportEvery = time.Minute
 )
 
-// refusalText is what a client gets that has no place. Which API it would have called is not known,
-// so it is plain text.
+// refusalText returns the answer for a client that is refused. The API that it would have called is
+// not known, so it is plain text.
 func refusalText(text string) string {
 	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
 		"Retry-After: 2\r\nX-Perigee-Class: capacity\r\nConnection: close\r\n\r\n%s", len(text), text)

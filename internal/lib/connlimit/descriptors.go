@@ -6,8 +6,8 @@ import "log/slog"
 // kept.
 const spareDescriptors = 64
 
-// WarnOfDescriptors logs that this process may have too few file descriptors for a number of
-// connections; 0: no limit is set.
+// WarnOfDescriptors logs a warning if this process may have too few file descriptors for a number
+// of connections, which is 0 if no limit is set.
 func WarnOfDescriptors(logger *slog.Logger, connections int) {
 	warnOf(logger, connections, descriptors())
 }

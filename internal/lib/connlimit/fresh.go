@@ -14,9 +14,9 @@ import (
 // open.
 const firstRequestTime = 5 * time.Second
 
-// Fresh tracks connections whose first request has not reached a handler. http.Server.Shutdown
-// closes such a connection without an answer, even when the request is already there, so they are
-// waited for first.
+// Fresh tracks connections until their first request reaches a handler. http.Server.Shutdown closes
+// such a connection without an answer, even when the request is already there, so they are waited
+// for first.
 type Fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]*freshConnection // all that are open

@@ -3,7 +3,7 @@ package lru
 
 import "container/list"
 
-// A Map holds at most MaxEntries entries whose costs add up to at most MaxCost; 0: any number. It
+// A Map holds at most MaxEntries entries with a total cost of at most MaxCost; 0 for any number. It
 // is not safe for concurrent use. The limits are set before the first Put.
 type Map[K comparable, V any] struct {
 	MaxEntries int
@@ -39,7 +39,7 @@ func (m *Map[K, V]) Keys() (keys []K) {
 	return keys
 }
 
-// Put sets the value of a key and evicts what is beyond the limits. A value that costs more than
+// Put sets the value of a key and evicts entries beyond the limits. A value that costs more than
 // MaxCost is not kept.
 func (m *Map[K, V]) Put(key K, value V) {
 	m.Delete(key)
@@ -77,5 +77,5 @@ func (m *Map[K, V]) Clear() {
 // Len is the number of entries.
 func (m *Map[K, V]) Len() int { return m.order.Len() }
 
-// TotalCost is what the entries cost together.
+// TotalCost returns the total cost of the entries.
 func (m *Map[K, V]) TotalCost() int { return m.cost }

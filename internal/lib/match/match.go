@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern says whether name fits pattern, in which * stands for any run of characters and ? for
+// Pattern reports whether name fits pattern, in which * matches any run of characters and ? matches
 // one. Case counts. The time is linear in practice and bounded by the product of the lengths.
 func Pattern(pattern, name string) bool {
 	star, mark := -1, 0
@@ -38,7 +38,7 @@ func Pattern(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// IsPattern says whether a name is a pattern for Match.
+// IsPattern reports whether a name is a pattern for Match.
 func IsPattern(name string) bool { return strings.ContainsAny(name, "*?") }
 
 // BySpecificity orders patterns for a search that takes the first match: a longer one before a
@@ -51,8 +51,8 @@ func BySpecificity(a, b string) int {
 	)
 }
 
-// SameNumbers says whether two names have the same digits in the same order. Models whose names
-// differ in a number are different models, however alike the names are.
+// SameNumbers reports whether two names have the same digits in the same order. Names of models
+// that differ in a number are different models, however similar the names are.
 func SameNumbers(a, b string) bool { return digits(a) == digits(b) }
 
 func digits(s string) string {
@@ -67,8 +67,8 @@ func digits(s string) string {
 // maxCompared bounds the work that a hostile name can cause.
 const maxCompared = 128
 
-// Nearest returns up to n of the known names that look like word, the most alike first. Names that
-// share too little with it are left out, so the result may be empty.
+// Nearest returns up to n of the known names that are similar to word, the most similar first.
+// Names that share too little with it are left out, so the result may be empty.
 func Nearest(word string, known []string, n int) []string {
 	type candidate struct {
 		name     string
@@ -96,12 +96,13 @@ func Nearest(word string, known []string, n int) []string {
 	return nearest
 }
 
-// likeness is how far two names may be from each other and still look alike: a third of their
-// letters, and of short ones one.
+// likeness returns the largest distance of two similar names: a third of their letters, and at
+// least one.
 func likeness(a, b string) int { return max(1, max(len(a), len(b))/3) }
 
 // NearestAddress returns the one of the known e-mail addresses that a misspelt one looks like most;
-// empty: none. Addresses of one domain are not near each other for that, so the local part decides.
+// empty if there is none. Addresses of one domain are not near each other for that, so the local
+// part decides.
 func NearestAddress(address string, known []string) (nearest string) {
 	person := func(address string) string {
 		name, _, _ := strings.Cut(strings.ToLower(address), "@")

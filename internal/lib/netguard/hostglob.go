@@ -18,9 +18,9 @@ type HostList struct {
 // maxName is the longest name that DNS has.
 const maxName = 253
 
-// ParseHosts reads patterns. In a pattern, * stands for characters other than the dot; case does
-// not count. The part after the last * must have two labels, because a certificate authority can
-// only be limited to whole labels: *.example.org becomes example.org.
+// ParseHosts reads patterns. In a pattern, * matches characters other than the dot; case does not
+// count. The part after the last * must have two labels, because a certificate authority can only
+// be limited to whole labels: *.example.org becomes example.org.
 func ParseHosts(patterns []string) (HostList, error) {
 	list := HostList{patterns: slices.Clone(patterns)}
 	for _, p := range patterns {
@@ -74,7 +74,7 @@ func (l HostList) Match(host string) bool {
 	})
 }
 
-// Constraints are the names whose subtrees have all hosts that match, sorted.
+// Constraints returns the names of the subtrees that contain all matching hosts, sorted.
 func (l HostList) Constraints() []string {
 	var names []string
 	for _, labels := range l.labels {
@@ -84,5 +84,5 @@ func (l HostList) Constraints() []string {
 	return slices.Compact(names)
 }
 
-// Patterns returns the patterns as they were given.
+// Patterns returns the patterns that were passed to ParseHosts.
 func (l HostList) Patterns() []string { return slices.Clone(l.patterns) }

@@ -1,6 +1,6 @@
-// Package peeruser finds out whose process is at the other end of a connection on this machine, so
-// that servers on loopback addresses, which every user of a machine can reach, serve only the users
-// that they are for. Linux tells; elsewhere every connection is let in.
+// Package peeruser finds the user of the process at the other end of a connection on this machine,
+// so that servers on loopback addresses, which every user of a machine can reach, serve only the
+// users that they are for. It works on Linux; on other systems every connection is accepted.
 package peeruser
 
 import (
@@ -13,15 +13,15 @@ import (
 	"sync"
 )
 
-// A Check knows the users that are let in.
+// A Check has the users that are accepted.
 type Check struct {
 	users []int
-	known bool // the system tells whose a connection is
+	known bool // the system reports the user of a connection
 }
 
-// NewCheck returns a check that lets in the user of this process, root, and further users. It tries
-// out whether the system tells whose a connection is, with one of perigee itself; if not, the check
-// lets every user in.
+// NewCheck returns a check that accepts the user of this process, root, and further users. It uses
+// a connection of its own to find out whether the system reports users; if not, the check accepts
+// every user.
 func NewCheck(ctx context.Context, further ...int) *Check {
 	return Only(ctx, append([]int{os.Geteuid()}, further...)...)
 }
@@ -89,9 +89,9 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// Listener returns a listener whose connections are closed if they are of other users, and calls
-// refused the first time. The system is asked when a connection is used first, in the goroutine
-// that uses it, so that no connection waits for the check of another.
+// Listener returns a listener that closes connections of other users, and calls refused the first
+// time. The check runs when a connection is used first, in the goroutine that uses it, so that no
+// connection waits for the check of another.
 func (c *Check) Listener(l net.Listener, refused func()) net.Listener {
 	return &listener{Listener: l, check: c, refused: sync.OnceFunc(refused)}
 }
@@ -156,7 +156,7 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// peersKnown tries out whether the system tells whose a connection is.
+// peersKnown reports whether the system reports the user of a connection.
 func peersKnown(ctx context.Context) bool {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package procgroup starts commands in process groups of their own, so that what they start can be
-// ended with them, and as another user of the system.
+// Package procgroup starts commands in process groups of their own, so that their child processes
+// can be ended with them, and as another user of the system.
 package procgroup
 
 import "os/exec"

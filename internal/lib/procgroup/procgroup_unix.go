@@ -28,8 +28,8 @@ func attributes(cmd *exec.Cmd) *syscall.SysProcAttr {
 // does nothing.
 func Terminate(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
-// Kill kills the group that a process leads, also after the process has ended. An error means that
-// there is no process left to kill; a nil process, one that was not started, has none.
+// Kill kills the group that a process leads, also after the process has ended. It returns an error
+// if there is no process left to kill, or if p is nil because it was not started.
 func Kill(p *os.Process) error {
 	if p == nil {
 		return os.ErrProcessDone

@@ -28,14 +28,14 @@ func addFlags(cmd *exec.Cmd, flags uint32) {
 // Terminate does nothing: a process without a console cannot be asked to end.
 func Terminate(*os.Process) {}
 
-// Kill kills a process and what it has started. Processes that outlive the one that started them
-// are not found. An error means that the process has ended, or was not started (nil).
+// Kill kills a process and its child processes. Processes that outlive their parent are not found.
+// It returns an error if the process has ended, or if p is nil because it was not started.
 func Kill(p *os.Process) error {
 	if p == nil {
 		return os.ErrProcessDone
 	}
-	// Windows knows no signal but Kill. Of a process that was waited for, whose number may belong
-	// to another one by now, there is another error.
+	// Windows supports no signal but Kill. For a process that was waited for the error is another
+	// one; its number may belong to another process by now.
 	if err := p.Signal(syscall.Signal(0)); !errors.Is(err, syscall.EWINDOWS) {
 		return err
 	}

@@ -21,7 +21,7 @@ type User struct {
 	UID, GID int
 	Home     string
 
-	// Sudo says that programs are started through sudo; Check finds out. They are children of sudo
+	// Sudo is true if programs are started through sudo; Check sets it. They are children of sudo
 	// then, which belongs to root.
 	Sudo bool
 }
@@ -81,8 +81,8 @@ func (u *User) Command(cmd *exec.Cmd) {
 	}
 }
 
-// Run runs a shell script as the user, with umask 077, in the root directory, and returns what it
-// prints. The error of a script that fails is the last line that it writes to stderr.
+// Run runs a shell script as the user, with umask 077, in the root directory, and returns its
+// output. The error of a script that fails is the last line that it writes to stderr.
 func (u *User) Run(ctx context.Context, input []byte, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -121,5 +121,5 @@ done 2>/dev/null`, assignment)
 	return strings.Count(out, "\n")
 }
 
-// Quote returns a word of a shell script that stands for text.
+// Quote returns text quoted as one word of a shell script.
 func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

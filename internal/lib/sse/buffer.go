@@ -23,9 +23,10 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// makeRoom moves what is still needed to the front of the buffer when the buffer is nearly full, or
-// when nothing is needed. It takes another buffer if this one would stay more than half full, or is
-// larger than an idle stream may keep. So the cost of moving is in proportion to what is read.
+// makeRoom moves the bytes that are still needed to the front of the buffer when the buffer is
+// nearly full, or when nothing is needed. It takes another buffer if this one would stay more than
+// half full, or is larger than an idle stream may keep. So the cost of moving is in proportion to
+// the bytes read.
 func (r *Reader) makeRoom() error {
 	data := r.buf[r.dataStart:r.dataEnd]
 	rest := r.buf[r.pos:]
@@ -59,8 +60,8 @@ func (r *Reader) makeRoom() error {
 	return nil
 }
 
-// reserve asks for what a buffer of that size has more than the one before, as far as it is beyond
-// what an idle stream may keep.
+// reserve reserves memory for the difference to the previous buffer, as far as it exceeds the size
+// that an idle stream may keep.
 func (r *Reader) reserve(size int) error {
 	if r.Reserve == nil {
 		return nil

@@ -2,8 +2,8 @@
 //
 // The reader follows the WHATWG definition in all but one point: an event that the stream's end
 // cuts off before its blank line is delivered, because providers forget the last newline. The
-// package knows nothing of HTTP, reconnecting or the JSON inside events. The upstreams read with
-// it; the dialects and the simulator write.
+// package does not handle HTTP, reconnecting or the JSON inside events. The upstreams read with it;
+// the dialects and the simulator write.
 package sse
 
 import (
@@ -27,8 +27,8 @@ type Event struct {
 
 const (
 	firstBuffer = 1 << 10  // ten thousand streams may be open and silent
-	busyBuffer  = 4 << 10  // for a stream whose bytes come faster than they are read
-	idleBuffer  = 64 << 10 // what a stream may keep after a longer event
+	busyBuffer  = 4 << 10  // for a stream that sends faster than it is read
+	idleBuffer  = 64 << 10 // the largest buffer that a stream keeps after a longer event
 )
 
 // A Reader reads events from a stream. It is for one goroutine.
@@ -38,10 +38,10 @@ type Reader struct {
 	Reserve func(bytes int64) error
 
 	src io.Reader
-	err error // of src; what is whole in buf goes first
+	err error // of src; complete events in buf are returned first
 
 	// buf[dataStart:dataEnd] is the data of the event being read, joined already; buf[pos:] are the
-	// bytes not yet looked at as lines. What is in between has been used.
+	// bytes not yet split into lines. The bytes in between have been used.
 	buf                []byte
 	dataStart, dataEnd int
 	pos                int
@@ -61,9 +61,9 @@ func NewReader(src io.Reader) *Reader {
 }
 
 // Next returns the next event as soon as its blank line has arrived. At the end of the stream it
-// returns io.EOF, after an event that had no blank line. Any other error is that of the underlying
+// returns io.EOF, after an event that had no blank line. Any other error is from the underlying
 // reader, or ErrTooLong; an event it cut off is dropped. Events without a data field are skipped,
-// as the definition says.
+// as the definition requires.
 func (r *Reader) Next() (Event, error) {
 	r.reset()
 	for {
@@ -86,15 +86,15 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// Ready says whether the next event has arrived already, so that Next will return it without
-// waiting. It may say no when the answer is yes: it knows only the plainest form of an event, one
-// that begins with its data.
+// Ready reports whether the next event has arrived already, so that Next will return it without
+// waiting. It may return false for an event that has arrived: it recognizes only the plainest form
+// of an event, one that begins with its data.
 func (r *Reader) Ready() bool {
 	rest := bytes.TrimLeft(r.buf[r.pos:], "\r\n")
 	if !bytes.HasPrefix(rest, []byte("data:")) {
 		return false
 	}
-	// The lines of the next event only: what is behind it is looked at when its turn comes.
+	// Only the lines of the next event: the bytes behind it are read with later events.
 	for {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
@@ -121,8 +121,8 @@ func (r *Reader) reset() {
 	r.dataStart, r.dataEnd = r.pos, r.pos
 }
 
-// line goes behind the next line and returns where it stands in the buffer, without its end. If
-// there is no whole line and nothing more will come, it does the same with what is left, but ok is
+// line moves behind the next line and returns its position in the buffer, without its end. If there
+// is no whole line and nothing more will come, it does the same with the remaining bytes, but ok is
 // false.
 func (r *Reader) line() (start, end int, ok bool) {
 	if r.afterCR && r.pos < len(r.buf) {
@@ -161,14 +161,14 @@ func (r *Reader) lineEnd() int {
 	if lf < 0 {
 		return r.cr.find(r.buf, r.pos, len(r.buf))
 	}
-	// Up to the line feed only: what comes behind it belongs to other lines, and may be long.
+	// Only up to the line feed: the bytes behind it belong to other lines, and may be many.
 	if cr := r.cr.find(r.buf, r.pos, lf); cr >= 0 {
 		return min(cr, lf)
 	}
 	return lf
 }
 
-// A lineEnd remembers where the next line feed, or carriage return, stands, so that no byte is
+// A lineEnd caches the position of the next line feed, or carriage return, so that no byte is
 // searched twice.
 type lineEnd struct {
 	char byte

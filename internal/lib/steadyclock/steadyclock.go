@@ -1,7 +1,6 @@
-// Package steadyclock has a clock that never goes back. The monotonic clock of a process stands
-// still while the machine sleeps, and the wall clock can be set back: what ends after a time would
-// end too late by either. A Clock follows the monotonic clock, and the wall clock where that runs
-// ahead.
+// Package steadyclock has a clock that never goes back. The monotonic clock of a process stops
+// while the machine sleeps, and the wall clock can be set back: a timeout would end too late by
+// either. A Clock follows the monotonic clock, and the wall clock where that runs ahead.
 package steadyclock
 
 import (

@@ -32,7 +32,7 @@ const (
 // Paint gives a text a colour.
 func Paint(text, colour string) string { return "\x1b[" + colour + "m" + text + "\x1b[0m" }
 
-// A Palette has the colours of one stream. On a stream without colours, texts stay as they are.
+// A Palette has the colours of one stream. On a stream without colours, texts are unchanged.
 type Palette struct{ on bool }
 
 // PaletteOf returns the palette of a stream.

@@ -113,7 +113,7 @@ const indent = "          "
 type screen struct {
 	mu     sync.Mutex
 	out    io.Writer
-	width  func() int // 0: unknown
+	width  func() int // 0 if unknown
 	colour bool
 	widest [3]int // of models, upstreams and clients so far
 }
@@ -140,7 +140,7 @@ type part struct {
 	text   string
 	colour string
 	pad    int // to this width
-	rank   int // 0: it always stays
+	rank   int // 0 if it always stays
 }
 
 func (p part) size() int { return max(p.pad, utf8.RuneCountInString(p.text)) }

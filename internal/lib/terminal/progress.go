@@ -28,18 +28,18 @@ const (
 
 var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// A Progress shows a person what a command is doing while they wait. A terminal has one line that
-// is drawn again and again and vanishes at the end. Another stream gets a line for each step, and
-// one for a change within a step every ten seconds at most. The zero value, and a nil Progress,
-// show nothing. All methods may be called at the same time.
+// A Progress shows the steps of a command while a person waits. A terminal has one line that is
+// drawn again and again and vanishes at the end. Another stream gets a line for each step, and one
+// for a change within a step every ten seconds at most. The zero value, and a nil Progress, show
+// nothing. All methods may be called at the same time.
 type Progress struct {
 	out   io.Writer
-	plain func(text string) // nil: nothing is written to a stream that is no terminal
-	stop  func()            // nil: nothing is drawn
+	plain func(text string) // writes to a stream that is not a terminal; nil writes nothing
+	stop  func()            // nil if nothing is drawn
 	ended chan struct{}     // nothing is drawn any more
 
 	mu      sync.Mutex
-	text    string    // of the step; empty: there is none
+	text    string    // of the step; empty if there is none
 	began   time.Time // the step
 	written time.Time // the last plain line
 	frame   int

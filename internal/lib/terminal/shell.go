@@ -8,8 +8,7 @@ import (
 
 var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_\\-]+$`)
 
-// ShellWord returns a word as it is written on a command line of this system: quoted where that is
-// needed.
+// ShellWord returns a word for a command line of this system: quoted where that is needed.
 func ShellWord(word string) string {
 	windows := runtime.GOOS == "windows"
 	switch {

@@ -192,8 +192,8 @@ func shortenFirst(columns []column, width int) {
 	}
 }
 
-// total is the width of a line: the first column as it is, and each further one as wide as the
-// function says.
+// total returns the width of a line: the width of the first column, and widthOf for each further
+// one.
 func total(columns []column, widthOf func(column) int) int {
 	n := columns[0].width
 	for _, c := range columns[1:] {

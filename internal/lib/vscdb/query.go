@@ -19,7 +19,7 @@ import (
 const defensive = "mode=ro&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
 
 // limits are for everything that the database defines and for our own queries. The driver does not
-// interrupt SQLite while it parses, so what there is to parse has to be little.
+// interrupt SQLite while it parses, so the input of the parser has to be small.
 var limits = map[int]int{
 	sqlite3.SQLITE_LIMIT_LENGTH:          maxRow,
 	sqlite3.SQLITE_LIMIT_SQL_LENGTH:      4096,

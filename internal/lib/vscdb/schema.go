@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// errSchema says that a database defines more than that of an editor, whose schema fits into the
-// first page.
+// errSchema means that a database is not an editor's, which has a schema that fits into the first
+// page.
 var errSchema = errors.New("it is not a database of an editor: its schema does not fit into one page")
 
 // Offsets of the file formats, https://sqlite.org/fileformat2.html.
@@ -21,8 +21,8 @@ const (
 	frameHead   = 24
 )
 
-// checkSchema refuses a database whose schema has more than one page, in the file or in its log,
-// before SQLite parses it: that takes time with the square of what there is, and cannot be
+// checkSchema refuses a database with a schema of more than one page, in the file or in its log,
+// before SQLite parses it: the time for that grows with the square of its size, and it cannot be
 // interrupted.
 func checkSchema(path string) error {
 	f, err := os.Open(path)

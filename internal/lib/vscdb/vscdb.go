@@ -3,7 +3,7 @@
 // it, so it is never opened where it is: a copy is, in a directory that only we can read, and the
 // copy is gone when Read returns.
 //
-// It knows keys and values and nothing of what they mean.
+// It does not interpret keys and values.
 package vscdb
 
 import (
@@ -24,17 +24,16 @@ const Magic = "SQLite format 3\x00"
 // megabytes.
 const maxSize = 512 << 20
 
-// maxCopied bounds what all copies of a database that is being written to have together.
+// maxCopied limits the total size of all copies of a database that is being written to.
 const maxCopied = 2 * maxSize
 
-// errTooLarge says that a database is refused for its size.
+// errTooLarge means that a database is refused for its size.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
 
-// maxValue bounds a value. The largest that is asked for, a list of conversations, has a few
-// megabytes.
+// maxValue limits a value. The largest one in use, a list of conversations, has a few megabytes.
 const maxValue = 16 << 20
 
-// maxRow bounds every text, value and row that SQLite makes for a query, whatever the schema says.
+// maxRow limits every text, value and row that SQLite makes for a query, whatever the schema is.
 const maxRow = 64 << 20
 
 // queryTime bounds the reading of a copy, which takes milliseconds, or a second or two without the
@@ -48,13 +47,13 @@ const (
 	firstPause = 25 * time.Millisecond
 )
 
-// errMoving says that the database was written to while it was copied.
+// errMoving means that the database was written to while it was copied.
 var errMoving = errors.New("it is being written to")
 
-// Read returns the values of those of the keys that the database at path has; one of more than 16
-// MiB is nil. The file is not trusted: it is refused for its size before anything is copied, only
-// an ordinary table is read, and that is bounded in time and memory. It is copied once, and again
-// only if it was written to meanwhile.
+// Read returns the values of the keys that the database at path has; one of more than 16 MiB is
+// nil. The file is not trusted: it is refused for its size before anything is copied, only an
+// ordinary table is read, and that is bounded in time and memory. It is copied once, and again only
+// if it was written to during the copy.
 func Read(ctx context.Context, path string, keys ...string) (values map[string][]byte, err error) {
 	pause := firstPause
 	copied := int64(0)
@@ -119,7 +118,7 @@ func copyStill(path, to string, copyFile func(from, to string, size int64) error
 	return size, err
 }
 
-// A state is what shows that a database was written to.
+// A state changes whenever a database is written to.
 type state struct{ main, log, journal fileState }
 
 type fileState struct {
