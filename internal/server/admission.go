@@ -19,13 +19,13 @@ import (
 //  3. allow, as soon as the name of the model is known: before the body is read where the path has it.
 //  4. check, once the body is decoded: strict, and the rpm of a call that makes several requests of the provider.
 
-// places are what a call holds while it runs. Its zero value holds nothing.
+// places are the concurrency slots that a call holds while it runs. The zero value holds none.
 type places struct {
 	key    *clientkey.Guarded // has one place less
 	server *Server            // counts the call for limits.concurrency
 }
 
-// release gives back what is held.
+// release releases all slots.
 func (p *places) release() {
 	if p.key != nil {
 		p.key.Release()
@@ -36,8 +36,8 @@ func (p *places) release() {
 	*p = places{}
 }
 
-// handOver returns what is held, for a part of the call that goes on after the handler has
-// returned.
+// handOver transfers the slots to the result, for a part of the call that continues after the
+// handler has returned.
 func (p *places) handOver() places {
 	held := *p
 	*p = places{}

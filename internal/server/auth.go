@@ -10,8 +10,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// authorize checks what the access level of a route asks for. A path without a route asks for a
-// key, like most routes.
+// authorize checks the credential that the access level of a route requires. A path without a route
+// requires a key, like most routes.
 func (c *call) authorize(r *route) error {
 	switch {
 	case r == nil || r.access == mount.Client:
@@ -104,8 +104,8 @@ func (c *call) auditOwner(refused error) {
 	c.opts.Audit.Refused(c.r.Context(), e)
 }
 
-// offered is the actor of an administrative request over TCP: by what it offers, which need not be
-// good.
+// offered returns the actor of an administrative request over TCP, from the credential that it
+// contains, which may be invalid.
 func (c *call) offered() string {
 	switch {
 	case c.key != nil:

@@ -27,7 +27,7 @@ func (c *call) readBody() ([]byte, error) {
 	start := time.Now()
 	announced := c.r.ContentLength
 	if src != plain {
-		announced = -1 // it says how much arrives, not how much comes out of it
+		announced = -1 // Content-Length is the compressed size
 	}
 	body, err := reqbody.Read(src, announced, limit, c.reserveBody, func(received int) {
 		_ = control.SetReadDeadline(start.Add(c.opts.BodyGrace + reqbody.Time(received)))
@@ -52,7 +52,7 @@ func (c *call) expectBody() {
 	}
 	if c.r.ContentLength != 0 {
 		c.unread = true
-		// Not every writer can; then there is no limit.
+		// Not every writer supports deadlines; then there is no limit.
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.opts.BodyGrace))
 	}
 }
@@ -66,14 +66,14 @@ func (c *call) linger() {
 	}
 }
 
-// bodyRead ends that time. A deadline that stayed would end the call, because net/http goes on
-// reading to notice that the client leaves.
+// bodyRead removes the read deadline. It would otherwise end the call, because net/http keeps
+// reading to detect that the client disconnects.
 func (c *call) bodyRead() {
 	c.unread = false
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 }
 
-// freeBody gives back the memory of the call's body, once: when the request is released, or when
-// the answer is complete. It is not called for a call that panicked or that goes on in the
+// freeBody recycles the memory of the call's body, once: when the request is released, or when the
+// answer is complete. It is not called for a call that panicked or that continues in the
 // background.
 func (c *call) freeBody() { reqbody.Release(c.drop()) }

@@ -21,11 +21,11 @@ import (
 // headers, so credentials that a browser adds by itself are never allowed.
 type browserPolicy struct {
 	Loopback bool     // listening on a loopback address: only loopback names, and Hosts, are accepted as Host
-	Origins  []string // whose pages may call, as browsers write them
+	Origins  []string // the origins with pages that may call, as browsers write them
 	Hosts    []string // further names in Host for a loopback listener
 }
 
-// Check refuses what a web page could send without its user's knowledge.
+// Check refuses requests that a web page could send without its user's knowledge.
 func (p browserPolicy) Check(r *http.Request) error {
 	host := hostname(r.Host)
 	if p.Loopback && !netguard.IsLoopback(host) && !p.allowsHost(host) {
@@ -83,8 +83,7 @@ func hostname(hostport string) string {
 const exposedHeaders = "x-perigee-call, x-perigee-upstream, x-perigee-model, x-perigee-notes, x-perigee-class, " +
 	"request-id, x-request-id, retry-after, x-should-retry"
 
-// Describe tells the browser in the header of the answer that the page may read it, whatever it
-// will be, if its origin is allowed.
+// Describe sets the headers that allow a page to read the answer, if its origin is allowed.
 func (p browserPolicy) Describe(header http.Header, r *http.Request) {
 	if len(p.Origins) == 0 {
 		return
@@ -96,18 +95,18 @@ func (p browserPolicy) Describe(header http.Header, r *http.Request) {
 	}
 }
 
-// IsPreflight says whether a browser asks what a page of an allowed origin may send.
+// IsPreflight reports whether a request is a CORS preflight from an allowed origin.
 func (p browserPolicy) IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
 		p.allowsOrigin(r.Header.Get("Origin"))
 }
 
-// preflightAge is how many seconds a browser may remember what a preflight said: a reload that
-// takes an origin away counts soon.
+// preflightAge is the number of seconds that a browser may cache a preflight. It is short, so that
+// the removal of an origin takes effect soon.
 const preflightAge = "600"
 
-// preflight writes the answer to a preflight into the header of a response. Methods are those of
-// the path.
+// preflight writes the answer to a preflight into the header of a response. methods are the methods
+// of the path.
 func preflight(header http.Header, r *http.Request, methods string) {
 	header.Del("Access-Control-Expose-Headers")
 	header.Add("Vary", "Access-Control-Request-Headers")
@@ -119,7 +118,7 @@ func preflight(header http.Header, r *http.Request, methods string) {
 	}
 }
 
-// requestHeaders are what clients send, for preflights that do not say which they will send.
+// requestHeaders are the usual headers of clients, for preflights that do not list theirs.
 const requestHeaders = "authorization, content-type, x-api-key, x-goog-api-key, x-goog-api-client, " +
 	"anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access, " +
 	"openai-organization, openai-project, openai-beta, session_id, user-agent"
@@ -128,7 +127,8 @@ const requestHeaders = "authorization, content-type, x-api-key, x-goog-api-key, 
 // needs no key, and may name thousands.
 const maxAllowed = 100
 
-// allowedHeaders are the usual ones, and those of the request: libraries send many of their own.
+// allowedHeaders returns the usual headers and the requested ones, because libraries send many of
+// their own.
 func allowedHeaders(requested string) string {
 	list := strings.Split(requestHeaders, ", ")
 	for name := range strings.SplitSeq(requested, ",") {
@@ -143,7 +143,7 @@ func allowedHeaders(requested string) string {
 	return strings.Join(list, ", ")
 }
 
-// isToken says whether a text could be the name of a header.
+// isToken reports whether a text could be the name of a header.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))

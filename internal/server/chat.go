@@ -106,7 +106,7 @@ func (c *call) generateImage(req *perigee.Request, into *openai.Images) error {
 	return nil
 }
 
-// imageKeeper returns what puts the images of an answer away.
+// imageKeeper returns the keeper that stores the images of an answer.
 func (c *call) imageKeeper() *imageKeeper {
 	return &imageKeeper{Store: c.opts.Images, Logger: c.opts.Logger, Call: c.id, Log: c.log, Base: baseURL(c.r)}
 }

@@ -18,16 +18,15 @@ type dialect struct {
 	// dialect.
 	owns func(path string, header http.Header) bool
 	// requestID is the header in which the official libraries look for the id of a request, to show
-	// it with an error; empty: none.
+	// it with an error; empty if there is none.
 	requestID   string
 	encodeError func(c *call, status int, err *perigee.Error) []byte
-	// headerKeys says that keys are accepted in headers only, not in the URL.
+	// headerKeys is set if keys are accepted only in headers, not in the URL.
 	headerKeys bool
-	// ignoredQuery are parameters of the URL that repeat what the body says.
+	// ignoredQuery are parameters of the URL that repeat a member of the body.
 	ignoredQuery []string
-	// passThrough says that requests may reach the provider as they came. Other dialects have their
-	// prompts decoded here, and the media fetched that they point at: their clients expect any URL
-	// to work.
+	// passThrough is set if requests may reach the provider verbatim. Prompts of other dialects are
+	// decoded here, and their media is fetched, because their clients expect any URL to work.
 	passThrough bool
 	endpoints   []endpoint
 }
@@ -37,7 +36,7 @@ type endpoint struct {
 	path      string // as in route
 	operation string // as records have it
 	// pathModel returns the model that the wildcard of the path names, which is checked before the
-	// body is read; nil: the body names it.
+	// body is read. It is nil if the body names the model.
 	pathModel func(wildcard string) string
 	decode    func(c *call, origin perigee.Origin) (*exchange, error)
 }
@@ -73,12 +72,12 @@ func (x *exchange) model() string {
 	return x.request.Model
 }
 
-// dialects are all that are served. The first one that owns a path shapes the errors there, and the
-// last one those of all other paths.
+// dialects are all dialects that are served. The first one that owns a path determines the form of
+// its errors; the last one does so for all other paths.
 var dialects = []*dialect{&mcpDialect, &geminiDialect, &responsesDialect, &anthropicDialect, &chatDialect}
 
-// dialectOf returns the dialect in whose shape a path answers when something is wrong with the
-// request itself.
+// dialectOf returns the dialect that determines the form of a path's errors about the request
+// itself.
 func (s *Server) dialectOf(path string, header http.Header) *dialect {
 	for _, d := range s.dialects {
 		if d.owns(path, header) {
@@ -88,9 +87,9 @@ func (s *Server) dialectOf(path string, header http.Header) *dialect {
 	return s.dialects[len(s.dialects)-1]
 }
 
-// serve answers a request to a model: it applies the limits of the key, reads the body, decodes it,
-// checks what it asks for, fetches media, asks the upstream and encodes what comes back. See
-// admission.go for the order of the limits.
+// serve answers a request to a model: it applies the limits of the key, reads the body, decodes and
+// checks it, fetches media, asks the upstream and encodes the answer. See admission.go for the
+// order of the limits.
 func (e *endpoint) serve(c *call, d *dialect) error {
 	c.dialect = d
 	if e.pathModel != nil {
@@ -122,8 +121,8 @@ func (e *endpoint) serve(c *call, d *dialect) error {
 	return err
 }
 
-// check applies what depends on the content of a request: the models and the rpm of the key, and
-// strict. Then it fetches the media that the request points at.
+// check applies the limits that depend on the content of a request: the models and the rpm of the
+// key, and strict. Then it fetches the media that the request refers to.
 func (c *call) check(x *exchange, allowed bool) error {
 	origin := x.origin()
 	for _, name := range mount.UnusedParameters(c.r.URL, c.dialect.ignoredQuery) {
@@ -184,7 +183,7 @@ func (c *call) askVectors(x *exchange) error {
 	return nil
 }
 
-// checkEmbedder refuses what no upstream can do.
+// checkEmbedder returns an error if the upstream cannot embed.
 func (c *call) checkEmbedder() error {
 	if _, ok := c.opts.Upstream.(perigee.Embedder); !ok {
 		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")

@@ -1,6 +1,6 @@
-// Package server is the HTTP server: it matches a URL to a dialect, has the dialect decode the
-// request, asks the Upstream, and has the dialect encode what comes back. It checks Host and
-// Origin, keys, sizes and times, and knows nothing of providers.
+// Package server is the HTTP server: it matches a URL to a dialect, decodes the request, asks the
+// Upstream, and encodes the answer. It checks Host and Origin, keys, sizes and times, and does not
+// depend on providers.
 //
 // The daemon builds one Server and serves it on TCP; Trusted is the same server without these
 // checks, for the owner's socket.

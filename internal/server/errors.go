@@ -78,7 +78,7 @@ func (c *call) record(e *perigee.Error, status int) bool {
 	}
 	if perigee.ReplayOf(c.r.Context()).Of == "" && !refusals.Record(c.opts.Now()) {
 		c.unrecorded(e)
-		return true // those before it say it all
+		return true // enough refusals are recorded already
 	}
 	public := *e
 	public.Status = status
@@ -98,12 +98,12 @@ func (c *call) unrecorded(e *perigee.Error) {
 // describe sets the headers that name the upstream and the model of an answer.
 func (c *call) describe(upstream, model string) { mount.Describe(c.w, upstream, model) }
 
-// writeHead begins an answer, which the client must take within writeLimit: the head, and what is
-// written without a deadline of its own. No handler writes a head in another way.
+// writeHead begins an answer, which the client must take within writeLimit: the head, and all data
+// that is written without a deadline of its own. All handlers write heads with it.
 func (c *call) writeHead(status int) {
 	c.wrote = true
 	c.log.SetStatus(status)
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer can; then there is no limit
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer supports deadlines; then there is no limit
 	c.w.WriteHeader(status)
 }
 

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// geminiDialect is the provider's own API. Its requests reach a Gemini upstream as they came.
+// geminiDialect is the provider's own API. Its requests reach a Gemini upstream verbatim.
 var geminiDialect = dialect{
 	name:        perigee.DialectGemini,
 	owns:        func(path string, _ http.Header) bool { return strings.HasPrefix(path, "/v1beta/") },

@@ -4,16 +4,16 @@ import (
 	"net/http"
 )
 
-// maxHead is how large the head of a request may be where the settings do not say it.
+// maxHead is the default maximum size of the head of a request.
 const maxHead = 64 << 10
 
-// pages says which web pages may call.
+// pages returns the policy for requests of web pages.
 func (s *state) pages() browserPolicy {
 	return browserPolicy{Loopback: s.Loopback, Origins: s.Origins, Hosts: s.Hosts}
 }
 
-// preflight answers a browser that asks what a page may send. A path that does not exist is
-// allowed, too, so that the page can read the error about it.
+// preflight answers a CORS preflight. A path that does not exist is allowed as well, so that the
+// page can read the error.
 func (c *call) preflight() error {
 	allowed := "GET, POST"
 	if route, _ := c.findRoute(c.path); route != nil {

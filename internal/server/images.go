@@ -61,8 +61,8 @@ func serveImage(store ImageStore, w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// What is stored of one answer at most. The rest of its images stand in the answer itself, so that
-// one answer cannot displace the images of all the rest.
+// Limits of the images stored for one answer. Further images are inlined in the answer, so that one
+// answer cannot displace all other images.
 const (
 	maxImages = 100
 	maxBytes  = 64 << 20
@@ -76,17 +76,16 @@ type imageKeeper struct {
 	Logger *slog.Logger
 	Call   string           // id of the call
 	Log    *perigee.CallLog // gets the notes of Keep
-	Base   string           // what links begin with; see BaseURL
+	Base   string           // the prefix of links; see baseURL
 
 	images int
 	bytes  int64
 	told   bool // that the answer has too many
 }
 
-// Keep stores an image and returns its link; empty: it stands in the answer itself. A note says so:
-// in the header as long as that has not been sent, in the record always. A stream that begins with
-// text has sent its head when the image comes, so there only the record has the note, and the
-// client has the link itself.
+// Keep stores an image and returns its link, or "" if the image is to be inlined in the answer. It
+// adds a note to the record, and to the response head unless that has been sent, as in a stream
+// that begins with text.
 func (k *imageKeeper) Keep(mime, data string) string {
 	id, err := k.save(mime, data)
 	if err != nil {
@@ -110,7 +109,7 @@ func (k *imageKeeper) Link(blob *perigee.Blob) string {
 	return k.Base + imagePath + id
 }
 
-// notKept logs why an image stands in the answer itself; once for an answer that has too many.
+// notKept logs why an image is inlined in the answer; once for an answer that has too many.
 func (k *imageKeeper) notKept(err error) {
 	switch {
 	case !errors.Is(err, errTooMany):
@@ -137,8 +136,8 @@ func (k *imageKeeper) save(mime, data string) (id string, err error) {
 	return id, err
 }
 
-// baseURL is where the client has reached the server, in its own words. It is empty when those
-// would not do in a link, which then counts from wherever the client is.
+// baseURL returns the base URL under which the client has reached the server. It is empty if the
+// Host cannot be used in a link; links are then relative.
 func baseURL(r *http.Request) string {
 	plain := strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]") == ""
 	switch {

@@ -17,7 +17,7 @@ var mcpDialect = dialect{
 }
 
 // codeRefused is the JSON-RPC code of errors of HTTP requests that do not become JSON-RPC requests.
-// The class in their data tells them apart.
+// The class in their data distinguishes them.
 const codeRefused = -32001
 
 // encodeMCPError returns an error of JSON-RPC that belongs to no request.

@@ -6,17 +6,17 @@ import (
 	"perigee"
 )
 
-// A MediaFetcher puts data in place of the files on the web that a prompt points at, as far as it
-// may. It returns the same prompt when there was nothing to do, and never changes the one it was
-// given. It calls reserve, from one goroutine at a time, for the bytes that it keeps, and returns
-// the error of reserve as it is.
+// A MediaFetcher replaces references to files on the web in a prompt with their data, as far as
+// allowed. It never changes the given prompt, and returns it if there is nothing to replace. It
+// calls reserve, from one goroutine at a time, for the bytes that it keeps, and returns the error
+// of reserve unchanged.
 type MediaFetcher interface {
 	Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error)
 }
 
-// inline fetches what a request points at. It is for the dialects whose clients expect any URL to
-// work; clients of the Gemini dialect mean what they write. It comes after admit, so that a key
-// that may not ask cannot make perigee fetch.
+// inline fetches the media that a request refers to. It is for the dialects in which clients expect
+// any URL to work; URLs of the Gemini dialect are passed on. It runs after admit, so that a refused
+// key cannot make perigee fetch.
 func (c *call) inline(req *perigee.Request) (*perigee.Request, error) {
 	if c.state.Fetch == nil {
 		return req, nil

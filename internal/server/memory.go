@@ -11,7 +11,7 @@ import (
 // uploadRetry is the Retry-After for a client that has too many large bodies under way.
 const uploadRetry = 5 * time.Second
 
-// maxBody is how large a body may be now, and the setting that says so.
+// maxBody returns the current maximum size of a body, and the setting that it comes from.
 func (s *Server) maxBody() (limit int64, setting string) {
 	limit, setting = s.settings.Load().MaxBody, "limits.body"
 	if memory := s.opts.Memory.Size() / reqbody.Factor; memory > 0 && memory < limit {
@@ -35,7 +35,7 @@ func (c *call) admitBody() error {
 	return c.reserveBody(announced)
 }
 
-// arrived says that the body is no longer under way.
+// arrived ends the upload of the body.
 func (c *call) arrived() { c.uploads.Add(c.source(), &c.uploading, -c.uploading, 0) }
 
 // reserveBody reserves memory for a body of so many bytes that is about to arrive.
@@ -64,25 +64,26 @@ func (c *call) reserveBody(size int64) error {
 	return nil
 }
 
-// bodyWeight is what a body counts from its arrival until the request is released.
+// bodyWeight returns the bytes that a body counts in the memory budget until the request is
+// released.
 func (c *call) bodyWeight(size int64) int64 { return reqbody.Weight(size, c.opts.Memory.MaxCall()) }
 
-// trackBytes reserves what decoding and encoding the body takes, and keeps the body with the call.
+// trackBytes reserves memory to decode and encode the body, and stores the body in the call.
 func (c *call) trackBytes(body []byte) error {
 	c.body = body
 	return c.reserveContent()
 }
 
-// recall says how many bytes of stored responses the call has, or is about to read, and reserves
-// what they take beside the body.
+// recall sets the number of bytes of stored responses that the call has or is about to read, and
+// reserves memory for them.
 func (c *call) recall(bytes int64) error {
 	c.recalled = bytes
 	return c.reserveContent()
 }
 
-// fetches says how many more bytes of media the call is about to have, and reserves what they take:
-// as much as if the body had them, since the prompt holds them and they are encoded for the
-// provider.
+// fetches adds bytes of media that the call is about to fetch, and reserves memory for them: as
+// much as for the same bytes in the body, because the prompt holds them and they are encoded for
+// the provider.
 func (c *call) fetches(bytes int64) error {
 	c.fetched += bytes
 	return c.reserveContent()
@@ -101,8 +102,8 @@ func (c *call) checkConversation(size int64) error {
 	return e
 }
 
-// reserveContent has reserved what the body, the stored responses and the media of the call take,
-// neither more nor less.
+// reserveContent adjusts the lease to exactly the memory of the body, the stored responses and the
+// media of the call.
 func (c *call) reserveContent() error {
 	if c.opts.Memory == nil {
 		return nil
@@ -119,7 +120,7 @@ func (c *call) reserveContent() error {
 	return nil
 }
 
-// drop says that the call no longer has its body, nor what was made of it, and returns what it was.
+// drop removes the body from the call, releases the memory reserved for it, and returns it.
 func (c *call) drop() (body []byte) {
 	body, c.body = c.body, nil
 	c.lease.Shrink(c.reserved)
@@ -127,7 +128,8 @@ func (c *call) drop() (body []byte) {
 	return body
 }
 
-// end releases all that the call has reserved. A call that goes on in the background ends there.
+// end releases all memory that the call has reserved. A call that continues in the background ends
+// there.
 func (c *call) end() {
 	if !c.ongoing {
 		c.drop()
@@ -136,15 +138,15 @@ func (c *call) end() {
 	c.log.Close()
 }
 
-// keptFactor is what a byte of a streamed answer counts where the encoder keeps the answer to the
-// end: in the Responses API the last event repeats it, and it may be stored.
+// keptFactor is the number of bytes that a byte of a streamed answer counts if the encoder keeps
+// the answer to the end: in the Responses API the last event repeats it, and it may be stored.
 const keptFactor = 2
 
-// storedFactor is what a byte of an answer counts while it is being stored: the response and its
-// output are encoded, and the database copies both.
+// storedFactor is the number of bytes that a byte of an answer counts while it is being stored: the
+// response and its output are encoded, and the database copies both.
 const storedFactor = 4
 
-// source is which client the call belongs to: its key, or its address where there are no keys.
+// source returns the client of the call: its key, or its address if there are no keys.
 func (c *call) source() string {
 	if c.key != nil {
 		return "key " + c.key.Name

@@ -57,9 +57,9 @@ func (p *systemPages) vendorModel(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// modelNamed returns the model that a request with this name would go to: the one that is called
-// so, or else the one that the name stands for, as an alias or with a suffix about thinking. The
-// path is that of the list.
+// modelNamed returns the model that a request with this name would go to: the model of this name,
+// or the one that the name refers to as an alias or with a thinking suffix. path is the path of the
+// list.
 func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.Model, error) {
 	if err := clientkey.CheckModel(name); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 	if model := find(models, behind); model != nil {
 		return model, nil
 	}
-	if call.AllowsModel != nil && call.Allows(name) { // under this name it may ask what it may not ask under its own
+	if call.AllowsModel != nil && call.Allows(name) { // the key allows the model under this name, even if not under its own
 		all, err := p.Upstream.(perigee.ModelLister).Models(r.Context())
 		if model := find(all, behind); err == nil && model != nil {
 			return model, nil
@@ -190,7 +190,7 @@ func noMethod(_ http.ResponseWriter, r *http.Request) error {
 		WithHint("append one, as in models/gemini-3-flash:generateContent")
 }
 
-// models lists what the presented key may ask.
+// models lists the models that the presented key allows.
 func (p *systemPages) models(r *http.Request) ([]perigee.Model, error) {
 	lister, ok := p.Upstream.(perigee.ModelLister)
 	if !ok {

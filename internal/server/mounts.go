@@ -13,9 +13,9 @@ import (
 )
 
 // A Mount is a handler that the server answers a path with, after it has checked the head, Host,
-// Origin and what Access asks for. The request carries a mount.Call, the response has the id of the
-// call, and the body of the request is read within the limits of all bodies. Paths of the server
-// itself come first.
+// Origin and Access. The request carries a mount.Call, the response has the id of the call, and the
+// body of the request is read within the limits of all bodies. Paths of the server itself come
+// first.
 type Mount = mount.Point
 
 // A SessionChecker reports whether a request carries a valid session cookie, for mounts with
@@ -131,7 +131,7 @@ func (w *mountWriter) Write(p []byte) (n int, err error) {
 	return w.call.writePieces(p)
 }
 
-// Flush lets handlers that ask for an http.Flusher send what they have written.
+// Flush implements http.Flusher for handlers that need it.
 func (w *mountWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
 // Unwrap is for http.ResponseController.
@@ -142,7 +142,7 @@ func (w *mountWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (c *call) writePieces(p []byte) (n int, err error) {
 	control := http.NewResponseController(c.w)
 	for piece := range slices.Chunk(p, writePiece) {
-		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer can; then there is no limit
+		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer supports deadlines; then there is no limit
 		wrote, err := c.w.Write(piece)
 		c.tapAnswer(piece[:wrote])
 		if n += wrote; err != nil {

@@ -8,17 +8,17 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// systemPages is what the paths show.
+// systemPages holds the services behind the paths.
 type systemPages struct {
 	Upstream perigee.Upstream
 	Model    func(name string) string // the model that Upstream would ask for a client's name
-	Control  perigee.Control          // nil: there are no accounts
-	// Ready lists why calls cannot be answered now; nil: they always can.
+	Control  perigee.Control          // nil if there are no accounts
+	// Ready returns the reasons why calls cannot be answered now. If it is nil, there are none.
 	Ready func() []Unready
-	// Langservers lists the language servers that are supervised; nil: none are.
+	// Langservers lists the language servers that are supervised; nil if there are none.
 	Langservers func() []perigee.LangserverRow
-	Status      func() perigee.DaemonStatus // nil: there is no daemon
-	Home        Home                        // nil: browsers get what programs get
+	Status      func() perigee.DaemonStatus // nil if there is no daemon
+	Home        Home                        // if nil, browsers get the same answer as programs
 }
 
 // Points returns the paths.
@@ -35,8 +35,8 @@ func (p *systemPages) Points() []mount.Point {
 	}
 }
 
-// noMetadata says that there is no OAuth server: MCP clients without a key look for one, and take
-// only 404 for an answer.
+// noMetadata answers 404: MCP clients without a key look for an OAuth server, and accept only 404
+// as the answer that there is none.
 func noMetadata(_ http.ResponseWriter, r *http.Request) error {
 	return perigee.Errorf(perigee.ClassNotFound, "no such path: %s", mount.Shorten(r.URL.Path)).WithHint("perigee takes keys, and no OAuth tokens")
 }
@@ -63,7 +63,7 @@ func (p *systemPages) health(w http.ResponseWriter, _ *http.Request) error {
 // An Unready is one reason why calls cannot be answered.
 type Unready struct {
 	Reason string // public: GET /ready needs no key
-	Detail string // for the owner, with names; empty: there is none
+	Detail string // for the owner, with names; empty if there is none
 }
 
 // ready answers GET /ready: 200 while calls can be answered, else 503 with the reasons.

@@ -17,7 +17,7 @@ import (
 	"perigee/internal/server/responsesapi"
 )
 
-// ResponseLife is how long an answer can be gone on from, as in the API that this follows.
+// ResponseLife is how long a stored answer can be continued, as in OpenAI's API.
 const ResponseLife = 30 * 24 * time.Hour
 
 // saveTime is how long writing an answer down may take before the client gets it all the same.
@@ -66,7 +66,7 @@ func (c *call) respond(req *responses.Request) error {
 		return c.responsesBackground(req)
 	}
 	if req.Store {
-		req.Keep() // it is stored at the end; what is stored is a copy
+		req.Keep() // the request is stored at the end, as a copy
 	} else {
 		req.OnRelease(req.Detach)
 	}
@@ -76,7 +76,7 @@ func (c *call) respond(req *responses.Request) error {
 	return c.whole(req.Request, c.collector(req))
 }
 
-// keyName is whose answers the client may see.
+// keyName returns the name of the key that stored answers of the client belong to.
 func (c *call) keyName() string {
 	if c.key == nil {
 		return ""
@@ -84,7 +84,7 @@ func (c *call) keyName() string {
 	return c.key.Name
 }
 
-// findResponse finds an answer of this client's that it goes on from.
+// findResponse returns the stored answer of this client that a request continues.
 func (c *call) findResponse(id string) (*perigee.StoredResponse, error) {
 	if c.opts.Responses == nil {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "nothing is stored here")
@@ -134,7 +134,7 @@ func (c *call) collector(req *responses.Request) *responses.Collector {
 // for it but its last event.
 var notStored = perigee.Note{Action: perigee.NoteDropped, Subject: "store (the response could not be stored)"}
 
-// keep stores an answer, and says whether that went well. A store that fails does not take the
+// keep stores an answer, and reports whether that went well. A store that fails does not take the
 // answer from the client.
 func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
 	err := c.lease.Grow(storedFactor * c.content)
@@ -203,7 +203,7 @@ func (c *call) responsesStream(req *responses.Request) error {
 		return c.keep(req, into.Stored)
 	}
 	err = c.stream(req.Request, into)
-	if !kept { // the client went away, or there was nothing to tell it but the error
+	if !kept { // the client disconnected, or gets only the error
 		e := c.clientError(responsesapi.ErrCancelled)
 		if err != nil {
 			e = c.clientError(err)
@@ -213,7 +213,7 @@ func (c *call) responsesStream(req *responses.Request) error {
 	return err
 }
 
-// responsesBackground answers at once and goes on without the client. The places of the call are
+// responsesBackground answers at once and continues in the background. The slots of the call are
 // held until the response is complete.
 func (c *call) responsesBackground(req *responses.Request) error {
 	if err := c.opts.Missing(c.r.Context(), req.Model); err != nil {
@@ -265,8 +265,8 @@ func (c *call) finishBackground(ctx context.Context, req *responses.Request, int
 	into.Bytes()
 }
 
-// backgroundError returns why an answer in the background ended: the cause of its context says more
-// than that it ended.
+// backgroundError returns the error of an answer in the background. It prefers the cause of the
+// context, which is more specific.
 func backgroundError(ctx context.Context, err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if cause, ok := errors.AsType[*perigee.Error](context.Cause(ctx)); ok && e.Class == perigee.ClassCanceled {

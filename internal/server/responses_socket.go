@@ -66,8 +66,8 @@ func (c *call) messageCall(s *responsesapi.Socket) *call {
 		w: s.Writer(http.Header{"X-Perigee-Call": {id}})}
 }
 
-// rejectMessage answers a message that is no request with an error. Like a request with an invalid
-// body, it counts as a request of the key.
+// rejectMessage answers a message that is not a request with an error. Like a request with an
+// invalid body, it counts as a request of the key.
 func (c *call) rejectMessage(s *responsesapi.Socket, stream string, invalid error) {
 	c.beginCall()
 	defer c.endCall()
@@ -78,7 +78,7 @@ func (c *call) rejectMessage(s *responsesapi.Socket, stream string, invalid erro
 	one.failMessage(s, stream, cmp.Or(err, invalid))
 }
 
-// admitMessage is admit for a message, whose key is looked up anew.
+// admitMessage is admit for a message. It looks up the key again.
 func (c *call) admitMessage() error {
 	if err := c.authenticate(); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (c *call) admitMessage() error {
 	return c.admit()
 }
 
-// holdMessage moves the message from the lease of the socket to that of the call, where it counts
-// like any body.
+// holdMessage moves the message from the lease of the socket to the lease of the call, where it
+// counts like any body.
 func (c *call) holdMessage(s *responsesapi.Socket, message []byte) error {
 	defer s.Release(len(message))
 	if err := c.lease.Open(c.opts.Memory, c.trusted); err != nil {
@@ -151,7 +151,7 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 		return err
 	}
 	req.Stream = true
-	req.Keep() // what was asked is remembered with the answer
+	req.Keep() // the input is remembered with the answer
 	c.keeps = true
 	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
 	stored := false
@@ -170,17 +170,17 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 	} else {
 		err = c.stream(req.Request, encoder)
 	}
-	c.freeBody() // what is kept of the request is a copy
+	c.freeBody() // the remembered input is a copy
 	return err
 }
 
-// warmUp answers a request that nothing is to be made for: it can be gone on from, and that is all.
-// No model is asked.
+// warmUp answers a request with generate: false. The response is empty and can be continued; no
+// model is called.
 func (c *call) warmUp(req *responses.Request, enc streamEncoder) error {
 	c.w.Header().Set("Content-Type", enc.ContentType())
 	c.note(req.Log.Notes())
 	c.wrote = true
-	_, _ = c.w.Write(enc.End(nil)) // a client that is gone cannot be told
+	_, _ = c.w.Write(enc.End(nil)) // the client may be gone
 	return nil
 }
 
@@ -192,7 +192,7 @@ type socketStream struct {
 
 func (s *socketStream) End(dst []byte) []byte {
 	dst = s.Stream.End(dst)
-	if !s.Failed() { // else it is gone on from the one before
+	if !s.Failed() { // otherwise the next request continues the previous answer
 		s.remember()
 	}
 	return dst

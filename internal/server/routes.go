@@ -12,11 +12,11 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// A route is a path and what can be done there.
+// A route is a path and its handlers.
 type route struct {
 	path    string // see mount.MatchPath
 	access  mount.Access
-	asks    string // what a POST here asks of a model, as the record calls it; empty: nothing
+	asks    string // the operation of a POST, as recorded; empty if it does not call a model
 	methods map[string]func(*call) error
 	any     func(*call) error // answers every method
 }
@@ -52,7 +52,7 @@ func routesOf(dialects []*dialect, mounts []Mount) []route {
 	return list
 }
 
-// findRoute returns the route of a path, and what stood in place of its wildcard.
+// findRoute returns the route of a path, and the text that its wildcard matched.
 func (s *Server) findRoute(path string) (*route, string) {
 	for i := range s.routes {
 		if rest, ok := mount.MatchPath(s.routes[i].path, path); ok {
@@ -62,7 +62,7 @@ func (s *Server) findRoute(path string) (*route, string) {
 	return nil, ""
 }
 
-// handler returns what answers a method; nil: nothing does.
+// handler returns the handler of a method, or nil if there is none.
 func (r *route) handler(method string) func(*call) error {
 	switch {
 	case r.any != nil:
@@ -81,7 +81,7 @@ func (r *route) allow() string {
 	return strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
 }
 
-// ignore takes what a client sends and does nothing with it.
+// ignore reads the request and answers without an effect.
 func (c *call) ignore() error {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, 1<<20)); err != nil {
 		return reqbody.Explain(c.r.Context(), err, 1<<20, "limits.body")

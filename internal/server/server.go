@@ -21,71 +21,72 @@ import (
 )
 
 // ErrShutdown is the cause to cancel the base context with when the daemon stops waiting for open
-// streams. It is a perigee.Error so that the record says why the call ended.
+// streams. It is a perigee.Error so that the record has the reason.
 var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shutting down").WithHint("try again when it is back")
 
-// Options are what a Server is built from. Upstream is required.
+// Options are the dependencies of a Server. Upstream is required.
 type Options struct {
 	Upstream perigee.Upstream
-	Model    func(name string) string // the model that Upstream would ask for a client's name; nil: names are models
+	Model    func(name string) string // the model that a client's name refers to; nil if names are models
 	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
-	// known without a call. Nil: it is not.
+	// known without a call. It may be nil.
 	Missing     func(ctx context.Context, name string) error
 	Usage       perigee.UsageReader
-	Stored      perigee.UsageReader            // what keys with a budget have spent, as stored; nil: they have no limit
-	Spent       clientkey.SpentCounter         // nil: everything is stored
-	Requests    clientkey.RequestCounter       // nil: no other server has these keys
-	Calls       perigee.CallReader             // nil: calls are not recorded
-	Responses   perigee.ResponseStore          // nil: nothing is kept between calls
-	Keeper      admin.StoreKeeper              // nil: nothing is stored
-	Images      ImageStore                     // nil: images stand in the answer itself
-	Control     perigee.Control                // empty: there are no accounts to manage
-	Audit       admin.AuditLog                 // nil: administrative acts are not recorded
-	Acts        perigee.AuditReader            // nil: they cannot be read
-	Status      func() perigee.DaemonStatus    // nil: there is no daemon
-	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil: none are
-	// Ready lists why calls cannot be answered now, within about a second; nil: they always can.
+	Stored      perigee.UsageReader            // the stored usage of keys with a budget; nil means no budgets
+	Spent       clientkey.SpentCounter         // nil if all usage is stored
+	Requests    clientkey.RequestCounter       // nil if no other server has these keys
+	Calls       perigee.CallReader             // nil if calls are not recorded
+	Responses   perigee.ResponseStore          // nil if responses are not stored
+	Keeper      admin.StoreKeeper              // nil if there is no store
+	Images      ImageStore                     // nil if images are inlined in answers
+	Control     perigee.Control                // empty if there are no accounts to manage
+	Audit       admin.AuditLog                 // nil if administrative acts are not recorded
+	Acts        perigee.AuditReader            // nil if they cannot be read
+	Status      func() perigee.DaemonStatus    // nil if there is no daemon
+	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil if there are none
+	// Ready returns the reasons why calls cannot be answered now, within about a second. If it is
+	// nil, there are none.
 	Ready func() []Unready
-	// Admin says whether what a caller from the network offers opens the admin routes. Nil: nothing
-	// does.
+	// Admin reports whether a token gives access to the admin routes over the network. If it is
+	// nil, no token does.
 	Admin     func(offer string) (bool, error)
-	Redact    func(text string) string // replaces secrets in what is logged of a request; nil: nothing does
+	Redact    func(text string) string // replaces secrets in log lines about requests; may be nil
 	Logger    *slog.Logger
 	Now       func() time.Time
 	NewID     func() string
 	BodyGrace time.Duration // how long a small body may take to arrive; default 30 s
-	// Memory bounds what all calls hold together; nil: nothing does.
+	// Memory bounds the memory of all calls. If it is nil, there is no limit.
 	Memory *membudget.Budget
 	// Refused is called for each request to a model that was admitted and then refused before the
-	// upstream; nil: it is not.
+	// upstream. It may be nil.
 	Refused func(ctx context.Context, operation string, origin perigee.Origin, model string, err *perigee.Error)
 	// Unrecorded is called for each refused request to a model that is not recorded, because of a
-	// wrong key or because many such were; nil: it is not.
+	// wrong key or because there were many. It may be nil.
 	Unrecorded func(dialect perigee.Dialect, class perigee.Class)
-	// OnIdle is called when no call has begun for a while, with the number of calls that are open;
-	// nil: it is not.
+	// OnIdle is called when no call has begun for a while, with the number of open calls. It may be
+	// nil.
 	OnIdle func(open int)
 	Mounts []Mount // answer further paths
-	Home   Home    // answers GET / of browsers; nil: they get what programs get
-	// Sessions checks the cookies for mounts that ask for a session. Nil: none is valid.
+	Home   Home    // answers GET / of browsers; if nil, they get the same answer as programs
+	// Sessions checks the cookies for mounts that ask for a session. If it is nil, none is valid.
 	Sessions SessionChecker
 }
 
-// A Key is what a client must present, and what it may do with it.
+// A Key is a key that clients present, with its permissions and limits.
 type Key = clientkey.Key
 
 // Settings can change while the server runs.
 type Settings struct {
 	Keys        []Key
 	MaxBody     int64
-	MaxHead     int // bytes; 0: 64 KiB
-	Concurrency int // calls at once; 0: unlimited
+	MaxHead     int // bytes; 0 means 64 KiB
+	Concurrency int // calls at once; 0 means unlimited
 	Strict      bool
 	Loopback    bool          // listening on a loopback address: only loopback names are accepted as Host
-	Origins     []string      // whose web pages may call, as browsers write them
+	Origins     []string      // the origins with web pages that may call, as browsers write them
 	Hosts       []string      // further names in Host for a loopback listener
-	Fetch       MediaFetcher  // nil: URLs of media go on as they are
-	KeepAlive   time.Duration // how long a stream may be quiet before a sign of life is sent; 0: 15 s
+	Fetch       MediaFetcher  // if nil, URLs of media are passed on
+	KeepAlive   time.Duration // the idle time of a stream before a keep-alive is sent; 0 means 15 s
 }
 
 // A Server answers HTTP. It is safe for concurrent use.
@@ -95,7 +96,7 @@ type Server struct {
 	routes      []route
 	settings    atomic.Pointer[state]
 	active      atomic.Int64
-	idle        *time.Timer // nil: there is no OnIdle
+	idle        *time.Timer // nil if there is no OnIdle
 	runs        responsesapi.Runs
 	sockets     responsesapi.Hub
 	sharedLimit clientkey.SharedLimit
@@ -105,7 +106,7 @@ type Server struct {
 	failed      clientkey.FailedAuth
 }
 
-// A state is the settings with what was worked out from them.
+// A state is the settings and values derived from them.
 type state struct {
 	Settings
 	keys []*clientkey.Guarded
@@ -146,7 +147,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	s.sockets.Settings, s.sockets.Stopping = s.socketSettings, perigee.AsError(ErrShutdown)
 	s.failed.Now, s.failed.Logger = opts.Now, opts.Logger
 	if opts.OnIdle != nil {
-		s.idle = time.AfterFunc(idleTime/4, s.onIdle) // earlier than after a call: most of what the start has used is not needed again
+		s.idle = time.AfterFunc(idleTime/4, s.onIdle) // earlier than after a call: most memory of the start is not needed again
 	}
 	s.Apply(settings)
 	return s
@@ -191,12 +192,12 @@ func (s *Server) Close() {
 	s.runs.Close(ErrShutdown)
 }
 
-// Drain closes the sockets that clients have open: at once where nothing is being made, otherwise
-// after the answers that are. No new ones are opened, and what is asked meanwhile is refused. It
-// returns when all are closed, or when ctx ends before; what is still being made then goes on until
-// the base context ends, or Close is called.
+// Drain closes the open sockets of clients: at once if they have no running requests, otherwise
+// after these have ended. New sockets and new requests are refused. Drain returns when all sockets
+// are closed, or when ctx ends; requests that still run then continue until the base context ends
+// or Close is called.
 //
-// It belongs beside http.Server.Shutdown, which does not know of sockets.
+// It complements http.Server.Shutdown, which does not handle hijacked connections.
 func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-s.sockets.Drain():
@@ -215,14 +216,14 @@ type call struct {
 	id       string
 	start    time.Time
 	path     string // cleaned
-	wildcard string // what stood in place of the wildcard of the route
+	wildcard string // the text that the wildcard of the route matched
 	dialect  *dialect
 	trusted  bool
 	owner    bool               // it has the admin token, where that takes the place of a key
 	key      *clientkey.Guarded // the key that was presented; nil when none is required
 	unread   bool               // the body, or the rest of it, has not been read
 	wrote    bool               // the head of the answer is out
-	asks     string             // what the request asks of a model; empty: nothing
+	asks     string             // the operation; empty if the request does not call a model
 	model    string             // that it asks, as far as it was read
 	asked    bool               // the call went on to the upstream, which records how it ends
 	body     []byte             // of the request, until its memory is given back
@@ -237,7 +238,7 @@ type call struct {
 	fetched   int64 // bytes of media that the request points at
 	keeps     bool  // the encoder keeps a streamed answer until its end
 	content   int64 // bytes that a Responses answer has so far
-	ongoing   bool  // the call goes on in the background, and ends there
+	ongoing   bool  // the call continues in the background, and ends there
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
@@ -344,8 +345,8 @@ func (c *call) panicked(where string, v any) error {
 		WithHint("the log has the details of call %s; please report it", c.id)
 }
 
-// clientError returns what the client gets of err: a call that ended because the daemon stops did
-// not end because the client left, and errors about perigee's own parts are for its owner.
+// clientError returns the error that the client gets for err. A cancellation because the daemon
+// stops is reported as such, and details of errors inside perigee are left out.
 func (c *call) clientError(err error) *perigee.Error {
 	e := perigee.AsError(err)
 	if e.Retry > 0 {

@@ -23,8 +23,8 @@ var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)
 // Every client that reads slowly keeps about so many waiting.
 const gather = 16 << 10
 
-// A streamEncoder is how a dialect puts a streamed answer on the wire. Each method appends to dst;
-// what an event adds may be nothing.
+// A streamEncoder encodes a streamed answer in a dialect. Each method appends to dst, possibly
+// nothing.
 type streamEncoder interface {
 	ContentType() string
 	Encode(dst []byte, ev *perigee.Event) []byte
@@ -37,14 +37,14 @@ type streamEncoder interface {
 // first by then get both in one read.
 const repeatPause = 500 * time.Millisecond
 
-// An errorRepeater is a dialect some of whose clients notice an error only when it comes again, in
-// a read of its own.
+// An errorRepeater is the encoder of a dialect with clients that notice an error only when it is
+// repeated in a separate read.
 type errorRepeater interface {
 	RepeatError(dst []byte, status int, err *perigee.Error) []byte // after Fail; may add nothing
 }
 
-// A flushingEncoder is a dialect whose events may be as long as the whole answer. It hands them on
-// in pieces while it appends them.
+// A flushingEncoder is the encoder of a dialect with events as long as the whole answer. It flushes
+// them in pieces while it appends them.
 type flushingEncoder interface {
 	SetFlush(f func(buf []byte) []byte)
 }
@@ -58,8 +58,8 @@ type streamWriter struct {
 
 	mu       sync.Mutex // the timer writes too
 	timer    *time.Timer
-	pooled   *[]byte // of chunkBuffers, where buf began; nil: buf is empty
-	buf      []byte  // what was gathered
+	pooled   *[]byte // from chunkBuffers, the initial buf; nil if buf is empty
+	buf      []byte  // the pending output
 	deadline time.Time
 	err      error // of the connection: from then on nothing is written
 	closed   bool
@@ -207,8 +207,8 @@ func (w *streamWriter) fail(err error) error {
 	return nil
 }
 
-// flush sends what was gathered on its way, after the head. A client that does not read for too
-// long is given up.
+// flush sends the pending output, after the head. It fails if the client does not read for too
+// long.
 func (w *streamWriter) flush() error {
 	w.head()
 	if w.err != nil {
@@ -216,7 +216,7 @@ func (w *streamWriter) flush() error {
 	}
 	if now := time.Now(); w.deadline.Sub(now) < writeLimit/2 {
 		w.deadline = now.Add(writeLimit)
-		_ = w.control.SetWriteDeadline(w.deadline) // not every writer can; then there is no limit
+		_ = w.control.SetWriteDeadline(w.deadline) // not every writer supports deadlines; then there is no limit
 	}
 	w.call.tapAnswer(w.buf)
 	if _, w.err = w.call.w.Write(w.buf); w.err == nil {
@@ -227,8 +227,8 @@ func (w *streamWriter) flush() error {
 	return w.err
 }
 
-// flushPiece sends what an encoder has appended while it goes on appending. The lock is held. After
-// an error of the connection there is nowhere to send it.
+// flushPiece sends the output of an encoder that is still appending. The lock is held. After a
+// connection error the output is discarded.
 func (w *streamWriter) flushPiece(buf []byte) []byte {
 	w.buf = buf
 	_ = w.flush()
