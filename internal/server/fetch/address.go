@@ -11,9 +11,9 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// A refusal is a URL or an address that is not for us to reach. Its text goes to the client, so it
-// says nothing about what stands behind a name: errNotPublic is also the answer for a name that
-// does not resolve, or else clients could find out which internal names exist.
+// A refusal is the error for a URL or an address that must not be reached. Its text goes to the
+// client, so it reveals nothing about the address of a name: errNotPublic is also the error for a
+// name that does not resolve, because clients could otherwise find out which internal names exist.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -27,8 +27,8 @@ const (
 	errRedirects = refusal("it redirects too often")
 )
 
-// checkURL refuses what the URL itself shows to be wrong. Ports and addresses are looked at when
-// they are dialled.
+// checkURL refuses URLs that are invalid in themselves. Ports and addresses are checked when they
+// are dialed.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -46,7 +46,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
-	next.Header.Del("Referer") // the URL may hold what only its own host should know
+	next.Header.Del("Referer") // the URL may contain secrets of its own host
 	return checkURL(next.URL)
 }
 

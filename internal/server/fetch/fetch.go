@@ -1,11 +1,10 @@
-// Package fetch gets the pictures and documents that clients only point at: an http or https URL in
-// a message becomes the data itself, because not every model can reach the web. It does so only
-// where the owner has allowed it.
+// Package fetch downloads the images and documents that messages refer to: an http or https URL is
+// replaced by the data, because not every model can reach the web. It does so only if the
+// configuration allows it.
 //
 // A URL in a message may come from any text that the client repeats, so it is not trusted: only
-// public addresses are reached, and what comes back is bounded in time, size and type. It keeps
-// nothing between requests. The HTTP edge calls it, between decoding a request and asking the
-// upstream.
+// public addresses are reached, and answers are bounded in time, size and type. It keeps nothing
+// between requests. The HTTP server calls it, between decoding a request and asking the upstream.
 package fetch
 
 import (
@@ -23,13 +22,13 @@ import (
 	"perigee"
 )
 
-// Options say what may be fetched. The zero value allows nothing.
+// Options are the limits of a Fetcher. The zero value allows nothing.
 type Options struct {
 	Allow     bool
-	MaxBytes  int64         // of all media of one request together; 0: 20 MiB
-	Timeout   time.Duration // for each; 0: 20 s
-	UserAgent string        // empty: perigee
-	Logger    *slog.Logger  // gets why a URL was refused, which clients are not told; nil: silent
+	MaxBytes  int64         // of all media of one request together; 0 means 20 MiB
+	Timeout   time.Duration // for each; 0 means 20 s
+	UserAgent string        // empty means perigee
+	Logger    *slog.Logger  // for the reasons of refusals, which clients do not get; nil discards them
 
 	// For tests. Resolver looks names up; Permit names addresses that are reached although they are
 	// not public, at any port.
@@ -71,7 +70,7 @@ func New(opts Options) *Fetcher {
 	f.client = &http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would resolve names itself, and reach what we may not
+			Proxy:                  nil, // a proxy would resolve names itself, and could reach private addresses
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
 			TLSHandshakeTimeout:    10 * time.Second,
@@ -82,12 +81,11 @@ func New(opts Options) *Fetcher {
 }
 
 // Inline returns a prompt in which the files on the web are data, or p itself when there are none
-// or nothing may be fetched. What the provider can reach by itself (its own files, videos on
-// YouTube, gs: addresses) stays. p is not changed. Each URL is fetched once, however often it
-// stands there. The notes say where a server called a picture something that it is not. reserve is
-// called for bytes that are about to be kept, by one goroutine at a time; its error ends the
-// fetching and is returned. Other errors are of class invalid and name the host, except when ctx
-// ended.
+// or nothing may be fetched. Files that the provider can reach by itself (its own files, videos on
+// YouTube, gs: addresses) stay. p is not changed. Each URL is fetched once, however often it
+// occurs. There is a note for each image with a wrong Content-Type. reserve is called for bytes
+// that are about to be kept, by one goroutine at a time; its error ends the fetching and is
+// returned. Other errors are of class invalid and name the host, except when ctx ended.
 func (f *Fetcher) Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error) {
 	if !f.opts.Allow || p == nil {
 		return p, nil, nil
@@ -145,8 +143,8 @@ func (f *Fetcher) fetchAll(ctx context.Context, addresses []string, room *budget
 	return media, nil
 }
 
-// remoteFiles lists what is to be fetched, each once, in the order it is mentioned. The list ends
-// with the first one that is too many.
+// remoteFiles returns the URLs to be fetched, each once, in the order of the prompt. The list ends
+// with the first one beyond the limit.
 func remoteFiles(p *perigee.Prompt) []string {
 	var list []string
 	var collect func(parts []perigee.Part)
@@ -172,8 +170,8 @@ func remoteFiles(p *perigee.Prompt) []string {
 	return list
 }
 
-// isRemote says whether a part is a file that stands on the web and that the provider may not reach
-// by itself.
+// isRemote reports whether a part is a file on the web that the provider may not be able to reach
+// itself.
 func isRemote(part *perigee.Part) bool {
 	if part.Kind != perigee.PartFile || part.File == nil {
 		return false
@@ -186,10 +184,10 @@ func isRemote(part *perigee.Part) bool {
 	return err != nil || !isProviders(u) // one that cannot be read is refused later
 }
 
-// youTube are the hosts whose videos the provider watches itself.
+// youTube are the hosts of videos that the provider reads itself.
 var youTube = []string{"youtube.com", "www.youtube.com", "m.youtube.com", "youtu.be"}
 
-// isProviders says whether a URL is the provider's own.
+// isProviders reports whether a URL is the provider's own.
 func isProviders(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	if host == "generativelanguage.googleapis.com" && strings.Contains(u.Path, "/files/") {

@@ -12,15 +12,16 @@ import (
 // maxType is how much of a type that a server made up is repeated.
 const maxType = 60
 
-// A verdict is what a medium is, and what its server called it; empty when that said nothing.
-type verdict struct{ is, said string }
+// A detection is the media type of a medium, and the one that its server declared; empty if it
+// declared none.
+type detection struct{ is, declared string }
 
-// mediaType decides what a medium is, from what its server calls it and from how it begins. They
-// must agree as far as the bytes can tell. Between kinds of pictures the bytes are right, because
-// the provider will look at them, too.
-func mediaType(contentType string, head []byte) (verdict, error) {
+// mediaType determines the media type from the Content-Type and the first bytes. It returns an
+// error if they contradict each other. For different image types the bytes take precedence, because
+// the provider inspects them as well.
+func mediaType(contentType string, head []byte) (detection, error) {
 	if len(head) == 0 {
-		return verdict{}, refusal("it is empty")
+		return detection{}, refusal("it is empty")
 	}
 	said, _, _ := mime.ParseMediaType(contentType)
 	looks, _, _ := mime.ParseMediaType(http.DetectContentType(head))
@@ -28,20 +29,20 @@ func mediaType(contentType string, head []byte) (verdict, error) {
 	switch said {
 	case "", "application/octet-stream", "binary/octet-stream":
 		if !isReadable(looks) {
-			return verdict{}, refusal("its server does not say what it is")
+			return detection{}, refusal("its server does not say what it is")
 		}
-		return verdict{is: looks}, nil
+		return detection{is: looks}, nil
 	}
 	if !isReadable(said) {
-		return verdict{}, refusal(fmt.Sprintf("it is %s, and only pictures, sounds, videos, PDF and plain text can be sent on", perigee.Clip(said, maxType)))
+		return detection{}, refusal(fmt.Sprintf("it is %s, and only pictures, sounds, videos, PDF and plain text can be sent on", perigee.Clip(said, maxType)))
 	}
 	if !agree(said, looks) {
-		return verdict{}, refusal(fmt.Sprintf("its server calls it %s, and it looks like %s", perigee.Clip(said, maxType), looks))
+		return detection{}, refusal(fmt.Sprintf("its server calls it %s, and it looks like %s", perigee.Clip(said, maxType), looks))
 	}
 	if family(said) == "image" && family(looks) == "image" {
-		return verdict{is: looks, said: said}, nil
+		return detection{is: looks, declared: said}, nil
 	}
-	return verdict{is: said, said: said}, nil
+	return detection{is: said, declared: said}, nil
 }
 
 // usual is the name that the provider has for a type of many names.
@@ -55,7 +56,7 @@ func usual(t string) string {
 	return t
 }
 
-// isReadable says whether models can make something of a type.
+// isReadable reports whether models can make something of a type.
 func isReadable(t string) bool {
 	switch family(t) {
 	case "image", "audio", "video":
@@ -64,8 +65,8 @@ func isReadable(t string) bool {
 	return t == "application/pdf" || t == "text/plain"
 }
 
-// agree says whether bytes that look like one type can be of another. Many kinds of media look like
-// nothing that Go knows, and containers do not show whether they hold pictures or sound only.
+// agree reports whether bytes detected as one type can be of the declared one. Go does not detect
+// many media types, and containers do not show whether they hold video or only audio.
 func agree(said, looks string) bool {
 	switch family(said) {
 	case "text":

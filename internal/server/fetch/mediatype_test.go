@@ -58,7 +58,7 @@ func TestWhatAMediumIs(t *testing.T) {
 		switch {
 		case wrong && (err == nil || !strings.Contains(err.Error(), part) || len(err.Error()) > 200):
 			t.Errorf("%q, %.10q: got %v, %v; want an error with %q", test.said, test.head, got, err, part)
-		case !wrong && (err != nil || got != verdict{test.want, test.was}):
+		case !wrong && (err != nil || got != detection{test.want, test.was}):
 			t.Errorf("%q, %.10q: got %v, %v; want %s", test.said, test.head, got, err, test.want)
 		}
 	}

@@ -58,7 +58,7 @@ var (
 	errSlow     = errors.New("too slow")
 )
 
-// A metered reader takes what it reads out of a budget.
+// A metered reader subtracts the bytes that it reads from a budget.
 type metered struct {
 	io.Reader
 	room *budget
@@ -79,27 +79,27 @@ func (f *Fetcher) fetch(ctx context.Context, address string, room *budget) (*med
 		return nil, perigee.Errorf(perigee.ClassInvalid, "a URL in the request cannot be read").WithHint("write it as https://host/path")
 	}
 	if err := checkURL(u); err != nil {
-		return nil, f.trouble(ctx, u, err)
+		return nil, f.clientError(ctx, u, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, errSlow)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, f.trouble(ctx, u, err)
+		return nil, f.clientError(ctx, u, err)
 	}
 	req.Header.Set("User-Agent", f.opts.UserAgent)
 	req.Header.Set("Accept", "image/*, audio/*, video/*, application/pdf, text/plain")
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, f.trouble(ctx, u, err)
+		return nil, f.clientError(ctx, u, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if err := checkHead(resp, room); err != nil {
-		return nil, f.trouble(ctx, u, err)
+		return nil, f.clientError(ctx, u, err)
 	}
 	m, err := read(resp, u, room)
 	if err != nil {
-		return nil, f.trouble(ctx, u, err)
+		return nil, f.clientError(ctx, u, err)
 	}
 	return m, nil
 }
@@ -133,8 +133,8 @@ func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
 		return nil, err
 	}
 	m := &medium{mime: mime.is}
-	if mime.is != mime.said && mime.said != "" {
-		m.note = &perigee.Note{Action: perigee.NoteRepaired, Subject: fmt.Sprintf("type of a file from %s: %s is %s", u.Hostname(), mime.said, mime.is)}
+	if mime.is != mime.declared && mime.declared != "" {
+		m.note = &perigee.Note{Action: perigee.NoteRepaired, Subject: fmt.Sprintf("type of a file from %s: %s is %s", u.Hostname(), mime.declared, mime.is)}
 	}
 	var text strings.Builder
 	encoder := base64.NewEncoder(base64.StdEncoding, &text)
@@ -147,9 +147,9 @@ func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
 	return m, nil
 }
 
-// trouble says to the client what went wrong, and no more about the network than it needs to know.
-// It names the host and never the rest of the URL, which may hold a token.
-func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
+// clientError returns the error for the client, without details of the network. It names the host
+// and never the rest of the URL, which may contain a token.
+func (f *Fetcher) clientError(ctx context.Context, u *url.URL, err error) error {
 	if errors.Is(err, perigee.ErrNoMemory) {
 		return err
 	}
@@ -180,8 +180,7 @@ func (f *Fetcher) trouble(ctx context.Context, u *url.URL, err error) error {
 	}
 }
 
-// why is what the log has about a URL that was refused: the address behind the name, or why there
-// is none.
+// why returns the reason of a refusal for the log: the address of the name, or why there is none.
 func why(err error, refused refusal) string {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return "name lookup: " + e.Err

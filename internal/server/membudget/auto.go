@@ -6,8 +6,8 @@ const (
 	unknownAuto = 1 << 30
 )
 
-// Auto is the size for limits.memory: auto. It is half of the memory that the machine or its
-// control group has, at least 256 MiB, and 1 GiB where the system does not say how much there is.
+// Auto returns the size for limits.memory: auto. It is half of the memory of the machine or its
+// control group, at least 256 MiB, and 1 GiB if that is unknown.
 func Auto() int64 { return auto(systemMemory()) }
 
 func auto(system int64) int64 {

@@ -9,8 +9,8 @@ import (
 )
 
 // LimitRuntime sets the soft memory limit of the Go runtime to 7/8 of limits.memory. The rest is
-// for what the runtime does not count: the program itself, and the memory of SQLite. A GOMEMLIMIT
-// in the environment is left alone.
+// for memory that the runtime does not count: the program itself and SQLite. A GOMEMLIMIT in the
+// environment takes precedence.
 func LimitRuntime(size int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(size / 8 * 7)
@@ -70,9 +70,9 @@ func (c *Collector) Hold(bytes int64) {
 }
 
 // GiveBack collects garbage and returns memory to the system, if no call is open or at least 64 MiB
-// of the heap are not in use. The requests of calls whose answers go on for minutes are garbage
-// that no other collection would find for as long; but the next request of a single agent should
-// find its memory still there. If no call is open, the pages of the program are returned as well.
+// of the heap are not in use. Requests of calls with long answers would otherwise stay in memory
+// for minutes; smaller amounts are kept for the next request of an agent. If no call is open, the
+// pages of the program are returned as well.
 func (c *Collector) GiveBack(open int) {
 	if open == 0 || c.spare() >= manySpare {
 		c.collect()
@@ -84,7 +84,7 @@ func (c *Collector) GiveBack(open int) {
 
 const manySpare = 64 << 20
 
-// collectTwice runs two collections, since what pools keep survives one.
+// collectTwice runs two collections, because objects in a sync.Pool survive one.
 func collectTwice() {
 	runtime.GC()
 	debug.FreeOSMemory()

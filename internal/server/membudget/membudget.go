@@ -3,8 +3,8 @@
 // grows before the memory is used. A lease that cannot grow is an error of class capacity, which
 // the client gets as 503 with Retry-After, in place of a process that the system kills.
 //
-// Bytes are counted, not measured: package server and the upstreams know what a body or an answer
-// costs at its peak. The package knows neither; it adds up.
+// Bytes are counted, not measured: package server and the upstreams estimate the peak memory of a
+// body or an answer, and this package adds up the estimates.
 package membudget
 
 import (
@@ -15,9 +15,9 @@ import (
 	"perigee"
 )
 
-// Base is what every lease costs: the memory of an open call or stream beside its body and its
+// Base is the size of every lease: the memory of an open call or stream without its body and its
 // answer (goroutines, buffers of two connections, the request's head), measured as 63 to 69 KB for
-// an idle stream, and what waits for a client that reads slowly.
+// an idle stream, and output that is buffered for a slow client.
 const Base = 80 << 10
 
 // Sizes of leases. Small ones may use the whole budget, medium ones seven eighths of it, larger
@@ -28,31 +28,29 @@ const (
 	medium = Base + 4*1<<20
 )
 
-// retry is what clients are told to wait. Large calls hold their memory for seconds, not for
-// minutes.
+// retry is the Retry of errors. Large calls hold their memory for seconds, not for minutes.
 const retry = 2 * time.Second
 
-// A Budget is what all leases may have together. It is safe for concurrent use. A nil Budget bounds
-// nothing.
+// A Budget limits the sum of all leases. It is safe for concurrent use. A nil Budget has no limit.
 type Budget struct {
 	size  atomic.Int64 // limits.memory
 	used  atomic.Int64
 	watch func(delta int64)
 }
 
-// New returns a budget for a process that may use size bytes in all. If watch is not nil it is
-// called with each change of what leases have beyond Base.
+// New returns a budget for a process that may use size bytes in total. If watch is not nil, it is
+// called with each change of the bytes that leases hold beyond Base.
 func New(size int64, watch func(delta int64)) *Budget {
 	b := &Budget{watch: watch}
 	b.Resize(size)
 	return b
 }
 
-// Resize changes the size. Leases keep what they have; if that is more than the new size, no lease
-// grows until enough is released.
+// Resize changes the size. Leases keep their bytes; if these exceed the new size, no lease grows
+// until enough is released.
 func (b *Budget) Resize(size int64) { b.size.Store(size) }
 
-// Size is what the process may use in all; 0: there is no limit.
+// Size returns the number of bytes that the process may use, or 0 if there is no limit.
 func (b *Budget) Size() int64 {
 	if b == nil {
 		return 0
@@ -64,12 +62,12 @@ func (b *Budget) Size() int64 {
 // program itself, idle connections, caches and garbage that has not been collected yet.
 func (b *Budget) capacity() int64 { return b.size.Load() / 4 * 3 }
 
-// MaxCall is the most that one call reserves in advance: half of what leases may have. A larger one
-// is let in when nothing else that is large is open, so that limits.memory bounds how many large
-// calls run at once and not whether one can run at all.
+// MaxCall returns the largest number of bytes that one call reserves in advance: half of the
+// capacity for leases. A larger call is admitted if no other large call is open, so that
+// limits.memory bounds how many large calls run at once and not the size of one.
 func (b *Budget) MaxCall() int64 { return b.capacity() / 2 }
 
-// Used is what all leases have now.
+// Used returns the number of bytes that all leases hold.
 func (b *Budget) Used() int64 {
 	if b == nil {
 		return 0
@@ -89,7 +87,7 @@ func (b *Budget) bound(lease int64) int64 {
 	return capacity / 4 * 3
 }
 
-// take adds n to what is used if that stays within bound.
+// take adds n to the used bytes if the sum is within bound, and reports whether it was.
 func (b *Budget) take(n, bound int64) bool {
 	for {
 		used := b.used.Load()
@@ -102,8 +100,8 @@ func (b *Budget) take(n, bound int64) bool {
 	}
 }
 
-// A Lease is what one call has of a budget. The zero value has no budget: it always grows, and
-// nothing is counted.
+// A Lease is the part of a budget that one call holds. The zero value has no budget: it always
+// grows, and nothing is counted.
 type Lease struct {
 	budget *Budget
 	forced bool
@@ -112,7 +110,7 @@ type Lease struct {
 
 // Open takes Base for the lease, which the caller closes if there is no error. A forced lease grows
 // whether or not the budget is used up: it is for the owner's commands, which have to work just
-// then. A lease that is open already stays as it is.
+// then. Open does nothing if the lease is open already.
 func (l *Lease) Open(b *Budget, forced bool) error {
 	if b == nil || l.budget != nil {
 		return nil
@@ -173,8 +171,8 @@ func (l *Lease) Shrink(bytes int64) {
 	}
 }
 
-// remove takes bytes, or all beyond Base where that is less, off what is held, and returns how many
-// that are.
+// remove subtracts bytes from the held ones, but never goes below Base. It returns the number
+// subtracted.
 func (l *Lease) remove(bytes int64) int64 {
 	for {
 		held := l.held.Load()
@@ -185,7 +183,7 @@ func (l *Lease) remove(bytes int64) int64 {
 	}
 }
 
-// Held is what the lease has.
+// Held returns the number of bytes that the lease holds.
 func (l *Lease) Held() int64 { return l.held.Load() }
 
 // Close releases everything. The lease can be opened again.

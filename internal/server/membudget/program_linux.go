@@ -37,7 +37,7 @@ type mapping struct{ start, size uintptr }
 // into the code.
 func unchangedMappings(smaps []byte, file string) []mapping {
 	var list []mapping
-	var last mapping // of the file; zero: the lines belong to another mapping
+	var last mapping // of the file; zero while the lines belong to another mapping
 	for line := range bytes.Lines(smaps) {
 		text := strings.TrimSuffix(string(line), "\n")
 		fields := strings.Fields(text)

@@ -2,6 +2,6 @@
 
 package membudget
 
-// releaseProgram does nothing: other systems do not say which pages of the program can be read
+// releaseProgram does nothing: other systems do not report which pages of the program can be read
 // again from its file.
 func releaseProgram() {}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemMemory is how much memory the machine has; 0: unknown.
+// systemMemory is how much memory the machine has; 0 if unknown.
 func systemMemory() int64 {
 	name := "hw.physmem"
 	if runtime.GOOS == "darwin" {

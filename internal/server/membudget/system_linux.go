@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// systemMemory is what this process can have at most: the machine's memory, or less where a control
-// group says so. 0: unknown.
+// systemMemory returns the memory available to this process: the machine's, or the lower limit of a
+// control group. It returns 0 if that is unknown.
 func systemMemory() int64 { return memoryOf(os.DirFS("/")) }
 
-// memoryOf is systemMemory for a system whose files are root.
+// memoryOf is systemMemory for a file system.
 func memoryOf(root fs.FS) int64 {
 	total := machineMemory(root)
 	for _, limit := range groupLimits(root) {
@@ -39,9 +39,9 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// groupLimits are the limits of the control groups that this process is in, of version 1 and 2. A
-// limit holds for all groups below it. In a container the paths in /proc/self/cgroup may be those
-// of the host, so the root of the mount always counts, too.
+// groupLimits returns the limits of the control groups of this process, of version 1 and 2. A limit
+// applies to all groups below it. In a container the paths in /proc/self/cgroup may be the host's,
+// so the root of the mount is always included.
 func groupLimits(root fs.FS) []int64 {
 	const mount = "sys/fs/cgroup"
 	limits := []int64{groupLimit(root, mount+"/memory.max"), groupLimit(root, mount+"/memory/memory.limit_in_bytes")}
@@ -69,7 +69,7 @@ func groupLimits(root fs.FS) []int64 {
 	return limits
 }
 
-// groupLimit reads a limit; 0: there is none.
+// groupLimit reads a limit. It returns 0 if there is none.
 func groupLimit(root fs.FS, name string) int64 {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package membudget
 
-// systemMemory says that it is unknown.
+// systemMemory returns 0, because the size is unknown.
 func systemMemory() int64 { return 0 }

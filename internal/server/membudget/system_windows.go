@@ -13,7 +13,7 @@ type memoryStatus struct {
 	totalVirtual, availVirtual, availExtendedVirtual uint64
 }
 
-// systemMemory is how much memory the machine has; 0: unknown.
+// systemMemory is how much memory the machine has; 0 if unknown.
 func systemMemory() int64 {
 	status := memoryStatus{}
 	status.length = uint32(unsafe.Sizeof(status))

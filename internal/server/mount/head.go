@@ -6,9 +6,9 @@ import (
 	"perigee"
 )
 
-// CheckHead refuses a request whose head is larger than limits.head. net/http stops reading a head
+// CheckHead refuses a request with a head larger than limits.head. net/http stops reading a head
 // some 64 KiB beyond that (http.Server.MaxHeaderBytes) and answers 431 itself, so that a connection
-// cannot hold more than that before any key is asked for.
+// cannot hold more than that before its key is checked.
 func CheckHead(r *http.Request, limit int) error {
 	size := len(r.RequestURI)
 	for name, values := range r.Header {

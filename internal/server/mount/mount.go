@@ -15,8 +15,8 @@ import (
 	"perigee"
 )
 
-// An Access is what a request must show to reach a handler. The zero value asks for a key, so that
-// a path without one is closed.
+// An Access is the credential that a request needs to reach a handler. The zero value requires a
+// key, so that paths are closed by default.
 type Access uint8
 
 // The access levels. The owner's socket has access to all of them.
@@ -30,15 +30,15 @@ const (
 
 // A Point is a handler and the path that it answers.
 type Point struct {
-	Path    string // * stands for one or more characters; Wildcard returns them
+	Path    string // * a * matches one or more characters; Wildcard returns them
 	Access  Access
-	Methods []string // the only ones that are accepted; nil: the handler decides
+	Methods []string // the accepted methods; nil if the handler decides
 	Handler http.Handler
 }
 
-// MatchPath reports whether a pattern matches a path, and returns what stood in place of its
-// wildcard. A * stands for one or more characters, for any number before a suffix, and *:* for some
-// with a colon among them.
+// MatchPath reports whether a pattern matches a path, and returns the text that its wildcard
+// matched. A * matches one or more characters, any number before a suffix, and *:* matches text
+// with a colon.
 func MatchPath(pattern, path string) (wildcard string, ok bool) {
 	prefix, suffix, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -63,21 +63,21 @@ func CleanPath(path string) string {
 	return path
 }
 
-// A Call is what the server knows about the request that a handler answers.
+// A Call is the server's context of a request, for its handler.
 type Call struct {
 	ID      string // in x-perigee-call and the logs
 	Trusted bool   // it came over the owner's socket, or with the admin token
-	Key     string // the name of the key that was presented; empty: none is required
-	// AllowsModel reports whether the key allows a model; nil: every model is allowed.
+	Key     string // the name of the key that was presented; empty if none is required
+	// AllowsModel reports whether the key allows a model. If it is nil, every model is allowed.
 	AllowsModel func(model string) bool
-	// Anthropic says that errors and lists have the shape of that vendor.
+	// Anthropic is set if errors and lists have the format of that API.
 	Anthropic bool
-	// Admit applies the limits of the key and of the server, for a handler that asks a model, and
-	// returns what gives back what it has taken. It can be called concurrently, and after the call.
+	// Admit applies the limits of the key and of the server, for a handler that calls a model. The
+	// caller must call release, which may be called concurrently, and after the call.
 	Admit func(ctx context.Context) (release func(), err error)
 	// Fail answers with an error, in the shape of the dialect that the path belongs to.
 	Fail func(err error)
-	// Explain returns what the client is told of an error, for an answer that has begun.
+	// Explain returns the error that the client gets for err, for an answer that has begun.
 	Explain func(err error) *perigee.Error
 }
 
@@ -96,14 +96,14 @@ func CallOf(r *http.Request) *Call { return r.Context().Value(callKey{}).(*Call)
 
 const wildcard = "wildcard"
 
-// SetWildcard keeps what stood in place of the wildcard of a path.
+// SetWildcard stores the text that the wildcard of a path matched.
 func SetWildcard(r *http.Request, text string) { r.SetPathValue(wildcard, text) }
 
-// Wildcard returns what stood in place of the wildcard of the path.
+// Wildcard returns the text that the wildcard of the path matched.
 func Wildcard(r *http.Request) string { return r.PathValue(wildcard) }
 
 // CheckReplay returns an error if the request is a replay: only calls of models are repeated. The
-// path of a replay is read from a file, so it must reach neither what is the owner's nor another
+// path of a replay is read from a file, so it must not reach administrative paths or another
 // replay.
 func CheckReplay(r *http.Request) error {
 	if of := perigee.ReplayOf(r.Context()).Of; of != "" {
@@ -122,7 +122,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Value returns a handler that answers with what ask returns, as JSON.
+// Value returns a handler that answers with the result of ask as JSON.
 func Value[T any](ask func(*http.Request) (T, error)) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := ask(r)
@@ -165,7 +165,7 @@ func (m Methods) Names() []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// At returns the point of a path whose handlers are m.
+// At returns a Point for path with the handlers m.
 func (m Methods) At(path string, access Access) Point {
 	return Point{Path: path, Access: access, Methods: m.Names(), Handler: m}
 }
@@ -186,7 +186,7 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone cannot be told
+	_, _ = w.Write(body) // the client may be gone
 }
 
 // StreamHeader sets the headers of an answer that is sent piece by piece.
@@ -223,8 +223,8 @@ func Describe(w http.ResponseWriter, upstream, model string) {
 	}
 }
 
-// HeaderSafe makes a text that a client or a provider chose fit for a header: at most 2,000 bytes
-// of ASCII, in which three periods stand for an ellipsis.
+// HeaderSafe converts a text of a client or a provider to a valid header value: at most 2,000 bytes
+// of ASCII, with three periods for an ellipsis.
 func HeaderSafe(s string) string {
 	b := []byte(strings.ReplaceAll(s, "…", "..."))
 	for i, ch := range b {

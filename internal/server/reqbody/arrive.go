@@ -14,8 +14,8 @@ import (
 	"perigee"
 )
 
-// Decompress undoes a content encoding. The size limit then counts twice: for what arrives and for
-// what comes out of it.
+// Decompress returns a reader of the decoded content. The size limit then applies twice: to the
+// encoded and to the decoded bytes.
 func Decompress(src io.Reader, encoding string) (io.Reader, error) {
 	switch encoding = strings.ToLower(encoding); encoding {
 	case "", "identity":
@@ -33,8 +33,8 @@ func Decompress(src io.Reader, encoding string) (io.Reader, error) {
 	return nil, e
 }
 
-// Explain says what was wrong with a body that could not be read. The limit comes from that
-// setting.
+// Explain returns the error for a body that could not be read. setting is the name of the setting
+// that limit comes from.
 func Explain(ctx context.Context, err error, limit int64, setting string) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
@@ -49,7 +49,8 @@ func Explain(ctx context.Context, err error, limit int64, setting string) error 
 		e.Status = http.StatusRequestTimeout
 		return e
 	}
-	// A client that has only stopped writing still reads, and cannot be told from one that is gone.
+	// A client that has only stopped writing still reads, and cannot be distinguished from one that
+	// is gone.
 	if ctx.Err() != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return ctx.Err()
 	}
@@ -79,18 +80,17 @@ func Linger(w http.ResponseWriter, body io.Reader) {
 	}
 }
 
-// Uploads is what large bodies that have not arrived yet have reserved, by the key or the address
-// that they come from. One source may have a bounded part of the budget for them. A client that
-// announces bodies and sends them slowly can thus not keep other clients from sending theirs; for
-// how long it can try, Time says. The zero value is ready.
+// Uploads counts the memory reserved for large bodies that have not arrived yet, by the key or the
+// address that they come from. One source may use a bounded part of the budget. A client that
+// announces bodies and sends them slowly can thus not keep other clients from sending theirs; Time
+// bounds how long it can try. The zero value is ready to use.
 type Uploads struct {
 	mu sync.Mutex
 	by map[string]int64
 }
 
-// Add adds delta to what a body of a source has reserved, which is held so far, and says whether it
-// may: all bodies of the source may have that much at most. The first one always may: the budget
-// decides.
+// Add adds delta to held, the bytes reserved for a body, and reports whether the sum for all bodies
+// of the source is allowed. The first body of a source is always allowed: the budget decides.
 func (u *Uploads) Add(source string, held *int64, delta, most int64) bool {
 	if delta == 0 {
 		return true

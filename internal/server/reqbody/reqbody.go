@@ -1,5 +1,5 @@
 // Package reqbody reads bodies and messages into pooled buffers, bounds how slowly they may arrive,
-// and collects what large ones leave.
+// and runs the garbage collector for large ones.
 package reqbody
 
 import (
@@ -39,13 +39,13 @@ const deadlineStep = 64 << 10
 // is refused after it was sent.
 const Small = 1 << 20
 
-// Factor is what a byte of a body counts in the memory budget. A body is held as it came, decoded
-// into a prompt that mostly refers to it, and encoded for the provider: 2.6 to 2.9 times its size
-// in measurements, four at most.
+// Factor is the number of bytes that a byte of a body counts in the memory budget. A body is held
+// unchanged, decoded into a prompt that mostly refers to it, and encoded for the provider: 2.6 to
+// 2.9 times its size in measurements, four at most.
 const Factor = 4
 
-// Weight is what a body of that size counts where a call may have maxCall at most: its size in any
-// case.
+// Weight returns the number of bytes that a body counts: Factor times its size, but at most
+// maxCall, and at least its size.
 func Weight(size, maxCall int64) int64 { return min(Factor*size, max(maxCall, size)) }
 
 // ErrTooLarge is the error about a body beyond its limit.
@@ -65,14 +65,14 @@ const MaxPooled = 2 << 20
 // Large is the size from which on a body may cause garbage collections, see CollectFor.
 const Large = 4 << 20
 
-// leftOver says that a large body was released and that its call may have left much garbage.
+// leftOver is set if a large body was released and its call may have left much garbage.
 var leftOver atomic.Bool
 
 // CollectFor runs a full garbage collection, which the caller waits for, if a large body is at
-// least an eighth of what the last one has found in use. That keeps the peak of a call at four
-// times its body: left to itself, the collector would wait until as much again is in use. And it
-// bounds what marking costs by what the call itself costs: a heap that mostly belongs to other
-// calls is left alone.
+// least an eighth of the live heap after the last collection. That keeps the peak of a call at four
+// times its body: left to itself, the collector would wait until as much again is in use. It also
+// bounds the cost of marking by the cost of the call itself: a heap that mostly belongs to other
+// calls is not collected.
 func CollectFor(body int64, collect func()) {
 	if body < Large {
 		return
@@ -84,13 +84,13 @@ func CollectFor(body int64, collect func()) {
 	}
 }
 
-// Decoded is called when a large body has been decoded and before the conversation is written anew
-// for the provider: otherwise what decoding has left over would count towards the peak.
+// Decoded is called when a large body has been decoded, before the conversation is encoded for the
+// provider: otherwise garbage of the decoder would count towards the peak.
 func Decoded(body []byte) { CollectFor(int64(cap(body)), runtime.GC) }
 
-// Release gives back the memory of a body. No call waits for a collection at its end: what a large
-// one has left over is collected when the next large body arrives, or when there has been no call
-// for a while.
+// Release recycles the memory of a body. No call waits for a collection at its end: garbage of a
+// large body is collected when the next large body arrives, or when there has been no call for a
+// while.
 func Release(body []byte) {
 	switch {
 	case body == nil:
@@ -110,9 +110,9 @@ func newBuffer(size int64) []byte {
 	return make([]byte, 0, size)
 }
 
-// Read reads src into one buffer. A body that announces its size is copied once at most, and none
-// gets room for what it has only announced. Reserve is called before that many bytes are received,
-// also where the buffer has room for more.
+// Read reads src into one buffer. A body that announces its size is copied at most once, and no
+// memory is allocated for bytes that are only announced. reserve is called before that many bytes
+// are received, even if the buffer has room for more.
 func Read(src io.Reader, announced, limit int64, reserve func(size int64) error, progress func(received int)) ([]byte, error) {
 	size := int64(4 << 10)
 	if announced > 0 {
@@ -172,5 +172,5 @@ func TooLarge(limit int64, setting string) error {
 	return e
 }
 
-// LeaveGarbage says that a large body was dropped: the next one collects what it has left.
+// LeaveGarbage records that a large body was dropped: the next one runs a collection.
 func LeaveGarbage() { leftOver.Store(true) }
