@@ -81,9 +81,8 @@ func (a *API) actOn(act func(perigee.AccountControl, context.Context, perigee.Ac
 	}))
 }
 
-// readAccount reads which account a request is about, from its query or its body, and what else the
-// body says. Where both name it they must agree: which of two accounts is meant is not to be
-// guessed.
+// readAccount reads the name of an account from the query or the body of a request, and the other
+// members of the body into more. It is an error if the query and the body name different accounts.
 func readAccount(r *http.Request, more map[string]any) (perigee.AccountName, error) {
 	query := r.URL.Query()
 	name := perigee.AccountName{Email: query.Get("email"), Upstream: query.Get("upstream")}

@@ -1,6 +1,5 @@
-// Package admin serves what the owner and clients see of perigee itself: accounts, traces, the
-// audit log, the store, usage and quota. Its paths are mounted into the HTTP server, which checks
-// keys and tokens.
+// Package admin serves the paths about perigee itself: accounts, traces, the audit log, the store,
+// usage and quota. Its paths are mounted into the HTTP server, which checks keys and tokens.
 package admin
 
 import (
@@ -14,7 +13,7 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// An API is what the paths show and act on. What is nil is answered with 501.
+// An API holds the services behind the paths. A path with a nil service answers 501.
 type API struct {
 	Control perigee.Control
 	Audit   AuditLog
@@ -53,7 +52,7 @@ func (a *API) Points() []mount.Point {
 	}
 }
 
-// status answers GET /v1/status: what the daemon runs with.
+// status answers GET /v1/status with the status of the daemon.
 func (a *API) status(*http.Request) (perigee.DaemonStatus, error) {
 	if a.Status == nil {
 		return perigee.DaemonStatus{}, perigee.Errorf(perigee.ClassUnimplemented, "there is no daemon here")
@@ -119,9 +118,9 @@ func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
 	return a.Usage.Usage(r.Context(), q)
 }
 
-// quota answers GET /v1/quota: what the accounts have left of the models that the key may ask.
-// Accounts that could not be asked are named in the notes. The owner, through the socket, gets them
-// whole with ?problems=true: a note is short, and for people.
+// quota answers GET /v1/quota with the remaining quota of the accounts for the models that the key
+// allows. Accounts that could not be asked are named in the notes. Through the socket,
+// ?problems=true returns the full reasons.
 func (a *API) quota(w http.ResponseWriter, r *http.Request) error {
 	call := mount.CallOf(r)
 	if err := mount.KnownParameters(r.URL.Query(), "problems"); err != nil {
@@ -147,7 +146,7 @@ type StoreKeeper interface {
 	CompactStore(ctx context.Context) (perigee.StoreCompacted, error)
 }
 
-// storeReport answers GET /v1/store: what is kept, and what it takes.
+// storeReport answers GET /v1/store with the contents of the store and their size.
 func (a *API) storeReport(r *http.Request) (perigee.StoreReport, error) {
 	if a.Keeper == nil {
 		return perigee.StoreReport{}, noStore()

@@ -11,14 +11,15 @@ import (
 
 // An AuditLog records administrative acts.
 type AuditLog interface {
-	// Record writes the log line and the row of an act. Its error says that there is no row.
+	// Record writes the log line and the row of an act. It returns an error if the row was not
+	// written.
 	Record(ctx context.Context, e perigee.AuditEntry) error
 	// Refused writes the row of an administrative request that was refused.
 	Refused(ctx context.Context, e perigee.AuditEntry)
 }
 
-// audit records an act that ended with err. An act whose row cannot be stored goes on: its log line
-// has been written, and reading traces is how trouble with the store is found.
+// audit records an act that ended with err. If the row cannot be stored the act continues: its log
+// line has been written, and traces must stay readable to diagnose the store.
 func (a *API) audit(r *http.Request, e perigee.AuditEntry, err error) {
 	if a.Audit == nil {
 		return
@@ -59,7 +60,7 @@ var commandActs = []string{perigee.AuditSignInStarted, perigee.AuditSignInFinish
 	perigee.AuditAccountExport}
 
 // recordAct answers POST /v1/audit: {"action", "object", "detail", "result"}, from commands on this
-// machine. An answer other than 200 says that the act is not recorded.
+// machine. Any answer other than 200 means that the act was not recorded.
 func (a *API) recordAct(r *http.Request) (none struct{}, err error) {
 	if a.Audit == nil {
 		return none, perigee.Errorf(perigee.ClassUnimplemented, "there is no audit log here")

@@ -24,8 +24,8 @@ const (
 
 // traces answers GET
 // /v1/traces?limit=&before=&since=&errors=&replays=&model=&client=&account=&key=: the newest calls
-// first, without those of trace replay and trace shrink unless replays=true. The last four are
-// patterns; key is one for the names of clients' keys, and not a key.
+// first, without calls of trace replay and trace shrink unless replays=true. The last four are
+// patterns; key matches the names of clients' keys.
 func (a *API) traces(r *http.Request) ([]perigee.TraceRow, error) {
 	rows, err := a.listTraces(r)
 	a.audit(r, perigee.AuditEntry{Action: perigee.AuditTraceList, Object: TraceFilter(r.URL.Query(), a.KeyNames()),
@@ -96,8 +96,8 @@ func (a *API) findCall(r *http.Request, name string) (*perigee.Call, error) {
 	return FindCall(r.Context(), a.Calls, name)
 }
 
-// LastCall is the name of the newest call that a client has sent: those of trace replay and trace
-// shrink do not count.
+// LastCall is the name of the newest call of a client, not counting calls of trace replay and trace
+// shrink.
 const LastCall = "last"
 
 // FindCall returns the call of a name: its id, the beginning of the id where no other call's begins
@@ -155,8 +155,8 @@ func (a *API) readCalls(r *http.Request, q perigee.CallQuery) ([]perigee.Call, e
 	return a.Calls.Calls(r.Context(), q)
 }
 
-// TraceFilter is what a listing of traces was asked for, as the audit log has it. key is the name
-// of a key, but may be the key itself: one that is not among the names is not kept.
+// TraceFilter returns the query of a listing of traces for the audit log. A value of key that is
+// not among the names in keys is left out, because it may be a key itself.
 func TraceFilter(query url.Values, keys []string) string {
 	query = maps.Clone(query)
 	for i, value := range query["key"] {

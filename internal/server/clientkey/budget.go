@@ -9,12 +9,12 @@ import (
 	"perigee"
 )
 
-// daySpent is what is known about what a key has spent on a day. The lock of the keyUse guards it.
+// daySpent is the cached cost of a key on one day. The lock of the keyUse guards it.
 type daySpent struct {
-	day   time.Time     // its first moment, in UTC; zero: nothing is known
-	read  perigee.Spent // what was in the store when it was asked,
+	day   time.Time     // its first moment, in UTC; zero if nothing is known
+	read  perigee.Spent // the cost in the store at the time of asked
 	saved perigee.Spent // with at least so much of it by this process
-	asked time.Time     // when that was, or when the store last failed; zero: not on this day
+	asked time.Time     // when the store was last read, or last failed; zero if not on this day
 	query *spentQuery
 }
 
@@ -24,11 +24,11 @@ type spentQuery struct {
 	err  error
 }
 
-// A SpentCounter returns what calls of a key that began on a UTC day have cost in this process, and
-// what of that the store has.
+// A SpentCounter returns the cost of the calls of a key that began on a UTC day and ended in this
+// process, and the part of it that is in the store.
 type SpentCounter func(key string, day time.Time) (ended, saved perigee.Spent)
 
-// spentFresh is how long a reading of what was spent today is believed.
+// spentFresh is how long a reading of the store is used.
 const spentFresh = 2 * time.Second
 
 // nothing is an amount of dollars that is the error of adding up costs, and no cost.
@@ -60,14 +60,14 @@ func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, s
 	return e
 }
 
-// spentSince is what a key has spent since midnight: what the store had a moment ago, and what this
-// process has spent and the store did not have then. One call at a time asks the store, without the
-// lock, as every call of the key needs that, also to end. Further calls use what is known, or wait
-// for the answer where nothing is.
+// spentSince returns the cost of a key since midnight: the last reading of the store, and the calls
+// of this process that it did not include. One call at a time reads the store, without holding the
+// lock, which every call of the key needs. Concurrent calls use the previous reading, or wait if
+// there is none.
 //
-// A store that does not answer within countPatience is not waited for: what is known counts on, and
-// grows with what this process spends. A process that was already running when the day began knows
-// that nothing was spent then.
+// If the store does not answer within countPatience, the previous reading stays in use, plus the
+// calls of this process. A process that was running when the day began starts with a reading of
+// zero.
 func (k *Guarded) spentSince(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter,
 	now time.Time) (perigee.Spent, error) {
 	u := k.use

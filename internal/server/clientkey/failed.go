@@ -14,8 +14,8 @@ import (
 	"perigee"
 )
 
-// What requests without a valid key may cause is bounded by address and in all: how fast they are
-// answered, and what is logged.
+// Requests without a valid key are limited by address and in total: how fast they are answered, and
+// how often they are logged.
 //
 // An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are
 // compared before that, so the right one works at once, whatever else comes from its address.
@@ -46,13 +46,13 @@ type FailedAuth struct {
 	closed  bool
 }
 
-// failures are what came from one address.
+// failures are the failed requests of one address.
 type failures struct {
 	began   time.Time // of the window
 	guesses int       // within it
 	delayed int
 	logged  time.Time // the last line
-	pending int       // requests since then that no line has told of
+	pending int       // requests since then that have not been logged
 	last    []any     // attributes of the last of them
 }
 
@@ -71,8 +71,8 @@ func AddressOf(r *http.Request) netip.Addr {
 	return address
 }
 
-// find returns what is known of an address. In a full table, addresses without an entry count
-// together. The lock is held.
+// find returns the entry of an address. If the table is full, addresses without an entry share one.
+// The lock is held.
 func (s *FailedAuth) find(address netip.Addr) *failures {
 	found := s.by[address]
 	if found == nil && len(s.by) >= maxAddresses {
@@ -125,8 +125,8 @@ func (s *FailedAuth) Guess(ctx context.Context, address netip.Addr, wrong error)
 	return wrong
 }
 
-// Refused logs a refusal: at most one line a minute about an address, with the number of those that
-// it tells of.
+// Refused logs a refusal: at most one line per minute and address, with the number of refusals
+// since the previous line.
 func (s *FailedAuth) Refused(address netip.Addr, attributes ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *FailedAuth) Refused(address netip.Addr, attributes ...any) {
 	}
 }
 
-// due says whether there may be a line about an address again.
+// due reports whether there may be a line about an address again.
 func (f *failures) due(now time.Time) bool {
 	age := now.Sub(f.logged)
 	return age < 0 || age >= time.Minute
@@ -156,8 +156,8 @@ func (s *FailedAuth) log(address netip.Addr, found *failures, now time.Time) {
 	found.logged, found.pending, found.last = now, 0, nil
 }
 
-// sweep runs once a minute while there are addresses. It logs what no line has told of yet, the
-// addresses with most requests first, and forgets those that were quiet.
+// sweep runs once a minute while there are addresses. It logs refusals that have not been logged
+// yet, the addresses with most requests first, and removes addresses without new requests.
 func (s *FailedAuth) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

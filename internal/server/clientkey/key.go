@@ -1,5 +1,5 @@
-// Package clientkey holds the keys that clients present: which key a request has, what it allows,
-// and what was used of its limits. It also slows down addresses that send wrong keys.
+// Package clientkey holds the keys that clients present: which key a request has, what it permits,
+// and how much of its limits is used. It also slows down addresses that send wrong keys.
 package clientkey
 
 import (
@@ -14,11 +14,12 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// A Key is what a client must present, and what it may do with it. Zero limits are none.
+// A Key is a key that clients present, with its permissions and limits. A zero limit means no
+// limit.
 type Key struct {
 	Name         string
 	Secret       perigee.Secret
-	Models       []string // patterns; empty: all
+	Models       []string // patterns; empty means all
 	RPM          int
 	TokensPerDay int64
 	CostPerDay   float64 // in US dollars
@@ -26,7 +27,7 @@ type Key struct {
 	Expires      time.Time
 }
 
-// A Guarded is a key and what has been used of it.
+// A Guarded is a key and the current use of its limits.
 type Guarded struct {
 	Key
 	digest   [sha256.Size]byte
@@ -43,7 +44,7 @@ type keyUse struct {
 	spent    daySpent
 }
 
-// Guard returns the keys with what was used of those before that have the same names.
+// Guard returns the keys. A key keeps the use of the key in before with the same name.
 func Guard(keys []Key, before []*Guarded) []*Guarded {
 	var list []*Guarded
 	for _, k := range keys {
@@ -61,8 +62,8 @@ func Guard(keys []Key, before []*Guarded) []*Guarded {
 }
 
 // Find returns the key that is among the offers of a client. All keys are compared, each in
-// constant time, so that the time taken tells nothing about them. With an error about a key that
-// has expired, it returns that key, too.
+// constant time, so that the time taken reveals nothing about them. If the key has expired, Find
+// returns both the key and an error.
 func Find(keys []*Guarded, offers []string, now time.Time) (*Guarded, error) {
 	var found *Guarded
 	for _, offer := range offers {
@@ -133,8 +134,8 @@ func (k *Guarded) Release() {
 	k.use.active--
 }
 
-// Offered returns what a client offers as its key, in each of the forms that clients use. inURL
-// says whether one in the URL counts.
+// Offered returns the keys that a request contains, in any of the forms that clients use. If inURL
+// is true, keys in the URL are included.
 func Offered(r *http.Request, inURL bool) []string {
 	var list []string
 	if bearer, ok := Bearer(r); ok {

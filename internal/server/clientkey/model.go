@@ -26,8 +26,8 @@ func CheckModel(model string) error {
 	return nil
 }
 
-// notInNames returns what in a name has a meaning of its own in a URL, or none at all; empty: there
-// is nothing of the kind.
+// notInNames returns the first part of a name that is not allowed, because it is special in a URL
+// or not printable. It returns "" if there is none.
 func notInNames(model string) string {
 	for i, r := range model {
 		if rest := model[i:]; r == '?' || r == '#' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) {

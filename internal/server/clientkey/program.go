@@ -17,22 +17,22 @@ func ProgramOf(r *http.Request) perigee.Client {
 	return perigee.Client{Name: printable(name, maxAgent), Version: printable(version, maxAgent), Session: sessionOf(r.Header)}
 }
 
-// What is kept of the words that clients use.
+// Bounds of names that clients send.
 const (
 	maxAgent   = 64
 	maxSession = 128
 )
 
-// sessionHeaders are where clients name their conversation, in the order in which they are
-// believed: what users can set, then what Claude Code, Codex (in three generations), OpenCode and
-// Amp send of their own accord.
+// sessionHeaders are the headers in which clients name their conversation, in order of precedence:
+// the one that users can set, then the headers of Claude Code, Codex (in three generations),
+// OpenCode and Amp.
 var sessionHeaders = []string{
 	"X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id", "Session_id", "Thread-Id", "Thread_id", "Conversation_id",
 	"X-Opencode-Session", "X-Session-Affinity", "X-Amp-Thread-Id",
 }
 
-// sessionOf is what a client calls its conversation, if it says so in a header. What a body says
-// counts for less.
+// sessionOf returns the client's name for its conversation from the headers. It takes precedence
+// over a name in the body.
 func sessionOf(h http.Header) string {
 	for _, name := range sessionHeaders {
 		if session := printable(h.Get(name), maxSession); session != "" {

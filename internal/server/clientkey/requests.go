@@ -56,7 +56,8 @@ func (k *Guarded) tooManyRequests(wait time.Duration) error {
 	return e
 }
 
-// requestsAfter takes n requests, or says after how long there will be as many.
+// requestsAfter takes n requests from the limit, or returns how long to wait until they are
+// available.
 func (k *Guarded) requestsAfter(ctx context.Context, shared *SharedLimit, n int, now time.Time) (wait time.Duration) {
 	if shared.Counter == nil {
 		return k.use.take(n, k.RPM, now)
@@ -72,7 +73,7 @@ func (k *Guarded) requestsAfter(ctx context.Context, shared *SharedLimit, n int,
 	return wait
 }
 
-// refill gives a key whose limit was changed a full bucket.
+// refill fills the bucket of a key if its limit was changed.
 func (u *keyUse) refill(before, now int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +82,7 @@ func (u *keyUse) refill(before, now int) {
 	}
 }
 
-// take takes n requests out of the bucket, or says after how long there will be as many.
+// take takes n requests from the bucket, or returns how long to wait until they are available.
 func (u *keyUse) take(n, rpm int, now time.Time) (wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,8 +119,8 @@ func (u *keyUse) note(wait time.Duration, n, rpm int, now time.Time) {
 	u.allowed = max(0, u.allowed-float64(n))
 }
 
-// stillRefused returns how long n requests have to wait as far as is known; 0: the counter has to
-// be asked.
+// stillRefused returns how long n requests have to wait according to the last answer of the
+// counter, or 0 if the counter has to be asked.
 func (u *keyUse) stillRefused(n, rpm int, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -156,8 +157,8 @@ func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time
 	if !s.shouldAsk(now) {
 		return 0, false
 	}
-	// A client that leaves is no reason to give up a connection to the database in the middle of a
-	// question.
+	// A disconnecting client must not cancel the query: that would close the connection to the
+	// database.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
 	wait, err := s.Counter.TakeRequests(ctx, key, n, rpm)
@@ -165,7 +166,7 @@ func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time
 	return wait, err == nil
 }
 
-// shouldAsk says whether there will be an answer. While there was none, one call at a time finds
+// shouldAsk reports whether there will be an answer. While there was none, one call at a time finds
 // out.
 func (s *SharedLimit) shouldAsk(now time.Time) bool {
 	s.mu.Lock()
@@ -177,7 +178,7 @@ func (s *SharedLimit) shouldAsk(now time.Time) bool {
 	return true
 }
 
-// noteResult notes whether there was an answer, and says so when that has changed.
+// noteResult records whether the counter has answered, and logs a change.
 func (s *SharedLimit) noteResult(err error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

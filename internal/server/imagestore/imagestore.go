@@ -1,6 +1,6 @@
-// Package imagestore keeps the pictures and sounds that models make, as files, for clients whose
-// dialect has no place for them: they get a link instead. It keeps them for days, not for good, and
-// it serves nothing itself.
+// Package imagestore stores images and audio that models generate as files, for dialects that have
+// no field for them: their clients get a link instead. Files are deleted after some days. The
+// package does not serve them.
 //
 // The HTTP edge saves and opens; the daemon makes one Store for its data directory.
 package imagestore
@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-// Options say where images are kept, for how long and how many. Dir is required.
+// Options are the directory and the limits of a Store. Dir is required.
 type Options struct {
 	Dir       string        // made when the first image comes
-	MaxAge    time.Duration // 0: 7 days
-	MaxBytes  int64         // of all files together; 0: 200 MiB
-	MaxImages int           // 0: 10,000
+	MaxAge    time.Duration // 0 means 7 days
+	MaxBytes  int64         // of all files together; 0 means 200 MiB
+	MaxImages int           // 0 means 10,000
 	Now       func() time.Time
-	Random    io.Reader // where ids come from; nil: crypto/rand
+	Random    io.Reader // source of ids; nil means crypto/rand
 	Logger    *slog.Logger
 }
 
@@ -42,8 +42,8 @@ const (
 type Store struct {
 	opts Options
 
-	mu    sync.Mutex // over what follows, and the files
-	kept  []kept     // the oldest first; what is in the directory, once known
+	mu    sync.Mutex // guards the fields below and the files
+	kept  []kept     // the files in the directory, the oldest first, once listed
 	bytes int64      // of all of them
 	known bool
 }
@@ -117,8 +117,8 @@ func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error
 	return nil
 }
 
-// Open finds an image and what it is served as. The caller closes it. An id that was never given
-// out, or whose image is gone, is fs.ErrNotExist.
+// Open returns an image and its media type. The caller closes it. If there is no image with the id,
+// the error is fs.ErrNotExist.
 func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 	if !isID(id) {
 		return nil, "", fs.ErrNotExist
@@ -145,8 +145,8 @@ func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 
 func (s *Store) expired(at time.Time) bool { return s.opts.Now().Sub(at) > s.opts.MaxAge }
 
-// Sweep removes the images whose time is over, and looks anew what is in the directory. Saving
-// removes them as well; a daemon that draws nothing any more sweeps when it starts.
+// Sweep removes expired images, and lists the directory again. Saving an image removes expired ones
+// as well.
 func (s *Store) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +199,8 @@ func (s *Store) trim(root *os.Root, images int, bytes int64) {
 	s.kept = s.kept[gone:]
 }
 
-// list reads what is in the directory. That takes as long as there are images, so it is done once
-// and not for each of them.
+// list reads the directory. That takes time in proportion to the number of images, so it is done
+// once.
 func (s *Store) list(root *os.Root) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -2,11 +2,11 @@ package imagestore
 
 import "strings"
 
-// otherwise is the extension of what browsers should not try to show: pictures that can hold
-// scripts among them.
+// otherwise is the extension of files that browsers should not display, such as images that can
+// contain scripts.
 const otherwise = ".bin"
 
-// types are the extensions of what is kept, and what it is served as.
+// types maps the extensions of stored files to the media types that they are served with.
 var types = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif", ".avif": "image/avif",
 	".heic": "image/heic", ".bmp": "image/bmp",

@@ -29,15 +29,15 @@ const closeTime = time.Second
 // nor waits for them. The zero value is ready once its exported fields are set.
 type Hub struct {
 	Logger    *slog.Logger
-	Memory    *membudget.Budget // nil: nothing is counted
+	Memory    *membudget.Budget // nil if memory is not counted
 	BodyGrace time.Duration     // how long a small message may take to arrive
 	Settings  func() Settings
-	Stopping  *perigee.Error // refuses what comes while sockets are drained
+	Stopping  *perigee.Error // the error of requests while sockets are drained
 
 	recent recentAnswers
 	mu     sync.Mutex
 	open   map[*Socket]bool
-	by     map[string]int // how many each key has, or each address where there are no keys
+	by     map[string]int // the number of sockets of each key, or of each address if there are no keys
 	ending bool
 	empty  chan struct{} // closed when there are no more, while ending
 }
@@ -153,15 +153,15 @@ func (s *Socket) beat(quiet time.Duration) {
 	})
 }
 
-// drain begins nothing new, and refuses what was waiting.
+// drain starts no more requests, and refuses the waiting ones.
 func (s *Socket) drain(f closeReason) {
 	for _, r := range s.queue.close(f) {
 		s.refuse(r.Stream, cmp.Or(f.err, s.hub.Stopping))
 	}
 }
 
-// closeNow closes a socket that has nothing in the making, unless it is closed already. A client
-// that has used it for too long is told so first.
+// closeNow closes a socket without running requests, unless it is closed already. A client that has
+// used it for too long gets an error first.
 func (s *Socket) closeNow(f closeReason) {
 	if f == (closeReason{}) {
 		return
@@ -174,7 +174,7 @@ func (s *Socket) closeNow(f closeReason) {
 	_ = s.conn.Close(f.code, f.reason)
 }
 
-// refuse tells the client of an error that is no call's.
+// refuse sends an error that does not belong to a call.
 func (s *Socket) refuse(stream string, e *perigee.Error) {
 	status := e.HTTPStatus(perigee.DialectOpenAIResponses)
 	header := http.Header{"X-Perigee-Class": {string(e.Class)}}
@@ -184,8 +184,7 @@ func (s *Socket) refuse(stream string, e *perigee.Error) {
 	s.SendError(stream, status, e, header)
 }
 
-// SendError sends an error, with those of its headers that say something about it, and returns the
-// message.
+// SendError sends an error with its relevant headers, and returns the message.
 func (s *Socket) SendError(stream string, status int, e *perigee.Error, header http.Header) (message []byte) {
 	headers := map[string]string{}
 	for name, values := range header {
@@ -194,6 +193,6 @@ func (s *Socket) SendError(stream string, status int, e *perigee.Error, header h
 		}
 	}
 	message = responses.EncodeErrorMessage(status, e, headers, stream)
-	_ = s.send(message, time.Now().Add(WriteLimit)) // a client that is gone cannot be told
+	_ = s.send(message, time.Now().Add(WriteLimit)) // the client may be gone
 	return message
 }

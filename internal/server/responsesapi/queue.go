@@ -20,9 +20,9 @@ const (
 	maxWaiting = 32 // for their turn
 )
 
-// A queue keeps what was asked over a socket in order: within a stream, one answer after the other;
-// streams do not wait for each other as long as there are places. Requests that name no stream are
-// one of their own.
+// A queue orders the requests of a socket: within a stream, one answer follows the other; streams
+// do not wait for each other as long as there are free slots. Requests without a stream form a
+// stream of their own.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*responses.Message // in the order in which they came
@@ -35,7 +35,7 @@ type queue struct {
 // A closeReason is how a socket is closed: after the answers that are being made, with an error for
 // requests that come meanwhile.
 type closeReason struct {
-	err    *perigee.Error // nil: that of the hub
+	err    *perigee.Error // nil means the error of the hub
 	code   websocket.StatusCode
 	reason string
 }
@@ -45,7 +45,7 @@ var (
 	shuttingDown = closeReason{code: websocket.StatusGoingAway, reason: "perigee is shutting down"}
 )
 
-// add takes a request in, or says why not.
+// add adds a request, or returns why it is refused.
 func (q *queue) add(r *responses.Message, maxBytes int64, stopping *perigee.Error) *perigee.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *queue) add(r *responses.Message, maxBytes int64, stopping *perigee.Erro
 	return nil
 }
 
-// next takes the first request out whose turn it is; nil when there is none.
+// next removes and returns the first request that may run, or nil if there is none.
 func (q *queue) next() *responses.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,14 +93,15 @@ func (q *queue) next() *responses.Message {
 	return r
 }
 
-// done says that an answer has ended.
+// done records that an answer has ended.
 func (q *queue) done(r *responses.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.busy, r.Stream)
 }
 
-// close begins nothing any more, and returns what was still waiting. The first reason counts.
+// close prevents further requests from starting, and returns the waiting ones. Only the first
+// reason is kept.
 func (q *queue) close(f closeReason) []*responses.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +140,7 @@ func (s *Socket) take(message []byte) {
 	s.advance()
 }
 
-// advance begins the answers whose turn it is.
+// advance starts the requests that may run.
 func (s *Socket) advance() {
 	for r := s.queue.next(); r != nil; r = s.queue.next() {
 		s.group.Go(func() {

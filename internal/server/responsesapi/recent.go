@@ -10,23 +10,23 @@ import (
 )
 
 // maxRecent is how many bytes of answers are remembered for all open sockets together, or an eighth
-// of limits.memory where that is less. A client whose answer had to be forgotten is told that it is
-// not found, and sends the whole conversation again.
+// of limits.memory where that is less. If an answer was dropped, its client gets a not-found error
+// and sends the whole conversation again.
 const maxRecent = 256 << 20
 
 // recentAnswers remembers the last answer of each stream of each socket, if it is not stored: its
-// client goes on from it with only what is new. Its zero value is ready.
+// client continues it by sending only new items. The zero value is ready to use.
 type recentAnswers struct {
 	mu    sync.Mutex
 	order list.List // of *recentAnswer, the oldest first
 	bytes int
 	limit int // instead of maxRecent
 
-	memory *membudget.Budget // where they are counted; nil: nowhere
+	memory *membudget.Budget // the budget that they count against; nil if there is none
 	lease  membudget.Lease
 }
 
-// A recentAnswer is an answer, and whose it is.
+// A recentAnswer is an answer and its owner.
 type recentAnswer struct {
 	socket *Socket
 	stream string
@@ -77,7 +77,7 @@ func (r *recentAnswers) most() int {
 	return limit
 }
 
-// reserve counts an answer, after older ones were dropped if there is no other way.
+// reserve reserves memory for an answer, and drops older ones if necessary.
 func (r *recentAnswers) reserve(bytes int) bool {
 	for {
 		err := r.lease.Open(r.memory, false)

@@ -24,16 +24,16 @@ type Runs struct {
 	mu     sync.Mutex
 	runs   map[string]*Run
 	group  sync.WaitGroup
-	closed error // why there are no new ones; nil: there may be
+	closed error // why no new runs are accepted; nil if they are
 }
 
 // A Run is an answer in the making.
 type Run struct {
 	of     *Runs
 	id     string
-	key    string // whose it is
+	key    string // the name of the key that it belongs to
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed: what came of it is stored
+	done   chan struct{} // closed when the result is stored
 	once   sync.Once
 }
 
@@ -73,7 +73,7 @@ func (b *Runs) Begin(ctx context.Context, id, key string) (context.Context, *Run
 	return ctx, r, nil
 }
 
-// MarkStored says that the result of the run is stored. Its client may still be reading it.
+// MarkStored records that the result of the run is stored. Its client may still be reading it.
 func (r *Run) MarkStored() {
 	r.once.Do(func() {
 		r.of.mu.Lock()
@@ -90,7 +90,7 @@ func (r *Run) End() {
 	r.of.group.Done()
 }
 
-// stop cancels a run and waits until what came of it is stored.
+// stop cancels a run and waits until its result is stored.
 func (r *Run) stop(ctx context.Context) error {
 	r.cancel(ErrCancelled)
 	return r.wait(ctx)
@@ -138,7 +138,8 @@ func (b *Runs) any() *Run {
 	return nil
 }
 
-// Close cancels all runs with a cause and waits until they have ended. There are no more after it.
+// Close cancels all runs with a cause and waits until they have ended. No runs can be started after
+// it.
 func (b *Runs) Close(cause error) {
 	b.mu.Lock()
 	b.closed = cause

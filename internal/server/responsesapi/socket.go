@@ -44,7 +44,7 @@ type Socket struct {
 	cancel context.CancelCauseFunc
 	leave  chan struct{}  // closed: the daemon wants to end
 	over   chan struct{}  // closed: nothing is read any more
-	idle   chan struct{}  // told when an answer has ended
+	idle   chan struct{}  // signaled when an answer has ended
 	group  sync.WaitGroup // of everything that was started for this socket
 
 	invalid int // messages in a row, see maxInvalid
@@ -61,12 +61,12 @@ type Socket struct {
 // Settings may change while sockets are open.
 type Settings struct {
 	MaxMessage     int64  // bytes
-	MaxMessageFrom string // the setting that says so
+	MaxMessageFrom string // the setting that it comes from
 	MaxWaiting     int64  // bytes of requests that wait for their turn
 	KeepAlive      time.Duration
 }
 
-// An Opening is the handshake of a socket, and what answers its messages.
+// An Opening is the handshake of a socket, and the handlers of its messages.
 type Opening struct {
 	Context context.Context
 	ID      string // of the call that has opened it
@@ -75,10 +75,10 @@ type Opening struct {
 	Trusted bool
 
 	Answer func(s *Socket, m *responses.Message)     // answers a request as a call of its own
-	Reject func(s *Socket, stream string, err error) // answers a message that is no request, which counts as a call, too
+	Reject func(s *Socket, stream string, err error) // answers a message that is not a request, which also counts as a call
 }
 
-// Open reserves what a socket takes. The caller calls Serve or Close.
+// Open reserves the memory of a socket. The caller must call Serve or Close.
 func (h *Hub) Open(o Opening) (*Socket, error) {
 	s := &Socket{hub: h, opening: o, leave: make(chan struct{}), over: make(chan struct{}), idle: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancelCause(o.Context)
@@ -119,7 +119,7 @@ func (s *Socket) Serve(w http.ResponseWriter, r *http.Request) {
 // Context ends when the client leaves, or when the server stops waiting for answers.
 func (s *Socket) Context() context.Context { return s.ctx }
 
-// Find returns an answer that the socket has kept; nil: there is none of that id.
+// Find returns an answer that the socket has kept; nil if there is none of that id.
 func (s *Socket) Find(id string) *perigee.StoredResponse { return s.hub.recent.find(s, id) }
 
 // Keep keeps an answer in place of the last one of its stream.
@@ -127,11 +127,11 @@ func (s *Socket) Keep(stream string, answer *perigee.StoredResponse) {
 	s.hub.recent.put(s, stream, answer)
 }
 
-// Release says that a message of so many bytes is no longer held for the socket.
+// Release releases the memory of a message of this size.
 func (s *Socket) Release(bytes int) { s.lease.Shrink(int64(bytes)) }
 
-// Abort closes the socket after an answer that has broken off: the client cannot tell what it has
-// got of it.
+// Abort closes the socket after an answer that was cut off, because the client cannot determine
+// which part it has received.
 func (s *Socket) Abort() { _ = s.conn.Close(websocket.StatusInternalError, "internal error") }
 
 // CheckHandshake refuses a request that cannot become a socket. Clients that get 426 continue with
@@ -158,7 +158,7 @@ func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 	return e
 }
 
-// HasToken reports whether a header that is a list of words has one.
+// HasToken reports whether a header with a list of tokens contains one.
 func HasToken(h http.Header, name, token string) bool {
 	for _, line := range h.Values(name) {
 		if slices.ContainsFunc(strings.Split(line, ","), func(word string) bool {
@@ -217,8 +217,8 @@ func (s *Socket) serve() {
 	s.cancel(nil)
 }
 
-// read returns the next message, or nil for one that is no text. The error is a perigee.Error when
-// the message is too large; otherwise the connection is closed.
+// read returns the next message, or nil for one that is not a text. The error is a perigee.Error
+// when the message is too large; otherwise the connection is closed.
 //
 // A message that has begun must arrive as fast as any body. There is no limit before: the agent is
 // at work.
@@ -259,7 +259,7 @@ func (s *Socket) read() ([]byte, error) {
 	return body, err
 }
 
-// valid counts the messages in a row that are no requests, and returns ok.
+// valid counts consecutive messages that are not requests, and returns ok.
 func (s *Socket) valid(ok bool) bool {
 	if s.invalid++; ok {
 		s.invalid = 0
@@ -282,7 +282,7 @@ func (s *Socket) send(message []byte, deadline time.Time) error {
 // given up.
 const WriteLimit = 2 * time.Minute
 
-// Writer returns a ResponseWriter whose writes are messages of an answer.
+// Writer returns a ResponseWriter that sends each write as a message of an answer.
 func (s *Socket) Writer(header http.Header) http.ResponseWriter {
 	return &writer{socket: s, header: header}
 }

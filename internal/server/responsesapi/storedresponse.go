@@ -14,11 +14,11 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// An API is what the paths show and act on.
+// An API holds the services behind the paths.
 type API struct {
-	Store     perigee.ResponseStore // nil: nothing is stored
+	Store     perigee.ResponseStore // nil if responses are not stored
 	Runs      *Runs
-	Memory    *membudget.Budget    // nil: nothing is counted
+	Memory    *membudget.Budget    // nil if memory is not counted
 	KeepAlive func() time.Duration // how long a stream may be quiet
 }
 
@@ -266,7 +266,7 @@ func (q *request) send(events []byte) {
 		mount.StreamHeader(q.w.Header(), "text/event-stream; charset=utf-8")
 		q.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := q.w.Write(events); err == nil { // a client that is gone cannot be told
+	if _, err := q.w.Write(events); err == nil { // the client may be gone
 		_ = http.NewResponseController(q.w).Flush()
 	}
 }
