@@ -10,9 +10,8 @@ import (
 // EmptyArgs are the arguments of a call that has none.
 var EmptyArgs = json.RawMessage("{}")
 
-// Arguments reads the text that stands for the arguments of a call in a history. A text that is not
-// a JSON object, as models write now and then, is kept as the value of one argument, so that the
-// conversation can go on.
+// Arguments reads the arguments of a call in a history. A text that is not a JSON object, which
+// models sometimes write, becomes the value of one argument, so that the conversation can continue.
 func Arguments(text []byte) (args json.RawMessage, repaired bool) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return EmptyArgs, false

@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// A Citation says where a stretch of the answer comes from. Start and End count characters.
+// A Citation is the source of a passage of the answer. Start and End count characters.
 type Citation struct {
 	Start, End int
 	URL, Title string
@@ -40,8 +40,8 @@ func Citations(text string, g *perigee.Grounding) []Citation {
 	return list
 }
 
-// locate finds a stretch in the text. The provider counts within a part; where that is not the
-// whole text, the stretch is found by what it says.
+// locate finds a passage in the text. The provider's offsets are within a part; if that is not the
+// whole text, the passage is found by its content.
 func locate(s *perigee.Support, text string) (start, end int) {
 	start = min(max(s.Start, 0), len(text))
 	end = min(max(s.End, start), len(text))

@@ -11,7 +11,7 @@ import (
 // nothing.
 type Detail struct{ finest string }
 
-// Take reads the detail of one image, which stands at path; empty: it has none.
+// Take adds the detail of the image at path, which is empty if it has none.
 func (d *Detail) Take(detail, path string, notes *perigee.Notes) {
 	switch detail {
 	case "", "auto":

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// DecodeEmbeddings reads the body of POST /v1/embeddings. packed says that the client wants the
+// DecodeEmbeddings reads the body of POST /v1/embeddings. packed is true if the client wants the
 // vectors as base64 instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
 	if err := rawjson.CheckFinite(origin.Body); err != nil {
@@ -75,8 +75,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 const maxInputs = 2048
 
 // embedInputs reads one text or several, and refuses too many while it reads, so that memory does
-// not follow their number. Texts that the client has cut into tokens of another vendor's models
-// mean nothing here.
+// not follow their number. Inputs that are tokens of another vendor's models are refused.
 func embedInputs(c *rawjson.Cursor) ([]string, *perigee.Error) {
 	if c.Kind() == rawjson.String {
 		text := c.String()
@@ -120,7 +119,7 @@ func emptyInput(param string) *perigee.Error {
 		WithHint("leave empty texts out")
 }
 
-// refusedInput is an error in the words of the official API, which some clients compare.
+// refusedInput returns an error with the message of the official API, which some clients compare.
 func refusedInput(param, code, problem string) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: "Invalid '" + param + "': " + problem,
 		Cause: &perigee.Fault{Param: param, Code: code}}
@@ -156,8 +155,8 @@ func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
 	return w.EndObject().EndObject().Buf
 }
 
-// embeddingsSize is about how long the answer is: a number has up to nine digits, and four bytes
-// are less than six characters of base64.
+// embeddingsSize returns the approximate size of the answer: a number has up to nine digits, and
+// four bytes are less than six characters of base64.
 func embeddingsSize(e *perigee.Embeddings, packed bool) int {
 	size, number := 256+len(e.Model), 13
 	if packed {

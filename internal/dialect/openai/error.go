@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// errorTypes are the words that this dialect has for the classes.
+// errorTypes are the error types of the classes in this dialect.
 var errorTypes = map[perigee.Class]string{
 	perigee.ClassInvalid:         "invalid_request_error",
 	perigee.ClassUnauthenticated: "authentication_error",
@@ -24,9 +24,8 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// EncodeError writes an error in the shape of this dialect. In param stands the place in the
-// request that is to blame, and in code the API's own name for the problem where clients act on
-// one, else the class.
+// EncodeError writes an error in the shape of this dialect. param is the path of the invalid field,
+// and code is the API's own code if clients act on it, or else the class.
 func EncodeError(status int, err *perigee.Error) []byte {
 	return Wrap("error", ErrorObject(status, err))
 }
@@ -37,7 +36,7 @@ func EncodeStreamError(status int, err *perigee.Error) []byte {
 	return Wrap("error", encodeObject(status, err, err.Class))
 }
 
-// ErrorObject is the error itself, without what is around it.
+// ErrorObject returns the error object without its envelope.
 func ErrorObject(status int, err *perigee.Error) []byte { return encodeObject(status, err, "") }
 
 // encodeObject writes the error itself, with a class if that is not empty.
@@ -61,7 +60,7 @@ func encodeObject(status int, err *perigee.Error, class perigee.Class) []byte {
 	return raw
 }
 
-// tooLong matches what providers say of a conversation that does not fit.
+// tooLong matches providers' messages that a conversation does not fit.
 var tooLong = regexp.MustCompile(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
 
 // Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is
@@ -99,12 +98,12 @@ func errorType(status int, err *perigee.Error) string {
 	return word
 }
 
-// soon is how long agents may wait for quota by themselves. Codex waits in silence for as long as
-// Retry-After says, unless the type of the error is usage_limit_reached: then it ends and shows the
-// time in resets_at, in seconds since 1970. It takes insufficient_quota for an unpaid bill.
+// soon is how long agents may wait for quota by themselves. Codex waits silently for the whole
+// Retry-After, unless the type of the error is usage_limit_reached: then it ends and shows the time
+// in resets_at, in seconds since 1970. It treats insufficient_quota as an unpaid bill.
 const soon = time.Minute
 
-// resetsAt is when quota that is used up comes back; 0: that is unknown, or soon.
+// resetsAt returns when a used-up quota resets, or 0 if that is unknown or soon.
 func resetsAt(err *perigee.Error) int64 {
 	if err.Class != perigee.ClassExhausted || err.Retry <= soon || err.RetryAt.IsZero() {
 		return 0

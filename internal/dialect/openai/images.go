@@ -11,14 +11,14 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxImages is how many pictures this API draws at once.
+// maxImages is the maximum number of images of one request.
 const maxImages = 10
 
 // An ImagesRequest asks a model that draws.
 type ImagesRequest struct {
 	*perigee.Request
-	Count int  // how many pictures the client wants; the models draw one for each time they are asked
-	Links bool // it wants to be told where to get them, not the pictures themselves
+	Count int  // the number of requested images; models generate one per call
+	Links bool // the client wants URLs, not the images themselves
 }
 
 // DecodeImages reads the body of POST /v1/images/generations.
@@ -109,8 +109,8 @@ var ratios = []struct{ width, height int }{
 	{1, 1}, {2, 3}, {3, 2}, {3, 4}, {4, 3}, {4, 5}, {5, 4}, {9, 16}, {16, 9}, {21, 9},
 }
 
-// size turns pixels into the nearest shape there is, and into the next size for what is larger than
-// the models draw unasked.
+// size maps a size in pixels to the nearest aspect ratio, and to the next image size if it is
+// larger than the default.
 func (d *imageDecoder) size(size string) {
 	if size == "auto" {
 		return
@@ -145,22 +145,21 @@ func (d *imageDecoder) size(size string) {
 	d.config = config.EndObject().Buf
 }
 
-// Images gathers the pictures of one or more answers.
+// Images collects the images of one or more answers.
 type Images struct {
 	Created int64 // Unix time
-	// Save keeps a picture and returns where the client gets it; nil: the picture itself stands in
-	// the answer.
+	// Save stores an image and returns its URL. If it is nil, the answer contains the image itself.
 	Save func(blob *perigee.Blob) (url string)
 
 	data   rawjson.Writer // the elements of data
 	count  int
-	text   string // what the model said instead
+	text   string // the text of the model instead
 	finish perigee.Finish
 	usage  perigee.Usage // of the answers before
 	latest perigee.Usage // of the answer that comes
 }
 
-// shownText is more than an error says of what the model said.
+// shownText bounds the model's text that is kept for an error.
 const shownText = 256
 
 // Add takes the next event.
@@ -196,7 +195,7 @@ func (w *Images) next() {
 	w.latest = perigee.Usage{}
 }
 
-// Err is why there is no picture, if there is none.
+// Err returns why there is no image, or nil if there is one.
 func (w *Images) Err() error {
 	switch {
 	case w.count > 0:

@@ -6,8 +6,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// OfKind reads a value that has to be of a kind, an object or an array, and nothing of what is in
-// it. Null is nothing.
+// OfKind reads a value that must be of a kind, an object or an array, without decoding it. It
+// returns nil for null.
 func OfKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	switch got := c.Kind(); {
 	case got == rawjson.Null:
@@ -16,7 +16,7 @@ func OfKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	case got == want:
 		return c.Raw()
 	case want == rawjson.Array:
-		for range c.Array() { // fails, and says where
+		for range c.Array() { // fails with the position
 		}
 	default:
 		for range c.Object() {

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// NoLogprobs says that probabilities were asked for, and none came.
+// NoLogprobs is the note that log probabilities were requested and the provider sent none.
 var NoLogprobs = perigee.Note{Action: perigee.NoteDropped, Subject: "logprobs"}
 
 // WriteLogprobs writes the elements of logprobs.content.
@@ -28,7 +28,7 @@ func WriteLogprobs(w *rawjson.Writer, l *perigee.Logprobs) {
 // writeToken writes the beginning of a token's object.
 func writeToken(w *rawjson.Writer, t perigee.Token) {
 	if math.IsInf(t.Logprob, 0) || math.IsNaN(t.Logprob) {
-		t.Logprob = -9999 // what this API gives for next to impossible
+		t.Logprob = -9999 // this API's value for very unlikely tokens
 	}
 	w.Object().Key("token").String(t.Text).Key("logprob").Float(t.Logprob, 64).Key("bytes").Array()
 	for i := range len(t.Text) {

@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-// A model has the official fields first. The limits are what other gateways put there, and clients
-// look for them. created is 0 where the date is not known.
+// A model has the official fields first. The limits are fields of other gateways that clients use.
+// created is 0 where the date is not known.
 type model struct {
 	ID              string `json:"id"`
 	Object          string `json:"object"`

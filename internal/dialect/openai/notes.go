@@ -16,7 +16,7 @@ func RestPresent(c *rawjson.Cursor, notes *perigee.Notes, path string) func(name
 	}
 }
 
-// Brief cuts what a client wrote to a length that fits into a message.
+// Brief cuts a text of a client to a length that fits into a message.
 func Brief(s string) string { return perigee.Clip(s, 60) }
 
 // Invalid is an error that the client can avoid.
@@ -48,7 +48,7 @@ func TooManyPieces(err error) error {
 	return Invalid("%w", err).WithHint("join small messages and parts, or send less")
 }
 
-// InvalidBody says what is wrong with a body as JSON, or with the type of something in it.
+// InvalidBody returns the error for a body that is invalid JSON or has a member of the wrong type.
 func InvalidBody(err error) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: fmt.Sprintf("invalid JSON payload: %v", err), Cause: err}
 }

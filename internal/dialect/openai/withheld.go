@@ -2,8 +2,8 @@ package openai
 
 import "perigee"
 
-// Withheld says why there is no answer, for clients that show their users a refusal. The reasons
-// are the provider's.
+// Withheld returns why there is no answer, for clients that display a refusal. The reasons are the
+// provider's.
 func Withheld(f *perigee.Finish) string {
 	text := "The provider withheld the answer"
 	if f == nil {

@@ -9,13 +9,13 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An Answer is what all chunks of an answer share.
+// An Answer has the fields that all chunks of an answer share.
 type Answer struct {
 	ID      string // of the answer: chatcmpl-…
 	Created int64  // Unix time
-	Model   string // as the client asked for it; what really answers replaces it
+	Model   string // the requested model; replaced by the one that answers
 	Style   Style
-	Log     *perigee.CallLog // collects notes while the answer is written; nil: they are discarded
+	Log     *perigee.CallLog // collects notes while the answer is written; nil discards them
 }
 
 // missed adds a note when a choice has ended without the requested log probabilities. Some models
@@ -23,7 +23,7 @@ type Answer struct {
 func (a *Answer) missed(c *choice) {
 	if a.Style.Logprobs && c.worded && !c.probed {
 		a.Log.NoteOnce(openai.NoLogprobs)
-		a.Style.Logprobs = false // which is said once
+		a.Style.Logprobs = false // the note is added once
 	}
 }
 
@@ -107,7 +107,7 @@ func writeUsage(w *rawjson.Writer, u perigee.Usage) {
 	w.Members(`"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0`).EndObject().EndObject()
 }
 
-// refusal is why there is no answer, where one was withheld; empty: there is one.
+// refusal returns why the answer was withheld, or "" if it was not.
 func (c *choice) refusal() string {
 	if c.begun || c.finish.Kind != perigee.FinishFiltered && c.finish.Kind != perigee.FinishUnexplained {
 		return ""
@@ -115,9 +115,8 @@ func (c *choice) refusal() string {
 	return openai.Withheld(&c.finish)
 }
 
-// finishReason says why a choice ended. Calls are the reason whatever else the provider says,
-// because clients act on nothing else. An answer that ends without a word and without a reason was
-// withheld.
+// finishReason returns why a choice ended. If there are calls it is tool_calls, whatever the
+// provider reports, because clients depend on it. An empty answer without a reason was withheld.
 func (s *Style) finishReason(c *choice) string {
 	switch {
 	case c.callCount > 0 && s.Functions:

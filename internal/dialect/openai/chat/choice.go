@@ -7,7 +7,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A choice is what is known of one of the answers while it comes.
+// A choice is the state of one of the answers while it is received.
 type choice struct {
 	index      int
 	head       string // of each chunk of a stream, once there is one
@@ -19,7 +19,7 @@ type choice struct {
 	images     int
 	signatures signatures
 	trail      dialect.Searches
-	text       rawjson.Text // what the sources refer to
+	text       rawjson.Text // the text that the sources refer to
 	finish     perigee.Finish
 
 	// What a whole answer gathers and a stream has sent.
@@ -45,7 +45,7 @@ func (list *choices) at(index int) *choice {
 	return c
 }
 
-// content is what an event adds to the message. The zero value adds nothing.
+// content is the change of the message by an event. The zero value adds nothing.
 type content struct {
 	text      string
 	reasoning string
@@ -56,7 +56,7 @@ type content struct {
 	logprobs  *perigee.Logprobs
 }
 
-// take reads what an event of content adds to the choice. ok: it adds something.
+// take returns the content that an event adds to the choice, and whether there is any.
 func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 	kind := ev.Kind
 	switch kind {

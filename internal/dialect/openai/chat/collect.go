@@ -48,7 +48,7 @@ func (w *Collector) Add(ev *perigee.Event) {
 	}
 }
 
-// add gathers what an event added.
+// add collects the content of an event.
 func (c *choice) add(add *content) {
 	c.text.Add(add.text)
 	c.reasoning.Add(add.reasoning)

@@ -1,13 +1,11 @@
-// Package chat is OpenAI's Chat Completions API: the bytes of POST /v1/chat/completions to
-// perigee's words, and events back to chunks or to a whole completion. The HTTP edge is its only
-// caller.
+// Package chat implements OpenAI's Chat Completions API: it decodes POST /v1/chat/completions, and
+// encodes events as chunks or as a whole completion. Only the HTTP server uses it.
 //
-// It is pure: no network, no clock, no globals that change. It knows no upstream and no family of
-// models: what only some of them refuse is mended where they are known. What it shares with the
-// other APIs of the vendor is in package openai.
+// It does not use the network, the clock or mutable globals. It does not depend on upstreams;
+// package adapt handles the limits of model families. Code that it shares with the other APIs of
+// the vendor is in package openai.
 //
-// The files: request.go reads the envelope, options.go, reasoning.go and tools.go what belongs to
-// it; messages.go and parts.go read the conversation, talk.go gives it the form that the models
-// know; choice.go follows one answer while it comes, stream.go and collect.go write it with what
-// answer.go has for both.
+// The files: request.go reads the envelope, options.go, reasoning.go and tools.go its members;
+// messages.go and parts.go read the conversation, talk.go converts it to contents; choice.go
+// follows one answer, stream.go and collect.go write it with the shared code of answer.go.
 package chat

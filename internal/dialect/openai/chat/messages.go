@@ -13,7 +13,7 @@ type message struct {
 	role       string
 	name       string
 	text       string         // content that is a string
-	quoted     []byte         // the same of a tool's answer, or before the role is known, as it stands in the body
+	quoted     []byte         // the content of a tool result, or of a message before its role is known, as raw JSON
 	parts      []perigee.Part // content that is a list
 	images     []perigee.Part // of an answer that came from here
 	refusal    string
@@ -47,7 +47,7 @@ func (d *decoder) message(i int) {
 	case "system", "developer":
 		d.talk.instruct(&m)
 	case "user":
-		d.talk.User(m.said(0))
+		d.talk.User(m.contentParts(0))
 	case "assistant":
 		d.talk.assistant(&m)
 	case "tool", "function":
@@ -91,7 +91,7 @@ func (d *decoder) messageField(i int, name string, m *message) {
 		for j := range d.c.Array() {
 			m.images = d.part(m.images, func() string { return place(i, "images", j) })
 		}
-	case "annotations": // the sources of an earlier answer, which the model knows
+	case "annotations": // the sources of an earlier answer, which the model does not need
 	case "cache_control": // a hint; the provider caches by itself
 	default:
 		d.notes.Unknown("messages[].", []byte(name))
@@ -139,7 +139,7 @@ func (d *decoder) toolCall(i, j int, m *message) {
 			part.Call = d.calledCustom()
 		case "extra_content":
 			part.Signature = d.signatures("messages[].tool_calls[].").text
-		case "type", "index": // the members tell which type; the index is left over from a stream
+		case "type", "index": // the other members determine the type; the index comes from a stream
 		default:
 			d.notes.Unknown("messages[].tool_calls[].", key)
 		}

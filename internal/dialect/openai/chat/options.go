@@ -23,7 +23,7 @@ func (d *decoder) length(name string) *int64 {
 	return &n
 }
 
-// sampling reads the knobs that say how tokens are chosen and when to stop.
+// sampling reads the parameters of sampling and the stop sequences.
 func (d *decoder) sampling(name string) bool {
 	g, c := &d.prompt.Generation, d.c
 	switch name {
@@ -100,7 +100,7 @@ func (d *decoder) stops() {
 	}
 }
 
-// format reads what the answer should be made of.
+// format reads the members about the format of the answer.
 func (d *decoder) format(name string) bool {
 	switch name {
 	case "response_format":
@@ -142,7 +142,7 @@ func (d *decoder) responseFormat() {
 	}
 }
 
-// modalities: text alone is what every model does unasked.
+// modalities reads the member of that name. Text alone is the default of every model.
 func (d *decoder) modalities() {
 	var list []string
 	image := false

@@ -43,7 +43,7 @@ type part struct {
 	fileID   string
 }
 
-// part appends the next part to parts. Empty texts say nothing, and some models refuse them.
+// part appends the next part to parts. Empty texts are skipped, because some models refuse them.
 func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part {
 	if d.c.Kind() == rawjson.String { // a list of texts, which the API does not document
 		if text := d.c.String(); text != "" {

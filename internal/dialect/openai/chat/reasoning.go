@@ -8,11 +8,11 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// thinking is how much the model is to think. There are four ways to say it; the more exact one
-// holds.
+// thinking is how much the model should think. There are four fields for it; the most specific one
+// applies.
 type thinking struct {
 	value *perigee.Thinking
-	field string // that said it
+	field string // the field that it comes from
 	rank  int
 }
 
@@ -117,7 +117,7 @@ func (d *decoder) thinkingObject() *perigee.Thinking {
 	return t
 }
 
-// google reads what the provider's own OpenAI-compatible API takes as extra_body.google.
+// google reads extra_body.google of the provider's own OpenAI-compatible API.
 func (d *decoder) google() {
 	config := func() { d.think(rankGoogle, "google.thinking_config", d.thinkingConfig()) }
 	cached := func() { d.extra("cachedContent", d.c.Raw()) }

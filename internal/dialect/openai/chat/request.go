@@ -15,7 +15,7 @@ type Request struct {
 	Style Style
 }
 
-// A Style is what a request decides about the form of its answer.
+// A Style has the options of a request about the form of its answer.
 type Style struct {
 	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in all before it
 	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
@@ -56,8 +56,8 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	return &Request{Request: req, Style: d.style}, nil
 }
 
-// A decoder is a body while it is read. The members may come in any order, so what depends on
-// several of them is worked out in finish.
+// A decoder is a body while it is read. The members may come in any order, so fields that depend on
+// several of them are set in finish.
 type decoder struct {
 	c      *rawjson.Cursor
 	notes  perigee.Notes
@@ -122,7 +122,7 @@ func (d *decoder) basic(name string) bool {
 	return true
 }
 
-// bookkeeping reads what concerns the vendor's platform and not the model.
+// bookkeeping reads the members that concern the vendor's platform and not the model.
 func (d *decoder) bookkeeping(name string) bool {
 	switch name {
 	case "prompt_cache_key":
@@ -146,7 +146,7 @@ func (d *decoder) bookkeeping(name string) bool {
 	return true
 }
 
-// finish works out what depends on several members.
+// finish sets the fields that depend on several members.
 func (d *decoder) finish() {
 	if d.talk.seen == 0 {
 		d.refuse("messages", "want at least one message")

@@ -20,10 +20,10 @@ type Stream struct {
 // NewStream returns the encoder for one answer.
 func NewStream(answer Answer) *Stream { return &Stream{answer: answer} }
 
-// ContentType is what the answer says it is.
+// ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string { return "text/event-stream" }
 
-// Encode appends what an event adds to the answer, which may be nothing.
+// Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	switch ev.Kind {
 	case perigee.EventFrame:
@@ -178,7 +178,7 @@ func (s *Stream) End(dst []byte) []byte {
 	return w.Lit("data: [DONE]\n\n").Buf
 }
 
-// Fail appends an error. There is no [DONE] after it: the answer is not done.
+// Fail appends an error. There is no [DONE] after it, because the answer is incomplete.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 	return sse.AppendEvent(dst, "", openai.EncodeStreamError(status, err), false)
 }

@@ -22,8 +22,8 @@ type talk struct {
 // missing notes a call that got an error for a result, because the provider wants one for each.
 func (t *talk) missing() { t.notes.Repaired("messages[].tool_calls[] without a result") }
 
-// said returns the content of a message as parts, with room for more of them.
-func (m *message) said(more int) []perigee.Part {
+// contentParts returns the content of a message as parts, with capacity for more of them.
+func (m *message) contentParts(more int) []perigee.Part {
 	if m.parts != nil {
 		return m.parts
 	}
@@ -37,12 +37,12 @@ func (m *message) said(more int) []perigee.Part {
 	return parts
 }
 
-// instruct adds a system message to the one system instruction there is, wherever it stood.
+// instruct adds a system message to the single system instruction, whatever its position.
 func (t *talk) instruct(m *message) {
 	if t.Started() {
 		t.notes.Mapped("messages[].role " + m.role + " inside the conversation")
 	}
-	for _, part := range m.said(0) {
+	for _, part := range m.contentParts(0) {
 		if part.Kind != perigee.PartText {
 			t.notes.Dropped("messages[].content[] of role " + m.role + " that is not text")
 			continue
@@ -54,9 +54,9 @@ func (t *talk) instruct(m *message) {
 	}
 }
 
-// assistant adds an answer of the model's: what it thought, what it said, what it called.
+// assistant adds a message of the model: its thinking, text and calls.
 func (t *talk) assistant(m *message) {
-	parts := m.said(len(m.images) + len(m.calls))
+	parts := m.contentParts(len(m.images) + len(m.calls))
 	if m.refusal != "" {
 		parts = append(parts, perigee.Part{Text: m.refusal})
 	}
@@ -76,8 +76,8 @@ func (t *talk) assistant(m *message) {
 	t.Model(parts)
 }
 
-// sign puts a signature on the last text. One that came without text stands on an empty one, as it
-// did when it came.
+// sign sets the signature of the last text. A signature without a text gets an empty one, as in the
+// provider's answer.
 func sign(parts []perigee.Part, signature string) []perigee.Part {
 	for i := len(parts) - 1; i >= 0; i-- {
 		if parts[i].Kind == perigee.PartText {
@@ -88,14 +88,14 @@ func sign(parts []perigee.Part, signature string) []perigee.Part {
 	return append(parts, perigee.Part{Signature: signature})
 }
 
-// result adds what a tool answered. A result whose call is not there would end the conversation
-// with an error, so it becomes what the user says.
+// result adds the result of a tool. The provider would refuse a result without its call, so it
+// becomes a text of the user.
 func (t *talk) result(m *message) {
 	match := t.Take(m.answers, m.name)
 	if match.Call == nil {
 		t.notes.Mapped("messages[].tool_call_id without its call")
 		text := "Result of the tool call " + strings.TrimSpace(m.name+" "+string(m.answers)) + ":"
-		t.User(append([]perigee.Part{{Text: text}}, m.said(0)...))
+		t.User(append([]perigee.Part{{Text: text}}, m.contentParts(0)...))
 		return
 	}
 	if !match.Exact {
@@ -108,8 +108,8 @@ func (t *talk) result(m *message) {
 	t.Result(match, response)
 }
 
-// toolOutput writes the texts of a tool's answer that is a list as a JSON string, and returns what
-// is not text beside it.
+// toolOutput returns the texts of a tool result that is a list as a JSON string, and its other
+// parts as media.
 func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	size := 0
 	for _, part := range m.parts {
@@ -126,8 +126,8 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	return joined.JSON(), media
 }
 
-// end closes the conversation and mends what the provider would refuse: a conversation that the
-// model begins. One of nothing but instructions is repaired by the adapters of providers.
+// end closes the conversation and repairs one that begins with the model, which the provider would
+// refuse. A conversation with only instructions is repaired by package adapt.
 func (t *talk) end() {
 	t.Close()
 	if len(t.Contents) > 0 && t.Contents[0].Role == perigee.RoleModel {

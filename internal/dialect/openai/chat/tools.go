@@ -97,8 +97,8 @@ func (d *decoder) builtin(name string, config json.RawMessage) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: name, Config: config})
 }
 
-// function reads a declaration. Its schema is JSON Schema, which the provider takes as it is;
-// strict asks for what the provider does anyway.
+// function reads a declaration. Its schema is JSON Schema, which the provider accepts unchanged;
+// strict is the provider's default.
 func (d *decoder) function(path string) *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	ignored := func() {}
@@ -119,11 +119,11 @@ func (d *decoder) customTool() *perigee.Function {
 	return f
 }
 
-// A toolChoice is what tool_choice asks for.
+// A toolChoice is the value of tool_choice.
 type toolChoice struct {
 	field   string
 	mode    string
-	allowed []string // nil: no names were given, nor had to be
+	allowed []string // nil if no names were given or required
 }
 
 // toolChoice reads tool_choice or the older function_call.
@@ -166,8 +166,8 @@ func (d *decoder) toolChoice(field string) {
 	d.choice = choice
 }
 
-// allowedTools reads a choice among some of the tools. VALIDATED is the mode that leaves the model
-// free to answer in words and limits what it may call.
+// allowedTools reads a choice among some of the tools. VALIDATED is the mode in which the model may
+// answer with text, and may call only the allowed functions.
 func (d *decoder) allowedTools(choice *toolChoice) {
 	mode, add := "required", func() { choice.allowed = append(choice.allowed, d.toolName()) }
 	d.c.Read(d.notes.Rest("tool_choice.allowed_tools."), "mode", &mode, "tools", func() {

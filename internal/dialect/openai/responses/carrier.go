@@ -14,10 +14,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A carrier is what a reasoning item takes along in its encrypted_content, so that a client that
-// sends the item back keeps the model's tool loop whole: the thinking as the provider gave it, with
-// its signatures, and the signatures of the calls that followed. It is not secret from the client,
-// which has been shown all of it.
+// A carrier is the content of encrypted_content of a reasoning item, which clients send back during
+// a tool loop: the thinking as the provider sent it, with its signatures, and the signatures of the
+// calls that followed. It is not secret: the client has received all of it.
 type carrier struct {
 	thoughts []thought
 	calls    []callSignature
@@ -106,7 +105,7 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 	return c, !r.bad && len(r.rest) == 0
 }
 
-// A carrierReader reads what encode wrote. After the first thing that cannot be it reads nothing.
+// A carrierReader reads the output of encode. After the first invalid value it reads nothing.
 type carrierReader struct {
 	rest string
 	bad  bool
@@ -139,8 +138,8 @@ func (r *carrierReader) text() string {
 	return s
 }
 
-// reasoningItem brings earlier thinking back: from the carrier if the client kept it, else from the
-// summary, for which package thoughtsig may know the signature. A carrier of another provider is
+// reasoningItem restores earlier thinking: from the carrier if the client kept it, or else from the
+// summary, for which package thoughtsig may have the signature. A carrier of another provider is
 // dropped.
 func (d *decoder) reasoningItem(i int, item *inputItem) {
 	if item.encrypted != nil {

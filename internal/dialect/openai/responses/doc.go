@@ -1,7 +1,6 @@
-// Package responses is OpenAI's Responses API: the bytes of POST /v1/responses, and of messages on
-// its WebSocket, to perigee's words; events back to the events of the API or to a whole response;
-// and what is kept of responses, so that clients can go on from them. The HTTP edge is its only
-// caller.
+// Package responses implements OpenAI's Responses API: it decodes POST /v1/responses and messages
+// of its WebSocket, encodes events as events of the API or as a whole response, and converts
+// responses to their stored form, so that clients can continue them. Only the HTTP server uses it.
 //
 // It is pure: no network, no clock, no globals that change. Times and ids come in from outside, and
 // so do the responses that were kept. What it shares with the other APIs of the vendor is in

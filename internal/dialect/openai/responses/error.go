@@ -34,8 +34,8 @@ func joinPath(base, path string) string {
 // EncodeError writes an error of the Responses API.
 func EncodeError(status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) }
 
-// failureCode is what a response that failed says of itself. Agents decide by it whether to try
-// again. Quota that comes back has the code of a rate limit: agents that ask again learn when.
+// failureCode returns the error code of a failed response. Agents decide by it whether to retry. A
+// used-up quota has the code of a rate limit: the answer to the retry has the reset time.
 func failureCode(err *perigee.Error) string {
 	if err.Class == perigee.ClassExhausted && err.Retry > 0 {
 		return "rate_limit_exceeded"

@@ -2,10 +2,10 @@ package responses
 
 import "perigee"
 
-// contentFilter is why an answer is incomplete that was withheld for what it is about.
+// contentFilter is the reason of an incomplete answer that was withheld because of its content.
 const contentFilter = "content_filter"
 
-// finish says how the answer ended, from how the model ended and what had come.
+// finish sets the status of the answer from the model's finish and the output so far.
 func (a *answer) finish(f *perigee.Finish, calls, items int) {
 	a.status = statusCompleted
 	if f == nil || calls > 0 {

@@ -6,12 +6,12 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A framing tells the events of an answer apart on the wire. The JSON of an event stands between
-// what its methods append.
+// A framing separates the events of an answer on the wire. The JSON of an event is written between
+// the output of its methods.
 type framing interface {
 	begin(dst []byte, name string) []byte
 	end(dst []byte, from int) []byte // from is where begin began
-	idle(dst []byte) []byte          // a sign of life that means nothing
+	idle(dst []byte) []byte          // a keep-alive
 	cuttable() bool                  // an event may be handed on in pieces; otherwise only between events
 }
 
@@ -30,8 +30,8 @@ func (eventFrames) cuttable() bool { return true }
 
 func (eventFrames) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
 
-// messageFrames are the messages of a WebSocket, each with its length before it. They say which
-// stream they belong to, if that has a name.
+// messageFrames are the messages of a WebSocket, each with its length before it. They have the name
+// of their stream, if it has one.
 type messageFrames struct{ stream string }
 
 // lengthSize is how many bytes the length of a message takes.
@@ -55,7 +55,7 @@ func (messageFrames) cuttable() bool { return false }
 // idle is nothing: a socket has signs of life of its own.
 func (messageFrames) idle(dst []byte) []byte { return dst }
 
-// CutMessage takes the first message off what a stream of messages has appended.
+// CutMessage splits the first message off the output of a stream of messages.
 func CutMessage(p []byte) (message, rest []byte) {
 	end := lengthSize + int(binary.BigEndian.Uint32(p))
 	return p[lengthSize:end], p[end:]

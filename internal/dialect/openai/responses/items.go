@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An inputItem is one item of the conversation, its members found but not yet read: what they mean
-// depends on the type, which may come last. It points into the text that it was found in.
+// An inputItem is one item of the conversation with its raw members: their meaning depends on the
+// type, which may come last. It refers to the text that it was found in.
 type inputItem struct {
 	kind      string
 	role      string
@@ -21,15 +21,15 @@ type inputItem struct {
 	name      []byte
 	namespace []byte
 	said      bool            // the content is in the conversation already
-	status    bool            // it says how it stands
-	body      json.RawMessage // content, arguments, input, action …: what the item is about
+	status    bool            // it has a status
+	body      json.RawMessage // content, arguments, input, action …
 	output    json.RawMessage
 	summary   json.RawMessage
 	encrypted json.RawMessage // encrypted_content
 	tools     json.RawMessage
 	other     []string // members that no item has
 
-	apart bool // what is stored of it is not as it came: content without parts, or a null for what identifies it
+	apart bool // its stored form differs from the input: content without parts, or null members
 }
 
 // items reads an array of items.
@@ -54,8 +54,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 			case c.Kind() == rawjson.Null:
 				item.apart = item.apart || string(key) == "id" || string(key) == "type" || string(key) == "status"
 			case string(key) == "content" && item.kind == "message" && item.role != "":
-				// Clients mostly say what it is before they say it: then it is read where it
-				// stands.
+				// The type usually precedes the content, which can then be read in place.
 				item.said, item.apart = true, item.apart || c.Kind() == rawjson.String
 				d.message(i, item.role, c)
 			default:
@@ -69,7 +68,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 	}
 }
 
-// keepItem remembers what an item of the request's own input is and where it stands, so that it can
+// keepItem records the type and the position of an item of the request's own input, so that it can
 // be stored without being read again.
 func (d *decoder) keepItem(from, to int, item *inputItem) {
 	if d.keeping {
@@ -120,14 +119,13 @@ func (item *inputItem) find(key []byte, c *rawjson.Cursor) {
 	case "phase", "execution", "caller", "created_by", "parsed_arguments", "max_output_length",
 		"pending_safety_checks", "acknowledged_safety_checks", "async",
 		"output_format", "background", "quality", "size", "revised_prompt":
-		// What an answer of ours, or an SDK, says about an item: nothing that the model would need
-		// again.
+		// Members that perigee's answers or SDKs add to an item, and that the model does not need.
 	default:
 		item.other = append(item.other, string(key))
 	}
 }
 
-// words are the types and roles that conversations are full of.
+// words are the most frequent types and roles.
 var words = [...]string{
 	"function_call", "function_call_output", "message", "reasoning", "user", "assistant", "input_text", "output_text",
 	"function", "custom_tool_call", "custom_tool_call_output", "developer", "system",
@@ -180,13 +178,13 @@ func (d *decoder) item(i int, item *inputItem) {
 	}
 }
 
-// hosted are the calls of tools that only the vendor's models have. The model is shown them as
-// calls of functions, so that what came of them is not lost.
+// hosted are the calls of tools that only the vendor's models have. The model gets them as calls of
+// functions, so that their results are not lost.
 var hosted = map[string]string{
 	"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
 
-// hostedItem adds an item of a tool of the vendor's. It says whether there was anything to add.
+// hostedItem adds an item of a tool of the vendor's. It reports whether there was anything to add.
 func (d *decoder) hostedItem(i int, item *inputItem) bool {
 	if name, ok := hosted[item.kind]; ok {
 		d.notes.Mapped("input[" + item.kind + "]")
@@ -230,7 +228,7 @@ func (d *decoder) textOf(i int, member string, raw json.RawMessage) []byte {
 	return text
 }
 
-// jsonText is the same, still as JSON: what goes on inside other JSON need not be read.
+// jsonText is the same, but returns JSON, for text that is written into other JSON.
 func (d *decoder) jsonText(i int, member string, raw json.RawMessage) json.RawMessage {
 	if len(raw) > 0 && raw[0] == '"' {
 		return raw
@@ -249,14 +247,14 @@ func (d *decoder) wholeMessage(i int, item *inputItem) {
 	}
 }
 
-// message adds a message of someone's, whose content comes next.
+// message adds a message of a role, with the content that c reads next.
 func (d *decoder) message(i int, role string, c *rawjson.Cursor) {
 	if d.mayTalk(i, role) {
 		d.content(c, role)
 	}
 }
 
-// mayTalk says whether there is such a role.
+// mayTalk reports whether there is such a role.
 func (d *decoder) mayTalk(i int, role string) bool {
 	switch role {
 	case "user", "assistant":
@@ -272,8 +270,8 @@ func (d *decoder) mayTalk(i int, role string) bool {
 	return true
 }
 
-// say adds a part of a message.
-func (d *decoder) say(role string, p perigee.Part) {
+// addPart adds a part of a message.
+func (d *decoder) addPart(role string, p perigee.Part) {
 	switch role {
 	case "user":
 		d.turns.UserPart(p)
@@ -284,7 +282,7 @@ func (d *decoder) say(role string, p perigee.Part) {
 	}
 }
 
-// instructPart adds a part of a system message. The provider takes only words there.
+// instructPart adds a part of a system message. The provider accepts only text there.
 func (d *decoder) instructPart(p perigee.Part) {
 	if p.Kind != perigee.PartText {
 		d.notes.Mapped("input[].role")
@@ -302,7 +300,7 @@ func (d *decoder) functionCall(i int, item *inputItem) {
 	d.call(item, d.nameOf(item), object)
 }
 
-// nameOf is the name that the model knows the tool of a call by.
+// nameOf returns the name under which the model gets the tool of a call.
 func (d *decoder) nameOf(item *inputItem) string {
 	if tool := d.out.tools.find(string(item.namespace), string(item.name)); tool != nil {
 		return tool.flat
@@ -310,8 +308,8 @@ func (d *decoder) nameOf(item *inputItem) string {
 	return flatName(string(item.namespace), string(item.name))
 }
 
-// call adds a call to the model's turn, under the name that the model knows and with the signature
-// that came back for it.
+// call adds a call to the model's turn, under the model's name for the tool and with the signature
+// that the client sent back.
 func (d *decoder) call(item *inputItem, name string, args json.RawMessage) {
 	id := string(item.callID)
 	if id == "" {
@@ -336,7 +334,7 @@ func asObject(raw json.RawMessage) json.RawMessage {
 }
 
 func (d *decoder) toolOutput(i int, item *inputItem) {
-	text := item.output // most of them are strings, which go on as they are
+	text := item.output // most results are strings, which are passed on unchanged
 	var media []perigee.Part
 	switch {
 	case text == nil:

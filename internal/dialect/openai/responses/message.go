@@ -11,11 +11,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Message is what a client sends over a WebSocket: what it asks for, and the body that says what
-// about.
+// A Message is a message of a client on a WebSocket: its type and its body.
 type Message struct {
-	Body   []byte // what POST would have got; the members below are blanks in it
-	Stream string // the name of the stream that its answer belongs to; empty: it has none
+	Body   []byte // the body as for POST; the members of the message itself are blanked
+	Stream string // the name of the stream that its answer belongs to; empty if it has none
 	Warm   bool   // nothing is to be made, only to be remembered
 	Notes  []perigee.Note
 }
@@ -23,12 +22,12 @@ type Message struct {
 // createEvent is the one type of message that is understood.
 const createEvent = "response.create"
 
-// streamNames are what a stream may be called.
+// streamNames matches valid names of streams.
 var streamNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,256}$`)
 
-// DecodeMessage reads a message. It writes into it: the members that are about the socket become
-// blanks, so that what is left is a body like any other, byte for byte. When the message is refused
-// the Message still tells the stream, if it has one.
+// DecodeMessage reads a message. It modifies message: the members that concern the socket are
+// blanked, so that the rest is a body as for POST. If there is an error, the Message still has the
+// stream, if there is one.
 func DecodeMessage(message []byte) (*Message, error) {
 	m := &Message{Body: message}
 	var members []rawjson.Member
@@ -98,8 +97,7 @@ func blank(b []byte) {
 	}
 }
 
-// dropLastComma blanks the comma that stands before nothing, after the last members have become
-// blanks.
+// dropLastComma blanks a trailing comma, after the last members were blanked.
 func dropLastComma(object []byte) {
 	rest := bytes.TrimRight(object[:bytes.LastIndexByte(object, '}')], " \t\r\n")
 	if len(rest) > 0 && rest[len(rest)-1] == ',' {
@@ -107,7 +105,7 @@ func dropLastComma(object []byte) {
 	}
 }
 
-// What the API has words for when a client asks too much of a socket.
+// The errors of the API for the limits of a socket.
 var (
 	ErrStreamName = &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "stream_id is not 1 to 256 letters, digits, underscores, hyphens and periods",
@@ -120,8 +118,8 @@ var (
 		Cause: &perigee.Fault{Code: "websocket_connection_limit_reached"}}
 )
 
-// EncodeErrorMessage writes an error as a message: with what an answer to POST would have had as
-// its status and its headers.
+// EncodeErrorMessage writes an error as a message, with the status and the headers of an answer to
+// POST.
 func EncodeErrorMessage(status int, err *perigee.Error, headers map[string]string, stream string) []byte {
 	var w rawjson.Writer
 	w.Object().Members(`"type":"error"`).Key("status").Int(int64(status)).Key("error").Raw(openai.ErrorObject(status, err))

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// echoes are the members of a response that repeat the request, and what they say when it did not.
-// They stand in the order of the API's own examples.
+// echoes are the members of a response that repeat the request, and their values if the request did
+// not set them. They are in the order of the API's own examples.
 var echoes = [...]struct{ name, absent string }{
 	{"instructions", `null`},
 	{"max_output_tokens", `null`},
@@ -67,7 +67,7 @@ func oneLine(raw json.RawMessage) json.RawMessage {
 	return line.Bytes()
 }
 
-// fill returns an object with its own members, and those of two that it lacks.
+// fill returns an object with up to two members added that it does not have.
 func fill(raw json.RawMessage, first, firstValue, second, secondValue string) json.RawMessage {
 	c := rawjson.NewCursor(raw)
 	w := rawjson.Writer{}
@@ -82,7 +82,7 @@ func fill(raw json.RawMessage, first, firstValue, second, secondValue string) js
 		w.AnyKey(string(key)).Raw(c.Raw())
 	}
 	if c.Err() != nil {
-		return raw // the decoder says what is wrong with it
+		return raw // the decoder reports the error
 	}
 	if firstValue != "" {
 		w.Key(first).Members(firstValue)
@@ -93,7 +93,7 @@ func fill(raw json.RawMessage, first, firstValue, second, secondValue string) js
 	return w.EndObject().Buf
 }
 
-// A status is how an answer stands.
+// A status is the status of a response or an item.
 type status string
 
 const (
@@ -105,11 +105,11 @@ const (
 	statusCancelled  status = "cancelled"
 )
 
-// An answer is what a response says of itself.
+// An answer has the members of a response that depend on its progress.
 type answer struct {
 	id         string
 	created    time.Time
-	completed  time.Time // zero: not yet
+	completed  time.Time // zero if not completed
 	status     status
 	incomplete string // why
 	errorCode  string
@@ -120,8 +120,8 @@ type answer struct {
 	lost       bool // it could not be stored
 }
 
-// objectSize is about how long the response is with the items of output: agents send long
-// instructions and many tools, which come back in it.
+// objectSize returns the approximate size of the response with the items of output: it repeats
+// instructions and tools, which may be long.
 func (r *Request) objectSize(output *rope) int {
 	size := 1024
 	if output != nil {
@@ -133,8 +133,8 @@ func (r *Request) objectSize(output *rope) int {
 	return size
 }
 
-// object appends the response with the items of output, which come without brackets; nil: there are
-// none.
+// object appends the response with the items of output, which come without brackets; nil if there
+// are none.
 func (r *Request) object(w *rawjson.Writer, a *answer, output *rope) {
 	if w.Flush == nil {
 		w.Buf = slices.Grow(w.Buf, r.objectSize(output))

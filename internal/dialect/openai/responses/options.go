@@ -43,7 +43,7 @@ func (d *decoder) knob(c *rawjson.Cursor, name []byte) bool {
 	return true
 }
 
-// option reads what asks nothing of the model, and what only some values of cannot be done.
+// option reads members that do not affect the model, and members with only some unsupported values.
 func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
 	switch string(name) {
 	case "metadata":
@@ -131,8 +131,7 @@ func (d *decoder) reasoning(c *rawjson.Cursor) {
 				d.notes.Mapped("reasoning." + string(key))
 			}
 		case "context":
-			// What the client sends of earlier reasoning is what the model gets, whatever this
-			// says.
+			// The model gets all earlier reasoning that the client sends, whatever this value is.
 			if v := c.String(); v == "current_turn" {
 				d.notes.Dropped("reasoning.context")
 			}
@@ -194,7 +193,7 @@ func (d *decoder) metadata(c *rawjson.Cursor) {
 	}
 }
 
-// generation turns what was gathered about thinking and probabilities into knobs.
+// generation sets the generation parameters for thinking and log probabilities.
 func (d *decoder) generation() {
 	g := &d.prompt.Generation
 	switch {

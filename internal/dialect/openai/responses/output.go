@@ -17,10 +17,10 @@ func (s *Stream) newID(prefix string) string {
 
 // about sends an event about the item that is open.
 func (s *Stream) about(name string, write func(w *rawjson.Writer)) {
-	s.tell(name, func(w *rawjson.Writer) { write(w.Key("item_id").String(s.id).Key("output_index").Int(int64(s.items))) })
+	s.emit(name, func(w *rawjson.Writer) { write(w.Key("item_id").String(s.id).Key("output_index").Int(int64(s.items))) })
 }
 
-// steps sends events that say nothing but how far an item is.
+// steps sends events about the progress of an item.
 func (s *Stream) steps(name string, steps ...string) {
 	for _, step := range steps {
 		s.about(name+step, func(*rawjson.Writer) {})
@@ -29,7 +29,7 @@ func (s *Stream) steps(name string, steps ...string) {
 
 // edge sends the event with which an item begins or ends.
 func (s *Stream) edge(name string, item func(w *rawjson.Writer)) {
-	s.tell(name, func(w *rawjson.Writer) { item(w.Key("output_index").Int(int64(s.items)).Key("item")) })
+	s.emit(name, func(w *rawjson.Writer) { item(w.Key("output_index").Int(int64(s.items)).Key("item")) })
 }
 
 // added announces the item that begins now.
@@ -54,10 +54,10 @@ func (s *Stream) done(write func(w *rawjson.Writer)) {
 }
 
 func (s *Stream) doneItem(item *rope) {
-	s.output.add(item, s.spoken)
+	s.output.add(item, s.answering)
 	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(item.pieces...) })
 	if s.keepsApart() && s.open != reasoningItem {
-		s.kept.add(item, s.spoken)
+		s.kept.add(item, s.answering)
 	}
 	s.items++
 	s.open = noItem
@@ -72,9 +72,9 @@ func (s *Stream) escape(text string) []byte {
 	return piece[from:]
 }
 
-// speak notes where the answer itself begins, which the client is told of after the searches that
-// it rests on. No item is open.
-func (s *Stream) speak() { s.spoken = true }
+// markAnswer records that the answer itself begins, which follows the searches that it is based on.
+// No item is open.
+func (s *Stream) markAnswer() { s.answering = true }
 
 // closeItem ends the open item, if there is one.
 func (s *Stream) closeItem() {
@@ -105,7 +105,7 @@ func (s *Stream) addText(text string) {
 }
 
 func (s *Stream) openMessage() {
-	s.speak()
+	s.markAnswer()
 	s.open, s.id = messageItem, s.newID("msg")
 	s.text = rope{}
 	s.plain.Reset()
@@ -115,7 +115,7 @@ func (s *Stream) openMessage() {
 	})
 }
 
-// emptyMessage writes a message in which nothing was said yet.
+// emptyMessage writes a message without content.
 func (s *Stream) emptyMessage(w *rawjson.Writer) {
 	s.head(w, "message", statusInProgress).Members(`"content":[],"role":"assistant"`).EndObject()
 }
@@ -145,8 +145,8 @@ func (s *Stream) closeMessage() {
 	s.text, s.logprobs = rope{}, rawjson.Writer{}
 }
 
-// itemStatus is how the item stands that is closed now: one that the end of the answer has cut is
-// not whole.
+// itemStatus returns the status of the item that is being closed: incomplete if the end of the
+// answer has cut it off.
 func (s *Stream) itemStatus() status {
 	switch s.answer.status {
 	case statusIncomplete, statusFailed, statusCancelled:
@@ -155,9 +155,9 @@ func (s *Stream) itemStatus() status {
 	return statusCompleted
 }
 
-// addRefusal gives the reason why there is no answer, as the refusal that it is.
+// addRefusal emits the reason why there is no answer as a refusal.
 func (s *Stream) addRefusal(why string) {
-	s.speak()
+	s.markAnswer()
 	s.id = s.newID("msg")
 	part := func(w *rawjson.Writer, text string) {
 		w.Object().Members(`"type":"refusal"`).Key("refusal").String(text).EndObject()
@@ -188,7 +188,7 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	openai.WriteLogprobs(&s.logprobs, l)
 }
 
-// A toolCall is a call in the client's words.
+// A toolCall is a call under the client's names.
 type toolCall struct {
 	tool
 	callID string
@@ -201,7 +201,7 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	}
 	s.calls++
 	s.carrySignature(call.ID, signature)
-	s.speak()
+	s.markAnswer()
 	c := toolCall{tool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
 	if c.text == "" {
 		c.text = "{}"
@@ -259,7 +259,7 @@ func (s *Stream) addBlob(ev *perigee.Event) {
 		return
 	}
 	s.closeItem()
-	s.speak()
+	s.markAnswer()
 	s.id = s.newID("ig")
 	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
 	item := func(status status, data string) func(w *rawjson.Writer) {

@@ -19,31 +19,30 @@ type part struct {
 	audioData, audioFormat              string
 }
 
-// content reads what a message says: a string, or an array of parts. Empty texts say nothing and
-// are left out.
+// content reads the content of a message: a string, or an array of parts. Empty texts are left out.
 func (d *decoder) content(c *rawjson.Cursor, role string) {
 	if c.Kind() == rawjson.String {
 		if text := c.String(); text != "" {
-			d.say(role, perigee.Part{Kind: perigee.PartText, Text: text})
+			d.addPart(role, perigee.Part{Kind: perigee.PartText, Text: text})
 		}
 		return
 	}
 	for range c.Array() {
 		if p, ok := d.part(c); ok {
-			d.say(role, p)
+			d.addPart(role, p)
 		}
 	}
 }
 
-// output reads what a tool answered, if that is no string, as a JSON string, and what is no text
-// beside it.
+// output reads a tool result that is not a string. It returns its texts as a JSON string, and its
+// other parts as media.
 func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []perigee.Part) {
 	if c.Kind() != rawjson.Array {
 		return rawjson.AppendString(nil, string(c.Raw())), nil
 	}
 	at := *c
 	raw := at.Raw()
-	if !isContent(raw) { // then it is kept as it is written
+	if !isContent(raw) { // then the raw JSON is kept
 		c.Skip()
 		return rawjson.AppendString(nil, string(raw)), nil
 	}
@@ -60,7 +59,7 @@ func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []per
 	return joined.JSON(), media
 }
 
-// isContent says whether an array has parts of content in it, by its first element.
+// isContent reports whether an array has parts of content in it, by its first element.
 func isContent(raw []byte) bool {
 	c := rawjson.NewCursor(raw)
 	for range c.Array() {

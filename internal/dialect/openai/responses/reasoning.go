@@ -2,7 +2,8 @@ package responses
 
 import "perigee/internal/lib/rawjson"
 
-// addThinking adds to the thinking. A signature ends a stretch: what comes after it is another.
+// addThinking adds to the thinking. A signature ends a section: further thinking begins another
+// one.
 func (s *Stream) addThinking(text, signature string) {
 	if s.open != reasoningItem {
 		s.closeItem()
@@ -49,7 +50,7 @@ func (s *Stream) openSummary() {
 	}
 }
 
-// closeThought ends the stretch of thinking that goes on, and with it a part of the summary.
+// closeThought ends the open section of thinking, and with it a part of the summary.
 func (s *Stream) closeThought() {
 	n := len(s.carrier.thoughts)
 	if n == 0 {
@@ -73,13 +74,13 @@ func (s *Stream) closeThought() {
 func (s *Stream) closeReasoning() {
 	s.closeThought()
 	if s.keepsApart() {
-		s.kept.add(s.reasoningItem(true), s.spoken)
+		s.kept.add(s.reasoningItem(true), s.answering)
 	}
 	s.doneItem(s.reasoningItem(s.req.showSignatures))
 	s.carrier, s.parts = carrier{}, rope{}
 }
 
-// reasoningItem is the open item, with what the next turn needs if signed is set.
+// reasoningItem returns the open item, with the carrier for the next turn if signed is set.
 func (s *Stream) reasoningItem(signed bool) *rope {
 	var head rawjson.Writer
 	var item rope
@@ -127,5 +128,5 @@ func (s *Stream) keepSignature(callID, signature string) {
 	w.Object().Key("id").String(s.newID("rs") + "k").Members(`"type":"reasoning","summary":[]`)
 	var item rope
 	item.raw(w.Key("encrypted_content").String(carrier.encode()).EndObject().Buf)
-	s.kept.add(&item, s.spoken)
+	s.kept.add(&item, s.answering)
 }

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// reference adds the item that a reference stands for.
+// reference adds the item that a reference refers to.
 func (d *decoder) reference(i int, reference *inputItem) {
 	id := string(reference.id)
 	raw, err := d.findItem(id)
@@ -29,11 +29,11 @@ func (d *decoder) reference(i int, reference *inputItem) {
 	d.item(i, &meant)
 }
 
-// maxRecalled is how much of what is stored one request may bring back. A reference is short and
-// what it stands for is not, so the limit on bodies does not cover it.
+// maxRecalled is the maximum number of stored bytes that one request may refer to. A reference is
+// short and its item may be long, so the limit on bodies does not cover it.
 const maxRecalled = 64 << 20
 
-// recall counts what a request brings back from the store, each item once.
+// recall counts the stored bytes that a request refers to, each item once.
 func (d *decoder) recall(id string, size int) error {
 	if d.recalled[id] {
 		return &perigee.Error{Class: perigee.ClassInvalid,
@@ -52,8 +52,8 @@ func (d *decoder) recall(id string, size int) error {
 	return nil
 }
 
-// findItem finds a stored item: in the response that is gone on from, or in the one whose id is in
-// the item's.
+// findItem returns a stored item: from the response that the request continues, or from the
+// response with the id that is part of the item's.
 func (d *decoder) findItem(id string) (json.RawMessage, error) {
 	if d.known == nil {
 		d.known = itemIndex{}

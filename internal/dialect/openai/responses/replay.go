@@ -22,18 +22,18 @@ func Replay(response json.RawMessage, after int64) []byte {
 		"status": `"in_progress"`, "output": `[]`, "usage": `null`,
 		"completed_at": `null`, "error": `null`, "incomplete_details": `null`,
 	})
-	s.tell("response.created", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
-	s.tell("response.in_progress", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
+	s.emit("response.created", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
+	s.emit("response.in_progress", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
 	for _, item := range split(output) {
 		s.replayItem(item)
 		s.items++
 	}
 	s.number = max(s.number, after+1)
-	s.tell(endEvent(ending), func(w *rawjson.Writer) { w.Key("response").Raw(response) })
+	s.emit(endEvent(ending), func(w *rawjson.Writer) { w.Key("response").Raw(response) })
 	return s.w.Buf
 }
 
-// ReplayIdle is a sign of life before a replay.
+// ReplayIdle returns a keep-alive before a replay.
 func ReplayIdle() []byte { return eventFrames{}.idle(nil) }
 
 // ReplayError is the one event of a replay that cannot be.
@@ -58,8 +58,8 @@ func indexOf(name string, i int) perigee.Field {
 	return fieldOf(name, strconv.AppendInt(nil, int64(i), 10))
 }
 
-// unsaid is what the members of an item say when it begins; empty: they are not there yet.
-var unsaid = map[string]map[string]string{
+// initial are the values of the members of an item when it begins; empty if they are absent then.
+var initial = map[string]map[string]string{
 	"message":               {"content": `[]`},
 	"reasoning":             {"summary": `[]`, "encrypted_content": ``, "status": ``},
 	"function_call":         {"arguments": `""`},
@@ -98,13 +98,13 @@ func (s *Stream) replayItem(raw json.RawMessage) {
 	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(raw) })
 }
 
-// writeBeginning writes an item as it is before anything was said in it.
+// writeBeginning writes an item without its content.
 func writeBeginning(w *rawjson.Writer, item json.RawMessage, kind string) {
 	w.Object()
 	c := rawjson.NewCursor(item)
 	for key := range c.Object() {
 		name, value := string(key), c.Raw()
-		switch before, ok := unsaid[kind][name]; {
+		switch before, ok := initial[kind][name]; {
 		case ok && before == "":
 		case ok:
 			w.Key(name).Members(before)

@@ -10,29 +10,29 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Finder finds an answer that was kept, by its id, for a client that goes on from it. What it
-// returns for an unknown id is of ClassNotFound.
+// A Finder returns the stored response with an id, for a client that continues it. For an unknown
+// id the error is of ClassNotFound.
 type Finder func(id string) (*perigee.StoredResponse, error)
 
-// A Request is a request of the Responses API: what is asked, and what its answer has to repeat.
+// A Request is a request of the Responses API, and the members that its answer repeats.
 type Request struct {
 	*perigee.Request
 	Store      bool
 	Background bool
 
 	previous       string
-	earlier        [2]json.RawMessage // arrays: the input and the output of the response that is gone on from
-	input          json.RawMessage    // as it came: a string or an array
+	earlier        [2]json.RawMessage // arrays: the input and the output of the response that the request continues
+	input          json.RawMessage    // raw JSON: a string or an array
 	given          []givenItem        // its items, where it is an array and to be stored
-	items          json.RawMessage    // what InputItems returns, once KeepItems has made it
-	references     []json.RawMessage  // what the item_references of input stand for, in their order
+	items          json.RawMessage    // the result of InputItems, set by KeepItems
+	references     []json.RawMessage  // the items of the item_references of input, in order
 	echo           [len(echoes)]json.RawMessage
 	tools          *toolSet
 	showSummary    bool // the client wants to read the thinking
 	showSignatures bool // the client wants the thinking back in a form that it can send again
 	showSources    bool // of a web search
 	searches       bool // the model may search the web
-	logprobs       bool // the client wants to know how likely the words were
+	logprobs       bool // the client requests log probabilities
 }
 
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because
@@ -76,7 +76,7 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 
 // A decoder is a body while it is read.
 type decoder struct {
-	recalled     map[string]bool // what was brought back from the store
+	recalled     map[string]bool // the ids of items that were read from the store
 	recalledSize int
 
 	find   Finder
@@ -93,11 +93,11 @@ type decoder struct {
 	rawChoice    json.RawMessage
 	logprobs     bool
 	topLogprobs  int64
-	thinking     bool // the client said something about reasoning
+	thinking     bool // the request has a member about reasoning
 	effort       string
 	detail       openai.Detail
 
-	keeping bool // what is read now is the request's own input, and to be stored
+	keeping bool // the request's own input is being read, and will be stored
 
 	turns      dialect.Builder
 	signatures map[string]string // call id to signature, from the reasoning items
@@ -153,13 +153,13 @@ func (d *decoder) field(m *member) error {
 // usualTurn is how much agents send for each turn, or more.
 const usualTurn = 2 << 10
 
-// conversation reads what field kept, in the order in which it builds on each other.
+// conversation reads the members that field has collected, in the order of their dependencies.
 func (d *decoder) conversation() error {
 	if d.out.Background && !d.out.Store {
 		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").
 			WithHint("remove store: false"))
 	}
-	// A client that has nothing stored can go on only with what it is given.
+	// A client without stored responses needs the signatures to continue.
 	d.out.showSignatures = d.out.showSignatures || !d.out.Store
 	d.turns = dialect.Builder{Contents: make([]perigee.Content, 0, 1+len(d.out.input)/usualTurn)}
 	d.generation()
@@ -190,7 +190,7 @@ func (d *decoder) conversation() error {
 	return nil
 }
 
-// instruct adds to what the model is told beforehand.
+// instruct adds to the system instruction.
 func (d *decoder) instruct(text string) {
 	if text == "" {
 		return
@@ -201,8 +201,8 @@ func (d *decoder) instruct(text string) {
 	d.prompt.System.Parts = append(d.prompt.System.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
 }
 
-// earlierTurns puts the conversation that is gone on from before the new input. What had to be said
-// about it was said when it was new.
+// earlierTurns puts the conversation that the request continues before the new input. It adds no
+// notes, because its own request did.
 func (d *decoder) earlierTurns() error {
 	if d.out.previous == "" {
 		return nil

@@ -65,7 +65,7 @@ func (r *rope) raw(p []byte) {
 	r.size += len(p)
 }
 
-// add appends the text of another rope, whose text must not change any more.
+// add appends the text of another rope, which must not change any more.
 func (r *rope) add(other *rope) {
 	for _, piece := range other.pieces {
 		r.raw(piece)
@@ -73,7 +73,7 @@ func (r *rope) add(other *rope) {
 }
 
 // item appends an element to the text of a list, after a comma if it is not the first. A rope
-// without text is no element.
+// without text is not appended.
 func (r *rope) item(other *rope) {
 	if other.size == 0 {
 		return

@@ -26,21 +26,21 @@ func (s *Stream) annotate() []byte {
 	return list.Buf
 }
 
-// searchesFirst puts the searches of a whole answer where this API has them, before the message
-// that rests on them, however late the provider told of them.
+// searchesFirst puts the searches of a whole answer before the message that is based on them, as in
+// this API, however late the provider reported them.
 func (s *Stream) searchesFirst() {
-	spoken := s.spoken
-	if s.spoken = false; !spoken { // then they come first of all
+	answering := s.answering
+	if s.answering = false; !answering { // then they come first of all
 		for _, list := range []*itemList{&s.output, &s.kept} {
 			list.before, list.said = rope{}, list.before
 		}
 	}
 	s.addSearches()
-	s.spoken = spoken
+	s.answering = answering
 }
 
-// addSearches gives the searches of the provider's that the client was not told of, each as an item
-// of its own.
+// addSearches emits the provider's searches that the client has not received, each as an item of
+// its own.
 func (s *Stream) addSearches() {
 	for _, found := range s.trail.New() {
 		if len(found.Queries) > 0 {

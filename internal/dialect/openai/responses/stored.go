@@ -44,8 +44,8 @@ func itemID(item json.RawMessage) (id string) {
 // itemExtra is by how much an item gets longer at most, beside the name of the call.
 const itemExtra = 128
 
-// InputItems returns everything that the model was given, as an array of items that all have ids:
-// the conversation that was gone on from, then this request's own input.
+// InputItems returns all input of the model as an array of items with ids: the conversation that
+// the request continues, then its own input.
 func (r *Request) InputItems(call string) json.RawMessage {
 	if r.items != nil {
 		return r.items
@@ -77,15 +77,15 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	return w.EndArray().Buf
 }
 
-// KeepItems makes what InputItems returns, and drops what that was made of.
+// KeepItems computes the result of InputItems, and drops the data that it was made from.
 func (r *Request) KeepItems(call string) {
 	items := r.InputItems(call)
 	r.Detach()
 	r.items = items
 }
 
-// Detach copies what the answer repeats of the request, and drops the rest: the memory that it was
-// decoded from may then be used for something else. InputItems must not be called after it.
+// Detach copies the members of the request that the answer repeats, and drops the rest: the memory
+// that it was decoded from may then be reused. InputItems must not be called after it.
 func (r *Request) Detach() {
 	for i, value := range r.echo {
 		r.echo[i] = bytes.Clone(value)
@@ -93,18 +93,18 @@ func (r *Request) Detach() {
 	r.input, r.given, r.earlier, r.references, r.tools.declared = nil, nil, [2]json.RawMessage{}, nil, nil
 }
 
-// writeQuestion writes a plain question as the item that it stands for.
+// writeQuestion writes an input that is a string as an item.
 func writeQuestion(w *rawjson.Writer, name itemName, text json.RawMessage) {
 	name.write(w.Object(), "message")
 	w.Lit(`,"type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":`).Raw(text).Lit(`}]}`)
 }
 
-// A givenItem is an item of a request's input: its bytes as they came, and what of it has to be
-// known to store it.
+// A givenItem is an item of a request's input: its raw bytes, and the members that are needed to
+// store it.
 type givenItem struct {
 	raw    json.RawMessage
 	kind   string
-	id     []byte // nil: it has none
+	id     []byte // nil if it has none
 	status bool
 	apart  bool // it has to be read again
 }
@@ -140,7 +140,8 @@ func (g *givenItem) write(w *rawjson.Writer, call string, i int) bool {
 	return true
 }
 
-// cutAll returns what follows the parts that text begins with, one behind the other.
+// cutAll removes the parts from the beginning of text, one after the other, and reports whether all
+// were there.
 func cutAll(text []byte, parts ...string) (rest []byte, ok bool) {
 	for _, part := range parts {
 		if len(text) < len(part) || string(text[:len(part)]) != part {
@@ -151,8 +152,8 @@ func cutAll(text []byte, parts ...string) (rest []byte, ok bool) {
 	return text, true
 }
 
-// An itemName is what the id of an item that came without one is made of: the call and the place in
-// its input. It needs no escapes.
+// An itemName has the data for the id of an item without one: the call and the index in its input.
+// It needs no escapes.
 type itemName struct {
 	call string
 	i    int
@@ -163,8 +164,8 @@ func (n itemName) write(w *rawjson.Writer, kind string) {
 	w.Lit(`"id":"`).Lit(idPrefix(kind)).Lit("_").Lit(n.call).Lit("_i").Int(int64(n.i)).Lit(`"`)
 }
 
-// writeItem writes the next item of c with an id and a type. A reference becomes what it stands
-// for; the rest of the references is returned.
+// writeItem writes the next item of c with an id and a type. A reference is replaced by its item;
+// the remaining references are returned.
 func writeItem(w *rawjson.Writer, c *rawjson.Cursor, name itemName, references []json.RawMessage) []json.RawMessage {
 	if c.Kind() == rawjson.String {
 		writeQuestion(w, name, c.Raw())
@@ -218,7 +219,7 @@ var idPrefixes = map[string]string{
 	"custom_tool_call_output": "ctco", "reasoning": "rs", "additional_tools": "at",
 }
 
-// idPrefix is what the ids of items of a type begin with.
+// idPrefix returns the prefix of the ids of items of a type.
 func idPrefix(kind string) string {
 	if prefix, ok := idPrefixes[kind]; ok {
 		return prefix
@@ -229,12 +230,12 @@ func idPrefix(kind string) string {
 // An ItemsQuery asks for a page of items.
 type ItemsQuery struct {
 	Limit     int
-	After     string // the id of the last item of the page before; empty: from the start
+	After     string // the id of the last item of the previous page; empty means from the start
 	Ascending bool   // oldest first
 }
 
-// PageItems returns one page of an array of items as the API's list. It is false when there is no
-// item After.
+// PageItems returns one page of an array of items as the API's list, and false if there is no item
+// After.
 func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	list := split(items)
 	if !q.Ascending {
@@ -264,13 +265,13 @@ func PageItems(items json.RawMessage, q ItemsQuery) ([]byte, bool) {
 	return w.Key("has_more").Bool(more).EndObject().Buf, true
 }
 
-// Deleted says that a response is no more.
+// Deleted returns the answer to the deletion of a response.
 func Deleted(id string) []byte {
 	var w rawjson.Writer
 	return w.Object().Key("id").String(id).Members(`"object":"response","deleted":true`).EndObject().Buf
 }
 
-// A State is what the keeper of responses has to know of one.
+// A State has the members of a response that its storage depends on.
 type State struct {
 	Pending    bool // it was not finished when it was stored
 	Background bool
@@ -294,7 +295,8 @@ func CutOff(response json.RawMessage) json.RawMessage {
 	})
 }
 
-// withMembers returns an object with other values for those of the members that it has.
+// withMembers returns an object with the given values in place of its own. Members that it does not
+// have are not added.
 func withMembers(object json.RawMessage, values map[string]string) json.RawMessage {
 	var edits []rawjson.Edit
 	for name, value := range values {

@@ -16,9 +16,9 @@ import (
 // answer along the way, because the API repeats every text when it is done, and the response at the
 // end.
 type Stream struct {
-	// Keep stores the answer, as Stored returns it, when the client wants that. It is called before
-	// the client is told that the answer is complete, so that it can be gone on from at once; if it
-	// returns false, the client is told that it is not stored.
+	// Keep stores the answer, as Stored returns it, if the client requests that. It is called
+	// before the final event, so that the client can continue the answer at once. If it returns
+	// false, the final event reports that the answer is not stored.
 	Keep func() bool
 
 	req    *Request
@@ -28,7 +28,7 @@ type Stream struct {
 	answer answer
 
 	w       rawjson.Writer
-	flush   func(buf []byte) []byte // nil: what is appended stays with the caller until the method returns
+	flush   func(buf []byte) []byte // if nil, output stays with the caller until the method returns
 	frames  framing
 	number  int64 // of the next event
 	skip    int64 // events with smaller numbers are not written: the client has them
@@ -44,7 +44,7 @@ type Stream struct {
 	text     rope            // of the open part, escaped
 	plain    strings.Builder // the same, not escaped, where sources may refer to it
 	logprobs rawjson.Writer  // the elements of logprobs
-	thought  rope            // the stretch of thinking that goes on, not escaped
+	thought  rope            // the open section of thinking, not escaped
 	parts    rope            // finished parts of the open item
 	count    int64           // of parts
 	carrier  carrier
@@ -55,11 +55,11 @@ type Stream struct {
 	calls  int
 	finish *perigee.Finish
 
-	spoken bool // there is more than reasoning and searches
+	answering bool // there is more than reasoning and searches
 }
 
-// An itemList is the finished items of an answer, with commas: those before the answer itself
-// begins, and those from there on. Searches that the provider tells of later come between them.
+// An itemList is the finished items of an answer, with commas: the items before the answer itself,
+// and the items from there on. Searches that the provider reports later are inserted between them.
 type itemList struct{ before, said rope }
 
 // add appends an item. Its text must not change any more.
@@ -79,7 +79,7 @@ func (l *itemList) all() *rope {
 	return &all
 }
 
-// An openItem says what kind of item is being written.
+// An openItem is the kind of item that is being written.
 type openItem uint8
 
 const (
@@ -95,17 +95,17 @@ func (r *Request) NewStream(call string, created time.Time, now func() time.Time
 	}}
 }
 
-// NewMessages is NewStream for a client on a WebSocket: what the encoder appends is messages, to be
-// taken apart with CutMessage. They belong to the stream of that name, if it has one.
+// NewMessages is NewStream for a client on a WebSocket: its output is a sequence of messages, to be
+// split with CutMessage. They belong to the stream of that name, if it has one.
 func (r *Request) NewMessages(call string, created time.Time, now func() time.Time, stream string) *Stream {
 	s := r.NewStream(call, created, now)
 	s.frames = messageFrames{stream}
 	return s
 }
 
-// SetFlush has long events handed on in pieces while they are appended, so that they need no memory
-// of their own. f gets what has been appended so far, and returns the buffer to go on with, which
-// may be the same. Nil ends that.
+// SetFlush sets a function that sends long events in pieces while they are appended, so that they
+// need no memory of their own. f gets the output so far, and returns the buffer to append to next,
+// which may be the same. Nil disables it.
 func (s *Stream) SetFlush(f func(buf []byte) []byte) {
 	s.flush = f
 	if s.frames.cuttable() {
@@ -113,10 +113,10 @@ func (s *Stream) SetFlush(f func(buf []byte) []byte) {
 	}
 }
 
-// ContentType is what the answer says it is.
+// ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8" }
 
-// Encode appends what an event adds to the answer, which may be nothing.
+// Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if ev.Candidate != 0 {
 		return dst // this API has one answer
@@ -147,7 +147,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.addText(openai.CodeText(ev.Raw))
 	case perigee.EventGrounding:
 		s.trail.Add(ev.Grounding)
-		if !s.spoken { // the model has searched first; else it goes out when the text is
+		if !s.answering { // the model has searched first; else it goes out when the text is
 			s.start()
 			s.addSearches()
 		}
@@ -159,7 +159,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.finish = ev.Finish
 		if s.req.logprobs && s.worded && !s.probed { // some models have none, which only the end shows
 			s.req.Log.NoteOnce(openai.NoLogprobs)
-			s.probed = true // which is said once
+			s.probed = true // the note is added once
 		}
 	}
 	return s.release()
@@ -182,16 +182,16 @@ func (s *Stream) start() {
 		return
 	}
 	if s.w.Flush == nil {
-		s.w.Buf = slices.Grow(s.w.Buf, 2*s.req.objectSize(nil)) // both events say the same, and both are sent at once
+		s.w.Buf = slices.Grow(s.w.Buf, 2*s.req.objectSize(nil)) // both events have the same object, and both are sent at once
 	}
 	for _, name := range []string{"response.created", "response.in_progress"} {
-		s.tell(name, func(w *rawjson.Writer) { s.req.object(w.Key("response"), &s.answer, nil) })
+		s.emit(name, func(w *rawjson.Writer) { s.req.object(w.Key("response"), &s.answer, nil) })
 	}
 }
 
-// tell sends an event with the members that write writes, unless the stream is quiet or the client
+// emit sends an event with the members that write writes, unless the stream is quiet or the client
 // has it.
-func (s *Stream) tell(name string, write func(w *rawjson.Writer)) {
+func (s *Stream) emit(name string, write func(w *rawjson.Writer)) {
 	if s.quiet {
 		return
 	}
@@ -208,13 +208,13 @@ func (s *Stream) tell(name string, write func(w *rawjson.Writer)) {
 	}
 }
 
-// End appends what closes the answer.
+// End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
 	s.w.Buf = dst
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
 	s.closeItem()
-	if s.answer.incomplete == contentFilter && !s.spoken {
+	if s.answer.incomplete == contentFilter && !s.answering {
 		s.addRefusal(openai.Withheld(s.finish))
 	}
 	if s.quiet {
@@ -243,16 +243,15 @@ func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
 	return s.release()
 }
 
-// streamError appends an error as that of the stream.
+// streamError appends an error event of the stream.
 func (s *Stream) streamError(err *perigee.Error) {
-	s.tell("error", func(w *rawjson.Writer) {
+	s.emit("error", func(w *rawjson.Writer) {
 		w.Key("code").String(failureCode(err)).Key("class").String(string(err.Class)).Key("message").String(err.Error()).Members(`"param":null`)
 	})
 }
 
-// closeCut ends the item that was open when the answer broke off. The client has what was sent of
-// it, and finds it in the response; no event says that it is done, because agents take that for a
-// whole answer.
+// closeCut ends the item that was open when the answer was cut off. The response includes the part
+// that was sent; no event marks the item as done, because agents would treat it as complete.
 func (s *Stream) closeCut() {
 	quiet := s.quiet
 	s.quiet = true
@@ -260,7 +259,7 @@ func (s *Stream) closeCut() {
 	s.quiet = quiet
 }
 
-// conclude writes the response as it came to be.
+// conclude writes the final response.
 func (s *Stream) conclude() {
 	if s.answer.status == statusCompleted && s.now != nil {
 		s.answer.completed = s.now()
@@ -272,7 +271,7 @@ func (s *Stream) conclude() {
 			s.object(output)
 		}
 	}
-	s.tell(endEvent(s.answer.status), func(w *rawjson.Writer) {
+	s.emit(endEvent(s.answer.status), func(w *rawjson.Writer) {
 		if w.Key("response"); s.final != nil {
 			w.Raw(s.final)
 		} else {
@@ -289,7 +288,8 @@ func endEvent(s status) string {
 	return "response." + string(s)
 }
 
-// store keeps the answer if it is to be kept. False: it says that it is, which is not true.
+// store stores the answer if requested. It returns false if the answer claims to be stored and is
+// not.
 func (s *Stream) store() bool {
 	s.answer.lost = s.req.Store && s.Keep != nil && !s.Keep()
 	return !s.answer.lost
@@ -302,10 +302,10 @@ func (s *Stream) object(output *rope) {
 	s.final = w.Buf
 }
 
-// Idle appends a sign of life that means nothing.
+// Idle appends a keep-alive.
 func (s *Stream) Idle(dst []byte) []byte { return s.frames.idle(dst) }
 
-// Failed says, after End or Fail, that the answer is none that could be gone on from.
+// Failed reports, after End or Fail, whether the answer cannot be continued.
 func (s *Stream) Failed() bool {
 	return s.answer.status == statusFailed || s.answer.status == statusCancelled
 }
@@ -322,7 +322,7 @@ func (s *Stream) Stored() (response, output json.RawMessage) {
 	return s.final, w.Array().Elements(items.pieces...).EndArray().Buf
 }
 
-// keepsApart says whether the next turn needs signatures that the client does not want.
+// keepsApart reports whether the next turn needs signatures that the client does not want.
 func (s *Stream) keepsApart() bool { return s.req.Store && !s.req.showSignatures }
 
 // A Collector makes one whole response out of a stream of events.
@@ -346,8 +346,8 @@ func (c *Collector) Bytes() []byte {
 	return c.final
 }
 
-// Waiting returns the response as it is before anything has happened: what the client is told at
-// once, and what it finds when it asks again.
+// Waiting returns the response before any output: the one that the client gets at once, and the one
+// that it gets when it polls.
 func (c *Collector) Waiting() (queued, begun json.RawMessage) {
 	waiting := c.answer
 	var before, after rawjson.Writer

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A toolKind says as what kind of item the call of a tool reaches the client.
+// A toolKind is the type of the item in which the client gets calls of a tool.
 type toolKind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	searchTool            // tool_search: the client looks for more tools
 )
 
-// A tool is a tool as the client knows it, and the one name that the model knows it by.
+// A tool is a tool of the client, and the single name under which the model gets it.
 type tool struct {
 	kind      toolKind
 	namespace string
@@ -84,7 +84,7 @@ func (t *toolSet) index(i int) {
 	}
 }
 
-// exact is the tool with this name in this namespace; nil: there is none.
+// exact is the tool with this name in this namespace; nil if there is none.
 func (t *toolSet) exact(namespace, name string) *tool {
 	if namespace == "" { // most tools have none, and are known to the model by their own name
 		if i, ok := t.byFlat[name]; ok && t.list[i].namespace == "" && t.list[i].name == name {
@@ -103,7 +103,7 @@ func (t *toolSet) exact(namespace, name string) *tool {
 	return nil
 }
 
-// find is the tool that a call means. One that names no namespace may mean any. nil: there is none.
+// find returns the tool of a call, or nil if there is none. An empty namespace matches any.
 func (t *toolSet) find(namespace, name string) *tool {
 	if tool := t.exact(namespace, name); tool != nil {
 		return tool
@@ -121,7 +121,7 @@ func flatName(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// flat is the name that the model knows a tool by.
+// flat returns the name under which the model gets a tool.
 func (t *toolSet) flat(namespace, name string) string {
 	if tool := t.find(namespace, name); tool != nil {
 		return tool.flat
@@ -205,7 +205,7 @@ func (d *decoder) tool(t *declaration, namespace string) {
 	}
 }
 
-// declare lets the model know of a function.
+// declare declares a function to the model.
 func (d *decoder) declare(kind toolKind, namespace string, f *perigee.Function) {
 	tool := d.out.tools.add(kind, namespace, f.Name)
 	if tool == nil {
@@ -219,8 +219,8 @@ func (d *decoder) declare(kind toolKind, namespace string, f *perigee.Function) 
 	d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Function: f})
 }
 
-// namespace declares the tools of a group. What is said of the group goes to the model once, with
-// the instructions.
+// namespace declares the tools of a group. The description of the group is added to the
+// instructions once.
 func (d *decoder) namespace(t *declaration) {
 	if t.name != defaultNamespace {
 		d.notes.Add(perigee.NoteRenamed, "tools[namespace] "+openai.Brief(t.name))
@@ -293,7 +293,7 @@ func (d *decoder) toolChoice() {
 	}
 }
 
-// chosen is the name that the model knows a tool by which the request chooses.
+// chosen returns the name under which the model gets a tool that the request chooses.
 func (d *decoder) chosen(namespace, name string) string {
 	if d.out.tools.find(namespace, name) == nil {
 		d.refuse(openai.Wrong("tool_choice", "there is no tool %q in tools", openai.Brief(flatName(namespace, name))))
@@ -343,7 +343,7 @@ func (d *decoder) choose(mode string, allowed []string) {
 	d.prompt.ToolConfig = &perigee.ToolConfig{Mode: mode, Allowed: allowed}
 }
 
-// tools reads a list of tools that stands at a place of its own.
+// tools reads a list of tools at the path param.
 func (d *decoder) tools(param string, raw json.RawMessage, namespace string) {
 	c := rawjson.NewCursor(raw)
 	d.toolList(c, namespace)
