@@ -9,9 +9,8 @@ import (
 	"perigee"
 )
 
-// MediaPart turns the URL of a medium into a part: the data itself where the URL carries it, a
-// pointer where it stands on the web. fallback is the MIME type of what does not say its own. The
-// error says what was expected.
+// MediaPart returns the part for the URL of a medium: a blob for a data URL, a file for a URL on
+// the web. fallback is the MIME type if the URL has none. The error describes the expected format.
 func MediaPart(address, fallback string) (perigee.Part, error) {
 	if blob, ok, err := DecodeDataURL(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
@@ -29,8 +28,8 @@ func FilePart(address, fallback string) perigee.Part {
 	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: address}}
 }
 
-// DecodeDataURL reads a data: URL; ok says whether it is one. Data that is not base64 there becomes
-// it.
+// DecodeDataURL reads a data: URL; ok reports whether it is one. Data that is not base64 there
+// becomes it.
 func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	rest, ok := cutScheme(address, "data:")
 	if !ok {
@@ -60,7 +59,7 @@ func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err e
 // DataURL is the data: URL of a blob.
 func DataURL(b *perigee.Blob) string { return "data:" + b.MIME + ";base64," + b.Data }
 
-// cutScheme cuts the beginning of a URL, whose case does not matter.
+// cutScheme removes the scheme of a URL, ignoring case.
 func cutScheme(address, scheme string) (rest string, ok bool) {
 	if len(address) < len(scheme) || !strings.EqualFold(address[:len(scheme)], scheme) {
 		return "", false

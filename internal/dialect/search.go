@@ -6,16 +6,15 @@ import (
 	"perigee"
 )
 
-// A Searches is what is known so far. Its zero value is ready.
+// A Searches collects the searches of an answer. The zero value is ready to use.
 type Searches struct {
-	list    []*perigee.Grounding // each says something that no later one repeats
-	queries map[string]bool      // that the client was told of
+	list    []*perigee.Grounding // each has something that no later one repeats
+	queries map[string]bool      // that the client has received
 	urls    map[string]bool
 }
 
-// Add takes what the provider says. Some say the same again with every piece of an answer, and each
-// time more of it: then the later word stands for the earlier one. Some models report each search
-// once.
+// Add adds grounding from the provider. Some models repeat it with every piece of an answer, each
+// time with more: then the later one replaces the earlier one. Some models report each search once.
 func (t *Searches) Add(g *perigee.Grounding) {
 	if g == nil {
 		return
@@ -27,7 +26,7 @@ func (t *Searches) Add(g *perigee.Grounding) {
 	t.list = append(t.list, g)
 }
 
-// covers says whether g says all that before does.
+// covers reports whether g includes all of before.
 func covers(g, before *perigee.Grounding) bool {
 	for _, query := range before.Queries {
 		if !slices.Contains(g.Queries, query) {
@@ -42,7 +41,7 @@ func covers(g, before *perigee.Grounding) bool {
 	return true
 }
 
-// New returns the searches that the client was not told of, and counts them as told.
+// New returns the searches that the client has not received, and marks them as received.
 func (t *Searches) New() []perigee.Grounding {
 	if t.queries == nil {
 		t.queries, t.urls = map[string]bool{}, map[string]bool{}
@@ -69,7 +68,7 @@ func (t *Searches) New() []perigee.Grounding {
 	return news
 }
 
-// All is what the whole answer rests on, as one; nil: nothing that is known.
+// All returns the grounding of the whole answer, or nil if there is none.
 func (t *Searches) All() *perigee.Grounding {
 	if len(t.list) < 2 {
 		for _, g := range t.list {

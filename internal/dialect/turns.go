@@ -12,12 +12,12 @@ import (
 // A Builder builds contents, out of messages or out of single parts. Its zero value is ready.
 type Builder struct {
 	Contents []perigee.Content
-	// JoinAfterCalls makes one content of what the user says after a turn with calls, or with a
-	// result, with the results first. Without it the results of a turn are a content, and so is
-	// each message.
+	// JoinAfterCalls joins the user's messages after a turn with calls, or with a result, into one
+	// content, with the results first. Without it the results of a turn are one content, and each
+	// message is another.
 	JoinAfterCalls bool
 	// Missing makes results match strictly: each call has one result, and a call without one gets
-	// an error for it, about which Missing is called. Without it the pairs are left as they came.
+	// an error as its result, for which Missing is called. If it is nil, the pairs are not changed.
 	Missing func()
 
 	calls  []*perigee.FunctionCall // of the whole conversation
@@ -30,7 +30,7 @@ type Builder struct {
 	known  int
 
 	spoken  []perigee.Part // the model's open turn, if it comes in parts
-	user    int            // the index of the user's open turn plus 1; 0: none is open
+	user    int            // the index of the user's open turn plus 1; 0 if none is open
 	results []result       // of that turn
 	said    []perigee.Part // in that turn
 }
@@ -43,12 +43,12 @@ type result struct {
 	response *perigee.FunctionResponse
 }
 
-// stray is the order of a result whose call is not of this turn.
+// stray is the order of a result for a call that is not in this turn.
 const stray = math.MaxInt
 
 // A Match is the call that a result is for.
 type Match struct {
-	Call  *perigee.FunctionCall // nil: there is none
+	Call  *perigee.FunctionCall // nil if there is none
 	Exact bool                  // by its id, or by its name where the result has no id
 	order int
 }
@@ -59,7 +59,7 @@ func (b *Builder) Reserve(c *rawjson.Cursor) {
 	b.spoken, b.results, b.said = rawjson.Reserve(c, b.spoken), rawjson.Reserve(c, b.results), rawjson.Reserve(c, b.said)
 }
 
-// Started says whether anything was said yet.
+// Started reports whether there are any contents yet.
 func (b *Builder) Started() bool { return len(b.Contents) > 0 || len(b.spoken) > 0 || b.user > 0 }
 
 // Model adds a message of the model's, and keeps its parts.
@@ -104,7 +104,7 @@ func (b *Builder) UserPart(p perigee.Part) {
 	b.said = append(b.said, p)
 }
 
-// Result adds what a tool returned.
+// Result adds the result of a tool.
 func (b *Builder) Result(m Match, r *perigee.FunctionResponse) {
 	b.openUser()
 	b.results = append(b.results, result{m.order, r})
@@ -136,7 +136,7 @@ func (b *Builder) openUser() {
 	}
 }
 
-// closeUser fills the user's open turn. What was said in it may stand in contents behind it.
+// closeUser fills the user's open turn. Its messages may be in contents after it.
 func (b *Builder) closeUser() {
 	if b.user == 0 {
 		return
@@ -169,9 +169,9 @@ func (b *Builder) answerMissing() {
 
 func (b *Builder) answered(i int) bool { return i < len(b.answer) && b.answer[i] }
 
-// Take finds the call that a result with this id is for, or with this name where there is no id,
-// and counts it as answered: the first such call of the turn without a result, else, unless Missing
-// is set, the latest of the conversation.
+// Take returns the call for a result with this id, or with this name if there is no id, and marks
+// it as answered: the first such call of the turn without a result, or, unless Missing is set, the
+// latest of the conversation.
 func (b *Builder) Take(id []byte, name string) Match {
 	i, exact := b.find(id, name)
 	if i >= 0 {

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A blockKind is what the open block of an answer holds.
+// A blockKind is the kind of the open block of an answer.
 type blockKind uint8
 
 const (
@@ -38,14 +38,14 @@ type encoder struct {
 	server   string // the id of the last of them
 	searches int
 	trail    dialect.Searches
-	cited    int // so many of its supports stand on texts already
+	cited    int // the number of its supports that texts have already
 
 	spoken  bool // there is more than thinking and searches
 	before  int  // where in the content that begins
 	placeOf int  // and the index of its first block
 }
 
-// event writes what an event adds to the content.
+// event writes the content of an event.
 func (e *encoder) event(ev *perigee.Event) {
 	if ev.Candidate != 0 {
 		return // this dialect has one answer
@@ -58,7 +58,7 @@ func (e *encoder) event(ev *perigee.Event) {
 	case perigee.EventFinish:
 		e.finish = *ev.Finish
 	case perigee.EventText:
-		e.say(ev.Text) // its signature has no place here; the server remembers it by the text
+		e.writeText(ev.Text) // its signature has no place here; the server remembers it by the text
 	case perigee.EventThinking:
 		e.think(ev)
 	case perigee.EventSignature:
@@ -86,15 +86,15 @@ func (e *encoder) to(kind blockKind) {
 	}
 	e.close()
 	if kind == text {
-		e.speak()
+		e.markAnswer()
 	}
 	e.kind = kind
 	e.openBlock()
 }
 
-// speak notes where the answer itself begins, which the client is told of after the searches that
-// it rests on. No block is open.
-func (e *encoder) speak() {
+// markAnswer records where the answer itself begins, which follows the searches that it is based
+// on. No block is open.
+func (e *encoder) markAnswer() {
 	if !e.spoken {
 		e.spoken, e.before, e.placeOf = true, len(e.w.Buf), e.index
 	}
@@ -113,7 +113,7 @@ func (e *encoder) close() {
 	e.kind, e.signed, e.citing, e.hidden = none, false, false, nil
 }
 
-func (e *encoder) say(s string) {
+func (e *encoder) writeText(s string) {
 	if s != "" {
 		e.to(text)
 		e.extend(s)
@@ -156,7 +156,7 @@ func (e *encoder) toolUse(ev *perigee.Event) {
 		}
 	}
 	e.close()
-	e.speak()
+	e.markAnswer()
 	e.calls++
 	id := ev.Call.ID
 	if id == "" {
@@ -192,7 +192,7 @@ func (e *encoder) blob(ev *perigee.Event) {
 		url = dialect.DataURL(ev.Blob)
 	}
 	e.close()
-	e.say("![" + ev.Blob.MIME + "](" + url + ")") // in a block of its own, so that clients find it
+	e.writeText("![" + ev.Blob.MIME + "](" + url + ")") // in a block of its own, so that clients find it
 	e.close()
 }
 
@@ -202,7 +202,7 @@ func (e *encoder) head(w *rawjson.Writer) {
 	w.Key("model").String(cmp.Or(e.model, e.answer.Model))
 }
 
-// stop says why the answer ended, and with which stop sequence if it was one.
+// stop returns why the answer ended, and the stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {
 	if e.calls > 0 {
 		return "tool_use", ""
@@ -219,7 +219,7 @@ func (e *encoder) stop() (reason, sequence string) {
 	return "end_turn", "" // this API has no word for mishaps
 }
 
-// writeStop writes why the answer ended. A refusal says in the provider's words what it was about.
+// writeStop writes why the answer ended. A refusal includes the provider's reason.
 func (e *encoder) writeStop(w *rawjson.Writer) {
 	reason, sequence := e.stop()
 	w.Key("stop_reason").String(reason).Key("stop_sequence").StringOrNull(sequence)
@@ -232,8 +232,8 @@ func (e *encoder) writeStop(w *rawjson.Writer) {
 	}
 }
 
-// writeUsage writes the member usage. What came from the provider's cache is counted apart. The
-// usage of a message says more than that at the end of a stream.
+// writeUsage writes the member usage. Tokens from the provider's cache are counted separately. The
+// usage of a message has more members than the usage at the end of a stream.
 func writeUsage(w *rawjson.Writer, u *perigee.Usage, searches int, message bool) {
 	w.Key("usage").Object().Key("input_tokens").Int(max(0, u.Input-u.Cached))
 	w.Members(`"cache_creation_input_tokens":0`).Key("cache_read_input_tokens").Int(u.Cached)

@@ -6,8 +6,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A block is one content block with the members of all kinds side by side: which of them count is
-// known only when its type has been read, and that may stand anywhere.
+// A block is one content block with the members of all types: the type determines which of them are
+// used, and may come last.
 type block struct {
 	kind      []byte
 	text      string
@@ -48,7 +48,7 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 		m.parts, m.signature = openSignature(m.parts, &b, m.signature)
 	case "tool_addition", "tool_removal":
 		d.toolChange(&b)
-	case "fallback": // says which of Anthropic's models went on; nothing for the model to know
+	case "fallback": // names the model of Anthropic that continued; irrelevant to the model
 	case "redacted_thinking", "container_upload", "mcp_tool_listing":
 		d.notes.Dropped(string(b.kind) + " blocks")
 	default:
@@ -102,8 +102,8 @@ func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
 	}
 }
 
-// citations: a list stands in the history and repeats what the text says; an object asks for
-// citations of a document, which the provider does not give.
+// citations reads the member of that name: a list is part of the history and repeats the text; an
+// object requests citations of a document, which the provider does not support.
 func (d *decoder) citations(c *rawjson.Cursor) {
 	if c.Kind() != rawjson.Object {
 		return
@@ -151,7 +151,7 @@ func (d *decoder) source(raw []byte, field string) source {
 	return s
 }
 
-// media appends an image, or a document that is no text.
+// media appends an image, or a document that is not text.
 func (d *decoder) media(parts []perigee.Part, raw []byte, field, mime string) []perigee.Part {
 	return d.sourced(parts, d.source(raw, field), field, mime)
 }
@@ -185,7 +185,7 @@ func (d *decoder) sourced(parts []perigee.Part, s source, field, mime string) []
 	return parts
 }
 
-// document appends a document, with what is said about it before it.
+// document appends a document, after its title and context.
 func (d *decoder) document(parts []perigee.Part, b *block) []perigee.Part {
 	about := labelled("Document: ", b.title, b.context)
 	s := d.source(b.source, "source")
@@ -201,7 +201,7 @@ func (d *decoder) document(parts []perigee.Part, b *block) []perigee.Part {
 	return d.sourced(appendText(parts, about), s, "source", "application/pdf")
 }
 
-// labelled joins what there is of a title and a text with a line between them.
+// labelled joins a title and a text with a line between them; either may be empty.
 func labelled(label, title, text string) string {
 	switch {
 	case title == "":
@@ -227,7 +227,7 @@ func (d *decoder) toolUse(m *message, b *block) {
 	m.signature, m.calls = "", true
 }
 
-// arguments wraps what is not an object into one, so that one bad call does not end the
+// arguments wraps a value that is not an object into one, so that one invalid call does not end the
 // conversation.
 func (d *decoder) arguments(input []byte) []byte {
 	switch {

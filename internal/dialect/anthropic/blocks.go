@@ -117,7 +117,7 @@ func (e *encoder) use(b *toolBlock) {
 	e.index++
 }
 
-// result writes what the last tool of the provider's has returned. No block is open.
+// result writes the result of the provider's last tool. No block is open.
 func (e *encoder) result(kind string, content []byte) {
 	if e.stream {
 		e.about("content_block_start").Key("content_block")

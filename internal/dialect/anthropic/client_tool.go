@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Claude has been taught these tools, so a request names only their type. Other models need to be
-// told what they take. The schemas are the documented inputs; the descriptions are ours.
+// Claude is trained on these tools, so a request has only their type. Other models need their
+// schemas. The schemas are the documented inputs; the descriptions are perigee's.
 
 const bashSchema = `{"type":"object","properties":{` +
 	`"command":{"type":"string","description":"The command to run. Required unless the shell is restarted."},` +

@@ -56,13 +56,13 @@ func (c *Collector) Bytes() []byte {
 	return w.EndObject().Buf
 }
 
-// searchesFirst ends the content, and returns the searches that belong where this API has them:
-// before the text that rests on them, however late the provider told of them.
+// searchesFirst ends the content, and returns it with the searches before the text that is based on
+// them, as in this API, however late the provider reported them.
 func (c *Collector) searchesFirst() []byte {
 	e := &c.encoder
 	e.close()
 	if !e.spoken {
-		return nil // then they stand where they were made
+		return nil // then they are in place already
 	}
 	content, last := e.w, e.index
 	e.w, e.index = rawjson.Writer{}, e.placeOf

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// errorTypes are the words that this dialect has for the classes.
+// errorTypes are the error types of the classes in this dialect.
 var errorTypes = map[perigee.Class]string{
 	perigee.ClassInvalid:         "invalid_request_error",
 	perigee.ClassUnauthenticated: "authentication_error",
@@ -22,15 +22,16 @@ var errorTypes = map[perigee.Class]string{
 	perigee.ClassVerification:    "permission_error",
 }
 
-// threadRefused tells a client that keeps its conversation on the server to send it whole instead:
-// the official libraries do so by themselves when they read this code.
+// threadRefused returns the error for a client that keeps its conversation on the server, so that
+// it sends the whole conversation instead: the official libraries do so by themselves when they
+// read this code.
 func threadRefused() *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid,
 		Message: "thread: conversations are not kept here", Hint: "send the whole conversation with each request",
 		Cause: &perigee.Fault{Param: "thread", Code: "thread_unsupported_request"}}
 }
 
-// EncodeError writes the error of a call in the shape of this dialect; the class stands in details.
+// EncodeError writes the error of a call in the shape of this dialect; the class is in details.
 func EncodeError(status int, err *perigee.Error, call string) []byte {
 	kind, ok := errorTypes[err.Class]
 	switch {
@@ -46,17 +47,17 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 	var w rawjson.Writer
 	w.Object().Members(`"type":"error"`).Key("error").Object().Key("type").String(kind).Key("message").String(errorMessage(err))
 	w.Key("details").Object().Key("class").String(string(err.Class))
-	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok { // clients work around this when they are told in these words
+	if fault, ok := errors.AsType[*perigee.Fault](err.Cause); ok { // clients recognize this message and work around the problem
 		w.Key("error_code").String(fault.Code).Key("unsupported").Array().String(fault.Param).EndArray()
 	}
 	return w.EndObject().EndObject().Key("request_id").String(perigee.RequestID(call)).EndObject().Buf
 }
 
-// tooLong is how the provider says that a conversation does not fit.
+// tooLong matches the provider's message that a conversation does not fit.
 var tooLong = regexp.MustCompile(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
 
-// errorMessage says what went wrong. Agents recognise a conversation that has grown too long, and
-// compact it, by the words of this API.
+// errorMessage returns the message of an error. For a conversation that is too long it is the
+// message of Anthropic's API, by which agents recognize that they have to compact it.
 func errorMessage(err *perigee.Error) string {
 	if err.Class == perigee.ClassInvalid {
 		if m := tooLong.FindStringSubmatch(err.Message); m != nil {

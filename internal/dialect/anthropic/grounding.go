@@ -23,8 +23,8 @@ func (e *encoder) cite() {
 	e.cited = len(ground.Supports)
 }
 
-// searched writes the searches behind the answer that the client was not told of, and what they
-// found, as the blocks that this API has for them.
+// searched writes the searches that the client has not received, and their results, as blocks of
+// this API.
 func (e *encoder) searched() {
 	for _, g := range e.trail.New() {
 		e.searches += max(1, len(g.Queries))
@@ -49,27 +49,27 @@ func (e *encoder) serverUse(name, argument, value string) {
 	e.use(&toolBlock{"server_tool_use", e.server, name, input.Buf})
 }
 
-// part writes what has no event of its own: code that the provider ran, and its output; anything
-// else as JSON.
+// part writes parts without an event of their own: code that the provider ran and its output, and
+// any other part as JSON.
 func (e *encoder) part(raw []byte) {
 	c := rawjson.NewCursor(raw)
 	for key := range c.Object() {
 		switch string(key) {
 		case "executableCode":
 			e.close()
-			e.speak()
+			e.markAnswer()
 			var code string
 			c.Read(nil, "code", &code)
 			e.serverUse("code_execution", "code", code)
 			return
 		case "codeExecutionResult":
 			e.close()
-			e.speak()
+			e.markAnswer()
 			e.result("code_execution_tool_result", codeResult(c.Raw()))
 			return
 		}
 	}
-	e.say("```json\n" + string(raw) + "\n```\n")
+	e.writeText("```json\n" + string(raw) + "\n```\n")
 }
 
 func codeResult(raw []byte) []byte {

@@ -8,9 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// history appends, as text, a block that tells what Anthropic's own servers did: searches, fetched
-// pages, code that ran, a summary of what was compacted. The model is told what it was, though not
-// in the form that it knows.
+// history appends, as text, a block about an action of Anthropic's own servers: searches, fetched
+// pages, executed code, a summary of compacted turns.
 func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	kind := string(b.kind)
 	told := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"
@@ -32,27 +31,28 @@ func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 		title, raw = "Used "+strings.ReplaceAll(b.name, "_", " ")+":", b.input
 	}
 	text := []byte(title)
-	d.inside(raw, "content", func(c *rawjson.Cursor) { text = tell(text, c, "") })
+	d.inside(raw, "content", func(c *rawjson.Cursor) { text = appendValues(text, c, "") })
 	return appendText(parts, string(text))
 }
 
-// tell appends the strings and numbers of a value, line by line, each with the name of its member.
-func tell(dst []byte, c *rawjson.Cursor, name string) []byte {
+// appendValues appends the strings and numbers of a value, line by line, each with the name of its
+// member.
+func appendValues(dst []byte, c *rawjson.Cursor, name string) []byte {
 	switch c.Kind() {
 	case rawjson.Object:
 		for key := range c.Object() {
 			switch string(key) {
 			case "type", "id", "tool_use_id", "cache_control", "data", "file_id", "media_type", "encrypted_content", "encrypted_stdout":
-				// They mean nothing to a reader.
+				// They are of no interest to the model.
 			case "source":
 				dst = tellSource(dst, c)
 			default:
-				dst = tell(dst, c, string(key))
+				dst = appendValues(dst, c, string(key))
 			}
 		}
 	case rawjson.Array:
 		for range c.Array() {
-			dst = tell(dst, c, name)
+			dst = appendValues(dst, c, name)
 		}
 	case rawjson.String:
 		if s := c.String(); s != "" {
@@ -69,11 +69,11 @@ func tell(dst []byte, c *rawjson.Cursor, name string) []byte {
 // tellSource appends the text of a document; other data is only named.
 func tellSource(dst []byte, c *rawjson.Cursor) []byte {
 	if c.Kind() != rawjson.Object {
-		return tell(dst, c, "source")
+		return appendValues(dst, c, "source")
 	}
 	var kind, mime, data string
 	c.Read(nil, "type", &kind, "media_type", &mime, "data", &data,
-		"url", func() { dst = tell(dst, c, "url") }, "content", func() { dst = tell(dst, c, "content") })
+		"url", func() { dst = appendValues(dst, c, "url") }, "content", func() { dst = appendValues(dst, c, "content") })
 	switch {
 	case kind == "text":
 		dst = append(append(dst, '\n'), data...)

@@ -15,7 +15,7 @@ func (p place) field(name string) string {
 	return fmt.Sprintf("messages[%d].content[%d].%s", p.message, p.block, name)
 }
 
-// A message is one element of messages while it is read: its role may stand behind its content.
+// A message is one element of messages while it is read: its role may follow its content.
 type message struct {
 	role      []byte
 	parts     []perigee.Part
@@ -90,7 +90,7 @@ func (d *decoder) place(m *message) {
 	}
 }
 
-// userMessage adds what the user says, with the results of tools.
+// userMessage adds a message of the user, with the results of tools.
 func (d *decoder) userMessage(m *message) {
 	if m.calls {
 		d.fail(invalid(fmt.Sprintf("messages[%d]: tool_use blocks can only be in assistant messages", d.at.message)))
@@ -110,8 +110,8 @@ func (d *decoder) modelMessage(m *message) {
 	d.turns.Model(m.parts)
 }
 
-// systemMessage adds to the system prompt: the provider knows no instructions inside a
-// conversation, and as words of the user they would lose their weight.
+// systemMessage adds to the system prompt: the provider does not support instructions inside a
+// conversation, and as user messages they would have less weight.
 func (d *decoder) systemMessage(m *message) {
 	for _, p := range m.parts {
 		if p.Kind != perigee.PartText || p.Thought {

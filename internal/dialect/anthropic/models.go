@@ -38,8 +38,8 @@ func EncodeModel(m *perigee.Model) []byte {
 	return raw
 }
 
-// EncodeModels writes one page of the list; more says that there are further pages in the requested
-// direction.
+// EncodeModels writes one page of the list; more is true if there are further pages in the
+// requested direction.
 func EncodeModels(page []perigee.Model, more bool) []byte {
 	list := struct {
 		Data    []model `json:"data"`

@@ -10,26 +10,26 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Display says what a client wants to see of the model's thinking.
+// A Display is how much of the model's thinking a client wants to see.
 type Display uint8
 
 // The displays.
 const (
-	DisplayDefault Display = iota // it did not say: thinking is shown if some comes
+	DisplayDefault Display = iota // unspecified: thinking is shown if there is any
 	DisplayFull                   // it asked for thinking
 	DisplayOmitted                // it asked for thinking, and for its signatures only
 	DisplayNone                   // it asked for no thinking
 )
 
-// An Answer is what the encoders must know of the request that they answer. Decoding fills in what
-// the request says; the caller adds the rest.
+// An Answer has the settings of an encoder that depend on the request. Decoding sets the members of
+// the request; the caller sets the rest.
 type Answer struct {
 	ID       string // of the call; ids of messages and of server tools are made from it
 	Model    string // as the client named it, for an upstream that does not name the model that answers
 	Thinking Display
 
-	// SaveImage keeps a generated image, or a sound, and returns where the client can get it.
-	// Without it the data itself stands in the link.
+	// SaveImage stores a generated image or audio, and returns its URL. If it is nil, the link is a
+	// data URL.
 	SaveImage func(mime, base64 string) (url string)
 }
 
@@ -164,7 +164,7 @@ func (d *decoder) request(c *rawjson.Cursor) {
 	}
 }
 
-// conversation reads the members that say what is asked.
+// conversation reads the members of the conversation.
 func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
 	switch string(key) {
 	case "model":
@@ -313,11 +313,11 @@ func (d *decoder) contextManagement(c *rawjson.Cursor) {
 	}
 }
 
-// maxSession keeps what a client calls its conversation to a size that fits a row.
+// maxSession is the maximum length of a client's name for its conversation.
 const maxSession = 128
 
 // sessionOf finds the conversation in a user_id. Claude Code puts it there as JSON, older versions
-// of it at the end of a longer name; from everybody else the whole is what we have.
+// of it at the end of a longer name; for other clients it is the whole user_id.
 func sessionOf(user string) string {
 	if strings.HasPrefix(user, "{") && rawjson.Check([]byte(user)) == nil {
 		c := rawjson.NewCursor([]byte(user))
@@ -335,7 +335,7 @@ func sessionOf(user string) string {
 	return user
 }
 
-// finish puts together what could only be decided after everything was read.
+// finish sets the fields that depend on several members.
 func (d *decoder) finish() error {
 	if !d.messages {
 		return invalid("messages: Field required")
@@ -354,8 +354,8 @@ func (d *decoder) finish() error {
 	if len(d.system) > 0 {
 		d.prompt.System = &perigee.Content{Parts: d.system}
 	}
-	d.settleTools()
-	d.settleThinking()
+	d.finishTools()
+	d.finishThinking()
 	if d.err != nil {
 		return d.err
 	}

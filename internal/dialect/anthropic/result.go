@@ -6,7 +6,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A result is what a tool answered, and the call that it answers.
+// A result is the result of a tool and the call that it belongs to.
 type result struct {
 	match    dialect.Match
 	response *perigee.FunctionResponse
@@ -35,16 +35,16 @@ func (d *decoder) toolResult(m *message, b *block) {
 	m.results = append(m.results, result{match, response})
 }
 
-// plain reads content as text and the media in it: a string, or a list of blocks, whose texts are
-// joined with line ends.
+// plain reads content as text and the media in it: a string, or a list of blocks with texts that
+// are joined with newlines.
 func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []perigee.Part) {
 	if c.Kind() == rawjson.String {
 		return c.String(), media
 	}
-	var text rawjson.Text // most often there is one block, whose text needs no copy
+	var text rawjson.Text // usually there is one block, and its text need not be copied
 	only := ""
 	n := 0
-	say := func(s string) {
+	add := func(s string) {
 		if n++; n == 1 {
 			only = s
 			return
@@ -55,25 +55,25 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 		text.Add("\n")
 		text.Add(s)
 	}
-	media = d.plainBlocks(c, media, say)
+	media = d.plainBlocks(c, media, add)
 	if n < 2 {
 		return only, media
 	}
 	return text.String(), media
 }
 
-// plainBlocks reads a list of blocks, and passes each text to say.
-func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, say func(string)) []perigee.Part {
+// plainBlocks reads a list of blocks, and passes each text to add.
+func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, add func(string)) []perigee.Part {
 	for range c.Array() {
 		if d.err != nil {
 			break
 		}
-		media = d.plainBlock(c, media, say)
+		media = d.plainBlock(c, media, add)
 	}
 	return media
 }
 
-func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, say func(string)) []perigee.Part {
+func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, add func(string)) []perigee.Part {
 	raw := c.Raw()
 	var b block
 	d.inside(raw, "content[]", func(c *rawjson.Cursor) { d.readBlock(c, &b) })
@@ -82,24 +82,24 @@ func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, say func(s
 	}
 	switch string(b.kind) {
 	case "text":
-		say(b.text)
+		add(b.text)
 	case "image":
 		media = d.media(media, b.source, "content[].source", "image/jpeg")
 	case "document":
 		for _, p := range d.document(nil, &b) {
 			if p.Kind == perigee.PartText {
-				say(p.Text)
+				add(p.Text)
 			} else {
 				media = append(media, p)
 			}
 		}
 	case "search_result":
-		say(d.searchResult(&b))
+		add(d.searchResult(&b))
 	case "tool_reference":
-		say("Tool found: " + b.name)
+		add("Tool found: " + b.name)
 	default:
 		d.notes.Mapped(fieldName(b.kind) + " blocks")
-		say(string(raw))
+		add(string(raw))
 	}
 	return media
 }

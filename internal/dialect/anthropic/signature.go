@@ -7,9 +7,10 @@ import (
 	"perigee"
 )
 
-// The provider signs its thinking, and wants the signatures back where they were: on the thinking
-// itself, or on the call that came of it. This dialect has one place for a signature, in a thinking
-// block. One that belongs elsewhere travels there inside a carrier, which says where it belongs:
+// The provider signs its thinking, and requires the signatures back in the same place: on the
+// thinking itself, or on the call that follows it. This dialect has only one field for a signature,
+// in a thinking block. Any other signature is sent in that field inside a carrier, which names its
+// place:
 //
 //	perigee.1.call.SIGNATURE           of the next tool_use block in the message
 //	perigee.1.thinking.TEXT.SIGNATURE  of this block, whose text (in base64) the client asked not to see
@@ -29,8 +30,8 @@ func carryThinking(text []byte, signature string) string {
 	return carrierThinking + base64.RawURLEncoding.EncodeToString(text) + "." + signature
 }
 
-// openSignature appends what a thinking block stands for, and returns the signature that waits for
-// the next call: the one from a carrier, else the one that waited before.
+// openSignature appends the parts of a thinking block, and returns the pending signature for the
+// next call: the one from a carrier, or else waiting.
 func openSignature(parts []perigee.Part, b *block, waiting string) ([]perigee.Part, string) {
 	text, signature := b.thinking, b.signature
 	if call, ok := strings.CutPrefix(signature, carrierCall); ok {

@@ -8,9 +8,9 @@ import (
 // A Stream puts one answer on the wire as the events of this API, in their order: message_start, a
 // ping, each block as start, deltas and stop, then message_delta and message_stop.
 //
-// message_start tells how large the request was. The provider says so with its first chunk, but
-// behind the content, so the first events are held back while more of the same chunk are at hand,
-// and no longer.
+// message_start has the input tokens. The provider reports them in its first chunk, but after the
+// content, so the first events are held back while more events of the same chunk are available, and
+// no longer.
 type Stream struct {
 	encoder encoder
 	begun   bool
@@ -22,10 +22,10 @@ func NewStream(answer *Answer) *Stream {
 	return &Stream{encoder: encoder{answer: answer, stream: true}}
 }
 
-// ContentType is what the answer says it is.
+// ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8" }
 
-// Encode appends what an event adds to the answer, which may be nothing.
+// Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if s.begun {
 		return s.encode(dst, ev)
@@ -45,7 +45,7 @@ func (s *Stream) encode(dst []byte, ev *perigee.Event) []byte {
 	return dst
 }
 
-// begin appends message_start and what was held back until now.
+// begin appends message_start and the events that were held back.
 func (s *Stream) begin(dst []byte) []byte {
 	w := rawjson.Writer{Buf: dst}
 	frame(&w, "message_start").Key("message").Object()
@@ -60,7 +60,7 @@ func (s *Stream) begin(dst []byte) []byte {
 	return dst
 }
 
-// End appends what closes the answer.
+// End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
 	if !s.begun {
 		dst = s.begin(dst)
@@ -87,5 +87,5 @@ func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 
 const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
 
-// Idle appends a sign of life.
+// Idle appends a keep-alive.
 func (s *Stream) Idle(dst []byte) []byte { return append(dst, ping...) }

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// thinking is the member of that name, until it is known what else was asked.
+// thinking is the member of that name, until all other members are read.
 type thinking struct {
 	kind   string
 	budget *int64
@@ -82,15 +82,15 @@ func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
 	}
 }
 
-// levels are the provider's words for efforts. The provider has none beyond high.
+// levels are the provider's names for efforts. It has none beyond high.
 var levels = map[string]string{"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 // dynamic is the budget with which the provider's models decide for themselves.
 const dynamic = -1
 
-// settleThinking brings thinking and effort together. A budget and a level exclude each other at
+// finishThinking brings thinking and effort together. A budget and a level exclude each other at
 // the provider: the budget is the more exact of the two.
-func (d *decoder) settleThinking() {
+func (d *decoder) finishThinking() {
 	t := &perigee.Thinking{Include: new(true)}
 	switch kind := d.thinking.kind; {
 	case kind == "" && d.effort == "":

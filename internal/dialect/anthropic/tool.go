@@ -135,9 +135,9 @@ func (d *decoder) toolChoice(c *rawjson.Cursor) {
 	}
 }
 
-// settleTools applies what was said about tools to the tools that there are. The provider refuses a
-// choice without functions to choose from.
-func (d *decoder) settleTools() {
+// finishTools applies tool_choice to the declared tools. The provider refuses a choice without
+// functions.
+func (d *decoder) finishTools() {
 	if len(d.removed) > 0 {
 		d.prompt.Tools = slices.DeleteFunc(d.prompt.Tools, func(t perigee.Tool) bool {
 			return t.Function != nil && d.removed[t.Function.Name]

@@ -1,6 +1,6 @@
-// Package gemini is the Gemini v1beta dialect: bytes to perigee's words and back, in both
-// directions. The HTTP edge uses it for clients that speak Gemini, the Gemini-shaped upstreams for
-// the provider's side of the wire. It is pure: no network, no clock, no globals that change.
+// Package gemini implements the Gemini v1beta dialect: it decodes and encodes requests and answers.
+// The HTTP server uses it for clients, and upstreams use it for providers with a Gemini API. It
+// does not use the network, the clock or mutable globals.
 //
 // Reading follows proto-JSON, as the provider does: lowerCamel and snake_case spellings are the
 // same field, null is absent. Members without a word in package perigee travel along as Fields.

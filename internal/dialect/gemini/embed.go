@@ -5,12 +5,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// embedShapes are the members of an embedding request whose kind is checked before anything is
-// sent.
+// embedShapes are the JSON kinds of members of an embedding request that are checked before
+// anything is sent.
 var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests": rawjson.Array}
 
-// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The bytes
-// go on as they are, so what is to be embedded is not taken out of them.
+// DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The body
+// is forwarded unchanged, so the inputs are not decoded.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
 	if _, _, err := checkShapes(origin.Body, embedShapes); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func EncodeEmbed(req *perigee.EmbedRequest) []byte {
 	return w.EndObject().Buf
 }
 
-// EstimateEmbed is about how many tokens the body of embedContent or batchEmbedContents has.
+// EstimateEmbed estimates the tokens of the body of embedContent or batchEmbedContents.
 func EstimateEmbed(body []byte) (tokens int64) {
 	c := rawjson.NewCursor(body)
 	count := func(c *rawjson.Cursor) {
@@ -67,8 +67,8 @@ func EstimateEmbed(body []byte) (tokens int64) {
 	return tokens
 }
 
-// DecodeEmbeddings reads the provider's answer to either call, and how many tokens it names; 0:
-// none.
+// DecodeEmbeddings reads the provider's answer to either call, and how many tokens it names; 0 if
+// there is none.
 func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error) {
 	if err := rawjson.Check(body); err != nil {
 		return nil, 0, err
@@ -79,8 +79,8 @@ func DecodeEmbeddings(body []byte) (vectors [][]float32, tokens int64, err error
 	return vectors, tokens, c.Err()
 }
 
-// EmbedTokens is how many tokens the provider names in an answer that was checked before; 0: it
-// names none.
+// EmbedTokens returns the number of tokens that the provider reports in an answer that was checked
+// before, or 0 if it reports none.
 func EmbedTokens(body []byte) (tokens int64) {
 	c := rawjson.NewCursor(body)
 	c.Read(nil, "usageMetadata", func() { tokens = embedUsage(c) })

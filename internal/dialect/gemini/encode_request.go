@@ -11,7 +11,7 @@ func EncodeRequest(p *perigee.Prompt) []byte {
 	return AppendRequest(make([]byte, 0, RequestSize(p)), p)
 }
 
-// AppendRequest appends to dst what EncodeRequest returns.
+// AppendRequest appends the result of EncodeRequest to dst.
 func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 	w := writer{}
 	w.Buf = dst
@@ -37,8 +37,8 @@ func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 // much memory where they are large.
 const countedSize = 2 << 20
 
-// RequestSize is about how long a prompt is when it is written, so that it is written into one
-// piece of memory.
+// RequestSize returns the approximate size of an encoded prompt, so that it is written into one
+// buffer.
 func RequestSize(p *perigee.Prompt) int {
 	if size := promptSize(p, guessedSize); size < countedSize {
 		return size

@@ -65,7 +65,7 @@ func (e *encoder) tail(w *writer, usage *perigee.Usage) []byte {
 }
 
 // A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that
-// do not stream. A single frame of the provider's is the answer as it stands.
+// do not stream. A single frame of the provider's is the answer.
 type Collector struct {
 	encoder    encoder
 	frame      []byte
@@ -123,7 +123,7 @@ func (c *collected) add(ev *perigee.Event) {
 		c.text.Add(ev.Text)
 		last.Signature = ev.Signature
 	default:
-		c.settle()
+		c.flushText()
 		c.parts = append(c.parts, eventParts(ev)...)
 		c.text.Add(ev.Text)
 	}
@@ -140,8 +140,8 @@ func (c *collected) describe(ev *perigee.Event) {
 	}
 }
 
-// settle gives the last part the text that was gathered for it.
-func (c *collected) settle() {
+// flushText sets the collected text of the last part.
+func (c *collected) flushText() {
 	if n := len(c.parts); n > 0 && c.parts[n-1].Kind == perigee.PartText {
 		c.parts[n-1].Text = c.text.String()
 	}
@@ -160,14 +160,14 @@ func (c *Collector) Bytes() []byte {
 	} else {
 		w.list("candidates", len(c.candidates), func(i int) {
 			k := &c.candidates[i]
-			k.settle()
+			k.flushText()
 			w.candidate(k.index, k.parts, k.finish, k.metadata)
 		})
 	}
 	return c.encoder.tail(&w, c.encoder.usage)
 }
 
-// metadataOf returns what an event says about a candidate beside its content.
+// metadataOf returns the members of a candidate other than its content that an event has.
 func metadataOf(ev *perigee.Event) perigee.Fields {
 	switch ev.Kind {
 	case perigee.EventGrounding:
@@ -178,7 +178,7 @@ func metadataOf(ev *perigee.Event) perigee.Fields {
 	return nil
 }
 
-// eventParts returns the part that a content event stands for.
+// eventParts returns the parts of a content event.
 func eventParts(ev *perigee.Event) []perigee.Part {
 	p := perigee.Part{Signature: ev.Signature, Thought: ev.Thought}
 	switch ev.Kind {
@@ -199,7 +199,7 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 	return []perigee.Part{p}
 }
 
-// blocked says why there is no answer.
+// blocked writes why there is no answer.
 func (w *writer) blocked(finish *perigee.Finish) {
 	w.Key("promptFeedback").Object()
 	w.text("blockReason", finish.Reason)

@@ -28,7 +28,8 @@ var rpcNames = map[perigee.Class]string{
 	perigee.ClassInternal:        "INTERNAL",
 }
 
-// rpcName is the name that goes with an error; some statuses say more than its class.
+// rpcName returns the google.rpc code name of an error; some statuses are more specific than its
+// class.
 func rpcName(status int, class perigee.Class) string {
 	switch {
 	case status == 504 && class == perigee.ClassUnavailable:
@@ -42,7 +43,7 @@ func rpcName(status int, class perigee.Class) string {
 }
 
 // EncodeError writes an error as a google.rpc.Status with the given HTTP status. The provider's own
-// details stay; the class stands in an ErrorInfo of our domain beside them, and the delay in a
+// details stay; the class is in an additional ErrorInfo of perigee's domain, and the delay in a
 // RetryInfo, which clients of Gemini read instead of the header.
 func EncodeError(status int, err *perigee.Error) []byte {
 	w := writer{}
@@ -67,8 +68,8 @@ func EncodeError(status int, err *perigee.Error) []byte {
 }
 
 // DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a
-// list of one. What is not JSON (a proxy's HTML) becomes an error that says so. status is the HTTP
-// status of the answer, 0 when the error came inside a stream; it is read from the error then.
+// list of one. A body that is not JSON (a proxy's HTML) becomes an error about that. status is the
+// HTTP status of the answer, 0 when the error came inside a stream; it is read from the error then.
 func DecodeError(status int, body []byte) *perigee.Error {
 	e := providererr.StatusError(status, body)
 	if e.Message == "" {

@@ -2,16 +2,16 @@ package gemini
 
 import "perigee"
 
-// FinishOf is the end that the provider calls by a word: what it means, and where it is a mishap,
-// what went wrong.
+// FinishOf returns the Finish for a finish reason of the provider. If its kind is FinishMalformed,
+// Trouble describes the error.
 func FinishOf(reason string) perigee.Finish {
 	finish := finishes[reason]
 	finish.Reason = reason
 	return finish
 }
 
-// finishes are the provider's words for ends, of answers and of prompts that it did not take. What
-// is not here is an ordinary end.
+// finishes are the provider's finish reasons and block reasons of prompts. Any other reason is an
+// ordinary end.
 var finishes = map[string]perigee.Finish{
 	"MAX_TOKENS": {Kind: perigee.FinishLength},
 

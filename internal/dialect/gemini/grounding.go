@@ -14,8 +14,8 @@ func each[T any](c *rawjson.Cursor, list *[]T, decode func(c *rawjson.Cursor) T)
 	}
 }
 
-// decodeGrounding reads groundingMetadata. It stands beside the answer, so what is wrong in it is
-// left out and fails nothing.
+// decodeGrounding reads groundingMetadata. Invalid members are left out without an error, because
+// the answer itself is valid.
 func decodeGrounding(raw []byte) *perigee.Grounding {
 	g := &perigee.Grounding{}
 	c := rawjson.NewCursor(raw)

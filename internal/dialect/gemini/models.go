@@ -28,8 +28,8 @@ func decodeModel(c *rawjson.Cursor) perigee.Model {
 	return m
 }
 
-// EncodeModel writes a model as the resource of this dialect. owned_by is no field of the
-// provider's: it says where the model would be asked, as in the other list shapes.
+// EncodeModel writes a model as the resource of this dialect. owned_by is not a field of the
+// provider's: it is the upstream of the model, as in the lists of other dialects.
 func EncodeModel(m *perigee.Model) []byte {
 	w := writer{}
 	w.model(m)

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// requestShapes are the members of a request whose kind is checked before anything is sent. What
-// stands inside them is the provider's to judge when the bytes go on as they are.
+// requestShapes are the JSON kinds of members of a request that are checked before anything is
+// sent. Their contents are left to the provider if the body is forwarded unchanged.
 var requestShapes = map[string]rawjson.Kind{
 	"contents":               rawjson.Array,
 	"tools":                  rawjson.Array,
@@ -33,7 +33,7 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 	origin.Dialect = perigee.DialectGemini
 	body := origin.Body
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
-		if err := count.Err(len(body)); err != nil { // the bytes could go on as they are
+		if err := count.Err(len(body)); err != nil { // the body could be forwarded unchanged
 			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("join small parts and contents, or send less")
 		}
 		return DecodePrompt(body)
@@ -53,7 +53,7 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and says
+// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and reports
 // whether it names the model that the URL names, too.
 func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, count rawjson.Count, err error) {
 	var wrong error
@@ -61,7 +61,7 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, 
 		field := camel(m.Name)
 		want, known := shapes[field]
 		if want == rawjson.Array && m.Kind == rawjson.Object {
-			want = rawjson.Object // one stands for a list of one
+			want = rawjson.Object // a single object is a list of one
 		}
 		if known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
 			wrong = fmt.Errorf("%s: want %v, found %v", m.Name, want, m.Kind)

@@ -10,8 +10,8 @@ import (
 // A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it
 // reads it. Its zero value is ready.
 type Decoder struct {
-	// Envelope is the member of an object in which the provider wraps chunks. One that comes
-	// without is taken as it is.
+	// Envelope is the member of an object in which the provider wraps chunks. A chunk without it is
+	// accepted as well.
 	Envelope string
 
 	started  bool
@@ -23,7 +23,7 @@ type Decoder struct {
 	visitMember func(m rawjson.Member) // made once, because every chunk in an envelope needs it
 }
 
-// Finished says whether the answer has come to its end.
+// Finished reports whether the answer has come to its end.
 func (d *Decoder) Finished() bool { return d.finished }
 
 // Chunk returns the chunk that was decoded last, without its envelope.
@@ -83,7 +83,7 @@ func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event,
 // A response is one chunk while it is read.
 type response struct {
 	events   []perigee.Event
-	start    *perigee.Event // nil: the answer has started before
+	start    *perigee.Event // nil if the answer has started before
 	finished bool
 	failure  error
 }
@@ -175,7 +175,7 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 }
 
 // part turns one part into an event. An empty text with a signature is a signature for the block
-// before it; an empty text without one says nothing.
+// before it; an empty text without one is skipped.
 func (r *response) part(c *rawjson.Cursor) {
 	p := decodePart(c)
 	e := perigee.Event{Signature: p.Signature, Thought: p.Thought}
@@ -216,7 +216,7 @@ func (r *response) part(c *rawjson.Cursor) {
 	r.events = append(r.events, e)
 }
 
-// own copies values out of the chunk, whose bytes are overwritten by the next one while events are
+// own copies values out of the chunk, because the next chunk overwrites its bytes while events are
 // kept.
 func own(fields perigee.Fields) {
 	for i := range fields {
@@ -231,12 +231,12 @@ func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
 	var prompt, candidates, thoughts, tools, total, cached int64
 	read(c, nil, "promptTokenCount", &prompt, "candidatesTokenCount", &candidates, "thoughtsTokenCount", &thoughts,
 		"toolUsePromptTokenCount", &tools, "totalTokenCount", &total, "cachedContentTokenCount", &cached)
-	// No answer has a trillion tokens. What says so would spoil every sum that it is part of.
+	// No answer has a trillion tokens. Such a value would spoil every sum that includes it.
 	for _, n := range []*int64{&prompt, &candidates, &thoughts, &tools, &total, &cached} {
 		*n = min(max(*n, 0), 1<<40)
 	}
 	input := prompt + tools
-	// Some answers leave candidatesTokenCount out; the total then tells what was generated.
+	// Some answers leave candidatesTokenCount out; the output is then computed from the total.
 	output := max(candidates+thoughts, total-input, 0)
 	if candidates > 0 {
 		output = candidates + thoughts

@@ -27,8 +27,8 @@ func RewriteModel(body []byte, model string) ([]byte, error) {
 	return rawjson.Splice(body, edits...), nil
 }
 
-// otherModel finds a member that names another model than the URL does: where it stands, and its
-// name.
+// otherModel finds a member that names another model than the URL. It returns the path of the
+// member and that name.
 func otherModel(body []byte, model string) (place, other string, err error) {
 	err = modelMembers(body, func(c *rawjson.Cursor, at string) {
 		if c.Kind() != rawjson.String {
@@ -47,8 +47,8 @@ const maxBatch = 100
 var errBatch = fmt.Errorf("BatchEmbedContentsRequest.requests: at most %d requests can be in one batch", maxBatch)
 
 // modelMembers visits each member that names the model: model, generateContentRequest.model,
-// requests[].model. It stops with errBatch where there are more requests than the API takes, so
-// that what visit keeps is bounded.
+// requests[].model. It stops with errBatch if there are more requests than the API accepts, so that
+// the memory of visit is bounded.
 func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 	c := rawjson.NewCursor(body)
 	for key := range c.Object() {
@@ -69,7 +69,7 @@ func modelMembers(body []byte, visit func(c *rawjson.Cursor, at string)) error {
 	return c.Err()
 }
 
-// invalidMembers is the error for what modelMembers returned.
+// invalidMembers returns the client's error for an error of modelMembers.
 func invalidMembers(err error) *perigee.Error {
 	if errors.Is(err, errBatch) {
 		return perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("split it into several batches")
@@ -117,7 +117,7 @@ func ThinksBeyondOutput(body []byte) bool {
 	return c.Err() == nil && limit != nil && budget != nil && *limit > 0 && *budget >= *limit
 }
 
-// SetThinking returns body with another thinkingConfig, and everything else as it came.
+// SetThinking returns body with another thinkingConfig, and everything else unchanged.
 func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
 	w, outer := writer{}, rawjson.Writer{}
 	w.thinking(thinking)

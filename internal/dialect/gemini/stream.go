@@ -18,7 +18,7 @@ type Stream struct {
 	chunk   []byte
 }
 
-// ContentType is what the answer says it is.
+// ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string {
 	if s.SSE {
 		return "text/event-stream"
@@ -26,7 +26,7 @@ func (s *Stream) ContentType() string {
 	return "application/json; charset=utf-8"
 }
 
-// Encode appends what an event adds to the answer, which may be nothing.
+// Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	switch {
 	case ev.Kind == perigee.EventFrame:
@@ -39,7 +39,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	return s.write(dst, s.chunk)
 }
 
-// End appends what closes the answer.
+// End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
 	if !s.framed {
 		dst = s.write(dst, s.encoder.close(s.chunk[:0]))
@@ -47,8 +47,8 @@ func (s *Stream) End(dst []byte) []byte {
 	return s.close(dst)
 }
 
-// Fail appends an error as the last event or element. The array stays open, because a reader that
-// knows no errors must not take it for a complete answer: Google's REST libraries report an
+// Fail appends an error as the last event or element. The array stays open, because a reader
+// without error handling must not treat it as a complete answer: Google's REST libraries report an
 // unfinished stream.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 	return s.write(dst, EncodeError(status, err))
@@ -67,9 +67,9 @@ func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte 
 	return append(dst, EncodeError(status, err)...)
 }
 
-// Idle appends a keep-alive: a chunk that says nothing, or white space between the elements of the
-// array. An event stream has comments for this, but Google's libraries take them, and blank lines,
-// for a broken answer.
+// Idle appends a keep-alive: an empty chunk, or white space between the elements of the array. An
+// event stream has comments for this, but Google's libraries take them, and blank lines, for a
+// broken answer.
 func (s *Stream) Idle(dst []byte) []byte {
 	if s.SSE {
 		return sse.AppendEvent(dst, "", []byte("{}"), true)

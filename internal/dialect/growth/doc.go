@@ -1,5 +1,5 @@
-// Package growth compares what requests cost whose lists are long and four times as long. It has
-// tests only: they take every form of request that the examples of the repository have, through the
-// HTTP server, the decoders, adaptation for both providers and the encoder. No package imports this
-// one.
+// Package growth compares the cost of requests with long lists and with lists four times as long.
+// It has only tests: they take every form of request that the examples of the repository have,
+// through the HTTP server, the decoders, adaptation for both providers and the encoder. No package
+// imports this one.
 package growth
