@@ -258,7 +258,7 @@ func (l *loader) set(s setting, text string, origin Origin) {
 // isPath reports whether texts of a format are paths.
 func isPath(format string) bool { return format == "path" || format == "program" || format == "dir" }
 
-// hintFor guesses what was meant by a text that Field.Parse refused.
+// hintFor guesses the intended value for a text that Field.Parse refused.
 func hintFor(text string, f *field) string {
 	if near := nearest(text, f.Enum); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

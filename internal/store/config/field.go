@@ -17,11 +17,11 @@ type field struct {
 	Name     string // in the file
 	Path     string // "Limits.FirstByte"
 	Type     reflect.Type
-	Scalar   *scalarType       // type of the value, or of the items of a list or map; nil: mappings
-	Preset   *string           // the default as text; nil: none
+	Scalar   *scalarType       // type of the value, or of the items of a list or map; nil for mappings
+	Preset   *string           // the default as text; nil if there is none
 	presets  map[string]string // defaults of kinds for which it differs
 	Enum     []string
-	Kinds    []string // of upstreams; empty: all
+	Kinds    []string // of upstreams; empty for all
 	Format   string   // for value.Check
 	Optional bool     // an empty text is accepted whatever the format
 	Min, Max string
@@ -78,7 +78,7 @@ func readTags(t reflect.Type, index int) *field {
 // Belongs reports whether upstreams of a kind have the field.
 func (f *field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
 
-// PresetFor is the default for upstreams of a kind; nil: none.
+// PresetFor is the default for upstreams of a kind; nil if there is none.
 func (f *field) PresetFor(kind string) *string {
 	if preset, ok := f.presets[kind]; ok {
 		return &preset
@@ -111,7 +111,7 @@ type setting struct {
 	Field *field // for an item of a list or map: the field of the list or map
 	Value reflect.Value
 	Item  bool   // of a list or map
-	Kind  string // of the upstream whose field it is
+	Kind  string // of the upstream that has the field
 }
 
 // walkSettings visits everything in the struct that c points to in the order of the file, mappings

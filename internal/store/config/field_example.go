@@ -18,7 +18,7 @@ func nodeKind(t reflect.Type) yaml.Kind {
 	return yaml.ScalarNode
 }
 
-// hintForKind says how a value is written that was given as a node of another kind.
+// hintForKind describes how to write a value that was given as a node of another kind.
 func hintForKind(t reflect.Type, node *yaml.Node) string {
 	list := t.Kind() == reflect.Slice
 	switch example := exampleItem(elemOf(t)); {

@@ -18,8 +18,8 @@ import (
 // maxName is the longest name of a key or an upstream in bytes: names are in headers and tables.
 const maxName = 100
 
-// checkValue says what is expected of a text of a format ("url", "listen"), or "" for a valid one
-// and for formats without a check.
+// checkValue describes the valid texts of a format ("url", "listen") if text is invalid. It returns
+// "" for a valid one and for formats without a check.
 func checkValue(format, text string) string {
 	if check := formats[format]; check != nil {
 		return check(text)
@@ -186,7 +186,7 @@ func isHost(host string) bool {
 func checkProxy(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case text == "" || text == "none": // none: connections without a proxy
+	case text == "" || text == "none": // connections without a proxy
 		return ""
 	case err != nil || u.Host == "" || strings.ContainsFunc(text, notVisible) || !isHost(u.Hostname()):
 		return "expected a URL such as http://proxy.example.com:3128 or socks5://127.0.0.1:1080, or none"
@@ -198,8 +198,8 @@ func checkProxy(text string) string {
 	return checkPort(u)
 }
 
-// checkOrigin accepts the values that browsers send as Origin, those of apps (app, vscode-webview,
-// chrome-extension) included.
+// checkOrigin accepts the values that browsers send as Origin, including the origins of apps (app,
+// vscode-webview, chrome-extension).
 func checkOrigin(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -17,9 +17,9 @@ func (u Upstream) HasAccounts() bool {
 }
 
 // ForAccounts returns the settings with which the accounts of the upstream sign in and are
-// selected. Those of a language server are the defaults of kind antigravity, with cloud_url as the
-// only endpoint if it is set, and without the pool of quota of the command-line tool, whose
-// requests a language server does not make.
+// selected. For a language server they are the defaults of kind antigravity, with cloud_url as the
+// only endpoint if it is set, and without the pool of quota of the command-line tool, because a
+// language server does not make its requests.
 func (u Upstream) ForAccounts() Upstream {
 	if u.Kind != KindLangserver {
 		return u
@@ -42,12 +42,11 @@ func (u Upstream) ForAccounts() Upstream {
 	return settings
 }
 
-// unusedWithAttach are the keys that say how a language server is started, which does not happen
-// with attach.
+// unusedWithAttach are the keys for starting a language server, which does not happen with attach.
 var unusedWithAttach = []string{"accounts_from", "account", "oauth", "profile", "version", "intercept", "cloud_url",
 	"start_timeout", "memory", "allow", "policies", "args", "env"}
 
-// checkLangserver checks what only upstreams of kind langserver have.
+// checkLangserver checks the keys that only upstreams of kind langserver have.
 func (l *loader) checkLangserver(u Upstream, key string) {
 	if u.Attach {
 		if l.isSet(key+".binary") && u.Binary != "" {
@@ -77,8 +76,8 @@ func (l *loader) checkLangserver(u Upstream, key string) {
 }
 
 // checkIntercept refuses a second upstream behind the intercepting proxy, which has one listener
-// and cannot tell their calls apart, and permissions that would make perigee act for the other user
-// of a transparent redirect.
+// and cannot distinguish their calls, and permissions that would make perigee act for the other
+// user of a transparent redirect.
 func (l *loader) checkIntercept(u Upstream, key string) {
 	if u.Intercept == "endpoint" || !l.good(key+".intercept") {
 		return
@@ -94,7 +93,7 @@ func (l *loader) checkIntercept(u Upstream, key string) {
 	}
 }
 
-// checkAccountsFrom finds the upstream whose accounts are used.
+// checkAccountsFrom finds the upstream that provides the accounts.
 func (l *loader) checkAccountsFrom(u Upstream, key string) {
 	at := key + ".accounts_from"
 	if u.AccountsFrom == "" {

@@ -24,46 +24,47 @@ import (
 // Sources are the inputs of a configuration. The zero value uses the search path, the environment
 // of the process and the file system.
 type Sources struct {
-	Path     string                       // --config; empty: search
+	Path     string                       // --config; empty to search for the file
 	Flags    map[string]string            // by key: "listen", "limits.body"
-	Env      func(string) (string, bool)  // nil: os.LookupEnv
-	Environ  func() []string              // NAME=value, to find misspelt names; nil: os.Environ, or nothing if Env is set
-	ReadFile func(string) ([]byte, error) // nil: os.ReadFile with a limit
+	Env      func(string) (string, bool)  // os.LookupEnv if nil
+	Environ  func() []string              // NAME=value, to find misspelt names; if nil, os.Environ, or nothing if Env is set
+	ReadFile func(string) ([]byte, error) // os.ReadFile with a limit if nil
 
 	// Models are names of existing models. A similar name in the configuration gets a warning.
 	Models []string
 
-	// Spare reports whether the value of a key will not be used; nil: all are used. Such a secret
-	// may be missing, and such an upstream may be of a kind that this version does not support.
+	// Spare reports whether the value of a key will not be used; if nil, all are used. Such a
+	// secret may be missing, and such an upstream may be of a kind that this version does not
+	// support.
 	Spare func(key string) bool
 
-	Now       func() time.Time // nil: time.Now
-	HomeDir   string           // empty: from the system
-	ConfigDir string           // empty: from the system
+	Now       func() time.Time // time.Now if nil
+	HomeDir   string           // from the system if empty
+	ConfigDir string           // from the system if empty
 
-	system string // empty: runtime.GOOS; decides where data is stored
+	system string // runtime.GOOS if empty; decides where data is stored
 }
 
 // Loaded is a valid configuration and its origins. It is not changed after Load, so it may be
 // shared.
 type Loaded struct {
 	Config      *Config
-	Path        string            // the file; empty: none
+	Path        string            // the file; empty if there is none
 	Searched    string            // the first path that was searched
 	KeyVariable string            // the variable with the API key of the only upstream, if there is no file
 	Warnings    []Problem         // allowed but unwise
 	Origins     map[string]Origin // by key, as in Value; values that are not set are missing
 	Variables   []string          // environment variables that secrets were read from, sorted
-	Certificate *tls.Certificate  // of tls; nil: not configured, or spared (Sources.Spare)
+	Certificate *tls.Certificate  // of tls; nil if not configured, or spared (Sources.Spare)
 
 	inputs []input
 	blank  bool              // the file has only comments
-	shown  map[string]string // texts that stand for secrets, by key
+	shown  map[string]string // texts shown in place of secrets, by key
 	bad    map[string]bool   // keys with a refused value: there are no further problems about them
 }
 
-// Files returns the files that the configuration was read from: its own file, and those of secrets
-// and certificates.
+// Files returns the files that the configuration was read from: its own file, and the files of
+// secrets and certificates.
 func (l *Loaded) Files() []string {
 	paths := make([]string, len(l.inputs))
 	for i, in := range l.inputs {
@@ -294,7 +295,8 @@ func (l *loader) useEnvironmentKey() {
 	l.set(setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
 }
 
-// applyEnvironment sets every single value outside lists whose PERIGEE_ variable is set.
+// applyEnvironment sets every single value outside lists from its PERIGEE_ variable, if that is
+// set.
 func (l *loader) applyEnvironment() {
 	for _, s := range leaves(l.Config) {
 		if value := l.src.lookup(s.Env()); value != "" {

@@ -68,8 +68,8 @@ func (l *loader) checkBudgets() {
 	}
 }
 
-// canHave says whether an upstream whose calls cost something can have a known model. The Gemini
-// API has no models of other providers.
+// canHave reports whether an upstream with calls that cost something can have a known model. The
+// Gemini API has no models of other providers.
 func (c *Config) canHave(model string) bool {
 	spec, _ := models.Lookup(model)
 	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {

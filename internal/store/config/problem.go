@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Problem is something wrong in a configuration: where, what, and what to do about it. It never
-// contains a secret.
+// A Problem is an error in a configuration: its place, a description and a hint. It never contains
+// a secret.
 type Problem struct {
 	Origin
 	Message string

@@ -21,8 +21,8 @@ type scalarType struct {
 	Parse    func(text string) (value any, ok bool)
 }
 
-// textTags are the YAML tags of text, which accepts numbers as they are written: a model may be
-// called 4.
+// textTags are the YAML tags of text, which accepts numbers in their original spelling: a model may
+// be called 4.
 const textTags = "!!str !!int !!float !!timestamp"
 
 // scalars are all types of single values.

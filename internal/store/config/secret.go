@@ -52,8 +52,8 @@ func (l *loader) resolveSecret(s setting, text string) (value string, ok bool) {
 // spared reports whether the value of a key will not be used.
 func (l *loader) spared(key string) bool { return l.src.Spare != nil && l.src.Spare(key) }
 
-// shownSecret is what listings show of a secret: the reference, or the address of a proxy without
-// user and password.
+// shownSecret returns the text that listings show for a secret: the reference, or the address of a
+// proxy without user and password.
 func shownSecret(text string, f *field) string {
 	switch {
 	case text == "":

@@ -110,8 +110,8 @@ func (l *loader) checkListener() {
 	}
 }
 
-// checkInterception refuses a proxy that other machines could use: it would lend them the network
-// of this one.
+// checkInterception refuses a proxy that other machines could use: it would give them access to the
+// network of this one.
 func (l *loader) checkInterception() {
 	i := l.Config.Interception
 	l.checkDuplicates("interception.hosts", i.Hosts)
@@ -120,7 +120,7 @@ func (l *loader) checkInterception() {
 	}
 }
 
-// checkMCP checks what concerns several keys of mcp.
+// checkMCP checks rules that concern several keys of mcp.
 func (l *loader) checkMCP() {
 	m := l.Config.MCP
 	l.checkNotEmpty("mcp.ask", m.Ask, "one of ide, langserver and model")
@@ -136,7 +136,7 @@ func (l *loader) checkMCP() {
 }
 
 // checkOrigins refuses the origin null without a key: every web page can open a sandboxed frame,
-// whose origin is null.
+// which has the origin null.
 func (l *loader) checkOrigins() {
 	l.checkDuplicates("origins", l.Config.Origins)
 	l.checkDuplicates("hosts", l.Config.Hosts)
@@ -260,7 +260,7 @@ func (l *loader) checkRoutes() {
 	known := make(map[string]bool)
 	for i, u := range l.Config.Upstreams {
 		if !l.good(itemKey("upstreams", i) + ".name") {
-			return // a route may refer to the upstream whose name was refused
+			return // a route may refer to the upstream with the refused name
 		}
 		if u.Name != "" && !known[u.Name] {
 			names, known[u.Name] = append(names, u.Name), true
@@ -301,8 +301,8 @@ func hintForUpstream(name string, known []string) string {
 // thinkingSuffix is the part of a model name that sets how much the model thinks.
 var thinkingSuffix = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|medium|high))$`)
 
-// checkModelNames warns about names that are similar to those of models. Only upstreams know
-// whether a model exists.
+// checkModelNames warns about names that are similar to names of models. Only an upstream can
+// determine whether a model exists.
 func (l *loader) checkModelNames() {
 	models := l.Config.Models
 	keys, names := []string{"models.default", "models.fallback"}, []string{models.Default, models.Fallback}
@@ -324,8 +324,8 @@ func (l *loader) checkModelNames() {
 // maxMisspelt is the largest edit distance of a misspelt model or variable.
 const maxMisspelt = 2
 
-// misspeltModel is the known model that is most similar to name, or to base, which is name without
-// its suffix. Models whose names differ in a number are different models.
+// misspeltModel returns the known model that is most similar to name, or to base, which is name
+// without its suffix. Names of models that differ in a number are different models.
 func misspeltModel(name, base string, known []string) string {
 	near, least := "", maxMisspelt+1
 	for _, model := range known {

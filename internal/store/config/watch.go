@@ -20,16 +20,16 @@ type Watcher struct {
 	onGood func(*Loaded)
 	onBad  func(error)
 
-	path    string  // the file of the last good configuration; empty: none
+	path    string  // the file of the last good configuration; empty if there is none
 	blank   bool    // that file had only comments
 	seen    []input // the last configuration that was reported, good or bad
-	pending []input // new content on which too few reads have agreed so far; nil: none
+	pending []input // new content on which too few reads have agreed so far; nil if there is none
 	agreed  int     // reads that agreed on pending
 }
 
-// NewWatcher returns a Watcher for what current was loaded from. It calls onGood with each valid
-// configuration. An invalid one goes to onBad, once for each content, and so does a file that is
-// removed or has only comments: losing a file must not remove its keys.
+// NewWatcher returns a Watcher for the files that current was loaded from. It calls onGood with
+// each valid configuration. It calls onBad for an invalid one, once for each content, and for a
+// file that is removed or has only comments: losing a file must not remove its keys.
 func NewWatcher(src Sources, current *Loaded, onGood func(*Loaded), onBad func(error)) *Watcher {
 	return &Watcher{src: src, onGood: onGood, onBad: onBad, path: current.Path, blank: current.blank, seen: current.inputs}
 }

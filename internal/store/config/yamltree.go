@@ -17,7 +17,7 @@ const (
 	maxBytesToSearch = 64 << 10
 )
 
-// An yamlError is why a text is not one YAML document, and what to do about it. Line and Column
+// An yamlError is the reason why a text is not one YAML document, with a hint. Line and Column
 // count from 1.
 type yamlError struct {
 	Line, Column int
@@ -61,8 +61,8 @@ func parseAll(text []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
-// syntaxError says where the text stops being YAML. The parser names at best the line where the
-// enclosing block began.
+// syntaxError returns the position where the text stops being YAML. The parser names at best the
+// line where the enclosing block began.
 func syntaxError(text []byte, err error) *yamlError {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
@@ -94,8 +94,8 @@ func syntaxError(text []byte, err error) *yamlError {
 	return &yamlError{line, len(indent) + 1, "not valid YAML: " + message, hint}
 }
 
-// firstBadLine counts from 1. It is the line after the longest beginning of the text that is YAML, so an unclosed list is
-// reported where it was opened.
+// firstBadLine counts from 1. It is the line after the longest beginning of the text that is YAML,
+// so an unclosed list is reported where it was opened.
 func firstBadLine(text []byte, lines [][]byte) int {
 	end := len(text)
 	for i := len(lines) - 1; i > 0; i-- {
