@@ -56,7 +56,7 @@ const (
 	insertAccount  = `INSERT INTO accounts
 	(upstream, email, refresh, project_id, state, reason, changed_us, generation, enabled, added_us, place)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $8)`
-	// Signing in again renews the token; enabled and preferred stay as they are.
+	// Signing in again renews the token; enabled and preferred are unchanged.
 	renewAccount = `UPDATE accounts SET refresh = $3,
 		project_id = CASE WHEN $4 = '' THEN project_id ELSE $4 END,
 		state = $5, reason = $6, changed_us = $7, generation = $8
@@ -78,8 +78,9 @@ const (
 
 // SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts
 // first, then in the order in which they were added. They have the cooldowns that are not over. An
-// account whose refresh token cannot be decrypted is there all the same, so that it can be seen and
-// removed: it has no token, is signed out, and says why. Its row stays as it is.
+// account with a refresh token that cannot be decrypted is returned all the same, so that it can be
+// seen and removed: it has no token, is signed out, and has the cause as its reason. Its row is not
+// changed.
 func (a *Accounts) SignIns(ctx context.Context, upstream string) ([]perigee.SignIn, error) {
 	return a.find(ctx, upstream, "")
 }
@@ -149,7 +150,7 @@ func changeOne(ctx context.Context, tx engine.Tx, statement string, args ...any)
 
 // AddSignIns adds accounts, and gives those that are there already a new refresh token, state and
 // reason, and a project if it names one; all or none. An account without a state is ready, one
-// without a time was added now. A new account is not preferred, whatever the list says, and a
+// without a time was added now. A new account is not preferred, even if the list has it so, and a
 // preferred one stays so: see PreferSignIn.
 func (a *Accounts) AddSignIns(ctx context.Context, list []perigee.SignIn) (added []bool, err error) {
 	if len(list) == 0 {
@@ -194,9 +195,8 @@ func (a *Accounts) addOne(ctx context.Context, tx engine.Tx, s *perigee.SignIn) 
 
 // ChangeSignIn writes everything of an account but its cooldowns and whether it is preferred, if
 // its generation is still s.Generation; otherwise, also when it is gone, it returns
-// perigee.ErrAccountChanged. It returns the new generation. An s without a refresh token leaves the
-// stored token and state as they are, so a caller that could not decrypt the token does not lose
-// it.
+// perigee.ErrAccountChanged. It returns the new generation. If s has no refresh token, the stored
+// token and state are not changed, so a caller that could not decrypt the token does not lose it.
 func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generation int64, err error) {
 	read := s.Generation
 	if err := complete(&s, a.store.now()); err != nil {
@@ -297,7 +297,7 @@ func (a *Accounts) values(ctx context.Context, tx engine.Tx, s *perigee.SignIn) 
 		a.store.now().UnixMicro(), s.Generation, s.Enabled, s.Added.UnixMicro()}, nil
 }
 
-// complete fills in what a sign-in may leave out, and refuses one without an upstream or email.
+// complete fills in defaults of a sign-in, and refuses one without an upstream or email.
 func complete(s *perigee.SignIn, now time.Time) error {
 	s.Email = fold(s.Email)
 	if s.Upstream == "" || s.Email == "" {
@@ -315,5 +315,5 @@ func complete(s *perigee.SignIn, now time.Time) error {
 
 func fold(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// owner is what a refresh token is encrypted for.
+// owner returns the names that a refresh token is encrypted for.
 func owner(upstream, email string) []string { return []string{"accounts", upstream, email} }

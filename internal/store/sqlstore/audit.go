@@ -24,8 +24,7 @@ var insertAudit = engine.Insert("audit", auditColumns)
 // auditReading are the actions that change nothing. There can be many of them.
 var auditReading = []string{perigee.AuditTraceList, perigee.AuditTraceRead, perigee.AuditAdminRefused}
 
-// SaveAudit adds an entry, whose ID must be new. An entry about a change is on the disk when it
-// returns.
+// SaveAudit adds an entry with a new ID. An entry about a change is on the disk when it returns.
 func (s *Store) SaveAudit(ctx context.Context, e perigee.AuditEntry) error {
 	if e.ID == "" {
 		return perigee.Errorf(perigee.ClassInternal, "save an audit entry: it has no id")

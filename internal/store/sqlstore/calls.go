@@ -33,7 +33,7 @@ func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 }
 
 func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Call) error {
-	now := make(map[string]counted, len(calls)) // what is counted of each call
+	now := make(map[string]counted, len(calls)) // the values that each call adds to the sums
 	ids := make([]string, len(calls))
 	for i := range calls {
 		id := calls[i].ID
@@ -44,7 +44,7 @@ func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Cal
 		if n, ok := s.countOf(&calls[i]); ok {
 			now[id] = n
 		} else {
-			delete(now, id) // its last state in this batch is what counts
+			delete(now, id) // only its last state in this batch counts
 		}
 	}
 	difference := sums{}
@@ -68,7 +68,7 @@ func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Cal
 }
 
 // uncount subtracts calls that are about to be replaced from the sums. That is rare: a call that
-// was cut off because its replica seemed gone, or a batch whose commit was never confirmed.
+// was cut off because its replica seemed gone, or a batch with a commit that was never confirmed.
 func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, difference sums) error {
 	// The batch of this replica that was not confirmed may still be on its way into the database.
 	if err := s.db.Lock(ctx, tx, "calls of "+s.replica); err != nil {
@@ -132,7 +132,7 @@ func encodeList[T any](list []T) (string, error) {
 	return string(text), err
 }
 
-// A jsonList scans what encodeList has written.
+// A jsonList scans the output of encodeList.
 type jsonList[T any] struct{ into *[]T }
 
 // Scan takes the value of a column.
@@ -177,8 +177,9 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	return where
 }
 
-// Calls returns calls, the newest first. To page on, ask for what is Before the ID of the last one.
-// A Before that names no call is of perigee.ClassNotFound; an ID that names none gives no calls.
+// Calls returns calls, the newest first. For the next page, set Before to the ID of the last one.
+// If Before names no call, the error is of perigee.ClassNotFound; an ID that names none gives no
+// calls.
 func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) (calls []perigee.Call, err error) {
 	defer s.db.Explain("read calls from", &err)
 	if q.Limit < 0 {

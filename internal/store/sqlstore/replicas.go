@@ -32,8 +32,8 @@ const (
 )
 
 // CutOffOpenCalls marks the calls that are still open as cut off, if their replica is gone, and
-// returns how many there were. The daemon calls it when it starts. Where there are no replicas that
-// is all of them.
+// returns how many there were. The daemon calls it when it starts. Without replicas it marks all
+// open calls.
 func (s *Store) CutOffOpenCalls(ctx context.Context) (int, error) {
 	statement := cutOffAll
 	if s.Shared() {

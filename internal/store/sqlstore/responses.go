@@ -38,9 +38,9 @@ const (
 	responseOverhead = 256
 )
 
-// SaveResponse keeps r until it expires, and removes some of those that have, and of the oldest if
-// there are more bytes than LimitResponses allows. Of the conversation only what no other response
-// of the key has already is written. Times are kept to the microsecond.
+// SaveResponse stores r until it expires. It also removes some of the expired responses, and some
+// of the oldest if there are more bytes than LimitResponses allows. It writes only the part of the
+// conversation that no other response of the key has. Times are stored to the microsecond.
 func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) error {
 	if r.ID == "" {
 		return perigee.Errorf(perigee.ClassInternal, "save response: it has no id")
@@ -96,8 +96,8 @@ func (s *Store) saveTree(ctx context.Context, tx engine.Tx, key string, r *perig
 	return s.replaceRow(ctx, tx, id, row)
 }
 
-// replaceRow replaces a response that was saved before. What the new row has of the old one's
-// segments is referred to by it already.
+// replaceRow replaces a response that was saved before. The new row already refers to the segments
+// that it shares with the old one.
 func (s *Store) replaceRow(ctx context.Context, tx engine.Tx, id string, row []any) error {
 	before, err := s.findRow(ctx, tx, id)
 	if err != nil {

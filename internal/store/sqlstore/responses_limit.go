@@ -14,7 +14,7 @@ const (
 	selectFirst = `SELECT id, client_key FROM stored_responses ORDER BY expires_us, id LIMIT $1`
 )
 
-// LimitResponses sets how many bytes stored responses may take in all; 0: any number. It takes
+// LimitResponses sets how many bytes stored responses may take in all; 0 for any number. It takes
 // effect with the next save, or with Upkeep.
 func (s *Store) LimitResponses(limit int64) { s.responses.limit.Store(limit) }
 
@@ -22,10 +22,10 @@ func (s *Store) LimitResponses(limit int64) { s.responses.limit.Store(limit) }
 // the same time hardly wait.
 const trimRows = 16
 
-// keptState is what decides whether responses are removed.
+// keptState decides whether responses are removed.
 type keptState struct {
 	bytes int64
-	first int64 // when the first response expires; 0: there is none
+	first int64 // when the first response expires; 0 if there is none
 }
 
 // trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep

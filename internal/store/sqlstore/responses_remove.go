@@ -25,8 +25,8 @@ func selectKnown(some int) string {
 	return `SELECT id, named FROM response_items WHERE id IN (` + engine.Places(some) + `)`
 }
 
-// responsesOf is the lock for what a key has stored: trees are shared among the responses of a key,
-// never among keys.
+// responsesOf returns the lock for the stored responses of a key: trees are shared among the
+// responses of a key, never among keys.
 func responsesOf(key string) string { return "responses of " + key }
 
 // A responseRow is a response as far as it has to be known to remove it.
@@ -37,7 +37,7 @@ type responseRow struct {
 	expires        int64
 }
 
-// findRow reads the row of a response; nil: there is none.
+// findRow reads the row of a response; nil if there is none.
 func (s *Store) findRow(ctx context.Context, tx engine.Tx, id string) (found *responseRow, err error) {
 	err = tx.Query(ctx, selectRow, []any{id}, func(row engine.Row) error {
 		found = &responseRow{}
@@ -96,7 +96,7 @@ func (d *total) dropList(ctx context.Context, tx engine.Tx, end []byte) error {
 }
 
 // DeleteResponse removes the response that a key has saved under an id. Responses that continue it
-// stay as they are.
+// are not changed.
 func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	now, text := s.now().UnixMicro(), s.db.Text
 	return s.db.Transact(ctx, "delete response "+id+" from", func(ctx context.Context, tx engine.Tx) error {

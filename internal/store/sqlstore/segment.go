@@ -33,25 +33,25 @@ type hole struct{ from, to int }
 
 // A segment is a part of the list of items of a stored response, input before output, which
 // conversations share: the id of a segment is the digest of the key, the segment before it and its
-// text. The list is the path from its last segment to the first, so responses that begin alike have
-// the same segments there.
+// text. The list is the path from its last segment to the first, so responses with the same
+// beginning share its segments.
 //
-// The dialect names an item that came without an id after the call that brought it: msg_CALL_i0. A
-// client that sends the whole conversation with each call has all of its items named anew each
-// time. Therefore a segment has a NUL in place of the call, and the response says which calls its
-// segments are named after if they are not those that they were named after first.
+// The dialect names an item that came without an id after its call: msg_CALL_i0. If a client sends
+// the whole conversation with each call, all of its items are named anew each time. Therefore a
+// segment has a NUL in place of the call, and the response records the calls that its segments are
+// named after if they differ from the first ones.
 //
 // The items are not decoded: wherever a list is cut, joinSegments returns the bytes that were
 // saved.
 type segment struct {
 	text  []byte
-	Name  string // of a call; empty: there are no holes
+	Name  string // of a call; empty if there are no holes
 	holes []hole
 	ID    segmentID
 	Named segmentID // of all names of calls so far
 }
 
-// Body is what is stored of the text.
+// Body returns the part of the text that is stored.
 func (s *segment) Body() []byte {
 	if len(s.holes) == 0 {
 		return s.text
@@ -114,13 +114,13 @@ type splitter struct {
 var itemStart = []byte(`,{"id":"`)
 
 // add cuts an array, between items as far as they begin as they should. It returns false when it is
-// no array, or has bytes that JSON cannot have.
+// not an array, or has bytes that JSON cannot have.
 func (s *splitter) add(array []byte) bool {
 	end := len(array) - 1
 	if end < 1 || array[0] != '[' || array[end] != ']' || bytes.IndexByte(array, 0) >= 0 {
 		return false
 	}
-	s.inside = false // what is open is of another array
+	s.inside = false // the open part belongs to another array
 	for from := 1; from < end; {
 		to := end
 		if i := bytes.Index(array[from+1:end], itemStart); i >= 0 {
@@ -147,7 +147,7 @@ func (s *splitter) item(array []byte, from, to int) {
 		s.open, s.inside, s.from = segment{text: array[from:to:to]}, true, from
 	case s.inside:
 		s.open.text = array[s.from:to:to]
-	default: // the output goes on where the input ended
+	default: // the output continues where the input ended
 		s.open.text = append(append(slices.Clip(s.open.text), ','), array[from:to]...)
 	}
 	if len(name) > 0 {
@@ -170,7 +170,7 @@ func (s *splitter) close() {
 // maxName is how long the name of a call may be to be taken for one.
 const maxName = 64
 
-// callOf finds the call that an item is named after, if its id is the first that it says:
+// callOf finds the call that an item is named after, if its id is its first member:
 // {"id":"msg_CALL_i0".
 func callOf(item []byte) (call []byte, at int) {
 	const opening = `{"id":"`
@@ -296,10 +296,10 @@ func arrays(list []segmentPart, inputBytes int64) (input, output []byte, ok bool
 	return all[: between+1 : between+1], append(all[between+1:], ']'), true
 }
 
-// A segmentPart is the body of a segment, and the name of the call that stands in its holes.
+// A segmentPart is the body of a segment, and the name of the call that fills its holes.
 type segmentPart struct {
 	Body []byte
-	Name string // empty: there are no holes
+	Name string // empty if there are no holes
 }
 
 func (n *segmentPart) size() int {
@@ -321,7 +321,7 @@ func (n *segmentPart) appendTo(dst []byte) []byte {
 	return append(dst, rest...)
 }
 
-// nameRuns say from which segment on, counted from the first, which call segments are named after.
+// nameRuns have the calls that segments are named after, each with the index of the first segment.
 // They are written as 0:CALL,7:CALL.
 type nameRuns []nameRun
 
@@ -330,7 +330,7 @@ type nameRun struct {
 	call string
 }
 
-// runsOf says which calls segments are named after.
+// runsOf returns the calls that segments are named after.
 func runsOf(list []segment) (runs nameRuns) {
 	for i := range list {
 		if call := list[i].Name; call != "" && (len(runs) == 0 || runs[len(runs)-1].call != call) {
@@ -360,7 +360,7 @@ func (n nameRuns) String() string {
 	return b.String()
 }
 
-// segmentNames says which calls segments are named after, for Rename.
+// segmentNames returns the calls that segments are named after, for Rename.
 func segmentNames(list []segment) string { return runsOf(list).String() }
 
 // renameSegments gives parts that have a name the one that Names has for them; without names they

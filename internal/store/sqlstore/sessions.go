@@ -21,7 +21,7 @@ const (
 	selectSession = `SELECT email, pool FROM sessions WHERE upstream = $1 AND session = $2 AND family = $3 AND expires_us > $4`
 )
 
-// Sessions is the part of a Store that knows which accounts of an upstream sessions are with.
+// Sessions is the part of a Store with the accounts of an upstream that sessions use.
 type Sessions struct {
 	store    *Store
 	upstream string

@@ -1,15 +1,15 @@
-// Package sqlstore keeps what perigee must not forget in an SQL database: calls and their sums (it
-// is the perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee
+// Package sqlstore stores perigee's data in an SQL database: calls and their sums (it is the
+// perigee.CallStore that the recorder writes to and the perigee.UsageReader behind `perigee
 // usage`), sign-ins with their cooldowns, thought signatures, stored responses, the audit log, and
-// the account that a session was with. The daemon opens it for writing; commands may open it beside
-// a running daemon or without one.
+// the account of each session. The daemon opens it for writing; commands may open it beside a
+// running daemon or without one.
 //
-// It keeps rows and knows nothing of how a call comes about. Rows of calls hold names, counts and
+// It stores rows and is independent of how a call is made. Rows of calls hold names, counts and
 // times: no keys, no tokens and no bodies. Responses hold conversations, because their clients
-// asked for them to be stored.
+// requested that they be stored.
 //
 // The database is SQLite in a file, for one daemon, or PostgreSQL, which several replicas share:
-// then this package also knows which of them are alive and which of them refreshes an account.
+// then this package also records which of them are alive and which of them refreshes an account.
 // Package engine opens either; the statements here are the same for both.
 package sqlstore
 
@@ -26,18 +26,18 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// Options say which database to open.
+// Options select the database to open.
 type Options struct {
 	Path string         // of the SQLite file
 	URL  perigee.Secret // postgres://…; then Path is not used
-	// Replica is what this process is called among those that share the database, and different
-	// with each start. With it calls are stored as this replica's own, and the Store keeps the
-	// replica alive until it is closed. Only PostgreSQL has replicas; a process that records no
-	// calls needs no name.
+	// Replica is the name of this process among those that share the database, and different with
+	// each start. With it calls are stored as this replica's own, and the Store keeps the replica
+	// alive until it is closed. Only PostgreSQL has replicas; a process that records no calls needs
+	// no name.
 	Replica  string
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: silent
-	ReadOnly bool             // read what is there; create and change nothing
+	Now      func() time.Time // time.Now if nil
+	Logger   *slog.Logger     // nil discards all records
+	ReadOnly bool             // read existing data; create and change nothing
 }
 
 // A Store is an open database. Its methods may be called from many goroutines at once, and several
@@ -48,7 +48,7 @@ type Store struct {
 	now     func() time.Time
 	logger  *slog.Logger
 
-	heartbeat *heartbeat // nil: there are no replicas
+	heartbeat *heartbeat // nil if there are no replicas
 
 	responses keptResponses
 	known     knownSums
@@ -57,9 +57,9 @@ type Store struct {
 	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
 
-// keptResponses is what a Store knows about the responses that it keeps.
+// keptResponses is the state of a Store about its stored responses.
 type keptResponses struct {
-	limit atomic.Int64 // of bytes; 0: there is none
+	limit atomic.Int64 // of bytes; 0 if there is none
 
 	mu      sync.Mutex
 	logged  time.Time // when it was last logged that the limit removes responses
@@ -90,9 +90,9 @@ var hot = []string{
 }
 
 // Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory
-// (0700) are created if they are missing; a PostgreSQL database has to be there. A database of a
-// newer perigee is used as it is, unless its schema needs that perigee. Such a database, one of
-// another program and one of a schema that was never released are refused unchanged.
+// (0700) are created if they are missing; a PostgreSQL database has to exist. A database of a newer
+// perigee is used unchanged, unless its schema needs that perigee. Such a database, one of another
+// program and one of a schema that was never released are refused unchanged.
 //
 // With ReadOnly nothing is created or changed; when there is no database yet the error is of
 // perigee.ClassNotFound.
@@ -134,7 +134,7 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Causes of errors about a database that cannot be used as it is.
+// Causes of errors about a database that cannot be used.
 var (
 	ErrOlder   = engine.ErrOlder
 	ErrNewer   = engine.ErrNewer

@@ -26,18 +26,18 @@ func compareSumKeys(a, b sumKey) int {
 // transaction makes to them.
 type sum [9]int64
 
-// A counted is what one call adds to the sums.
+// A counted has the values that one call adds to the sums.
 type counted struct {
 	sumKey
 	sum
 }
 
-// countOf is what a call adds to the sums. An open call adds nothing yet.
+// countOf returns the values that a call adds to the sums. An open call adds nothing yet.
 func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
 	if c.Outcome == perigee.OutcomeOpen {
 		return n, false
 	}
-	text := s.db.Text // the key has to be what the row has
+	text := s.db.Text // the key has to equal the one in the row
 	n.sumKey = sumKey{c.Time.UnixMicro() / microsPerDay, text(c.Client.Key), text(c.Client.Name),
 		text(cmp.Or(c.Model, c.ModelAsked)), text(c.Upstream), text(c.Account)}
 	errors, long := int64(0), perigee.Usage{}
@@ -113,9 +113,9 @@ func (s *Store) writeSums(ctx context.Context, tx engine.Tx, m sums) error {
 	}})
 }
 
-// Names of clients and models are what callers say they are, and daily sums are never removed. So a
-// key has so many sums a day at most; what comes after those is added up under otherName. What a
-// key, an account or an upstream has cost stays exact.
+// Callers choose the names of clients and models, and daily sums are never removed. So the number
+// of sums per key and day is limited; calls beyond that are added up under otherName. The costs of
+// a key, an account or an upstream stay exact.
 const (
 	maxDailySums = 1000
 	otherName    = "(other)"
@@ -140,9 +140,9 @@ const maxKnownDays = 256
 
 const selectSums = `SELECT client_name, model, upstream, account FROM daily_usage WHERE day = $1 AND client_key = $2`
 
-// foldSums returns the differences with those added up under otherName that would be one row too
-// many for their key and day. A row that is there already takes what it is about, and once a day is
-// full it gets no more rows: what is taken out of the sums later is taken from where it was added.
+// foldSums returns the differences, after adding up under otherName those that would be one row too
+// many for their key and day. A row that exists takes its own differences, and once a day is full
+// it gets no more rows: later subtractions are made where the values were added.
 func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()

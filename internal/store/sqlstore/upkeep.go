@@ -22,7 +22,7 @@ const (
 // Upkeep does a small part of the background work, and returns whether there is more to do at once:
 // it adds calls to the daily sums that are not in them yet, and then removes calls that began
 // before a time; a zero time removes none. Calls that are open, or not in the sums, are never
-// removed. It also removes stored responses that have expired, and what is beyond the limits of
+// removed. It also removes stored responses that have expired, and rows beyond the limits of
 // responses, sessions, signatures and audit entries. Of replicas that do this at the same time one
 // does it.
 func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more bool, err error) {
@@ -81,7 +81,7 @@ func (s *Store) removeSome(ctx context.Context, tx engine.Tx, before time.Time) 
 	return int(removed), err
 }
 
-// What calls leave behind for some hours is bounded in number or bytes as well: a client can make
+// Limits in number or bytes for rows that calls leave behind for some hours: a client can make
 // calls quickly.
 const (
 	maxSessions       = 100_000
@@ -96,13 +96,13 @@ const (
 	dropRequests      = `DELETE FROM key_requests WHERE paid_us < ` + databaseNow + ` - 86400000000`
 )
 
-// bounds is what a Store knows about tables that it has to bound.
+// bounds is the state of a Store about tables with limits.
 type bounds struct {
 	sessions       int64 // the most rows
 	signatureLimit int64 // the most bytes
 
 	mu         sync.Mutex
-	signatures int64 // bytes: at least what there is, but for what other replicas have saved
+	signatures int64 // bytes: at least the actual number, except for rows that other replicas have saved
 	counted    int   // how many more times Upkeep uses that number before it adds signatures up again
 }
 

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// microsPerDay turns a call's start into the number of its UTC day, in a way that every engine
-// computes alike.
+// microsPerDay converts a call's start to the number of its UTC day, in a way that every engine
+// computes equally.
 const (
 	microsPerDay     = 24 * 60 * 60 * 1_000_000
 	microsPerDayText = "86400000000"
@@ -33,9 +33,9 @@ var usageGroups = map[string]string{
 // of perigee.ClassInvalid. Costs are unknown here.
 //
 // Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of
-// calls. What was removed of a day (see Upkeep) counts as if it had been at the day's first moment:
-// in ranges that begin later that day it is missing, in those that contain that moment it is there,
-// and ranges side by side add up to what was spent. Sums by session are of the rows of calls alone.
+// calls. Removed calls of a day (see Upkeep) count as if they had been at the day's first moment:
+// they are missing in ranges that begin later that day, they are in ranges that contain that
+// moment, and adjacent ranges add up to the total. Sums by session use only the rows of calls.
 func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	parts, err := s.sumUp(ctx, q, "''", "''")
 	var rows []perigee.UsageRow
@@ -99,17 +99,17 @@ const (
 		late.upstream, late.account, -late.calls, -late.errors,
 		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens,
 		-late.long_input_tokens, -late.long_cached_tokens, -late.long_output_tokens FROM (SELECT ` + callSums + ` FROM calls`
-	// A call whose sum has no row of its own is in the sum of the rest.
+	// A call without a row of its own in the sums is in the sum of the rest.
 	lateSums = `) AS late LEFT JOIN daily_usage AS d ON d.day = late.day AND d.client_key = late.client_key
 		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
 )
 
-// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil:
-// without that bound.
+// A rangePart is a part of a range: rows of a table with a column from low on and below high. nil
+// means without that bound.
 type rangePart struct {
 	from, column string
 	low, high    *int64
-	condition    string // of calls that it has; empty: all
+	condition    string // of calls that it has; empty for all
 	rest         string // of the query
 }
 
@@ -161,7 +161,7 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 	return `SELECT ` + strings.Join(columns, ", ") + `, ` + totals + ` FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
 }
 
-// micros is a time in microseconds; nil: there is none.
+// micros is a time in microseconds; nil if there is none.
 func micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -170,7 +170,7 @@ func micros(t time.Time) *int64 {
 	return &n
 }
 
-// dayFrom is the first day that begins at a time or later; nil: there is no such time.
+// dayFrom returns the first day that begins at a time or later; nil if t is nil.
 func dayFrom(t *int64) *int64 {
 	if t == nil {
 		return nil

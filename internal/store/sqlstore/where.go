@@ -12,8 +12,9 @@ import (
 // newestFirst is the order of rows with a time and an id. The limit follows.
 const newestFirst = ` ORDER BY time_us DESC, id DESC LIMIT `
 
-// before adds that rows of a table are older than the one with an id; empty: any. what is such a
-// row in the error for an id that is not there, which is of perigee.ClassNotFound.
+// before adds the condition that rows of a table are older than the one with an id; an empty id
+// adds none. what names such a row in the error for an id that does not exist, which is of
+// perigee.ClassNotFound.
 func (s *Store) before(ctx context.Context, where *conditions, table, what, id string) error {
 	if id == "" {
 		return nil

@@ -1,8 +1,7 @@
 // Package engine opens the database of a store and runs statements on it. The database is an SQLite
-// file, for one daemon, or PostgreSQL, which several replicas share. It knows no tables: the store
-// brings the migrations and writes statements that both understand. Where they differ by a few
-// words, those are fields of Dialect; where they differ in what has to be done, there is a Driver
-// for each.
+// file, for one daemon, or PostgreSQL, which several replicas share. It has no tables of its own:
+// the store brings the migrations and writes statements that both accept. Fields of Dialect have
+// the differences of a few words; a Driver for each has the differences in behaviour.
 package engine
 
 import (
@@ -18,7 +17,7 @@ import (
 	"perigee"
 )
 
-// Options say which database to open.
+// Options select the database to open.
 type Options struct {
 	Path       string         // of the SQLite file
 	URL        perigee.Secret // postgres://…; then Path is not used
@@ -34,9 +33,9 @@ type DB struct {
 	Dialect
 	Driver Driver
 	Read   *sql.DB
-	Write  *sql.DB              // nil: read-only. The same as Read where one pool does for both
+	Write  *sql.DB              // nil if read-only; the same as Read if one pool serves both
 	hot    map[string]*sql.Stmt // prepared once for the one writing connection of SQLite; see Options.Hot
-	leases *sql.DB              // for Lease, whose transactions stay open for a while; nil: the database is not shared
+	leases *sql.DB              // for Lease, which keeps transactions open for a while; nil if the database is not shared
 	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan
 	// struct{} with one place, which the lease takes.
 	refreshing sync.Map
@@ -46,7 +45,7 @@ type DB struct {
 type Dialect struct {
 	Name    string              // of the database, for a person; without a password
 	Shared  bool                // with other processes that do the same
-	Timeout time.Duration       // bounds work that is not bounded otherwise; 0: it cannot hang
+	Timeout time.Duration       // limits work that has no other limit; 0 if it cannot hang
 	Text    func(string) string // the part of a text that can be stored
 
 	Bytewise   string // behind an expression: compare it as bytes
@@ -56,16 +55,15 @@ type Dialect struct {
 
 	lock, tryLock string // other transactions with the same $1 wait until this one ends
 	tables        string // how many tables there are where ours would be, and whether they are ours
-	elsewhere     string // what to do when they are another program's
+	elsewhere     string // the hint when they are another program's
 	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
-	warm          int    // connections for reading that have to be open from the beginning; 0: nothing is prepared, either
+	warm          int    // connections for reading that have to be open from the beginning; if 0, nothing is prepared, either
 
-	// backUp keeps a copy of the database before it is migrated; nil: the database has backups of
-	// its own.
+	// backUp copies the database before it is migrated; nil if the database has backups of its own.
 	backUp func(ctx context.Context, version int, logger *slog.Logger)
 }
 
-// A Driver does what SQLite and PostgreSQL do each in their own way.
+// A Driver has the operations that differ between SQLite and PostgreSQL.
 type Driver interface {
 	// Open returns pools of connections, of which it has used at most the one for reading: already
 	// the writer's settings change an SQLite file. Where one pool does for both they are the same.
@@ -73,19 +71,19 @@ type Driver interface {
 	Open(ctx context.Context, readOnly bool) (read, write *sql.DB, err error)
 	// Transact runs work in a transaction. A durable one has reached the disk when it returns.
 	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
-	// Sizes says how much the database takes, in all and for each table with its indexes.
+	// Sizes returns the size of the database, in all and for each table with its indexes.
 	Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
 	// Compact returns the free space of tables to the file system. Transactions can run meanwhile.
 	Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error)
-	// Advice classifies an error of the database and says what to do about it.
+	// Advice returns the class of an error of the database, and a hint.
 	Advice(err error) (class perigee.Class, hint string)
 }
 
 // Open opens a database and brings its schema up to date. An SQLite file (0600) and its directory
-// (0700) are created if they are missing; a PostgreSQL database has to be there. A database of a
-// newer perigee is used as it is, unless its schema needs that perigee. Such a database, one of
-// another program and one of a schema before the first migration are refused unchanged. Where
-// nothing may be created and there is no database, the error is of perigee.ClassNotFound.
+// (0700) are created if they are missing; a PostgreSQL database has to exist. A database of a newer
+// perigee is used unchanged, unless its schema needs that perigee. Such a database, one of another
+// program and one of a schema before the first migration are refused unchanged. If nothing may be
+// created and there is no database, the error is of perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	migrations, err := readMigrations(opts.Migrations)
 	if err != nil {
@@ -152,8 +150,8 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 	return db.warmUp(ctx, opts.Hot)
 }
 
-// version says how many tables there are, and the version of the schema; -1: the tables, if there
-// are any, are not ours.
+// version returns how many tables there are, and the version of the schema; -1 if the tables, if
+// there are any, are not perigee's.
 func (db *DB) version(ctx context.Context) (tables, version int, err error) {
 	var ours bool
 	err = db.Read.QueryRowContext(ctx, db.tables).Scan(&tables, &ours)
@@ -218,11 +216,11 @@ func (db *DB) Writable(doing string) error {
 	return nil
 }
 
-// ErrTimeout says that the database did not answer within the time limit of the DB itself.
+// ErrTimeout means that the database did not answer within the time limit of the DB itself.
 var ErrTimeout = errors.New("the database did not answer in time")
 
-// Explain turns an error of the database into one that says what to do about it. Errors that say so
-// already, and the end of a context, stay as they are. It is deferred with the error that a
+// Explain replaces an error of the database by one with a class and a hint. It does not change
+// errors that have these already, or the end of a context. It is deferred with the error that a
 // function returns.
 func (db *DB) Explain(doing string, err *error) {
 	if *err == nil || errors.Is(*err, context.Canceled) || errors.Is(*err, context.DeadlineExceeded) {

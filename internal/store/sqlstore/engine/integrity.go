@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Causes of errors about a database that cannot be used as it is.
+// Causes of errors about a database that cannot be used.
 var (
 	ErrOlder   = errors.New("the schema is older than this perigee")
 	ErrNewer   = errors.New("the schema is newer than this perigee")

@@ -17,9 +17,9 @@ const (
 )
 
 // Lease waits until an account is not being refreshed, here or in another process, and holds the
-// lease until release is called; nil: the database may not be written to. Waiting for it ends with
-// ctx; once it is there it does not, because ctx may be done before what the lock protects is
-// stored.
+// lease until release is called. release is nil if the database may not be written to. Waiting ends
+// with ctx; a lease that is held does not, because ctx may be done before the data that the lock
+// protects is stored.
 func (db *DB) Lease(ctx context.Context, upstream, email string) (release func(), err error) {
 	switch {
 	case db.Write == nil:

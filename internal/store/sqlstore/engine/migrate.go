@@ -17,9 +17,8 @@ import (
 type migration struct {
 	version   int // the version of the schema after this step
 	name, sql string
-	// compatible is the lowest version whose perigee may use the database after this step; 0: this
-	// step changes nothing about that. A step that only adds tables, columns and indexes needs
-	// none.
+	// compatible is the lowest version of a perigee that may use the database after this step; 0 if
+	// this step does not change that. A step that only adds tables, columns and indexes needs none.
 	compatible int
 }
 
@@ -86,8 +85,8 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
-// usable returns an error if a perigee that knows these steps cannot use a schema of this version:
-// the schema records that it needs a newer perigee, or it is older than the first step.
+// usable returns an error if a perigee with these steps cannot use a schema of this version: the
+// schema records that it needs a newer perigee, or it is older than the first step.
 func (db *DB) usable(ctx context.Context, q querier, version int, steps []migration) error {
 	if version > 0 && version < steps[0].version && !fromPrerelease(version, steps) {
 		return perigee.Errorf(perigee.ClassInvalid,
@@ -152,7 +151,8 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 	return true, nil
 }
 
-// nextStep returns the step for a usable database with a version below the newest; 0: it is empty.
+// nextStep returns the step for a usable database with a version below the newest; version is 0 if
+// it is empty.
 func nextStep(version int, steps []migration) migration {
 	switch {
 	case version == 0:

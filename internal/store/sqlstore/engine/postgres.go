@@ -19,8 +19,8 @@ import (
 
 // A postgres is a database on a server, which several replicas share.
 //
-// Nothing here outlives a transaction on the server (no prepared statements of ours, no session
-// locks, no LISTEN), so that a pooler which lends connections by transaction may stand in between.
+// No state outlives a transaction on the server (no prepared statements of ours, no session locks,
+// no LISTEN), so that a pooler in transaction mode can be used.
 type postgres struct {
 	config *pgx.ConnConfig
 	db     *DB
@@ -111,7 +111,7 @@ func (p *postgres) Open(ctx context.Context, readOnly bool) (read, write *sql.DB
 	return read, read, nil
 }
 
-// postgresSync overrules a server that was told to confirm commits before they are on disk.
+// postgresSync overrides a server that is configured to confirm commits before they are on disk.
 const postgresSync = `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
 
 // Transact uses pgx itself, which can send many statements at once.
@@ -179,8 +179,8 @@ func (t postgresTx) Each(ctx context.Context, b Bulk) error {
 	return t.tx.SendBatch(ctx, batch).Close()
 }
 
-// postgresText makes a text one that PostgreSQL takes: it knows no NUL and nothing that is not
-// UTF-8, and a row that is refused for that would be tried again for ever.
+// postgresText makes a text one that PostgreSQL accepts: without NUL and invalid UTF-8. A row that
+// is refused for that would be tried again for ever.
 func postgresText(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
 		return s
@@ -215,9 +215,8 @@ func tableSizes(ctx context.Context, db *sql.DB, query string) (map[string]int64
 	return tables, err
 }
 
-// Compact has the server make the space of removed rows free for new ones, which keeps nothing
-// waiting. To give it back to the system it would have to lock the tables, and when that is
-// possible only its administrator knows.
+// Compact makes the server reuse the space of removed rows for new ones, without blocking other
+// statements. Returning it to the system would lock the tables, and is left to the administrator.
 func (p *postgres) Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error) {
 	for _, table := range tables {
 		if _, err := db.ExecContext(ctx, "VACUUM (ANALYZE) "+table); err != nil {

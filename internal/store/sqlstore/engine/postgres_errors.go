@@ -12,7 +12,7 @@ import (
 	"perigee"
 )
 
-// advices say what to do about PostgreSQL's error codes, by their beginnings; the first that fits
+// advices are the hints for PostgreSQL's error codes, by their prefixes; the first that fits
 // counts.
 var advices = []struct{ code, hint string }{
 	{"28", "check the user and the password in store.url, and pg_hba.conf on the server"},
@@ -48,7 +48,7 @@ func (p *postgres) Advice(err error) (perigee.Class, string) {
 	return perigee.ClassInternal, ""
 }
 
-// lostConnection knows the errors that say so in words only.
+// lostConnection recognizes the errors that only have a message.
 func lostConnection(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
 		strings.Contains(err.Error(), "conn closed")

@@ -14,8 +14,8 @@ func fromPrerelease(version int, steps []migration) bool {
 	return version == prereleaseVersion && steps[0].version == prereleaseVersion+1
 }
 
-// prereleaseStep returns what takes the place of the first step in such a database. The table
-// schema_version is made anew: it has no column compatible_with in databases that have reached
+// prereleaseStep returns the step that replaces the first one in such a database. The table
+// schema_version is created anew: it has no column compatible_with in databases that have reached
 // their version before there was one.
 func prereleaseStep(first migration) migration {
 	first.sql = `DROP TABLE responses; DROP TABLE schema_version; ` + createSchemaVersion

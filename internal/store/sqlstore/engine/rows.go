@@ -42,8 +42,8 @@ func ForEach[T any](statement string, args []T) Bulk {
 	return Bulk{statement, len(args), func(i int, into []any) ([]any, error) { return append(into, args[i]), nil }}
 }
 
-// bounded runs work that ends when ctx does, and else after some time, because a network can lose a
-// question; 0: it cannot hang.
+// bounded runs work that ends when ctx does, and else after limit, because a network can lose a
+// query; limit is 0 if it cannot hang.
 func bounded(ctx context.Context, limit time.Duration, work func(ctx context.Context) error) error {
 	if limit == 0 {
 		return work(ctx)
@@ -75,7 +75,7 @@ func (db *DB) storable(args []any) []any {
 	return args
 }
 
-// eachRow takes what a query returned.
+// eachRow calls read for each row of a query's result.
 func eachRow(rows *sql.Rows, err error, read func(row Row) error) error {
 	if err != nil {
 		return err
@@ -128,13 +128,13 @@ func (db *DB) Exec(ctx context.Context, doing, statement string, args ...any) (c
 // Work is done in a transaction.
 type Work func(ctx context.Context, tx Tx) error
 
-// Transact does work in one transaction: all of it is kept, or nothing. doing says what that is
-// about in an error, in front of the name of the database.
+// Transact does work in one transaction: all of it is committed, or nothing. doing describes the
+// work in an error, in front of the name of the database.
 func (db *DB) Transact(ctx context.Context, doing string, work Work) error {
 	return db.transact(ctx, doing, work, false)
 }
 
-// TransactDurably is Transact for what must survive a power failure once it returns.
+// TransactDurably is Transact for changes that must survive a power failure once it returns.
 func (db *DB) TransactDurably(ctx context.Context, doing string, work Work) error {
 	return db.transact(ctx, doing, work, true)
 }

@@ -65,9 +65,9 @@ func (f *sqliteFile) Open(ctx context.Context, readOnly bool) (read, write *sql.
 // switchTime is how long a process waits for one that is making the same file.
 const switchTime = 5 * time.Second
 
-// switchToWAL makes the writing connection, which switches a new file to WAL. SQLite does not wait
-// for a process that does so at the same moment but says at once that the file is busy. Errors that
-// last are those of the first statement. On PostgreSQL it only connects.
+// switchToWAL opens the writing connection, which switches a new file to WAL. SQLite does not wait
+// for a process that does so at the same moment but reports at once that the file is busy. A
+// lasting error is returned by the first statement. On PostgreSQL it only connects.
 func switchToWAL(ctx context.Context, write *sql.DB) {
 	for begun := time.Now(); time.Since(begun) < switchTime; {
 		err := write.PingContext(ctx)
@@ -80,7 +80,7 @@ func switchToWAL(ctx context.Context, write *sql.DB) {
 // readers is how many queries run side by side; each has a connection with a page cache of its own.
 const readers = 4
 
-// A mode is the part of a connection string that says what the connection may do.
+// A mode is the part of a connection string with the permissions of the connection.
 type mode string
 
 const (
@@ -213,8 +213,8 @@ func (f *sqliteFile) Transact(ctx context.Context, db *sql.DB, durable bool, wor
 	return inTransaction(ctx, db, change)
 }
 
-// synced runs change in a transaction whose commit syncs the log. The setting cannot change inside
-// a transaction, hence the connection that is held around it.
+// synced runs change in a transaction with a commit that syncs the log. The setting cannot change
+// inside a transaction, hence the connection that is held around it.
 func synced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -228,7 +228,7 @@ func synced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) erro
 	return inTransaction(ctx, conn, change)
 }
 
-// restore sets a setting of a connection back to what it was.
+// restore resets a setting of a connection to its previous value.
 func restore(ctx context.Context, conn *sql.Conn, setting string) {
 	if _, err := conn.ExecContext(context.WithoutCancel(ctx), setting); err != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next connection has its own settings
@@ -244,7 +244,7 @@ type sqliteTx struct {
 	db *DB
 }
 
-// hot returns a statement that is prepared; nil: it is not.
+// hot returns a statement if it is prepared, and otherwise nil.
 func (tx sqliteTx) hot(ctx context.Context, statement string) *sql.Stmt {
 	if prepared := tx.db.hot[statement]; prepared != nil {
 		return tx.StmtContext(ctx, prepared)

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// selectSizes adds the pages of indexes to those of their table.
+// selectSizes adds the pages of indexes to the pages of their table.
 const selectSizes = `SELECT coalesce(t.tbl_name, d.name), sum(d.pgsize)
 	FROM (SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE) AS d LEFT JOIN sqlite_schema AS t ON t.name = d.name GROUP BY 1`
 
@@ -57,8 +57,8 @@ const (
 	compactSpace = 64 << 20 // on disk at most, for the log while pages are moved
 )
 
-// logWhileMoving is what the log may take while pages are moved: about the size of the file, and
-// some for its index.
+// logWhileMoving returns the maximum size of the log while pages are moved: about the size of the
+// file, and some for its index.
 func logWhileMoving(pages pageCounts) int64 {
 	return min(compactSpace, pages.all*pages.size+pages.all*pages.size/10+256<<10)
 }
