@@ -17,8 +17,8 @@ type accounts struct {
 	log *Log
 }
 
-// done records an act that ended with err. When the row cannot be stored the act stands: undoing it
-// could fail as well, and the log has its line.
+// done records an act that ended with err. If the row cannot be stored, the act is not undone:
+// undoing it could fail as well, and the log has its line.
 func (c accounts) done(ctx context.Context, action, object, detail string, err error) {
 	_ = c.log.Record(ctx, perigee.AuditEntry{Action: action, Object: object, Detail: detail, Result: ResultOf(err)})
 }

@@ -1,9 +1,8 @@
 // Package audit records administrative acts: each is one log line and one row in a store. Texts are
-// cleaned before they are kept: configured secrets and what looks like a credential are replaced by
-// [redacted], control characters are escaped, long texts are cut.
+// cleaned before they are stored: configured secrets and texts that look like credentials are
+// replaced by [redacted], control characters are escaped, long texts are cut.
 //
-// The daemon records what it is asked to do; commands without a daemon record what they do
-// themselves.
+// The daemon records the acts that it is asked for; commands without a daemon record their own.
 package audit
 
 import (
@@ -26,13 +25,13 @@ const saveTime = 5 * time.Second
 // rest.
 const refusedPerMinute = 10
 
-// Options say where entries go. Store is required.
+// Options set where entries are written. Store is required.
 type Options struct {
 	Store  perigee.AuditStore
-	Logger *slog.Logger     // nil: silent
-	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil discards all records
+	Now    func() time.Time // time.Now if nil
 	Actor  perigee.Actor    // of contexts without one
-	// Redact replaces the secrets that are known; nil: none are.
+	// Redact replaces the known secrets; nil if there are none.
 	Redact func(text string) string
 }
 
@@ -80,11 +79,10 @@ var messages = map[string]string{
 	perigee.AuditAdminRefused:    "admin request refused",
 }
 
-// Record writes the log line and the row of an act, whose Action, Object, Detail and Result the
-// caller sets. The error says that the row is not stored; a warning about it is in the log. Callers
-// whose act may not go unrecorded check it before they act. All other callers go on: an act on
-// accounts is what an owner needs most while the store is in trouble, and its log line has been
-// written.
+// Record writes the log line and the row of an act. The caller sets its Action, Object, Detail and
+// Result. An error means that the row is not stored; a warning about it is in the log. A caller
+// that must not act without a record checks it before it acts. All other callers ignore it: owners
+// have to be able to act on accounts while the store fails, and the log line has been written.
 func (l *Log) Record(ctx context.Context, e perigee.AuditEntry) error {
 	e = l.complete(ctx, e)
 	attrs := []any{"action", e.Action, "actor", e.Actor, "object", e.Object, "result", e.Result}

@@ -11,12 +11,12 @@ import (
 
 // clean makes a text fit to be kept for a year and to be printed.
 func clean(text string) string {
-	text = perigee.Clip(text, 8*perigee.AuditMaxText) // what is cut off below is not searched
+	text = perigee.Clip(text, 8*perigee.AuditMaxText) // text that is cut off below is not searched
 	text = redact.RandomWords(redact.Assignments(redact.Credentials(text)))
 	return perigee.Clip(escape(text), perigee.AuditMaxText)
 }
 
-// escape writes what does not print as Go does in a string: \n, \x1b, \u202e.
+// escape writes characters that do not print as in a Go string: \n, \x1b, \u202e.
 func escape(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return text

@@ -19,16 +19,16 @@ const (
 	lastBackoff  = 30 * time.Second
 )
 
-// Options say what is written, and how much may wait for it.
+// Options set the function that writes rows, and how many rows may wait for it.
 type Options[V any] struct {
 	Save       func(ctx context.Context, batch []V) error
-	Rows       string        // what rows are called in the log
+	Rows       string        // the name of the rows in the log
 	Linger     time.Duration // how long rows gather before they are written together
-	MaxRows    int           // that wait; 0: any number
-	MaxBytes   int           // of the rows that wait, as Size counts them; 0: any number
-	Size       func(V) int   // nil: rows have no size
-	Expendable func(V) bool  // true for rows that are dropped first; nil: none
-	Logger     *slog.Logger  // nil: silent
+	MaxRows    int           // that wait; 0 for any number
+	MaxBytes   int           // of the rows that wait, as Size counts them; 0 for any number
+	Size       func(V) int   // nil if rows have no size
+	Expendable func(V) bool  // true for rows that are dropped first; nil if there is none
+	Logger     *slog.Logger  // nil discards all records
 }
 
 // A Writer writes rows in the order in which they were put, and of several rows with the same key
@@ -42,7 +42,7 @@ type Writer[K comparable, V any] struct {
 	lost    int   // rows dropped since that was last logged
 	failure error // of the last batch
 	flushes []chan struct{}
-	running chan struct{} // closed when the goroutine ends; nil: there is none
+	running chan struct{} // closed when the goroutine ends; nil if there is none
 	closing bool
 	stopped bool
 
@@ -95,7 +95,7 @@ func (w *Writer[K, V]) shrink() {
 	}
 }
 
-// Failure is why the store has refused the last batch; nil: it has not.
+// Failure returns why the store has refused the last batch; nil if it has not.
 func (w *Writer[K, V]) Failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

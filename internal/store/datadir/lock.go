@@ -58,9 +58,9 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 	return f, nil
 }
 
-// LockStop makes sure that one command at a time stops the daemon that uses a data directory. While
+// LockStop ensures that one command at a time stops the daemon that uses a data directory. While
 // another command does, it waits, at most for patience. The lock ends with unlock or with the
-// process. Where no lock can be had, on a full disk for instance, there is no error, since the
+// process. If the lock cannot be created, on a full disk for instance, there is no error, since the
 // daemon has to be stopped all the same.
 func LockStop(ctx context.Context, dir string, patience time.Duration) (unlock func(), err error) {
 	f, err := atomicfile.Lock(ctx, filepath.Join(dir, stopName), patience)
@@ -90,7 +90,7 @@ func Holder(dir string) int {
 }
 
 // Locked reports whether a daemon uses a data directory, after waiting a moment for the lock. A
-// daemon that starts meanwhile waits as well. The error is that of ctx.
+// daemon that starts at the same time waits as well. The error is ctx.Err().
 func Locked(ctx context.Context, dir string) (bool, error) {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Stat(path); err != nil {

@@ -8,5 +8,5 @@ func Owned(os.FileInfo) bool { return true }
 
 func isLinkedTwice(os.FileInfo) bool { return false }
 
-// canWrite is true, since only writing would tell.
+// canWrite returns true, since only writing would show the permission.
 func canWrite(string) bool { return true }

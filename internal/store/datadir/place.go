@@ -39,8 +39,8 @@ func ConfigDirs(system string, lookup func(string) string, home string) (dirs []
 	return dirs
 }
 
-// absolute is path if it is absolute. The XDG specification says that relative paths are to be
-// ignored.
+// absolute returns path if it is absolute, and otherwise "". The XDG specification requires
+// relative paths to be ignored.
 func absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -1,5 +1,5 @@
-// Package datadir knows the data directory: the names of the files that perigee keeps there, their
-// permissions, the lock of the running daemon, the socket for commands and the admin token.
+// Package datadir manages the data directory: the names of the files in it, their permissions, the
+// lock of the running daemon, the socket for commands and the admin token.
 package datadir
 
 import (
@@ -23,7 +23,7 @@ const (
 	ImagesName = "images"
 	TracesName = "traces"
 	RunName    = "run"          // the leases of perigee run
-	RunLogName = "run.log"      // of the daemon that perigee run has started; that of the one before ends in .1
+	RunLogName = "run.log"      // of the daemon that perigee run has started; the log of the previous one ends in .1
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
 	stopName   = "stop.lock"    // held by the command that stops the daemon
 	tokenName  = "admin.token"
@@ -35,7 +35,7 @@ var ourFiles = []string{
 	tokenName, lockName, stopName, SocketName, "seal.key", "seal.lock", ImagesName, TracesName, "ca", RunName, RunLogName, RunLogName + ".1",
 }
 
-// ourDirs are directories whose files have the modes of the program that writes them.
+// ourDirs are directories with files that keep the modes set by the program that writes them.
 var ourDirs = []string{"langserver", "connect"}
 
 // Ours reports whether perigee keeps a file or directory of a name in the data directory.

@@ -21,7 +21,7 @@ import (
 type AdminToken struct {
 	path  string
 	mu    sync.Mutex
-	known atomic.Pointer[redact.Redactor] // of the token as it was last read
+	known atomic.Pointer[redact.Redactor] // of the token that was last read
 }
 
 // tokenMin is the least number of characters; a shorter token was not made by us, or is damaged.

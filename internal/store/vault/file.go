@@ -23,7 +23,7 @@ func readKey(path string) ([]byte, error) {
 	text, ok := strings.CutPrefix(string(data), fileWords)
 	raw, err := decodeKey(text)
 	if !ok || err != nil {
-		// A new key in its place would make what the old one sealed unreadable for good.
+		// A new key in its place would make everything sealed with the old one unreadable for good.
 		return nil, perigee.Errorf(perigee.ClassInternal, "the key file %s is damaged", path).
 			WithHint("bring it back from a backup, or move it away and %s", signInAgain)
 	}

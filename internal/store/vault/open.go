@@ -17,16 +17,16 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// Options say where the key is.
+// Options set where the key is.
 type Options struct {
 	Dir       string // the data directory; made if it is missing
 	NoKeyring bool   // keep the key in a file, as PERIGEE_KEYRING=off in the environment does
-	// Given is the key itself, for several machines that share what is sealed: 32 bytes in base64,
-	// or the line of a key file. Then nothing is looked for or made.
+	// Given is the key itself, for several machines that share sealed data: 32 bytes in base64, or
+	// the line of a key file. Then no key is searched for or made.
 	Given  perigee.Secret
-	Logger *slog.Logger // nil: discard
+	Logger *slog.Logger // nil discards all records
 
-	ring ring // nil: that of the operating system
+	ring ring // the operating system's if nil
 }
 
 // Variable turns the keyring off when it is set to "off".
@@ -44,8 +44,8 @@ const patience = 10 * time.Second
 // there because at some time there was no keyring to ask. Of several processes that start at once
 // all get the same key.
 //
-// A key that was lost is replaced by a new one; what the lost one sealed then says so when it is
-// opened. A key file that cannot be read is an error, and stays as it is.
+// A key that was lost is replaced by a new one; opening a secret sealed with the lost one then
+// fails with that reason. A key file that cannot be read is an error, and is not changed.
 func Open(ctx context.Context, opts Options) (*Key, error) {
 	if !opts.Given.IsZero() {
 		return parseGiven(opts.Given)
@@ -126,8 +126,8 @@ func parseGiven(given perigee.Secret) (*Key, error) {
 	return newKey(raw, InConfig)
 }
 
-// inFile is a key from the file. What was sealed before there was a file was sealed with the one in
-// the keyring.
+// inFile returns a key from the file. Secrets sealed before there was a file were sealed with the
+// one in the keyring.
 func (o *Options) inFile(raw []byte, account string) (*Key, error) {
 	k, err := newKey(raw, InFile)
 	if err == nil && !o.NoKeyring {

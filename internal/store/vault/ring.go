@@ -16,13 +16,13 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// service is what the keyring calls us.
+// service is perigee's name in the keyring.
 const service = "perigee"
 
 // ringTime is how long the keyring may take: it may be waiting for a password.
 const ringTime = 2 * time.Second
 
-// A ring is a keyring. What it does not have is keyring.ErrNotFound.
+// A ring is a keyring. For a missing entry it returns keyring.ErrNotFound.
 type ring interface {
 	Get(account string) (string, error)
 	Set(account, value string) error
@@ -33,7 +33,7 @@ type systemRing struct{}
 func (systemRing) Get(account string) (string, error) { return keyring.Get(service, account) }
 func (systemRing) Set(account, value string) error    { return keyring.Set(service, account, value) }
 
-// noRing is where there is no keyring to ask.
+// noRing is used where there is no keyring.
 type noRing struct{}
 
 var errNoRing = errors.New("there is no session bus")
@@ -60,8 +60,8 @@ func platformRing() ring {
 	return noRing{}
 }
 
-// keyInRing takes the key from the keyring, or makes it there. It reads back what it made: there
-// are keyrings that forget at once.
+// keyInRing returns the key in the keyring, or makes it there. It reads back a key that it made:
+// some keyrings do not store it.
 func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	raw, err := askRing(ctx, r, account)
 	if !errors.Is(err, errGone) {
@@ -82,8 +82,8 @@ func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	return raw, err
 }
 
-// askRing takes the key from the keyring. The error is errGone when it is not there, and errLocked
-// when it cannot be told.
+// askRing returns the key in the keyring. The error is errGone when it is not there, and errLocked
+// when that is unknown.
 func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
 	if errors.Is(err, keyring.ErrNotFound) {
@@ -99,13 +99,13 @@ func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	return raw, nil
 }
 
-// A lockedError is an errLocked with what the keyring said.
+// A lockedError is an errLocked with the keyring's error.
 type lockedError struct{ cause error }
 
 func (e *lockedError) Error() string   { return errLocked.Error() + ": " + e.cause.Error() }
 func (e *lockedError) Unwrap() []error { return []error{errLocked, e.cause} }
 
-// ringTrouble is what the keyring said, without what that means for something that is sealed.
+// ringTrouble returns the keyring's error, without its consequences for sealed secrets.
 func ringTrouble(err error) error {
 	if locked, ok := errors.AsType[*lockedError](err); ok {
 		return locked.cause

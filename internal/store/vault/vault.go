@@ -31,13 +31,13 @@ type Key struct {
 	aead  cipher.AEAD
 	place string
 
-	// Where a key that sealed something earlier may be found; nil: nowhere.
+	// others returns a key that sealed something earlier; nil if there is none.
 	others func() ([]byte, error)
 
 	mu    sync.Mutex
 	older map[string]cipher.AEAD // by id, keys from the other place
-	asked time.Time              // when the other place was asked last; zero: never
-	found error                  // and what it said
+	asked time.Time              // when the other place was asked last; zero if never
+	found error                  // and its error
 }
 
 // askAgain is how long an answer about other keys counts: there may be many sealed secrets, and
@@ -67,7 +67,7 @@ func idOf(raw []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Place says where the key is kept: InKeyring, InFile or InConfig.
+// Place returns where the key is stored: InKeyring, InFile or InConfig.
 func (k *Key) Place() string { return k.place }
 
 // A sealed secret is version:key:nonce and ciphertext, in base64.
@@ -75,8 +75,8 @@ const version = "v1"
 
 var encoding = base64.RawURLEncoding
 
-// Seal seals a secret for an owner: the names of what it belongs to, such as the table and the key
-// of its row. Sealing twice gives two different texts.
+// Seal seals a secret for an owner: the names of the object that it belongs to, such as the table
+// and the key of its row. Sealing twice gives two different texts.
 func (k *Key) Seal(plain perigee.Secret, owner ...string) (string, error) {
 	box := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain.Reveal())+k.aead.Overhead())
 	_, _ = rand.Read(box) // never fails
@@ -84,9 +84,9 @@ func (k *Key) Seal(plain perigee.Secret, owner ...string) (string, error) {
 	return version + ":" + k.id + ":" + encoding.EncodeToString(box), nil
 }
 
-// Open opens what was sealed for the same owner. The error reports whether the key is gone, so that
-// only a new sign-in helps, or cannot be had at the moment, or what is stored is not what was
-// sealed.
+// Open opens a secret that was sealed for the same owner. The error distinguishes a key that is
+// gone, so that only a new sign-in helps, a key that is unavailable at the moment, and stored text
+// that was changed.
 func (k *Key) Open(sealed string, owner ...string) (perigee.Secret, error) {
 	v, rest, _ := strings.Cut(sealed, ":")
 	id, text, found := strings.Cut(rest, ":")
@@ -175,8 +175,8 @@ func (k *Key) askOthers() error {
 	return err
 }
 
-// bind writes what a secret belongs to so that no two owners look alike, whatever characters their
-// names have.
+// bind encodes the owner of a secret so that no two owners have the same encoding, whatever
+// characters their names have.
 func bind(id string, owner []string) []byte {
 	bound := []byte(version + ":" + id + ":")
 	for _, part := range owner {
