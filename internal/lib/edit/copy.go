@@ -11,15 +11,16 @@ import (
 // place of the file.
 type Copy struct {
 	Original []byte // the file when the copy was made
-	Made     []byte // the copy as it was made
+	Made     []byte // the content when the copy was made
 	Undo     *Undo  // of the settings that only the copy has
-	Entries  []Path // objects that only the copy has if they were added, with all that is in them, as those of an Undo
+	Entries  []Path // objects that, if they were added, are only in the copy with everything in them, as in an Undo
 	Needed   []Path // settings of the copy without which the program ignores a file
 }
 
-// Return makes the changes of a copy in the file: what differs between the copy as it was made and
-// as it is now. The settings that only the copy has are not changes; what the program has put
-// beside them is. A value of the file that was changed meanwhile stays; kept are their paths.
+// Return makes the changes of a copy in the file: the differences between the original content of
+// the copy and the current one. The settings that only the copy has are not changes; settings that
+// the program has added next to them are. A value that was changed in the file as well stays; kept
+// are the paths of such values.
 func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 	trees := make([]map[string]any, 4)
 	for i, text := range [][]byte{c.Original, c.Made, now, file} {
@@ -101,7 +102,7 @@ func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 	return changed
 }
 
-// isEntry reports whether a path is that of an entry which was added.
+// isEntry reports whether path is an entry which was added.
 func (c Copy) isEntry(path Path) bool {
 	return c.Undo.hasMade(path) && slices.ContainsFunc(c.Entries, func(p Path) bool { return slices.Equal(p, path) })
 }

@@ -48,7 +48,7 @@ func (s dotenvSyntax) decode(src []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-// dotenvValue is the value that a text stands for.
+// dotenvValue returns the value of a text.
 func dotenvValue(text string) string {
 	if n := len(text); n >= 2 && strings.ContainsRune("'\"`", rune(text[0])) && text[n-1] == text[0] {
 		value := text[1 : n-1]

@@ -1,6 +1,6 @@
 // Package edit changes single values in the settings files of other programs. Every byte that does
-// not belong to a changed value stays as it is: comments, order, indentation, line ends and values
-// that the package does not know. An edit that would change anything else is refused.
+// not belong to a changed value is preserved: comments, order, indentation, line ends and values
+// that the package does not support. An edit that would change anything else is refused.
 package edit
 
 import (
@@ -33,7 +33,8 @@ const MaxSize = 4 << 20
 const maxBrackets = 100_000
 
 // A Path leads from the root of a file to a value, by the names of members. Below a list, an
-// element "name=x" is the item whose member name is x; an item that is missing is added in front.
+// element "name=x" is the item with a member name of value x; an item that is missing is added in
+// front.
 type Path []string
 
 func (p Path) String() string { return strings.Join(p, ".") }
@@ -58,8 +59,8 @@ const (
 	// a file. If Apply has added it to a container without values, Revert removes it when only
 	// companions would be left there.
 	Companion Part = "companion"
-	// Maintained is a Companion whose value the program itself changes, such as the time of the
-	// last change.
+	// Maintained is a Companion with a value that the program itself changes, such as the time of
+	// the last change.
 	Maintained Part = "maintained"
 )
 
@@ -70,10 +71,10 @@ type Raw string
 type syntax interface {
 	// decode returns the content of a text as maps, lists and values.
 	decode(src []byte) (map[string]any, error)
-	// text returns the text of a value, and of a container only whether it is there. ok is false if
+	// text returns the text of a value, and of a container only whether it exists. ok is false if
 	// there is no value.
 	text(src []byte, path Path) (text string, ok bool, err error)
-	// set sets a value to what a text stands for, and adds the containers that are missing.
+	// set sets the value at a path to text, and adds the containers that are missing.
 	set(src []byte, path Path, text string) ([]byte, error)
 	// remove removes a value or a container.
 	remove(src []byte, path Path) ([]byte, error)
@@ -115,7 +116,7 @@ func Parse(f Format, src []byte) (map[string]any, error) {
 	return s.decode(text)
 }
 
-// Get returns the value at a path of what Parse has returned.
+// Get returns the value at a path of a tree that Parse has returned.
 func Get(tree map[string]any, path Path) (value any, ok bool) {
 	value = tree
 	for _, element := range path {
@@ -200,7 +201,7 @@ func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 	return append(slices.Clone(mark), edited...), undo, nil
 }
 
-// decoded returns the value that a text stands for, in the types of the format.
+// decoded returns the value of a text, in the types of the format.
 func decoded(s syntax, text string) (any, error) {
 	probe, err := s.set(nil, Path{"x"}, text)
 	if err != nil {
@@ -216,7 +217,7 @@ func decoded(s syntax, text string) (any, error) {
 // errForeign is the error of an edit that would change more than it should.
 var errForeign = errors.New("the change would affect other settings")
 
-// check refuses a text whose content is not the wanted one.
+// check refuses a text if its content is not the wanted one.
 func check(f Format, text []byte, want map[string]any) error {
 	s, _, text, err := open(f, text)
 	if err != nil {
@@ -252,7 +253,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// assign returns a tree with a value at a path. It shares what has not changed.
+// assign returns a tree with a value at a path. It shares the unchanged parts.
 func assign(tree map[string]any, path Path, value any) (map[string]any, error) {
 	assigned, err := assignIn(tree, path, value)
 	if err != nil {
@@ -299,7 +300,7 @@ func assignIn(container any, path Path, value any) (any, error) {
 	return nil, errors.New("another kind of value is in its place")
 }
 
-// without returns a tree without the value at a path. It shares what has not changed.
+// without returns a tree without the value at a path. It shares the unchanged parts.
 func without(tree map[string]any, path Path) map[string]any {
 	if len(path) == 0 || tree == nil {
 		return tree

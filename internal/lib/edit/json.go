@@ -13,7 +13,7 @@ import (
 
 type jsonSyntax struct{}
 
-// parse returns the root object of a text; nil: the text is empty.
+// parse returns the root object of a text; nil if the text is empty.
 func (jsonSyntax) parse(src []byte) (*hujson.Value, error) {
 	if len(bytes.TrimSpace(src)) == 0 {
 		return nil, nil
@@ -160,7 +160,8 @@ func newJSONStyle(src []byte, root *hujson.Value) jsonStyle {
 	return style
 }
 
-// indentation is the white space at the start of the last line of what precedes a member.
+// indentation returns the white space at the start of the line of a member; extra is the text
+// before the member.
 func indentation(extra []byte) (string, bool) {
 	at := bytes.LastIndexByte(extra, '\n')
 	if at < 0 {
@@ -231,7 +232,8 @@ func (style jsonStyle) insertFirst(object *hujson.Value, path Path, text string)
 	return splice(src, opening+len(kept), closing, added+style.nl+outer)
 }
 
-// nested wraps a value in the objects of a path. indent is that of the member that it belongs to.
+// nested wraps a value in the objects of a path. indent is the indentation of the member that it
+// belongs to.
 func (style jsonStyle) nested(path Path, text, indent string, lines bool) string {
 	if len(path) == 0 {
 		return text

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// An Undo is what Revert needs to take settings out of a file again. It can be stored as JSON.
+// An Undo has the data that Revert needs to remove settings from a file. It can be stored as JSON.
 type Undo struct {
 	Was   []Was   `json:"was"`
 	Made  []Path  `json:"made,omitempty"`  // containers that did not exist, outermost first
 	Empty []Was   `json:"empty,omitempty"` // containers that had no members
 	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
 
-	// Entries are containers whose values are of use only together, such as the entry of a
-	// provider. Revert takes one that Apply has made out as a whole, or leaves it as a whole if
-	// something in it is not what Apply has written. They are not stored.
+	// Entries are containers with values that are of use only together, such as the entry of a
+	// provider. Revert removes one that Apply has made as a whole, or leaves it as a whole if
+	// something in it differs from the values that Apply has written. They are not stored.
 	Entries []Path `json:"-"`
 }
 
-// A Was is the text of a value before an edit, and what was written in its place.
+// A Was is the text of a value before an edit, and the text that replaced it.
 type Was struct {
 	Path   Path     `json:"path"`
 	Text   string   `json:"text,omitempty"`
@@ -28,8 +28,8 @@ type Was struct {
 	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
 	Part   Part     `json:"part,omitempty"`
 
-	// First is what was there before the first edit, if the value was changed between two edits.
-	// Text and Absent are then what it was changed to.
+	// First is the value before the first edit, if the value was changed between two edits. Text
+	// and Absent then describe the changed value.
 	First *Value `json:"first,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func (v Value) is(s syntax, value any, there bool) (bool, error) {
 	return err == nil && reflect.DeepEqual(value, own), err
 }
 
-// note records what is at the path of a setting now.
+// note records the current value at the path of a setting.
 func (u *Undo) note(s syntax, text []byte, tree map[string]any, written Was) error {
 	path := written.Path
 	for i := 1; i < len(path); i++ {
@@ -91,8 +91,8 @@ func (u *Undo) made(container Path) {
 }
 
 // Merge returns an Undo for two edits of one file, of which u was the first. A value that was
-// changed between the two goes back to what it was changed to, and every other one to what was
-// there before the first.
+// changed between the two is restored to that change, and every other one to its value before the
+// first edit.
 func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 	s, ok := syntaxes[f]
 	if !ok {
@@ -174,9 +174,9 @@ func (u *Undo) Has(f Format, src []byte) (bool, error) {
 type origin int
 
 const (
-	original origin = iota // it is what undo goes back to
-	written                // it is what an edit has written
-	initial                // it is what was there before the first edit, and undo would go back to a later one
+	original origin = iota // the value that undo restores
+	written                // a value that an edit has written
+	initial                // the value before the first edit, while undo would restore a later one
 	changed                // it was set or removed since
 )
 
@@ -204,18 +204,18 @@ func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
 	return changed, nil
 }
 
-// A Reverted is a file without what Apply has set.
+// A Reverted is a file without the settings of Apply.
 type Reverted struct {
 	Data []byte
 	Kept []Path // of values that were changed since Apply, or between two calls of it, and have that value now; of entries that stay
 	Gone []Path // of values that were removed in such a way, and are not there now
-	Left *Undo  // for these values; nil: there are none
+	Left *Undo  // for these values; nil if there are none
 }
 
-// Revert puts back what was there before Apply and removes what was not, in a file that may have
-// been changed since. A value stays if it is not one that Apply has written, and so does everything
-// else. A container that Apply has added is removed if nothing but companions would be left in it,
-// and Entries stay or go as a whole.
+// Revert restores the values from before Apply and removes the values that Apply has added, in a
+// file that may have been changed since. A value stays if it is not one that Apply has written, and
+// so does everything else. A container that Apply has added is removed if nothing but companions
+// would be left in it, and Entries stay or are removed as a whole.
 func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	s, mark, text, err := open(f, src)
 	if err != nil {
@@ -292,10 +292,10 @@ func (st step) run(s syntax, text []byte, tree map[string]any) ([]byte, map[stri
 	return edited, want, err
 }
 
-// A plan is what Revert does.
+// A plan has the changes that Revert makes.
 type plan struct {
 	steps []step
-	kept  []Was // values that are not what was there before the first edit when everything is done
+	kept  []Was // values that differ from those before the first edit when everything is done
 	stay  []Was // companions of values that stay
 
 	entries []Path // that stay as a whole
@@ -392,9 +392,9 @@ func under(path, container Path) bool {
 	return len(container) <= len(path) && slices.Equal(container, path[:len(container)])
 }
 
-// entries are the entries of a tree that Apply has made. In changed ones something is not what
-// Apply has written: a value that was changed since or between two edits, or one that Apply does
-// not know.
+// entries returns the entries of a tree that Apply has made. In changed ones something differs from
+// the values that Apply has written: a value that was changed since or between two edits, or one
+// that Apply does not write.
 func (u *Undo) entries(s syntax, tree map[string]any) (changedEntries, unchanged []Path, err error) {
 	for _, entry := range u.Entries {
 		value, there := Get(tree, entry)

@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlSyntax edits files of one document whose mappings are in block style. Values that are
-// replaced have to be on one line.
+// yamlSyntax edits files of one document with mappings in block style. Values that are replaced
+// have to be on one line.
 type yamlSyntax struct{}
 
-// parse returns the root mapping; nil: the text is empty or has comments only.
+// parse returns the root mapping; nil if the text is empty or has comments only.
 func (yamlSyntax) parse(src []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(src))
 	var document, second yaml.Node
@@ -236,7 +236,7 @@ func (s yamlSyntax) replace(src []byte, place yamlPlace, text string) ([]byte, e
 	return splice(src, from, to, text), nil
 }
 
-// insert adds what is missing of a path below a value.
+// insert adds the missing part of a path below a value.
 func (s yamlSyntax) insert(src []byte, place yamlPlace, rest Path, text string) ([]byte, error) {
 	node, flow := place.value, place.value.Style&yaml.FlowStyle != 0
 	switch {
@@ -258,7 +258,7 @@ func (s yamlSyntax) insert(src []byte, place yamlPlace, rest Path, text string) 
 	case node.Line == place.key.Line:
 		return nil, errors.New("the value starts on the line of its key")
 	}
-	// In front of what is there. The column of a list is that of its first dash.
+	// Before the existing members. The column of a list is the column of its first dash.
 	return insertLines(src, lineAfter(src, s.offset(src, place.key)), yamlLines(rest, text, node.Column-1)), nil
 }
 

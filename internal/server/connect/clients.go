@@ -68,13 +68,13 @@ func claudeCode() Client {
 			variables := map[string]string{}
 			for _, v := range claudeVariables(t) {
 				if v[0] == claudeContext && m.Getenv(v[0]) != "" {
-					continue // what the user has set counts
+					continue // the user's own value counts
 				}
 				l.Env = append(l.Env, v[0]+"="+v[1])
 				variables[v[0]] = v[1]
 			}
-			// Variables in settings.json count before those of the environment, and those of
-			// --settings before both.
+			// Variables in settings.json take precedence over the environment, and those of
+			// --settings over both.
 			tree, err := readTree(files(m, t)[0])
 			if err != nil {
 				return l, err
@@ -221,9 +221,9 @@ func geminiHelpers(t Target) []edit.Setting {
 	return settings
 }
 
-// geminiHome gives Gemini CLI a home directory with settings that those of the user do not have. No
-// variable sets them, and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH) only
-// from files and directories of root.
+// geminiHome gives Gemini CLI a home directory with settings that the user's settings do not have.
+// No variable sets them, and it accepts settings of the machine (GEMINI_CLI_SYSTEM_SETTINGS_PATH)
+// only from files and directories of root.
 func geminiHome(l *Launch, settings File) error {
 	tree, err := readTree(settings)
 	if err != nil {

@@ -30,7 +30,7 @@ func Host() (Machine, error) {
 	if err != nil {
 		return Machine{}, fmt.Errorf("the home directory is unknown: %w", err)
 	}
-	dir, _ := os.Getwd() // without one there are no settings of a project
+	dir, _ := os.Getwd() // without one there are no project settings
 	return Machine{Home: home, System: runtime.GOOS, Getenv: os.Getenv, Dir: dir}, nil
 }
 
@@ -67,19 +67,19 @@ func (m Machine) appData() (dir, root string) {
 // one.
 const Placeholder = "perigee"
 
-// A Target is what clients are pointed at.
+// A Target has the address, key and model that clients are configured with.
 type Target struct {
 	URL      string         // of perigee, without a path
-	Key      perigee.Secret // zero: perigee needs none
-	Variable string         // an environment variable with the key, for clients that can read one; empty: none
-	Model    string         // empty: the client's own default (Client.Model)
-	Context  int64          // the size of the model's context window, in tokens; 0: unknown
+	Key      perigee.Secret // zero if perigee needs none
+	Variable string         // an environment variable with the key, for clients that can read one; empty if there is none
+	Model    string         // the client's own default (Client.Model) if empty
+	Context  int64          // the size of the model's context window, in tokens; 0 if unknown
 
-	// Answers reports whether perigee answers requests for a model; nil: that is not known.
+	// Answers reports whether perigee answers requests for a model; nil if that is not known.
 	Answers func(model string) bool
 }
 
-// key is what clients send.
+// key returns the key that clients send.
 func (t Target) key() string {
 	if t.Key.IsZero() {
 		return Placeholder
@@ -87,22 +87,22 @@ func (t Target) key() string {
 	return t.Key.Reveal()
 }
 
-// A Client is a program that perigee knows how to set up.
+// A Client is a program that perigee can set up.
 type Client struct {
 	Name    string // as in perigee connect NAME
 	Title   string // as its maker writes it
-	Program string // the name of its executable; empty: it has none to start
-	Install string // the command that installs it, or the page that says how
-	Model   string // what it asks for unless the user names a model
-	Agent   string // how its User-Agent begins, in lower case; empty: it has none of its own
+	Program string // the name of its executable; empty if it has none to start
+	Install string // the command that installs it, or the page with instructions
+	Model   string // the model that it requests unless the user names one
+	Agent   string // the prefix of its User-Agent, in lower case; empty if it has none of its own
 
-	// Advice is what to do instead if there is nothing to write. Refused says that nothing can be
+	// Advice is the alternative if there is nothing to write. Refused is true if nothing can be
 	// done on this machine.
 	Advice  func(t Target) string
 	Refused bool
 
-	// Cuts says that its probe limits the answer to 16 tokens, which the client reports as an error
-	// if the model says more.
+	// Cuts is true if its probe limits the answer to 16 tokens, which the client reports as an
+	// error if the answer is longer.
 	Cuts bool
 
 	// Variables are environment variables that count before the settings that connect writes.
@@ -116,9 +116,9 @@ type Client struct {
 	// Own are settings in the same file that count before them.
 	Own []edit.Path
 	// Entries are the parts of its settings that the client accepts as a whole only, or that would
-	// mean something else without one of their values. Undo does not take single values out of one
-	// that connect has added, and what a client puts into one that is in a private copy does not go
-	// back to the user.
+	// mean something else without one of their values. Undo does not remove single values from one
+	// that connect has added, and changes that a client makes in one that is in a private copy are
+	// not returned to the user.
 	Entries []edit.Path
 
 	files  func(m Machine, t Target) []File
@@ -126,20 +126,20 @@ type Client struct {
 	probe  func(question string) ([]string, []string)
 }
 
-// A File is a settings file, and what is set in it.
+// A File is a settings file, and the settings for it.
 type File struct {
 	Path      string
 	Format    edit.Format
 	Set       []edit.Setting
 	IfMissing []edit.Setting // set only if there is no value
 	Secret    bool           // the key of perigee is in it
-	URL       edit.Path      // the setting with the address of perigee; nil: it is in another file
+	URL       edit.Path      // the setting with the address of perigee; nil if it is in another file
 
 	root string // links may not lead out of this directory
 }
 
-// Files returns the settings files of a client and what connect sets in them. It is empty for
-// clients that have none.
+// Files returns the settings files of a client and the settings that connect writes to them. It is
+// empty for clients that have none.
 func (c *Client) Files(m Machine, t Target) []File {
 	if c.files == nil {
 		return nil
@@ -158,8 +158,8 @@ func (c *Client) complete(t Target) Target {
 type Launch struct {
 	Env     []string          // NAME=value
 	Unset   []string          // variables that would count before these
-	Args    []string          // before those of the user
-	Files   map[string][]byte // for a private directory, which {dir} in Env and Args stands for
+	Args    []string          // before the user's own
+	Files   map[string][]byte // for a private directory; {dir} in Env and Args is replaced by its path
 	Warning string
 
 	of      owner
@@ -181,7 +181,8 @@ func (c *Client) Launch(m Machine, t Target) (Launch, error) {
 func (c *Client) CanProbe() bool { return c.probe != nil }
 
 // Probe returns the arguments and further variables with which the client asks for one word and
-// ends. mark is in the question, so that its call can be told from those of other programs.
+// ends. mark is in the question, so that its call can be distinguished from calls of other
+// programs.
 func (c *Client) Probe(mark string) (args, env []string) {
 	return c.probe("Answer with the single word ok. (test " + mark + ")")
 }

@@ -14,22 +14,23 @@ import (
 	"perigee/internal/lib/edit"
 )
 
-// A found is a settings file as it is on disk.
-type found struct {
+// A diskFile is a settings file on disk.
+type diskFile struct {
 	target string // where the content is, after links
 	exists bool
 	data   []byte
 	mode   fs.FileMode
 }
 
-// look reads a settings file. A file that may not be changed is an error: one that is no plain
-// file, that cannot be read or written, that is too large, or that a link puts outside of root.
-func look(path, root string) (found, error) {
+// look reads a settings file. It returns an error for a file that may not be changed: one that is
+// not a regular file, that cannot be read or written, that is too large, or that a link puts
+// outside of root.
+func look(path, root string) (diskFile, error) {
 	target, err := resolve(path, root)
 	if err != nil {
-		return found{}, err
+		return diskFile{}, err
 	}
-	f := found{target: target}
+	f := diskFile{target: target}
 	info, err := os.Lstat(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,29 +123,28 @@ func missingDirs(path string) []string {
 	}
 }
 
-// errChanged says that a file is not as it was when it was read.
+// errChanged means that a file was changed after it was read.
 var errChanged = errors.New("was changed meanwhile")
 
 // replace replaces the content of a file as a whole and makes the directories that are missing. It
-// is errChanged if the file is not as it was found: an edit that was saved since then is not
-// overwritten.
-func (f *found) replace(data []byte, mode fs.FileMode) error {
+// returns errChanged if the file was changed since it was read, so that no edit is overwritten.
+func (f *diskFile) replace(data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 		return err
 	}
 	return atomicfile.ReplaceIf(f.target, data, mode, f.check)
 }
 
-// remove removes a file, unless it is not as it was found.
-func (f *found) remove() error {
+// remove removes a file, unless it was changed since it was read.
+func (f *diskFile) remove() error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	return os.Remove(f.target)
 }
 
-// check returns errChanged if the file is not as it was found.
-func (f *found) check() error {
+// check returns errChanged if the file was changed since it was read.
+func (f *diskFile) check() error {
 	now, err := os.ReadFile(f.target)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -53,7 +53,7 @@ func isSet(files []File, name, value string) bool {
 	return false
 }
 
-// formats are those of files of a project, by the end of their name.
+// formats are the formats of project files, by the end of their name.
 var formats = map[string]edit.Format{".json": edit.JSON, ".jsonc": edit.JSON, ".toml": edit.TOML, ".yml": edit.YAML}
 
 // touches reports whether a file has one of the settings, with any value. A file of variables

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A Plan is what connect is going to change. Making one changes nothing.
+// A Plan has the changes that connect is going to make. Making one changes nothing.
 type Plan struct {
 	Client *Client
 	Files  []Change
@@ -30,13 +30,13 @@ type Change struct {
 	Exists        bool
 	Before, After []byte
 
-	found found
-	mode  fs.FileMode
-	undo  *edit.Undo
+	onDisk diskFile
+	mode   fs.FileMode
+	undo   *edit.Undo
 }
 
-// NewPlan reads the settings files of a client and works out what has to change in them. An error
-// says which file cannot be changed, and why.
+// NewPlan reads the settings files of a client and determines the changes. An error names the file
+// that cannot be changed, and the reason.
 func (s Store) NewPlan(c *Client, m Machine, t Target) (*Plan, error) {
 	p := &Plan{Client: c, store: s, target: c.complete(t)}
 	k, err := s.load(c.Name)
@@ -56,7 +56,7 @@ func (s Store) NewPlan(c *Client, m Machine, t Target) (*Plan, error) {
 		if err != nil {
 			return nil, unusable(c, err)
 		}
-		change := Change{File: f, Exists: on.exists, Before: on.data, After: after, found: on, mode: on.mode, undo: undo}
+		change := Change{File: f, Exists: on.exists, Before: on.data, After: after, onDisk: on, mode: on.mode, undo: undo}
 		if !on.exists || f.Secret && !p.target.Key.IsZero() {
 			change.mode = 0o600
 		}
@@ -81,7 +81,7 @@ func (p *Plan) Empty() bool {
 }
 
 func (c *Change) changes() bool {
-	return !c.Exists || !bytes.Equal(c.Before, c.After) || c.mode != c.found.mode
+	return !c.Exists || !bytes.Equal(c.Before, c.After) || c.mode != c.onDisk.mode
 }
 
 // Secret reports whether the key is written to a file.
@@ -119,8 +119,7 @@ func (p *Plan) redact(data []byte) []byte {
 	return redact.New(p.target.Key).AppendAll(nil, data)
 }
 
-// Print returns the settings as the files would have them if they had nothing else. name stands for
-// the key.
+// Print returns the settings as files that have nothing else. name is printed in place of the key.
 func (c *Client) Print(m Machine, t Target, name string) (string, error) {
 	if !t.Key.IsZero() {
 		t.Key = perigee.NewSecret(name)
@@ -143,7 +142,7 @@ func (c *Client) Print(m Machine, t Target, name string) (string, error) {
 	return text.String(), nil
 }
 
-// Run writes the files. What is needed to undo it is stored before the first one is written.
+// Run writes the files. The data for undoing it is stored before the first one is written.
 func (p *Plan) Run() error {
 	kept, err := p.store.load(p.Client.Name)
 	if err != nil {
@@ -154,7 +153,7 @@ func (p *Plan) Run() error {
 		if err != nil {
 			return unusable(p.Client, err)
 		}
-		if c.found.check() != nil || now.target != c.found.target {
+		if c.onDisk.check() != nil || now.target != c.onDisk.target {
 			return perigee.Errorf(perigee.ClassUnavailable, "%s was changed meanwhile; nothing was written", c.Path).WithHint("run this again")
 		}
 	}
@@ -172,7 +171,7 @@ func (p *Plan) Run() error {
 		if !c.changes() {
 			continue
 		}
-		err := c.found.replace(c.After, c.mode)
+		err := c.onDisk.replace(c.After, c.mode)
 		if errors.Is(err, errChanged) {
 			return perigee.Errorf(perigee.ClassUnavailable, "%v; it was not written", err).WithHint("run this again")
 		}

@@ -17,21 +17,21 @@ import (
 )
 
 // A settingsCopy is a copy of a settings file in the private directory of a launch. The client
-// writes to it, and what it has changed goes back to the user's file.
+// writes to it, and its changes are returned to the user's file.
 type settingsCopy struct {
 	Name       string // in the private directory
 	Path, Root string // of the user's file
 	edit.Copy
 }
 
-// A standIn is a directory in the private directory that stands in for one of the user, because the
-// client cannot be told to read another settings file. Its entries are links to those of the user.
-// New ones, and those that the client has replaced, go back to the user's directory, and files that
-// the client has removed are removed there.
+// A standIn is a directory in the private directory that replaces one of the user, because the
+// client cannot be configured to read another settings file. Its entries are links to the user's.
+// New ones, and those that the client has replaced, are returned to the user's directory, and files
+// that the client has removed are removed there.
 type standIn struct {
 	Name, Path, Root string
 	Except           []string          // names that are not linked
-	Dirs             []string          // made in the user's directory, so that what the client saves there is never anywhere else
+	Dirs             []string          // made in the user's directory, so that files that the client saves there are never anywhere else
 	Were             map[string][]byte // the content of files at the start
 }
 
@@ -49,8 +49,8 @@ func (c *Client) owner(m Machine, t Target) owner {
 	return o
 }
 
-// A noted is what a private directory has in a file of its own, so that a later run can return what
-// is there if this one is killed.
+// A noted is the content of a private directory's own file, with which a later run can return the
+// files in it if this one is killed.
 type noted struct {
 	Of      owner
 	Copies  []settingsCopy
@@ -61,7 +61,7 @@ type noted struct {
 // cleans up has removed files.
 const notedName = "perigee.json"
 
-// maxCompared is the size of the largest file whose content is compared with that at the start.
+// maxCompared is the maximum size of a file that is compared with its content at the start.
 const maxCompared = 1 << 20
 
 // copyOf adds a copy of a settings file, with its settings, to the private directory.
@@ -159,9 +159,10 @@ func (s *standIn) link(dir string) error {
 	return err
 }
 
-// Return gives the user what the client has written to the private directory. It is called after
-// the client has ended. The messages name what was not returned because the user's own was changed
-// meanwhile. After an error, the directory has what was not returned.
+// Return returns the files that the client has written to the private directory to the user. It is
+// called after the client has ended. The messages name files that were not returned because the
+// user's own were changed as well. After an error, the directory has the files that were not
+// returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
 	n := l.noted()
 	messages, err = n.giveBack(dir)
@@ -174,9 +175,9 @@ func (l *Launch) Return(dir string) (messages []string, err error) {
 
 func (l *Launch) noted() noted { return noted{Of: l.of, Copies: l.copies, StandIn: l.standIn} }
 
-// ReturnEarlier does what Return does for the private directory of an earlier run, if that was for
-// the same client and settings; ok is false if it was not. It is called when the processes of that
-// run have ended. It removes no file of the user: after a time, other programs remove what is in
+// ReturnEarlier does the same as Return for the private directory of an earlier run, if that was
+// for the same client and settings; ok is false if it was not. It is called when the processes of
+// that run have ended. It removes no file of the user: after a time, other programs remove files in
 // directories for temporary files.
 func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, notedName))
@@ -191,7 +192,7 @@ func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err erro
 	return messages, true, err
 }
 
-// Discard removes a private directory, beginning with what ReturnEarlier needs.
+// Discard removes a private directory, beginning with the file that ReturnEarlier needs.
 func Discard(dir string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, notedName)), os.RemoveAll(dir))
 }
@@ -262,7 +263,7 @@ func (s *standIn) giveBack(dir string) (messages []string, err error) {
 	return messages, err
 }
 
-// remove removes the files of the user that the client has removed, if they are as they were at the
+// remove removes the files of the user that the client has removed, if they are unchanged since the
 // start.
 func (s *standIn) remove(dir string) (messages []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Were)) {
@@ -286,8 +287,8 @@ func (s *standIn) remove(dir string) (messages []string, err error) {
 	return messages, err
 }
 
-// move gives a file or directory to the user. was is what the user's file had at the start, if that
-// is known.
+// move returns a file or directory to the user. was is the content of the user's file at the start,
+// if that is known.
 func (s *standIn) move(from, to string, was []byte) (messages []string, err error) {
 	info, err := os.Lstat(from)
 	switch {
@@ -313,7 +314,7 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 	case was != nil && bytes.Equal(there.data, was):
 		return nil, there.replace(now, there.mode)
 	}
-	// Both have changed. Settings and registries of clients are objects, whose members can be
+	// Both have changed. Settings and registries of clients are objects, and their members can be
 	// merged. If both have changed the same member, the file may be a sign-in, which must not
 	// become a mixture of two.
 	if kept, err := merge(to, s.Root, edit.Copy{Original: was, Made: was, Undo: new(edit.Undo)}, now, true); err == nil && len(kept) == 0 {

@@ -22,9 +22,9 @@ const (
 type Status struct {
 	Client    string `json:"client"`
 	State     State  `json:"state"`
-	File      string `json:"file"` // the first settings file; empty: none
+	File      string `json:"file"` // the first settings file; empty if there is none
 	Installed bool   `json:"installed"`
-	Model     string `json:"-"` // that perigee connect has written; empty: none
+	Model     string `json:"-"` // that perigee connect has written; empty if there is none
 }
 
 // States returns the state of every client that can be connected, in the order of the table.
@@ -59,7 +59,7 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 			status.File = f.Path
 		}
 		tree, err := readTree(f)
-		if err != nil || f.URL == nil || k.Undone && k.left(f.URL) && c.selects(f) {
+		if err != nil || f.URL == nil || k.Undone && k.isLeft(f.URL) && c.selects(f) {
 			continue // an entry that undo has left is not selected any more
 		}
 		value, _ := edit.Get(tree, f.URL)
@@ -73,8 +73,8 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 	return status, nil
 }
 
-// left reports whether undo has left a setting of connect.
-func (k *kept) left(path edit.Path) bool {
+// isLeft reports whether undo has left a setting of connect.
+func (k *record) isLeft(path edit.Path) bool {
 	return slices.ContainsFunc(k.Files, func(f keptFile) bool {
 		return slices.ContainsFunc(f.Undo.Was, func(w edit.Was) bool { return slices.Equal(w.Path, path) })
 	})
@@ -106,8 +106,8 @@ func (c *Client) Address(m Machine) string {
 	return ""
 }
 
-// state reports whether the files still have what connect has set.
-func (k *kept) state() State {
+// state reports whether the files still have the settings of connect.
+func (k *record) state() State {
 	for _, f := range k.Files {
 		if !holds(File{Path: f.Path, Format: f.Format}, f.Set) {
 			return Changed

@@ -20,21 +20,21 @@ import (
 	"perigee/internal/lib/edit"
 )
 
-// A Store keeps what the files of clients were like before connect, one file for each client.
+// A Store has the original files of clients from before connect, one file for each client.
 type Store struct {
 	Dir string // <data_dir>/connect
 }
 
-// A kept is what is stored of a client.
-type kept struct {
+// A record is the stored data of a client.
+type record struct {
 	Client string     `json:"client"`
 	URL    string     `json:"url"`
 	Model  string     `json:"model"`
 	Files  []keptFile `json:"files"`
-	Undone bool       `json:"undone,omitempty"` // what is left are files with values that undo has not restored
+	Undone bool       `json:"undone,omitempty"` // the remaining files have values that undo has not restored
 }
 
-// A keptFile is a settings file before connect, and what connect made of it.
+// A keptFile is a settings file before connect, and the changes that connect made.
 type keptFile struct {
 	Path     string         `json:"path"`
 	Target   string         `json:"target"` // after links
@@ -44,7 +44,7 @@ type keptFile struct {
 	Mode     fs.FileMode    `json:"mode"`
 	Original []byte         `json:"original"`
 	Made     []string       `json:"made,omitempty"` // directories, outermost first
-	Written  []string       `json:"written"`        // SHA-256 of what connect has written, by every run since the original
+	Written  []string       `json:"written"`        // SHA-256 of the contents that connect has written, by every run since the original
 	Edited   bool           `json:"edited"`         // it was changed between two runs: the original is not to be restored
 	NewMode  fs.FileMode    `json:"new_mode"`
 	Set      []edit.Setting `json:"set"`
@@ -52,7 +52,7 @@ type keptFile struct {
 	First    *content       `json:"first,omitempty"` // before the first run, if the original is a later one of the user
 }
 
-// A content is that of a settings file, which may not exist.
+// A content is the content of a settings file, which may not exist.
 type content struct {
 	Existed bool   `json:"existed"`
 	Data    []byte `json:"data"`
@@ -69,7 +69,7 @@ func (f *keptFile) first() content {
 // lockTime is how long a run waits for another one.
 const lockTime = 15 * time.Second
 
-// Lock waits until no other process changes settings. Closing what it returns gives the lock up.
+// Lock waits until no other process changes settings. The caller calls release to give the lock up.
 func (s Store) Lock(ctx context.Context) (release func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -86,13 +86,13 @@ func (s Store) Lock(ctx context.Context) (release func(), err error) {
 
 func (s Store) path(client string) string { return filepath.Join(s.Dir, client+".json") }
 
-// load returns what is stored of a client; nothing is stored of one that is not connected.
-func (s Store) load(client string) (*kept, error) {
+// load returns the stored data of a client; it is empty for one that is not connected.
+func (s Store) load(client string) (*record, error) {
 	data, err := os.ReadFile(s.path(client))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &kept{Client: client}, nil
+		return &record{Client: client}, nil
 	}
-	k := new(kept)
+	k := new(record)
 	if err == nil {
 		err = json.Unmarshal(data, k)
 	}
@@ -122,7 +122,7 @@ func (f *keptFile) check() error {
 	return nil
 }
 
-func (s Store) save(k *kept) error {
+func (s Store) save(k *record) error {
 	data, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
 		return err
@@ -138,12 +138,12 @@ func sum(data []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// keep adds a change. If the file is kept already, and has values of an earlier run, its original
-// stays. If it has none, it is the user's own, and what undo restores.
-func (k *kept) keep(c *Change) error {
+// keep adds a change. If the file is stored already, and has values of an earlier run, its original
+// stays. If it has none, the file is the user's own, and undo restores it.
+func (k *record) keep(c *Change) error {
 	f := keptFile{
-		Path: c.Path, Target: c.found.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.found.mode, Original: c.Before,
-		Made: missingDirs(c.found.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
+		Path: c.Path, Target: c.onDisk.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.onDisk.mode, Original: c.Before,
+		Made: missingDirs(c.onDisk.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
 	}
 	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == f.Target })
 	if at < 0 {
@@ -179,9 +179,9 @@ func (k *kept) keep(c *Change) error {
 	return nil
 }
 
-// withoutStale returns the content of a file without what an earlier run has set and this one does
-// not: the way to a key, or another model. What was changed since stays.
-func (k *kept) withoutStale(f File, on found) ([]byte, error) {
+// withoutStale returns the content of a file without the settings of an earlier run that this one
+// does not have: the way to a key, or another model. Values that were changed since stay.
+func (k *record) withoutStale(f File, on diskFile) ([]byte, error) {
 	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
 	if at < 0 || !on.exists {
 		return on.data, nil
@@ -206,13 +206,13 @@ func (k *kept) withoutStale(f File, on found) ([]byte, error) {
 	return reverted.Data, nil
 }
 
-// An Outcome is what Undo did with a file.
+// An Outcome is the result of Undo for a file.
 type Outcome struct {
 	Path   string
 	Result string      // one of the constants below
 	Kept   []edit.Path // settings with a value that the user has set since the first connect, and that they have now
 	Gone   []edit.Path // settings that had a value before the first connect, and that the user has removed since
-	Copy   string      // a file with the content from before the first connect, if not all of it was restored; empty: none
+	Copy   string      // a file with the content from before the first connect, if not all of it was restored; empty if there is none
 }
 
 // The results of Undo.
@@ -229,16 +229,16 @@ const (
 // A revert is a file that Undo is going to restore.
 type revert struct {
 	file keptFile
-	now  found
+	now  diskFile
 	edit.Reverted
 }
 
-// Undo puts the files of a client back to what they were: bytes, mode and absence. A file that was
-// changed since loses the settings of perigee only, and of these only values that are still as
-// connect has written them, in any of its runs. A value that the user has set between two runs is
-// the user's, too. As long as a setting is not what it was before the first run, what is needed for
-// it stays stored, so that Undo can be repeated, and a copy of the file from before the first run
-// is in the store.
+// Undo restores the files of a client: bytes, mode and absence. A file that was changed since loses
+// the settings of perigee only, and of these only values that connect has written, in any of its
+// runs, and that are unchanged. A value that the user has set between two runs is the user's, too.
+// As long as a setting differs from its value before the first run, the data for restoring it stays
+// stored, so that Undo can be repeated, and a copy of the file from before the first run is in the
+// store.
 func (s Store) Undo(client string) ([]Outcome, error) {
 	k, err := s.load(client)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 		reverts = append(reverts, r)
 	}
 	var outcomes []Outcome
-	left := &kept{Client: k.Client, URL: k.URL, Model: k.Model, Undone: true}
+	left := &record{Client: k.Client, URL: k.URL, Model: k.Model, Undone: true}
 	for _, r := range reverts {
 		result, err := r.restore()
 		if errors.Is(err, errChanged) {
@@ -284,8 +284,8 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 // copies is the directory of the copies of a client's files from before the first connect.
 func (s Store) copies(client string) string { return filepath.Join(s.Dir, client) }
 
-// copyFirst writes a file as it was before the first connect to the store, and returns its path;
-// empty: there was none.
+// copyFirst writes the content of a file before the first connect to the store, and returns its
+// path; empty if there was none.
 func (s Store) copyFirst(client string, f *keptFile) (string, error) {
 	first := f.first()
 	if !first.Existed {
@@ -298,7 +298,7 @@ func (s Store) copyFirst(client string, f *keptFile) (string, error) {
 	return path, atomicfile.Write(path, first.Data)
 }
 
-// revert works out what Undo has to do with a file.
+// revert determines the changes that Undo has to make to a file.
 func (f keptFile) revert(client string) (revert, error) {
 	now, err := look(f.Path, f.Root)
 	if err == nil && now.target != f.Target {
@@ -329,16 +329,15 @@ func (f keptFile) revert(client string) (revert, error) {
 	return r, nil
 }
 
-// asWritten reports whether a content is what connect has written, so that the original can be
-// restored.
+// asWritten reports whether connect has written a content, so that the original can be restored.
 func (f *keptFile) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
 
 // wrote reports whether a run of connect has written a content.
 func (f *keptFile) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
 
-// asFirst reports whether a file is as it was before the first connect: it was killed before it has
-// written, or undo after it, or the user has restored it.
-func (f *keptFile) asFirst(now *found) bool {
+// asFirst reports whether a file has its content from before the first connect: connect was killed
+// before it has written, or undo after it, or the user has restored it.
+func (f *keptFile) asFirst(now *diskFile) bool {
 	first := f.first()
 	return first.Existed == now.exists && bytes.Equal(now.data, first.Data)
 }
