@@ -21,13 +21,13 @@ const lowQuota = 0.1
 // Accounts is where accounts are listed and asked about.
 type Accounts struct {
 	List   func(ctx context.Context) ([]perigee.AccountRow, error)
-	Quota  func(ctx context.Context) (perigee.QuotaList, error) // refreshes the access token of each account; nil: not asked
+	Quota  func(ctx context.Context) (perigee.QuotaList, error) // refreshes the access token of each account; nil if quota is not read
 	Reason string                                               // why Quota is nil: "--offline"
-	Now    func() time.Time                                     // nil: time.Now
+	Now    func() time.Time                                     // time.Now if nil
 }
 
-// Check reports each account: whether it may be used, whether the provider accepts it, and what it
-// has left. Asking for quota costs no tokens.
+// Check reports each account: whether it may be used, whether the provider accepts it, and its
+// remaining quota. Reading quota costs no tokens.
 func (a Accounts) Check(ctx context.Context) []Result {
 	rows, err := a.List(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a Accounts) Check(ctx context.Context) []Result {
 			case err != nil:
 				result = warn(result.Check, "perigee quota --account "+commandLine(row.Email), "%s; its sign-in could not be tested: %v", result.Detail, err)
 			default:
-				result = a.left(row, rows, quota, result)
+				result = a.withQuota(row, rows, quota, result)
 			}
 		}
 		results = append(results, result)
@@ -64,7 +64,7 @@ func (a Accounts) Check(ctx context.Context) []Result {
 	return results
 }
 
-// stateOf reports what is stored about an account.
+// stateOf returns the result for the stored state of an account.
 func stateOf(row perigee.AccountRow) Result {
 	name, upstream := NameAccount+row.Email, commandLine(row.Upstream)
 	reason := ""
@@ -94,8 +94,8 @@ func stateOf(row perigee.AccountRow) Result {
 	return ok(name, "%s, of the upstream %s", cmp.Or(row.State, perigee.AccountReady), row.Upstream)
 }
 
-// left reports what the provider says about an account that may be used.
-func (a Accounts) left(row perigee.AccountRow, all []perigee.AccountRow, quota perigee.QuotaList, result Result) Result {
+// withQuota adds the provider's answer about an account that may be used to its result.
+func (a Accounts) withQuota(row perigee.AccountRow, all []perigee.AccountRow, quota perigee.QuotaList, result Result) Result {
 	for _, p := range quota.Problems {
 		if p.Email == row.Email && p.Upstream == row.Upstream {
 			return fail(result.Check, "perigee login --upstream "+commandLine(row.Upstream), "%s", p.Why)

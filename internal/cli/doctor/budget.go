@@ -15,8 +15,8 @@ const nearlySpent = 0.8
 // Budgets checks how much of their daily budgets client keys have used.
 type Budgets struct {
 	Loaded *config.Loaded
-	// Spent returns what keys have used since a time, by their names. If that cannot be read, there
-	// are no results: the check of the store says why.
+	// Spent returns the usage of keys since a time, by their names. If that cannot be read, there
+	// are no results: the check of the store reports the reason.
 	Spent func(ctx context.Context, since time.Time) (map[string]perigee.Spent, error)
 	Now   time.Time
 }

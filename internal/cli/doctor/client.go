@@ -7,20 +7,20 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// A Client is a coding agent or editor on this machine, and what its settings say.
+// A Client is a coding agent or editor on this machine, with its settings.
 type Client struct {
 	Name      string // as in perigee connect NAME
-	File      string // the settings file; empty: none
+	File      string // the settings file; empty if there is none
 	Connected bool   // its settings point at this perigee
 	Changed   bool   // perigee connect has set it up, and its settings are different now
-	Address   string // in its settings; empty: none
-	Perigee   string // the address of this perigee; empty: unknown, because no daemon is running
+	Address   string // in its settings; empty if there is none
+	Perigee   string // the address of this perigee; empty if unknown, because no daemon is running
 	RunOnly   bool   // it has no settings for this, and is started with perigee run
-	// Overrides are what counts before the settings: "the environment variable NAME", a path, or
-	// "KEY in PATH".
+	// Overrides take precedence over the settings: "the environment variable NAME", a path, or "KEY
+	// in PATH".
 	Overrides []string
 	// WithoutTools is its model, if that is the agent of an IDE, which ignores the client's tools;
-	// empty: it is not.
+	// empty if it is not.
 	WithoutTools string
 }
 

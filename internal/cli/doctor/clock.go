@@ -18,12 +18,12 @@ const (
 	failSkew = 5 * time.Minute // access tokens count as expired, or as not valid yet
 )
 
-// A Clock is what this machine's clock is compared with.
+// A Clock is a reference for the clock of this machine.
 type Clock struct {
 	DataDir string           // files there must not be from the future
-	URL     string           // of an upstream, whose answers have a date; empty: none is asked
+	URL     string           // of an upstream, which dates its answers; empty if none is called
 	Client  *http.Client     // for URL
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time // time.Now if nil
 }
 
 // Check compares the clock with the files of perigee and with the date in an answer of an upstream

@@ -59,8 +59,8 @@ func several(list []config.Problem, more int) string {
 // that other users can read.
 var suggested = regexp.MustCompile(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
 
-// configFix is the command for a problem: what the problem suggests itself, or else to edit the
-// file or to unset the variable.
+// configFix returns the command for a problem: the one that the problem suggests, or else to edit
+// the file or to unset the variable.
 func configFix(p config.Problem, loaded *config.Loaded) string {
 	for _, text := range []string{p.Hint, p.Message} {
 		if found := suggested.FindString(text); found != "" {

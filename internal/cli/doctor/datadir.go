@@ -18,11 +18,11 @@ import (
 // maxWalked bounds the entries of the data directory that are looked at. Traces can be many.
 const maxWalked = 50_000
 
-// DataDir checks the owner of the data directory, that only the owner can read what is in it, and
-// that files can be created. What a language server has in its home is not checked: its own umask
+// DataDir checks the owner of the data directory, that only the owner can read the files in it, and
+// that files can be created. Files of a language server in its home are not checked: its own umask
 // decides there. origin is where the directory was set.
 func DataDir(ctx context.Context, dir string, origin config.Origin) Result {
-	another := "" // the command that chooses another one; empty: it is the preset one
+	another := "" // the command that chooses another one; empty if it is the preset one
 	if origin.Line > 0 || strings.HasPrefix(origin.Source, "environment ") {
 		another = editOrigin(origin)
 	}
@@ -87,9 +87,9 @@ func openNames(list []openFile) string {
 	return text
 }
 
-// openToUsers lists what other users can access. Links are not followed, since their targets are
-// not in the directory. In a directory that is private, files of other names than perigee's are not
-// looked at: they may be meant as they are.
+// openToUsers lists files that other users can access. Links are not followed, since their targets
+// are not in the directory. In a private directory, files of other names than perigee's are not
+// checked: their modes may be intended.
 func openToUsers(ctx context.Context, dir string) (open []openFile, err error) {
 	walked := 0
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

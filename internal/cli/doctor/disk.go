@@ -11,14 +11,14 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// The free space that perigee needs besides what is configured.
+// The free space that perigee needs besides the configured limits.
 const (
 	leastFree  = 32 << 20 // below it, calls can soon not be recorded
 	spareSpace = 64 << 20 // for the database and its log to grow
 )
 
-// DiskSpace checks the free space for the data directory against what traces may still take. free
-// reads the disk; nil: that of this machine.
+// DiskSpace checks the free space for the data directory against the space that traces may still
+// take. free reads the disk; nil for the disk of this machine.
 func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (atomicfile.Disk, bool)) Result {
 	if free == nil {
 		free = atomicfile.DiskOf

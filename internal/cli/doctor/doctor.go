@@ -34,7 +34,7 @@ type Result struct {
 	Fix    string `json:"fix"` // a command line; empty if the status is OK
 
 	Look   bool `json:"-"` // Fix does not change anything, but shows the cause
-	Blocks bool `json:"-"` // what is in the data directory cannot be checked before this is fixed
+	Blocks bool `json:"-"` // the files in the data directory cannot be checked before this is fixed
 }
 
 func ok(check, format string, args ...any) Result {
@@ -49,20 +49,20 @@ func fail(check, fix, format string, args ...any) Result {
 	return Result{Check: check, Status: Fail, Detail: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// look marks a result whose command shows the cause and fixes nothing.
+// look marks a result with a command that shows the cause and fixes nothing.
 func look(r Result) Result {
 	r.Look = true
 	return r
 }
 
-// blocks marks a result without whose fix the data directory cannot be used.
+// blocks marks a result that has to be fixed before the data directory can be used.
 func blocks(r Result) Result {
 	r.Blocks = true
 	return r
 }
 
-// NotChecked is the result of a check that depends on what another one found broken. It is no
-// complaint of its own.
+// NotChecked returns the result of a check that depends on another one that failed. It is not a
+// problem of its own.
 func NotChecked(check string, cause Result) Result {
 	return ok(check, "not checked: fix %s first", cause.Check)
 }
@@ -138,10 +138,10 @@ type Check struct {
 // grace is how long a check may take to return after its context has ended.
 const grace = 500 * time.Millisecond
 
-// runChecks runs checks side by side, each for at most limit, and returns their results in the
-// order of the checks. A check that does not end in time has a result that says so. waiting is
-// called with the names of the checks that are still running each time that one of them ends, one
-// call at a time.
+// runChecks runs checks concurrently, each for at most limit, and returns their results in the
+// order of the checks. A check that does not end in time has a result for that. waiting is called
+// with the names of the checks that are still running each time that one of them ends, one call at
+// a time.
 func runChecks(ctx context.Context, checks []Check, limit time.Duration, waiting func(names []string)) []Result {
 	results := make([][]Result, len(checks))
 	var running sync.WaitGroup
@@ -170,7 +170,7 @@ func runChecks(ctx context.Context, checks []Check, limit time.Duration, waiting
 	return list
 }
 
-// bounded runs a check. One that ignores the end of its context goes on in the background.
+// bounded runs a check. One that ignores the end of its context continues in the background.
 func (c Check) bounded(ctx context.Context, limit time.Duration) []Result {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

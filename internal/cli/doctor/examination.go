@@ -36,17 +36,17 @@ type examination struct {
 	offline bool
 	limit   time.Duration
 
-	loaded *config.Loaded // never nil: what could be read of the configuration, or else defaults
+	loaded *config.Loaded // never nil: the readable part of the configuration, or else defaults
 	valid  bool           // the configuration has no problems
 	daemon Daemon
-	remote *remote.Client // nil: no daemon is running
+	remote *remote.Client // nil if no daemon is running
 
-	blocked *Result // why the data directory cannot be used; nil: it can
+	blocked *Result // why the data directory cannot be used; nil if it can
 }
 
-// run runs all checks. What asks providers comes after what looks at this machine: without a
-// daemon, accounts are asked about only if data directory and database are in order, because
-// opening the database for writing changes permissions and its schema.
+// run runs all checks. Checks that call providers come after checks of this machine: without a
+// daemon, accounts are checked only if data directory and database are in order, because opening
+// the database for writing changes permissions and its schema.
 func (e *examination) run(ctx context.Context) []Result {
 	progress := e.env.Progress(ctx)
 	defer progress.Close()
@@ -97,7 +97,7 @@ func (e *examination) readConfig(ctx context.Context) Result {
 	return Config(loaded, problems, borrowed)
 }
 
-// reachDaemon asks the daemon of the data directory what it works with.
+// reachDaemon reads the configuration and state of the data directory's daemon.
 func (e *examination) reachDaemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
@@ -126,7 +126,7 @@ func (e *examination) reachDaemon(ctx context.Context) {
 		}
 		return
 	}
-	if !e.valid { // the check of the configuration says it, and a restart would fail
+	if !e.valid { // the check of the configuration reports it, and a restart would fail
 		status.Refused, status.Pending = "", nil
 	}
 	e.daemon.Status, e.remote = &status, remote.New(daemon.SocketPath(cfg))
@@ -183,13 +183,13 @@ func (e *examination) local() []Check {
 	return checks
 }
 
-// withoutData replaces the checks of what is in the data directory, which cannot be used.
+// withoutData replaces the checks of the files in the data directory, which cannot be used.
 func withoutData(checks []Check, cause Result) []Check {
 	needs := []string{NameDisk, NameStore, NameListen, NameDaemon, NameLangserver, NameCA}
 	var list []Check
 	for _, c := range checks {
 		switch {
-		case c.Name == NameClient+"*" || c.Name == NameKey+"*": // one line for each client and key says nothing
+		case c.Name == NameClient+"*" || c.Name == NameKey+"*": // one line for each client and key has no information
 			continue
 		case slices.Contains(needs, c.Name):
 			c.Run = func(context.Context) []Result { return []Result{NotChecked(c.Name, cause)} }
@@ -199,8 +199,7 @@ func withoutData(checks []Check, cause Result) []Check {
 	return list
 }
 
-// spent returns what client keys have used since a time: what the daemon says, or else what is
-// stored.
+// spent returns the usage of client keys since a time: from the daemon, or else from the store.
 func (e *examination) spent(ctx context.Context, since time.Time) (map[string]perigee.Spent, error) {
 	cfg := e.loaded.Config
 	if e.remote == nil && (e.daemon.Err != nil || e.offline && !cfg.Store.URL.IsZero()) {
@@ -269,5 +268,5 @@ func (e *examination) redirect(ctx context.Context) Result {
 	return Redirect{Status: status, Err: err, Wanted: wanted, Running: e.remote != nil}.Check()
 }
 
-// discard is for what package daemon logs while it is asked.
+// discard is for the log of package daemon during checks.
 var discard = slog.New(slog.DiscardHandler)

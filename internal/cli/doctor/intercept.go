@@ -23,10 +23,10 @@ import (
 type Langserver struct {
 	Upstream config.Upstream
 	Config   string                 // the configuration file
-	Command  []string               // the program and its arguments; empty: it was not found
+	Command  []string               // the program and its arguments; empty if it was not found
 	Err      error                  // why it was not found
 	Cache    string                 // directory with the results of earlier probes
-	Row      *perigee.LangserverRow // its state in the daemon; nil: unknown
+	Row      *perigee.LangserverRow // its state in the daemon; nil if unknown
 }
 
 // Langservers checks the programs of language servers and their states in the daemon. No program is
@@ -124,7 +124,7 @@ func CA(ctx context.Context, ca trustinstall.CA, now time.Time) Result {
 	return ok(NameCA, "%s, valid until %s, %s", status.Path, status.NotAfter.Format(time.DateOnly), installed)
 }
 
-// A Redirect is what is known about the redirect of this machine.
+// A Redirect is the state of the redirect of this machine.
 type Redirect struct {
 	Status  redirect.Status
 	Err     error
@@ -132,7 +132,7 @@ type Redirect struct {
 	Running bool // a daemon is running, which answers redirected connections if Wanted
 }
 
-// Check finds what is left of a redirect that nothing answers, and one that is missing.
+// Check finds rules of a redirect that nothing answers, and a redirect that is missing.
 func (r Redirect) Check() Result {
 	s := r.Status
 	switch {

@@ -16,14 +16,14 @@ import (
 	"perigee"
 )
 
-// A Daemon is what was learned from the socket of the data directory.
+// A Daemon is the state that was read from the socket of the data directory.
 type Daemon struct {
-	Status  *perigee.DaemonStatus // nil: no daemon was reached
+	Status  *perigee.DaemonStatus // nil if no daemon was reached
 	Err     error                 // of one that runs and cannot be asked
-	Silent  time.Duration         // for which a daemon that accepts connections did not answer; 0: it did, or another error came first
-	PID     int                   // 0: unknown
-	Stale   string                // why it has other secrets than this shell, in a sentence; empty: it has the same
-	Restart string                // the command that has its service manager restart it; empty: it has none
+	Silent  time.Duration         // for which a daemon that accepts connections did not answer; 0 if it did, or another error came first
+	PID     int                   // 0 if unknown
+	Stale   string                // why it has other secrets than this shell, in a sentence; empty if it has the same
+	Restart string                // the command to restart it by its service manager; empty if it has none
 	Address string                // that the configuration names
 	Owner   Owner                 // of the port of that address, if no daemon was reached
 }
@@ -75,7 +75,7 @@ func Listen(ctx context.Context, address string, d Daemon) Result {
 	return fail(NameListen, elsewhere, "%v", err)
 }
 
-// listening connects to the address that the daemon says it has.
+// listening connects to the address that the daemon reports.
 func listening(ctx context.Context, configured string, d Daemon) Result {
 	said := d.Status.Listen
 	network, target := "tcp", said
@@ -100,7 +100,7 @@ func listening(ctx context.Context, configured string, d Daemon) Result {
 	return ok(NameListen, "listening on %s%s", said, more)
 }
 
-// reachable is an address to connect to: that of this machine if the daemon listens on all
+// reachable returns an address to connect to: this machine's if the daemon listens on all
 // addresses.
 func reachable(target string) string {
 	host, port, err := net.SplitHostPort(target)
@@ -114,8 +114,8 @@ func reachable(target string) string {
 type Owner struct {
 	PID  int
 	Name string
-	// A daemon with another data directory: what it is, in a sentence, and the command that starts
-	// it again with this one.
+	// A daemon with another data directory: a description in a sentence, and the command that
+	// starts it again with this one.
 	Why, Restart string
 }
 

@@ -49,7 +49,7 @@ const (
 // A printer writes results for people.
 type printer struct {
 	text    strings.Builder
-	width   int  // of the terminal; 0: there is none
+	width   int  // of the terminal; 0 if there is none
 	column  int  // width of the names of checks
 	symbols bool // marks are symbols, otherwise words
 	colours terminal.Palette

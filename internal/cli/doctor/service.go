@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A Service is where units of systemd are looked for, and how systemd is asked.
+// A Service has the directories of systemd units, and the function that runs systemctl.
 type Service struct {
 	UserDirs, SystemDirs []string
-	Run                  func(ctx context.Context, name string, args ...string) (string, error) // nil: systemd is not asked
+	Run                  func(ctx context.Context, name string, args ...string) (string, error) // nil if systemd is not called
 }
 
-// HostService is that of this machine. With offline, systemd is not asked.
+// HostService returns the Service of this machine. With offline, systemd is not called.
 func HostService(home string, offline bool) Service {
 	s := Service{SystemDirs: []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"}}
 	s.UserDirs = []string{"/etc/systemd/user", "/usr/lib/systemd/user"}

@@ -34,8 +34,8 @@ func (e *examination) sources(ctx context.Context, before []Result) (checks []Ch
 	return append(checks, Check{Name: NameAccount + "*", Run: accounts.Check}), end
 }
 
-// upstreams lists the upstreams of the daemon, whose configuration may differ from the file, or
-// else those of the configuration.
+// upstreams lists the upstreams of the daemon, which may have another configuration than the file,
+// or else the upstreams of the configuration.
 func (e *examination) upstreams() (list []Upstream) {
 	for _, u := range e.loaded.Config.Upstreams {
 		if u.Name != "" {
@@ -65,7 +65,8 @@ func (e *examination) upstreams() (list []Upstream) {
 // An upstreamCheck checks one upstream.
 type upstreamCheck func(ctx context.Context, u Upstream) Result
 
-// askers chooses what is asked: the daemon, the providers themselves, or only the database.
+// askers chooses the source of the checks: the daemon, the providers themselves, or only the
+// database.
 func (e *examination) askers(ctx context.Context, before []Result) (upstreamCheck, Accounts, func()) {
 	stored := func(ctx context.Context) ([]perigee.AccountRow, error) {
 		if e.offline && !e.loaded.Config.Store.URL.IsZero() {
@@ -105,7 +106,7 @@ func (e *examination) askers(ctx context.Context, before []Result) (upstreamChec
 	return e.askProviders(ctx, stored, problem)
 }
 
-// firstProblem is the first failed result about what accounts depend on, nil if there is none.
+// firstProblem returns the first failed result that accounts depend on, nil if there is none.
 func firstProblem(results []Result) *Result {
 	for _, name := range []string{NameConfig, NameDataDir, NameDisk, NameStore, NameListen} {
 		for i, r := range results {
@@ -122,8 +123,8 @@ func freshQuota(control perigee.QuotaControl) func(ctx context.Context) (perigee
 	return func(ctx context.Context) (perigee.QuotaList, error) { return control.Quota(ctx, true) }
 }
 
-// askProviders asks without a daemon. Upstreams with accounts are left out if there are no
-// accounts, or if the data directory or the database has a problem: using them writes to the
+// askProviders calls the providers without a daemon. Upstreams with accounts are left out if there
+// are no accounts, or if the data directory or the database has a problem: using them writes to the
 // database.
 func (e *examination) askProviders(
 	ctx context.Context, stored func(ctx context.Context) ([]perigee.AccountRow, error), problem *Result,

@@ -56,7 +56,7 @@ func moveAway(dir, path string) string {
 	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, commandLine(dir), commandLine(path))
 }
 
-// newerFix is what to do about a database that only a newer perigee may use: to go back to the copy
+// newerFix returns the fix for a database that only a newer perigee may use: to restore the copy
 // from before it, if there is one.
 func newerFix(options sqlstore.Options) string {
 	if options.URL.IsZero() {

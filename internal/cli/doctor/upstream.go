@@ -20,11 +20,11 @@ import (
 // An Upstream is a source to be checked.
 type Upstream struct {
 	Name, Kind string
-	URL        string // where it is; empty: on this machine
-	Config     string // the configuration file; empty: none
+	URL        string // its address; empty if it is on this machine
+	Config     string // the configuration file; empty if there is none
 	Variable   string // the variable that has the API key, if there is no configuration file
 	Builtin    bool   // it is the simulator that answers because nothing is configured
-	Accounts   string // the upstream that has the accounts that it uses; empty: it uses none
+	Accounts   string // the upstream with the accounts that it uses; empty if it uses none
 	Daemon     Daemon // that it belongs to
 }
 
@@ -43,7 +43,7 @@ func addressOf(u config.Upstream) string {
 	case u.Kind == config.KindGemini:
 		return u.URL
 	case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
-		return u.Endpoints[len(u.Endpoints)-1] // the one that lists of models are asked for first
+		return u.Endpoints[len(u.Endpoints)-1] // the first endpoint that lists of models are read from
 	case u.Kind == config.KindLangserver:
 		return u.CloudURL
 	}
@@ -65,7 +65,7 @@ func (u Upstream) NoAccount() Result {
 	return fail(NameUpstream+u.Name, u.signIn(), "no account is signed in")
 }
 
-// NotRunning is the result for a language server without a daemon: what is stored about its
+// NotRunning returns the result for a language server without a daemon: the stored state of its
 // accounts.
 func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row perigee.AccountRow) bool { return row.Upstream != u.Accounts })
@@ -100,10 +100,11 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 	return ok(name, "kind %s, %d models, answered in %s", u.Kind, len(found.Rows), terminal.Duration(time.Since(began)))
 }
 
-// shownTroubles is how many troubles a detail has.
+// shownTroubles is how many unusable keys a detail lists.
 const shownTroubles = 3
 
-// WithTroubles is a result that was OK, with what keeps API keys of the upstream from being used.
+// WithTroubles returns a result that was OK, with the reasons why API keys of the upstream cannot
+// be used.
 func (u Upstream) WithTroubles(r Result, list []perigee.KeyTrouble) Result {
 	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyTrouble) bool { return t.Upstream != u.Name })
 	if r.Status != OK || len(list) == 0 {
@@ -175,7 +176,7 @@ type Proxy struct {
 	Fix    string // for one that cannot be reached
 }
 
-// Proxies lists the proxies of a configuration, and that of the environment if an upstream uses it.
+// Proxies lists the proxies of a configuration, and the environment's if an upstream uses it.
 func Proxies(loaded *config.Loaded) (list []Proxy) {
 	add := func(p Proxy) {
 		if p.URL != nil && p.URL.Host != "" && !slices.ContainsFunc(list, func(known Proxy) bool { return known.URL.Host == p.URL.Host }) {
