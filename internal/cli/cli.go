@@ -33,8 +33,8 @@ type Command struct {
 	Run           func(ctx context.Context, env *Env, args []string) error
 }
 
-// An Env is what a command reads and writes, and the command line that it was started with. Results
-// go to Stdout, messages to Stderr as "perigee: lower-case sentence".
+// An Env has the input and output of a command, and its command line. Results go to Stdout,
+// messages to Stderr as "perigee: lower-case sentence".
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

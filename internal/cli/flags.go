@@ -12,10 +12,10 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// DefineCSV defines the flag --csv, for a command whose result is a List.
+// DefineCSV defines the flag --csv, for a command with a List as its result.
 func (e *Env) DefineCSV() { e.Flags.BoolVar(&e.CSV, "csv", false, "") }
 
-// Structured says whether the result is for programs: with --json or --csv.
+// Structured reports whether the result is for programs: with --json or --csv.
 func (e *Env) Structured() bool { return e.JSON || e.CSV }
 
 // Parse reads flags before, between and after the arguments. It returns the arguments and refuses
@@ -75,7 +75,7 @@ func (e *Env) flagError(err error) error {
 	return Usagef("%s: %s; perigee help %s has details", name, text, name)
 }
 
-// takesDuration says whether the value of a flag is a time.Duration.
+// takesDuration reports whether the value of a flag is a time.Duration.
 func (e *Env) takesDuration(name string) bool {
 	f := e.Flags.Lookup(name)
 	if f == nil {

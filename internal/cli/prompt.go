@@ -46,8 +46,8 @@ func (e *Env) Input() Input {
 // ErrInterrupted is the error if ctx ends at a prompt.
 var ErrInterrupted = errors.New("interrupted; nothing was changed")
 
-// Confirm asks for an explicit yes, at a terminal or through a pipe. Where stdin is neither, the
-// error says what to do instead.
+// Confirm asks for an explicit yes, at a terminal or through a pipe. If stdin is neither, it
+// returns an error with the alternative instead.
 func (e *Env) Confirm(ctx context.Context, question, instead string) error {
 	noAnswer := Usagef("%s: stdin is not a terminal; %s", e.Command.Name, instead)
 	from := e.Input()

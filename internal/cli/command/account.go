@@ -26,7 +26,7 @@ var stateHelp = map[string]string{
 		"under its own name",
 }
 
-// PrintStates prints the reason of each account's state and what the states mean.
+// PrintStates prints the reason of each account's state and the meanings of the states.
 func PrintStates(env *cli.Env, rows []perigee.AccountRow) error {
 	counts, explained, disabled := map[string]int{}, map[string][]string{}, 0
 	text := ""

@@ -1,5 +1,5 @@
-// Package command is what the commands of perigee share: configuration, the running daemon, the
-// store, usage errors.
+// Package command has the common parts of the commands of perigee: configuration, the running
+// daemon, the store, usage errors.
 package command
 
 import (
@@ -51,20 +51,20 @@ func Connect(ctx context.Context, env *cli.Env, loaded *config.Loaded, spare fun
 	return daemon.Connect(ctx, DaemonOptions(env, loaded))
 }
 
-// ExceptSignIn spares all secrets but those of the OAuth client and of proxies.
+// ExceptSignIn spares all secrets but the secrets of the OAuth client and of proxies.
 func ExceptSignIn(key string) bool {
 	return !strings.HasSuffix(key, ".oauth.client_secret") && !strings.HasSuffix(key, "proxy")
 }
 
-// ExceptUpstreams spares all secrets but those of upstreams.
+// ExceptUpstreams spares all secrets but the secrets of upstreams.
 func ExceptUpstreams(key string) bool { return !strings.HasPrefix(key, "upstreams[") }
 
-// A Recorded is something that is recorded: where the running daemon has it, which knows what is
-// not on disk yet, and how it is read from the store.
+// A Recorded is a kind of recorded data: its path in the running daemon, which also has data that
+// is not on disk yet, and the function that reads it from the store.
 type Recorded[T any] struct {
 	Path string
 	Read func(*sqlstore.Store) (T, error)
-	What string // "calls", for the message about a store that does not exist yet; empty: there is none
+	What string // "calls", for the message about a store that does not exist yet; empty if there is none
 }
 
 // Get asks the running daemon or, if none runs, the store. A store that does not exist yet yields
@@ -124,7 +124,7 @@ func Address(cfg *config.Config, listens string) (string, error) {
 	return u.Scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
-// Usage returns what was used. what is Recorded.What.
+// Usage returns the usage that a query selects. what is Recorded.What.
 func Usage(
 	ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery, what string,
 ) ([]perigee.UsageRow, error) {
@@ -136,8 +136,8 @@ func Usage(
 		}}.Get(ctx, env, cfg)
 }
 
-// Misused turns an error of class invalid into a usage error, for commands whose only input is the
-// command line and the configuration.
+// Misused turns an error of class invalid into a usage error, for commands that have no other input
+// than the command line and the configuration.
 func Misused(err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok && e.Class == perigee.ClassInvalid {
 		return cli.Usagef("%s", err)

@@ -12,10 +12,10 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// StaleEnvironment says in one sentence that the running daemon was started without variables that
-// secrets of the configuration are read from in this shell, or with other values of them; empty: it
-// was not, or that cannot be told. A daemon with another configuration file may need other
-// variables.
+// StaleEnvironment returns a sentence if the running daemon was started without variables that
+// secrets of the configuration are read from in this shell, or with other values of them. It is
+// empty if it was not, or if that is unknown. A daemon with another configuration file may need
+// other variables.
 func StaleEnvironment(ctx context.Context, loaded *config.Loaded, status perigee.DaemonStatus) string {
 	path := loaded.Path
 	if whole, err := filepath.Abs(path); path != "" && err == nil {

@@ -2,8 +2,8 @@ package command
 
 import "fmt"
 
-// An ExitStatus is the exit code of a program that a command has run, which becomes that of the
-// command. The program has said why, so nothing is printed.
+// An ExitStatus is the exit code of a program that a command has run, and becomes the exit code of
+// the command. The program has printed the reason, so nothing is printed.
 type ExitStatus struct{ Code int }
 
 func (e *ExitStatus) Error() string {

@@ -48,8 +48,8 @@ func Inspect(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 }
 
 // Salvage is Inspect for commands that work with an invalid configuration as well. The result is
-// never nil. Data directory and address that could not be read are those of the environment, or the
-// preset ones.
+// never nil. If the data directory or the address could not be read, they are from the environment,
+// or the preset ones.
 func Salvage(ctx context.Context, env *cli.Env, src config.Sources) (loaded *config.Loaded, borrowed []string, problems error) {
 	loaded, borrowed, problems = Inspect(ctx, env, src)
 	if loaded == nil {
@@ -85,7 +85,7 @@ func defaults() *config.Loaded {
 
 // RunsAnyway reports whether a daemon runs with the file of an invalid configuration, which it has
 // read when the file was valid. loaded and problems are from Salvage. A daemon that runs with
-// another file is not the one that is meant: the data directory may not be that of the file.
+// another file does not count: the data directory may not be the file's.
 func RunsAnyway(ctx context.Context, loaded *config.Loaded, problems error) bool {
 	status, err := daemon.Status(ctx, loaded.Config)
 	if err != nil || status.Configuration == "" {

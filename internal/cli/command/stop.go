@@ -11,9 +11,9 @@ import (
 	"perigee/internal/store/config"
 )
 
-// StopDaemon has the daemon of a configuration finish its open calls, waits for its end, and
-// returns its process ID. It returns daemon.ErrNotRunning if there is none. verb is what systemd
-// should do with a service, which is not stopped here: stop, restart.
+// StopDaemon stops the daemon of a configuration after its open calls, waits for its end, and
+// returns its process ID. It returns daemon.ErrNotRunning if there is none. verb is the systemctl
+// command for a service, which is not stopped here: stop, restart.
 func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb string) (pid int, err error) {
 	d, err := remote.Find(ctx, cfg.DataDir)
 	if err != nil {
@@ -26,7 +26,7 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 	progress := env.Progress(ctx)
 	defer progress.Close()
 	progress.Step("waiting for the daemon (process %d) to end", d.PID)
-	// The daemon says how long it waits for open calls. The limits of cfg are for a daemon that
+	// The daemon reports how long it waits for open calls. The limits of cfg are for a daemon that
 	// does not answer.
 	return d.PID, d.Stop(ctx, remote.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
 }
@@ -40,8 +40,8 @@ type Elsewhere struct {
 	cfg  *config.Config
 }
 
-// FindElsewhere returns the daemon that listens on the port of a configuration whose data directory
-// no daemon uses; nil: there is none, or it cannot be seen.
+// FindElsewhere returns the daemon that listens on the port of a configuration, if no daemon uses
+// the configured data directory; nil if there is none, or it cannot be seen.
 func FindElsewhere(ctx context.Context, cfg *config.Config) *Elsewhere {
 	d := remote.At(ctx, cfg.Listen)
 	if d == nil {

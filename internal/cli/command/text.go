@@ -2,7 +2,7 @@ package command
 
 import "time"
 
-// OrDash stands for an empty cell.
+// OrDash returns s, or a dash for an empty cell.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

@@ -10,8 +10,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// KnownUpstream returns an error for an upstream that is not configured. The empty name stands for
-// all.
+// KnownUpstream returns an error for an upstream that is not configured. The empty name means all.
 func KnownUpstream(cfg *config.Config, name string) error {
 	var known []string
 	for _, u := range cfg.Upstreams {
@@ -48,7 +47,7 @@ func NoAccounts(cfg *config.Config) string {
 }
 
 // AccountUpstream returns an error unless the named upstream has accounts. With one, the empty name
-// stands for the only upstream with accounts, otherwise for all of them.
+// means the only upstream with accounts, otherwise all of them.
 func AccountUpstream(command string, cfg *config.Config, name string, one bool) error {
 	known := WithAccounts(cfg)
 	switch {
@@ -69,7 +68,7 @@ func AccountUpstream(command string, cfg *config.Config, name string, one bool) 
 const agentModel = "antigravity-agent"
 
 // WithoutTools reports whether a model is the agent of an IDE, which has tools of its own and
-// ignores those of clients.
+// ignores the tools of clients.
 func WithoutTools(cfg *config.Config, model string) bool {
 	if to, ok := cfg.Models.Aliases[model]; ok {
 		model = to

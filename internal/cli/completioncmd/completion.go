@@ -16,7 +16,7 @@ type Candidates struct {
 	Words []Word
 }
 
-// A Kind says what else a word can be.
+// A Kind is a kind of further words that a word can be.
 type Kind string
 
 // The kinds.
@@ -32,8 +32,8 @@ type Word struct{ Text, Help string }
 // A Completer completes command lines.
 type Completer struct {
 	Program *cli.Program
-	// Values returns the values of an argument ("EMAIL") or of a flag ("--upstream"); nil: they are
-	// not known. Config is the value of --config on the command line.
+	// Values returns the values of an argument ("EMAIL") or of a flag ("--upstream"); nil if they
+	// are not known. Config is the value of --config on the command line.
 	Values func(ctx context.Context, of, config string) []string
 }
 
@@ -78,7 +78,7 @@ func (c *Completer) commands() (list []Word) {
 	return append(list, Word{"help", "explain a command"})
 }
 
-// A line is what the words before the current one say.
+// A line is the parsed words before the current one.
 type line struct {
 	help      bool // perigee help
 	command   *cli.Command
@@ -149,7 +149,7 @@ func (l *line) readCommand(p *cli.Program, name string) {
 		}
 	}
 	if l.command == nil {
-		l.help = true // there is nothing to say about an unknown command
+		l.help = true // an unknown command has no candidates
 		l.arguments = append(l.arguments, name)
 	}
 }
@@ -213,7 +213,8 @@ func (l *line) unusedFlags() (list []Word) {
 	return list
 }
 
-// arguments are the candidates for an argument: a subcommand, or what the forms have at its place.
+// arguments returns the candidates for an argument: a subcommand, or the words at its place in the
+// forms.
 func (c *Completer) arguments(ctx context.Context, l *line) (list Candidates) {
 	if l.ended {
 		return Candidates{Kind: Files}
@@ -242,8 +243,8 @@ func (c *Completer) values(ctx context.Context, l *line, f flag) Candidates {
 	return c.valuesOf(ctx, l, f.name, f.value)
 }
 
-// valuesOf returns the values of a flag or an argument, of which the help says what it is: FILE, or
-// a|b|c.
+// valuesOf returns the values of a flag or an argument. what is its description in the help: FILE,
+// or a|b|c.
 func (c *Completer) valuesOf(ctx context.Context, l *line, of, what string) Candidates {
 	if strings.Contains(what, "|") {
 		var list Candidates
@@ -275,7 +276,7 @@ func (c Candidates) Write(out io.Writer) error {
 	clean := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 	for _, w := range c.Words {
 		if strings.ContainsAny(w.Text, "\t\r\n ") {
-			continue // no shell could take it as it is
+			continue // no shell could take it unquoted
 		}
 		fmt.Fprintf(&b, "%s\t%s\n", w.Text, clean.Replace(w.Help))
 	}

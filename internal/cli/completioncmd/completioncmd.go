@@ -59,8 +59,8 @@ func complete(ctx context.Context, env *cli.Env, words []string) error {
 	return c.Complete(ctx, words[1:], strings.TrimPrefix(words[0], ":")).Write(env.Stdout)
 }
 
-// values are the values of a flag or an argument. They come from the configuration and from a
-// running daemon or the store; no provider is asked, except by a daemon that does not know its
+// values returns the values of a flag or an argument. They come from the configuration and from a
+// running daemon or the store; no provider is called, except by a daemon that has not listed its
 // models yet.
 func values(ctx context.Context, env *cli.Env, of string) []string {
 	switch of {
@@ -138,7 +138,7 @@ func accounts(ctx context.Context, env *cli.Env, loaded *config.Loaded) (list []
 	return slices.Compact(list)
 }
 
-// models are those of a running daemon, and the aliases of the configuration.
+// models returns the models of a running daemon, and the aliases of the configuration.
 func models(ctx context.Context, env *cli.Env, loaded *config.Loaded) []string {
 	list := slices.DeleteFunc(slices.Collect(maps.Keys(loaded.Config.Models.Aliases)), func(alias string) bool {
 		return strings.ContainsAny(alias, "*?")

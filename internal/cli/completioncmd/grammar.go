@@ -9,7 +9,7 @@ import (
 // A usage is one form of a command, as the help describes it: "perigee account import FILE
 // [--upstream NAME] [--json]".
 type usage struct {
-	subcommands []string // one of which is the first argument; nil: there is none
+	subcommands []string // one of which is the first argument; nil if there is none
 	arguments   []string // "FILE", "EMAIL"
 	flags       []flag
 }
@@ -17,7 +17,7 @@ type usage struct {
 // A flag is a flag of a command.
 type flag struct {
 	name     string // with its dashes
-	value    string // what it takes: "NAME", "system|nss"; empty: nothing
+	value    string // its value: "NAME", "system|nss"; empty if it takes none
 	repeated bool
 }
 

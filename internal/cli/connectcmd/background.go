@@ -43,8 +43,8 @@ func maxSocketPath() int {
 	return 103
 }
 
-// newLog makes a new log for a daemon that perigee run starts. That of the daemon before, which may
-// say why it ended, stays as run.log.1.
+// newLog makes a new log for a daemon that perigee run starts. The log of the previous daemon,
+// which may have the reason why it ended, stays as run.log.1.
 func newLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -154,7 +154,7 @@ func background(ctx context.Context, env *cli.Env) error {
 		Logger: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	d, err := daemon.Start(ctx, options)
-	if errors.Is(err, syscall.EADDRINUSE) { // by another program: clients are told the address, so any will do
+	if errors.Is(err, syscall.EADDRINUSE) { // by another program: clients get the address, so any port works
 		var free net.Listener
 		if free, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return err

@@ -183,7 +183,7 @@ func (s *setup) confirm(ctx context.Context) error {
 	return s.env.Confirm(ctx, "write these settings?", "add --yes")
 }
 
-// undo restores what was there before connect.
+// undo restores the settings from before connect.
 func (s *setup) undo(ctx context.Context) error {
 	if s.client.Refused || len(s.client.Files(s.machine, connect.Target{URL: "http://127.0.0.1"})) == 0 {
 		s.env.Say("perigee has written nothing for %s", s.client.Title)

@@ -17,12 +17,12 @@ type leaseDir string
 const (
 	turnName       = "lock"
 	suffix         = ".lease"
-	turnTime       = time.Minute          // in which the process before has started or ended what is shared
+	turnTime       = time.Minute          // in which the previous process has started or ended the shared daemon
 	leaseProbeTime = 5 * time.Millisecond // for a lock that is held or not
 )
 
-// Turn waits until no other process starts or ends what is shared. The caller may then do so until
-// it calls done.
+// Turn waits until no other process starts or ends the shared daemon. The caller may then do so
+// until it calls done.
 func (d leaseDir) Turn(ctx context.Context) (done func(), err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nil, err

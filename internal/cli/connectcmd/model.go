@@ -23,7 +23,7 @@ import (
 // work with less information.
 const listTime = 10 * time.Second
 
-// A catalog is what the running daemon has of models. Without a daemon it is empty.
+// A catalog has the models of the running daemon. Without a daemon it is empty.
 type catalog struct {
 	config   *config.Config
 	rows     []perigee.ModelRow
@@ -59,9 +59,9 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 	return c
 }
 
-// sayProblems says why upstreams have not listed their models, unless the model of a target is
-// listed by another one. Some clients retry for minutes without a word, so a user would not see it
-// otherwise.
+// sayProblems prints why upstreams have not listed their models, unless the model of a target is
+// listed by another one. Some clients retry for minutes without a message, so a user would not see
+// it otherwise.
 func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *connect.Target) {
 	if c.find(cmp.Or(target.Model, client.Model)) != nil {
 		return
@@ -71,8 +71,8 @@ func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *conn
 	}
 }
 
-// find returns the entry of a model, also of one with a wish for thinking or the name of an
-// upstream; nil: there is none.
+// find returns the entry of a model, also for a name with a thinking suffix or with the name of an
+// upstream; nil if there is none.
 func (c *catalog) find(name string) *perigee.ModelRow {
 	has := func(name string) int {
 		return slices.IndexFunc(c.rows, func(r perigee.ModelRow) bool { return r.ID == name || r.Upstream+"/"+r.ID == name })
@@ -100,8 +100,8 @@ func (c *catalog) answers(name string) bool {
 }
 
 // choose returns the model for a client: the wanted one, the configured default, the client's own
-// if perigee has it, or the first that perigee has. It is empty if it is not known what perigee
-// has.
+// if perigee has it, or the first that perigee has. It is empty if the models of perigee are
+// unknown.
 func (c *catalog) choose(client *connect.Client, wanted string) string {
 	if wanted == "" {
 		wanted = c.config.Models.Default
@@ -123,8 +123,8 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 	return ""
 }
 
-// apply sets the model of a target, and what clients need to know of it. It says what a user would
-// not expect of the model.
+// apply sets the model of a target, and the properties of it that clients need. It prints
+// limitations of the model that a user would not expect.
 func (c *catalog) apply(env *cli.Env, client *connect.Client, target *connect.Target, wanted string) {
 	target.Model, target.Answers = c.choose(client, wanted), c.answers
 	name := target.Model

@@ -17,7 +17,7 @@ const (
 	privatePattern = "perigee-run-*"
 	privateLock    = "perigee.lock"       // in the directory; the client and this process hold it
 	lockTime       = 5 * time.Millisecond // for a lock that is held or not
-	ownLockTime    = 10 * time.Second     // in which another run finds out that it is not that of an earlier one
+	ownLockTime    = 10 * time.Second     // in which another run finds out that the directory is in use
 )
 
 // A private is the directory with the files of a launch. dir is empty if there are none.
@@ -48,7 +48,7 @@ func newPrivate(ctx context.Context, env *cli.Env, launch *connect.Launch) (*pri
 	return p, nil
 }
 
-// end gives the user what the client has changed, and removes the directory. It is called when the
+// end returns the client's changes to the user, and removes the directory. It is called when the
 // client has ended.
 func (p *private) end() {
 	if p.dir == "" {
@@ -73,8 +73,8 @@ func (p *private) discard() {
 	}
 }
 
-// returnEarlier does for earlier runs of the client what their processes could not do because they
-// were killed, and reports whether there was one. What cannot be returned stays in its directory.
+// returnEarlier returns the files of earlier runs of the client that were killed before they could
+// do so, and reports whether there was one. Files that cannot be returned stay in their directory.
 func returnEarlier(ctx context.Context, env *cli.Env, client string, launch *connect.Launch) (found bool) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), privatePattern)) // the pattern is valid
 	for _, dir := range dirs {
@@ -101,7 +101,7 @@ func returnEarlier(ctx context.Context, env *cli.Env, client string, launch *con
 	return found
 }
 
-// lockEarlier locks a private directory of this user that no process uses; nil: it is none.
+// lockEarlier locks a private directory of this user that no process uses; nil if dir is not one.
 func lockEarlier(ctx context.Context, dir string) *os.File {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || !datadir.Owned(info) || os.PathSeparator == '/' && info.Mode().Perm() != 0o700 {

@@ -29,7 +29,7 @@ const probeTime = 90 * time.Second
 // recordTime is how long after the end of a client its call may be recorded.
 const recordTime = 2 * time.Second
 
-// prove reports what counts before the settings, and has the client ask perigee for one word.
+// prove reports overrides of the settings, and makes the client ask perigee for one word.
 func (s *setup) prove(ctx context.Context) error {
 	overrides := s.client.Overrides(s.machine, s.target)
 	for _, o := range overrides {
@@ -133,7 +133,7 @@ func (s *setup) findCall(ctx context.Context, since time.Time, mark string) (*pe
 }
 
 // lastCall returns the best call of the client since a time: one that was answered, if there is
-// one. mark is in what it asked.
+// one. mark is in its request.
 func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*perigee.TraceRow, error) {
 	query := command.Parameters(map[string]string{"limit": "1000", "since": command.Timestamp(since)})
 	rows, err := daemon.Ask[[]perigee.TraceRow](ctx, s.config, "/v1/traces?"+query.Encode())
@@ -157,8 +157,8 @@ func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*pe
 	return &rows[0], nil
 }
 
-// ofClient reports whether a call is the one that the client was asked to make: its request has the
-// mark. Of a call whose request is not recorded, only the name of the client is known.
+// ofClient reports whether a call is the client's probe: its request has the mark. If the request
+// is not recorded, only the name of the client is compared.
 func (s *setup) ofClient(r *perigee.TraceRow, mark string) bool {
 	if !r.Bodies {
 		return strings.HasPrefix(strings.ToLower(r.ClientName), s.client.Agent)

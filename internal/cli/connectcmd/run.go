@@ -24,8 +24,8 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// Run starts a client whose environment points at perigee. It starts a daemon if none is running;
-// that one ends with the last client that was started this way.
+// Run starts a client with an environment that points at perigee. It starts a daemon if none is
+// running; that one ends with the last client that was started this way.
 func Run(ctx context.Context, env *cli.Env, args []string) error {
 	var clientArgs []string
 	if at := slices.Index(args, "--"); at >= 0 {
@@ -132,7 +132,7 @@ func leasesOf(cfg *config.Config) leaseDir {
 	return leaseDir(filepath.Join(cfg.DataDir, datadir.RunName))
 }
 
-// sources are those of perigee serve.
+// sources returns the sources of perigee serve.
 func sources(env *cli.Env) config.Sources {
 	return config.Sources{Path: env.Config, Flags: map[string]string{}, Models: simulator.Models()}
 }
@@ -198,7 +198,8 @@ func (s starter) run(ctx context.Context, target connect.Target, args []string) 
 	cmd := exec.Command(program, append(cmdArgs, args...)...)
 	cmd.Env = cmdEnv
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.Stdout, env.Stderr
-	// The daemon, and with it the port, stays for as long as the client, even if this process is killed.
+	// The daemon, and with it the port, stays for as long as the client, even if this process is
+	// killed.
 	procgroup.Inherit(cmd, s.lease.File)
 	procgroup.Inherit(cmd, private.held) // and so does the private directory, if there is one
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {

@@ -12,11 +12,11 @@ import (
 	"perigee/internal/store/config"
 )
 
-// exceptKeys spares all secrets but those of client keys.
+// exceptKeys spares all secrets but client keys.
 func exceptKeys(key string) bool { return !strings.HasPrefix(key, "keys[") }
 
 // chooseKey returns a configured key: the named one, or the first. Without configured keys it is
-// zero. An error repeats a name only if it resembles that of a key: it may be a secret.
+// zero. An error repeats a name only if it resembles the name of a key: it may be a secret.
 func chooseKey(name string, cfg *config.Config, wanted string) (perigee.Secret, string, error) {
 	var names []string
 	for _, k := range cfg.Keys {

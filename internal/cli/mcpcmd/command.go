@@ -15,9 +15,9 @@ import (
 	"perigee/internal/mcp/mcpserver"
 )
 
-// Settings are what the configuration has for the command.
+// Settings are the configured settings of the command.
 type Settings struct {
-	Roots   []string // empty: the directory in which the command was started
+	Roots   []string // the working directory of the command if empty
 	Write   bool
 	Private []string // files and directories of perigee that no tool may use
 
@@ -66,8 +66,8 @@ func Command(ctx context.Context, env *cli.Env, args []string, settings func() (
 	return nil // a signal ends it like the client does
 }
 
-// roots returns the directories of the file tools: those of --root, which have to be inside of
-// configured ones.
+// roots returns the directories of the file tools: the directories of --root, which have to be
+// inside of configured ones.
 func (s *Settings) roots(dirs []string) ([]string, error) {
 	switch {
 	case len(dirs) == 0 && len(s.Roots) > 0:

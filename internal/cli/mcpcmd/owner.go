@@ -33,10 +33,10 @@ func NewOwner(opts daemon.Options, load func() (daemon.Options, error)) *Owner {
 	return o
 }
 
-// closeTime is how long Close may take to write what was recorded.
+// closeTime is how long Close may take to write recorded data.
 const closeTime = 5 * time.Second
 
-// Close ends what runs without a daemon.
+// Close closes the handle that is used without a daemon.
 func (o *Owner) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,7 +50,7 @@ func (o *Owner) Close() {
 	}
 }
 
-// daemon returns the client of the running daemon; nil: there is none.
+// daemon returns the client of the running daemon; nil if there is none.
 func (o *Owner) daemon(ctx context.Context) (*remote.Client, error) {
 	client, err := daemon.Reach(ctx, o.opts.Loaded.Config)
 	if errors.Is(err, daemon.ErrNotRunning) {
@@ -62,7 +62,7 @@ func (o *Owner) daemon(ctx context.Context) (*remote.Client, error) {
 	return client, nil
 }
 
-// withoutDaemon returns what answers without a daemon. It stays open until Close.
+// withoutDaemon returns the handle that answers without a daemon. It stays open until Close.
 func (o *Owner) withoutDaemon(ctx context.Context) (*daemon.Offline, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

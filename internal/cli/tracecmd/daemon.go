@@ -15,7 +15,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// reach returns the running daemon, for what cannot be done without one.
+// reach returns the running daemon, for a command that needs one.
 func reach(ctx context.Context, env *cli.Env, what string) (*remote.Client, *config.Loaded, error) {
 	loaded, err := command.Load(env, command.NoSecrets)
 	if err != nil {
@@ -40,8 +40,8 @@ func oneCall(env *cli.Env, subcommand string, args []string) (string, error) {
 	return ids[0], nil
 }
 
-// refused is the error that the daemon has answered with. A call that does not exist is explained
-// as for other commands, and what was named wrongly is a usage error.
+// refused returns the error that the daemon has answered with. A call that does not exist is
+// explained as for other commands, and an invalid name is a usage error.
 func refused(err error, id string) error {
 	e, ok := errors.AsType[*perigee.Error](err)
 	// A call without a trace directory is not found either, and has advice of its own.
@@ -52,7 +52,7 @@ func refused(err error, id string) error {
 	return command.Misused(err)
 }
 
-// ended is the error about a daemon whose answer broke off with err.
+// ended returns the error for a daemon with an answer that broke off with err.
 func ended(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF

@@ -102,12 +102,12 @@ type replayed struct {
 	body   []byte
 }
 
-// record returns what is recorded of a call.
+// record returns the record of a call.
 func (r *replayed) record(ctx context.Context, id string) (perigee.Trace, error) {
 	return remote.Ask[perigee.Trace](ctx, r.client, http.MethodGet, "/v1/traces/"+url.PathEscape(id), nil)
 }
 
-// result says how the new call ended. It is an error if the call failed.
+// result prints how the new call ended. It returns an error if the call failed.
 func (r *replayed) result(ctx context.Context, env *cli.Env) error {
 	t, err := r.record(ctx, r.id)
 	if err != nil {
@@ -127,7 +127,7 @@ func summary(t *perigee.Trace) string {
 	return fmt.Sprintf("%s, %.1f ms, %d tokens in, %d out", strings.Join(words, ", "), t.DurationMS, t.InputTokens, t.OutputTokens)
 }
 
-// failed is the error of a call that failed; nil: it did not.
+// failed returns the error of a call that failed; nil if it did not.
 func (r *replayed) failed(t *perigee.Trace) error {
 	if r.status == http.StatusOK && t.Outcome == perigee.OutcomeDone {
 		return nil
@@ -148,7 +148,7 @@ func (r *replayed) print(ctx context.Context, env *cli.Env) error {
 	return errors.Join(err, r.failed(&t))
 }
 
-// diff prints in what the new answer differs from the first one.
+// diff prints the differences between the new answer and the first one.
 func (r *replayed) diff(ctx context.Context, env *cli.Env, cfg *config.Config) error {
 	before, err := r.record(ctx, r.of)
 	if err != nil {
@@ -179,7 +179,8 @@ func (r *replayed) diff(ctx context.Context, env *cli.Env, cfg *config.Config) e
 	return errors.Join(err, r.failed(&now))
 }
 
-// firstAnswer is what the client of a call got. A call that was not answered has an empty one.
+// firstAnswer returns the answer that the client of a call got. A call that was not answered has an
+// empty one.
 func firstAnswer(ctx context.Context, env *cli.Env, cfg *config.Config, call *perigee.Trace) ([]byte, error) {
 	t, err := replay.Open(ctx, tracesDir(cfg), &call.TraceRow)
 	if err != nil {

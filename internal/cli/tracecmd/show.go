@@ -18,9 +18,9 @@ import (
 // tracesDir is where the trace directories are.
 func tracesDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "traces") }
 
-// tell prints a call: from its trace directory if that is there, and otherwise what the database
-// has.
-func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trace) error {
+// printCall prints a call: from its trace directory if that exists, and otherwise from the
+// database.
+func printCall(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trace) error {
 	directory, err := replay.Open(ctx, tracesDir(cfg), &t.TraceRow)
 	if err != nil {
 		directory = nil
@@ -39,7 +39,7 @@ func tell(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trac
 // A details is a call as JSON, with where its files are.
 type details struct {
 	perigee.Trace
-	Directory string   `json:"directory"` // empty: there is none
+	Directory string   `json:"directory"` // empty if there is none
 	Files     []string `json:"files"`
 }
 

@@ -115,7 +115,7 @@ type tailer struct {
 	zone    *time.Location
 	palette terminal.Palette
 	shown   map[string]bool // calls that recent has printed
-	writing string          // the call and the kind of the text that stands on the last line, which is not ended; empty: there is none
+	writing string          // the call and the kind of the text on the last line, which is not ended; empty if there is none
 }
 
 // print prints a line of the daemon's.

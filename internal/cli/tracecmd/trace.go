@@ -33,7 +33,7 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	return run(ctx, env, args[1:])
 }
 
-// Subcommands are those of perigee trace.
+// Subcommands are the subcommands of perigee trace.
 var Subcommands = []string{"list", "show ID", "tail", "replay ID", "shrink ID", "bundle ID"}
 
 func listTraces(ctx context.Context, env *cli.Env, args []string) error {
@@ -141,7 +141,7 @@ func showTrace(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return noCall(err, id)
 	}
-	return tell(ctx, env, loaded.Config, &t)
+	return printCall(ctx, env, loaded.Config, &t)
 }
 
 // noCall adds advice to the error about a call that does not exist. An id that several calls share

@@ -80,7 +80,7 @@ func show(ctx context.Context, env *cli.Env, ca *CA) (lines []string, err error)
 	return lines, nil
 }
 
-// confirm says what an installation will do and asks, unless there is nothing to do.
+// confirm describes an installation and asks for confirmation, unless there is nothing to do.
 func confirm(ctx context.Context, env *cli.Env, plan *Plan, yes bool) error {
 	if plan.Done {
 		return nil

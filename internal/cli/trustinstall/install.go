@@ -1,6 +1,6 @@
-// Package trustinstall has trust stores trust the CA of interception, and removes that CA
+// Package trustinstall makes trust stores trust the CA of interception, and removes that CA
 // completely. It makes the CA if there is none, plans before it changes anything, and reports only
-// what was verified.
+// verified results.
 package trustinstall
 
 import (
@@ -29,7 +29,7 @@ type CA struct {
 	Running bool                             // a daemon is running that may use the CA
 }
 
-// ErrNone says that there is no CA.
+// ErrNone means that there is no CA.
 var ErrNone = errors.New("there is no CA")
 
 // A Status describes the CA.
@@ -83,10 +83,10 @@ type Plan struct {
 	Done   bool // the stores trust the CA already
 	ca     *CA
 	stores []*truststore.Store
-	info   *authority.Info // nil: a CA has to be made
+	info   *authority.Info // nil if a CA has to be made
 }
 
-// Plan finds out what an installation into the stores of a kind has to do. It changes nothing.
+// Plan determines the steps of an installation into the stores of a kind. It changes nothing.
 func (c *CA) Plan(ctx context.Context, kind string) (*Plan, error) {
 	p := &Plan{ca: c}
 	var err error
@@ -126,7 +126,7 @@ func existing(dir string) string {
 	}
 }
 
-// Describe says what Run will do.
+// Describe prints the steps of Run.
 func (p *Plan) Describe() {
 	say := p.ca.Say
 	if p.info == nil {
@@ -154,7 +154,7 @@ func (p *Plan) Describe() {
 	say("to undo it, run perigee ca remove")
 }
 
-// Run installs the CA and returns what was verified, and how it is undone.
+// Run installs the CA and returns the verified results, and how it is undone.
 func (p *Plan) Run(ctx context.Context) (done []string, err error) {
 	if !p.Done {
 		if err := p.install(ctx); err != nil {
@@ -248,7 +248,7 @@ func (c *CA) warnUsers() {
 	}
 }
 
-// Remove removes the CA from all stores, then its files, and returns what it removed. If a store
+// Remove removes the CA from all stores, then its files, and returns the removed items. If a store
 // fails, the files stay, so that the certificate is found again. Without an error, no store has the
 // certificate and no file of the CA is left.
 func (c *CA) Remove(ctx context.Context) (done []string, err error) {
