@@ -14,7 +14,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// newAsks returns what answers the asks of MCP clients, by the configuration that settings returns.
+// newAsks returns the service that answers the asks of MCP clients, by the configuration that
+// settings returns.
 func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, store *sqlstore.Store, recorder *record.Recorder) *ask.Service {
 	models := model.New(model.Options{
 		Upstream: g, Model: func() string { return settings().MCP.Model }, Resolve: g.Model, Simulated: g.Simulated,
@@ -77,8 +78,8 @@ func (h heldAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Pro
 	return ask.Answer{}, ask.Declined(perigee.ClassUnavailable, "upstream %s was just removed from the configuration", h.name)
 }
 
-// An Offline answers asks without a daemon, and reads what is recorded. Any number of them can be
-// open beside each other.
+// An Offline answers asks without a daemon, and reads recorded calls. Any number of them can be
+// open at the same time.
 type Offline struct {
 	*ask.Service
 	record.Reader
@@ -105,7 +106,7 @@ func OpenOffline(ctx context.Context, opts Options) (_ *Offline, err error) {
 	}, nil
 }
 
-// Close writes what was recorded, and ends the upstreams.
+// Close writes the recorded calls, and ends the upstreams.
 func (o *Offline) Close(ctx context.Context) error {
 	err := o.Recorder.Close(ctx)
 	o.offline.close()

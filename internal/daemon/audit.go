@@ -16,8 +16,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// auditReload records that a changed configuration was taken, with the names of what changed and of
-// what needs a restart. Its log line is the caller's.
+// auditReload records that a changed configuration was applied, with the names of the changed
+// settings and of those that need a restart. The caller writes the log line.
 func (d *Daemon) auditReload(path, changed, pending string) {
 	e := perigee.AuditEntry{Action: perigee.AuditConfigReload, Actor: perigee.ActorFile, Object: path}
 	if changed != "" {
@@ -35,8 +35,8 @@ func (d *Daemon) auditRefusedReload(path string) {
 		Detail: "refused: the previous configuration stays in force", Result: string(perigee.ClassInvalid)})
 }
 
-// redact replaces the secrets of the configuration in force, the admin token, and what else perigee
-// knows.
+// redact replaces the secrets of the configuration in force, the admin token, and all other known
+// secrets.
 func (d *Daemon) redact(text string) string {
 	return d.observers.Redact(d.admin.Redact(d.redactor.Load().Text(text)))
 }
@@ -44,8 +44,8 @@ func (d *Daemon) redact(text string) string {
 // redactNow is redact, also with a token that was put there since the last request with one.
 func (d *Daemon) redactNow(text string) string { d.admin.Reload(); return d.redact(text) }
 
-// RecordAct records an act of a command: through the running daemon, whose log then has a line, or
-// in the database itself. The error says that the act is not recorded.
+// RecordAct records an act of a command: through the running daemon, which then logs it, or in the
+// database itself. An error means that the act is not recorded.
 func RecordAct(ctx context.Context, opts Options, e perigee.AuditEntry) error {
 	opts = opts.complete()
 	cfg := opts.Loaded.Config

@@ -34,19 +34,19 @@ func (c control) audited(log *audit.Log) perigee.Control {
 	return perigee.Control{AccountControl: log.Accounts(c), RoutingControl: c, QuotaControl: c}
 }
 
-// Models lists what can be asked.
+// Models lists the models that can be called.
 func (c control) Models(ctx context.Context, upstream string) (perigee.ModelList, error) {
 	return c.gateway.ListModels(ctx, upstream)
 }
 
-// ExplainRoute says which upstream would answer a call for a model now. The name of the resource,
-// models/NAME, stands for the model, as it does in calls.
+// ExplainRoute reports which upstream would answer a call for a model now. A resource name,
+// models/NAME, is accepted for the model, as in calls.
 func (c control) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	return c.gateway.Explain(ctx, strings.TrimPrefix(model, "models/"))
 }
 
-// ExplainAccounts says which account would be taken for a model now. None is if an upstream without
-// accounts would answer first.
+// ExplainAccounts reports which account would be used for a model now. There is none if an upstream
+// without accounts would answer first.
 func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	model = strings.TrimPrefix(model, "models/")
 	rows, err := c.Control.ExplainAccounts(ctx, model)
@@ -61,7 +61,7 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	return rows, err
 }
 
-// asksAnotherBefore says whether an upstream without accounts is asked for a model before those
+// asksAnotherBefore reports whether an upstream without accounts is called for a model before those
 // that lease accounts of the named one.
 func (c control) asksAnotherBefore(upstream, model string) bool {
 	rosters := c.gateway.Rosters()
@@ -77,7 +77,7 @@ func (c control) asksAnotherBefore(upstream, model string) bool {
 	return false
 }
 
-// ImportAccounts adds accounts, whose models may be new.
+// ImportAccounts adds accounts and drops cached lists of models: the accounts may have new ones.
 func (c control) ImportAccounts(ctx context.Context, in perigee.AccountImport) ([]perigee.ImportedRow, error) {
 	defer c.gateway.ForgetModels()
 	return c.Control.ImportAccounts(ctx, in)
@@ -111,7 +111,7 @@ func StartLogin(ctx context.Context, opts Options, u config.Upstream, email stri
 	return login, err
 }
 
-// noClient is the error about a missing OAuth client, with what to configure.
+// noClient returns the error about a missing OAuth client, with the settings to configure.
 func noClient(u config.Upstream, err error, missing *oauth.NoClient) error {
 	if len(missing.Several) > 0 {
 		return &ConfigError{Message: fmt.Sprintf("upstream %s: %v (%s)", u.Name, err, missing.Looked)}

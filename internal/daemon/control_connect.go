@@ -11,26 +11,26 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// ErrNoSocket says that a daemon is running and cannot be reached. It would not notice changes that
-// are made without it.
+// ErrNoSocket means that a daemon is running and cannot be reached. It would not notice changes
+// that are made without it.
 var ErrNoSocket = errors.New("a daemon is running, but its socket cannot be reached; stop it, or see in its log why it has none")
 
-// ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
+// ErrNoAnswer means that a daemon was reached and did not answer, so the result is unknown.
 var ErrNoAnswer = remote.ErrNoAnswer
 
-// ErrNotRunning says that there is no daemon, and so nothing to work around.
+// ErrNotRunning means that there is no daemon.
 var ErrNotRunning = errors.New("no daemon is running")
 
-// A Handle is the control of a perigee, and what has to be given back after its use.
+// A Handle is the control of a perigee. It has to be closed after its use.
 type Handle struct {
 	perigee.Control
 	close func()
 }
 
-// Close gives back what the handle holds.
+// Close releases the resources of the handle.
 func (h *Handle) Close() { h.close() }
 
-// Running says whether a daemon answers on the socket of a configuration.
+// Running reports whether a daemon answers on the socket of a configuration.
 func Running(ctx context.Context, cfg *config.Config) bool {
 	return remote.Running(ctx, SocketPath(cfg))
 }
@@ -52,13 +52,14 @@ func Connect(ctx context.Context, opts Options) (*Handle, error) {
 	return &Handle{Control: newControl(offline.gateway, offline.accounts, offline.opts.Now).audited(log), close: offline.close}, nil
 }
 
-// Status asks the running daemon what it works with. It returns ErrNotRunning where there is none.
+// Status returns the configuration and state of the running daemon. It returns ErrNotRunning if
+// there is none.
 func Status(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, error) {
 	return Ask[perigee.DaemonStatus](ctx, cfg, remote.StatusPath)
 }
 
-// Ask gets a path from the running daemon through its socket, for what a Control does not have. It
-// returns ErrNotRunning where there is none.
+// Ask gets a path from the running daemon through its socket, for data that a Control does not
+// have. It returns ErrNotRunning if there is none.
 func Ask[T any](ctx context.Context, cfg *config.Config, path string) (answer T, err error) {
 	if err := reach(ctx, cfg); err != nil {
 		return answer, err

@@ -36,13 +36,13 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// SimulatorName is what the built-in upstream is called.
+// SimulatorName is the name of the built-in upstream.
 const SimulatorName = gateway.SimulatorName
 
-// A ConfigError is a configuration that holds but cannot do what is asked of it.
+// A ConfigError means that a valid configuration cannot be used.
 type ConfigError = gateway.ConfigError
 
-// Options say what to run.
+// Options configure a Daemon.
 type Options struct {
 	Loaded   *config.Loaded
 	Sources  config.Sources // where Loaded came from, to follow changes; with a zero Poll nothing is followed
@@ -53,8 +53,8 @@ type Options struct {
 	LogLevel *slog.LevelVar // follows the configuration when set
 	Now      func() time.Time
 	NewID    func() string
-	Random   io.Reader // where the names of images come from; nil: crypto/rand
-	// Transport is how sign-in and gateway are reached; nil: over the network.
+	Random   io.Reader // the source of the names of images; crypto/rand if nil
+	// Transport is used for sign-in and gateway; nil for the network.
 	Transport http.RoundTripper
 	// Listeners are open sockets to serve in place of the address in the configuration; Stop closes
 	// them.
@@ -63,13 +63,13 @@ type Options struct {
 	Services []Service
 	// AccountFeed reports changes of accounts and new access tokens of all upstreams, also after a
 	// reload. A service that follows them, such as one that passes tokens on to a child process,
-	// subscribes to it before the daemon starts. nil: a new one.
+	// subscribes to it before the daemon starts. If nil, the daemon makes a new one.
 	AccountFeed *roster.Feed
-	// Reloading is called before a changed configuration is put in force, and what it returns
-	// afterwards; nil: nothing is.
+	// Reloading, if not nil, is called before a changed configuration is put in force, and done
+	// afterwards.
 	Reloading func() (done func())
-	// IDE is the directory of the installed IDE whose OAuth client is used where none is
-	// configured; empty: it is looked for.
+	// IDE is the directory of the installed IDE with the OAuth client to use if none is configured;
+	// if empty, it is searched for.
 	IDE string
 
 	installed *oauth.Installed           // one for all upstreams, before and after a reload
@@ -125,8 +125,8 @@ type Daemon struct {
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
 	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
-	behind      atomic.Pointer[behind]          // what of its file is not in force; nil: all is
-	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
+	behind      atomic.Pointer[behind]          // the part of its file that is not in force; nil if there is none
+	certificate atomic.Pointer[tls.Certificate] // nil for plain HTTP
 	redactor    atomic.Pointer[redact.Redactor] // of its secrets
 	admin       *datadir.AdminToken
 	failed      chan error
@@ -134,7 +134,7 @@ type Daemon struct {
 	draining    atomic.Bool
 	stopping    sync.Once
 	storeProbe  healthCheck
-	lastUnready atomic.Pointer[string] // as it was logged; nil: ready
+	lastUnready atomic.Pointer[string] // the last logged reason; nil if ready
 }
 
 // Start opens the store, builds the upstreams and listens. When it returns without an error,
@@ -262,7 +262,7 @@ func memorySize(cfg *config.Config) int64 {
 	return membudget.Auto()
 }
 
-// StoreOptions say where everything is kept.
+// StoreOptions returns the options of the database of a configuration.
 func StoreOptions(cfg *config.Config) sqlstore.Options {
 	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, datadir.StoreName), URL: cfg.Store.URL}
 }
@@ -270,20 +270,21 @@ func StoreOptions(cfg *config.Config) sqlstore.Options {
 // SocketPath is where the owner's commands reach the daemon.
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.SocketName) }
 
-// Times that no client needs longer than. There is no limit on a whole request or answer, because
-// streams last as long as they last; the handlers watch for silence themselves.
+// Timeouts that no client exceeds. There is no limit on a whole request or answer, because a stream
+// may take any time; the handlers watch for silence themselves.
 const (
 	headerTime = 10 * time.Second
 	idleTime   = 2 * time.Minute
 )
 
 // headMargin is how far beyond limits.head a head is read, so that its refusal is in the client's
-// dialect, has an id and is logged. What unfinished heads hold in all is bounded by limits.memory.
+// dialect, has an id and is logged. The total memory of unfinished heads is bounded by
+// limits.memory.
 const headMargin = 64 << 10
 
-// Bounds of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean
-// little if each of them had any number of streams; the buffers are what bodies that are not read
-// yet may fill. Pings close connections whose client is gone.
+// Limits of one HTTP/2 connection, which only TLS listeners have. limits.connections would mean
+// little if each of them had any number of streams; the buffers limit the bodies that are not read
+// yet. Pings close connections of clients that are gone.
 var http2Limits = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
@@ -306,7 +307,7 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 	}
 }
 
-// Simulated says whether answers come from the simulator because no upstream is configured or
+// Simulated reports whether answers come from the simulator because no upstream is configured or
 // wanted.
 func (d *Daemon) Simulated() bool { return d.gateway.Simulated() }
 
@@ -316,7 +317,7 @@ func (d *Daemon) Active() int { return d.api.Active() }
 // config is the configuration in force.
 func (d *Daemon) config() *config.Config { return d.loaded.Load().Config }
 
-// status is what the daemon works with now.
+// status returns the configuration and state of the daemon.
 func (d *Daemon) status() perigee.DaemonStatus {
 	loaded := d.loaded.Load()
 	path := loaded.Path
@@ -340,7 +341,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 // Upstreams describes the upstreams in force, a line for each.
 func (d *Daemon) Upstreams() []string { return d.gateway.Describe(d.config().Models.Routes) }
 
-// Advice is what the owner should know or do before the upstreams can answer, a line for each.
+// Advice returns what the owner should do before the upstreams can answer, a line for each.
 func (d *Daemon) Advice() []string {
 	var lines []string
 	for _, r := range d.gateway.Rosters() {

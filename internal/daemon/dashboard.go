@@ -60,7 +60,7 @@ func (o *observers) redact(text string) string {
 	return string(o.secrets.Redactor().AppendAll(nil, []byte(text)))
 }
 
-// A lateReader reads what is recorded once there is a recorder.
+// A lateReader reads recorded calls once there is a recorder.
 type lateReader struct{ o *observers }
 
 func (r lateReader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {

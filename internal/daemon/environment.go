@@ -17,8 +17,8 @@ import (
 
 const environmentPath = "/v1/environment"
 
-// An environment is what a daemon says about its variables: a hash of the value of each, empty
-// where it is not set.
+// An environment is a daemon's report about its variables: a hash of the value of each, empty if it
+// is not set.
 type environment struct {
 	Salt    string            `json:"salt"` // the key of the hashes, a new one for each answer
 	Digests map[string]string `json:"digests"`
@@ -55,9 +55,9 @@ func environmentPoint() mount.Point {
 	})}.At(environmentPath, mount.Admin)
 }
 
-// CompareVariables compares environment variables that are set in this process with those of the
-// running daemon. It returns those that the daemon does not have, and those of which it has another
-// value. The values are not exchanged.
+// CompareVariables compares environment variables that are set in this process with the variables
+// of the running daemon. It returns those that the daemon does not have, and those of which it has
+// another value. The values are not exchanged.
 func CompareVariables(ctx context.Context, cfg *config.Config, names []string) (missing, different []string, err error) {
 	theirs, err := Ask[environment](ctx, cfg, environmentPath+"?"+url.Values{"variable": names}.Encode())
 	if err != nil {

@@ -30,13 +30,13 @@ func offlineKeeper(cfg *config.Config, store *sqlstore.Store) keeper {
 	return keeper{Config: func() *config.Config { return cfg }, Store: store, Images: imagestore.New(imagestore.Options{Dir: imageDir(cfg)})}
 }
 
-// imageDir is where pictures that models draw are kept.
+// imageDir returns the directory of generated images.
 func imageDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.ImagesName) }
 
 // keptTraceDir is where the trace directories of calls are.
 func keptTraceDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.TracesName) }
 
-// StoreReport adds what the database does not know of.
+// StoreReport adds the files that are not in the database.
 func (k keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
 	report, err := k.Store.Report(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func (d *Daemon) openListeners(cfg *config.Config) ([]net.Listener, error) {
 }
 
 // checkListeners refuses to serve without a key where a socket that was passed can be reached from
-// other machines: the check of the configuration knows only the address in it.
+// other machines: the check of the configuration covers only the address in it.
 func (d *Daemon) checkListeners(cfg *config.Config) error {
 	for _, l := range d.opts.Listeners {
 		address := l.Addr().String()
@@ -73,8 +73,8 @@ func (d *Daemon) loopback(listen string) bool {
 	return len(d.opts.Listeners) > 0 || netguard.ListensOnLoopback(listen)
 }
 
-// listeners are the addresses that the daemon listens on, without those of its processes and of the
-// socket for commands.
+// listeners returns the addresses that the daemon listens on, without the addresses of its
+// processes and of the socket for commands.
 func (d *Daemon) listeners() []string {
 	list := []string{}
 	for _, l := range d.clients.listeners {

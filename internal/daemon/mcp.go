@@ -13,8 +13,7 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// fixturesVariable registers what the MCP conformance suite asks for by name, on a loopback address
-// only.
+// fixturesVariable registers the fixtures of the MCP conformance suite, on a loopback address only.
 const fixturesVariable = "PERIGEE_MCP_FIXTURES"
 
 // newMCP returns the MCP server of the daemon and the paths of asks.
@@ -42,11 +41,12 @@ func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
 	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, ask.RelayPoint(asks)}
 }
 
-// An mcpService ends the sessions of MCP clients, whose event streams would keep the server open.
+// An mcpService ends the sessions of MCP clients, because their event streams would keep the server
+// open.
 type mcpService struct{ *mcpserver.Server }
 
 // Start does nothing: clients reach the server through the API.
 func (mcpService) Start(context.Context, func(error)) error { return nil }
 
-// Close ends what is open.
+// Close ends the open sessions.
 func (s mcpService) Close(context.Context) error { return s.Server.Close() }

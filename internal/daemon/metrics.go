@@ -5,7 +5,7 @@ import (
 	"perigee/internal/observe/metrics"
 )
 
-// newMetrics returns the metrics of the daemon. What they show is in memory: a scrape makes no
+// newMetrics returns the metrics of the daemon. Their values are in memory: a scrape makes no
 // calls.
 func (o *observers) newMetrics() *metrics.Metrics {
 	return metrics.New(metrics.Options{

@@ -110,7 +110,7 @@ func (o *observers) Drain() {
 	o.replays.Wait()
 }
 
-// Close waits until what was observed is written, at most until ctx ends.
+// Close waits until the observed calls are written, at most until ctx ends.
 func (o *observers) Close(ctx context.Context) error {
 	return errors.Join(o.traces.Close(ctx), o.telemetry.Close(ctx))
 }

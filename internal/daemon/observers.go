@@ -11,12 +11,12 @@ import (
 	"perigee/internal/store/audit"
 )
 
-// recorded reads what is recorded, with costs.
+// recorded returns a reader of recorded calls, with costs.
 func (d *Daemon) recorded() record.Reader {
 	return record.Reader{Recorder: d.recorder, Store: d.prices.Reader(d.store)}
 }
 
-// newObservers returns what follows calls. It is made before the parts that it shows.
+// newObservers returns the observers of calls. They are made before the parts that they show.
 func (d *Daemon) newObservers() *observers {
 	return newObservers(observerOptions{
 		Loaded: d.loaded.Load, Version: d.opts.Version, Now: d.opts.Now, Logger: d.opts.Logger,

@@ -60,7 +60,7 @@ func (d *Daemon) StopTime() time.Duration {
 	return limits.ShutdownDelay + limits.Drain
 }
 
-// announceStop makes GET /ready answer 503 and goes on answering calls for limits.shutdown_delay,
+// announceStop makes GET /ready answer 503 and continues to answer calls for limits.shutdown_delay,
 // or until ctx ends.
 func (d *Daemon) announceStop(ctx context.Context) {
 	if d.draining.Swap(true) {
@@ -92,7 +92,7 @@ type healthCheck struct {
 	mu      sync.Mutex
 	at      time.Time // of the last result
 	err     error
-	running chan struct{} // closed when the check that is running ends; nil: none is
+	running chan struct{} // closed when the check that is running ends; nil if none is running
 }
 
 // result is the outcome of a check that ended less than probeKeep ago.

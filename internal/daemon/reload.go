@@ -12,8 +12,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A behind is what of the configuration file is not in force: the whole change and why, or settings
-// that need a restart.
+// A behind is the part of the configuration file that is not in force: the whole change and the
+// reason, or settings that need a restart.
 type behind struct {
 	refused string
 	pending []string
@@ -38,8 +38,8 @@ func (d *Daemon) follow() {
 	})
 }
 
-// apply puts a changed configuration in force, except for settings that need a restart: these stay
-// as they are, for every part of the daemon, and it says so.
+// apply puts a changed configuration in force, except for settings that need a restart: these do
+// not change, for any part of the daemon, and apply logs that.
 func (d *Daemon) apply(loaded *config.Loaded) {
 	if d.opts.Reloading != nil {
 		defer d.opts.Reloading()()
@@ -131,8 +131,7 @@ func (d *Daemon) needRestart(loaded *config.Loaded) (names []string) {
 	return names
 }
 
-// inEffect is a configuration without what it says about settings that need a restart, tls
-// excepted.
+// inEffect returns a configuration without its settings that need a restart, tls excepted.
 func (d *Daemon) inEffect(cfg *config.Config) *config.Config {
 	effective, first := *cfg, d.opts.Loaded.Config
 	effective.Listen, effective.DataDir, effective.LogFormat = first.Listen, first.DataDir, first.LogFormat

@@ -16,8 +16,8 @@ const (
 	replayWait = 1500 * time.Millisecond // how long the page waits for its first byte, which has its ID
 )
 
-// replay sends a call again. It returns the ID of the new one as soon as its answer begins; an
-// empty one: that takes longer. The call goes on when ctx ends, because a browser that goes to
+// replay sends a call again. It returns the ID of the new one as soon as its answer begins; the ID
+// is empty if that takes longer. The call continues when ctx ends, because a browser that goes to
 // another page does not cancel it.
 func (o *observers) replay(ctx context.Context, id string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replayTime)

@@ -11,11 +11,11 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// CanReplace returns why a daemon with a configuration could not start in place of the running one,
-// as far as that can be seen before the running one is stopped: its PostgreSQL database cannot be
-// used, or another program has the address of the intercepting proxy. It changes nothing. The
-// address for clients is not checked here. Without a daemon there is no error, and the addresses of
-// one that does not answer are not known.
+// CanReplace returns why a daemon with a configuration could not replace the running one, as far as
+// that can be determined before the running one is stopped: its PostgreSQL database cannot be used,
+// or another program has the address of the intercepting proxy. It changes nothing. The address for
+// clients is not checked here. Without a daemon there is no error, and the addresses of one that
+// does not answer are unknown.
 func CanReplace(ctx context.Context, cfg *config.Config, simulate bool) error {
 	status, err := Status(ctx, cfg)
 	if errors.Is(err, ErrNotRunning) {

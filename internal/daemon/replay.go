@@ -17,7 +17,7 @@ func (o *observers) traceDir() string {
 	return filepath.Join(o.opts.Loaded().Config.DataDir, datadir.TracesName)
 }
 
-// newReplays returns what sends recorded calls again.
+// newReplays returns the service that sends recorded calls again.
 func (o *observers) newReplays() *replay.Service {
 	return replay.New(replay.Options{
 		Dir: o.traceDir, Handler: o.opts.Owner,

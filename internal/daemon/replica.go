@@ -13,16 +13,16 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// Several daemons may share one PostgreSQL database: then each is a replica. What follows is how a
-// replica learns of changes by other replicas. The lease on refreshing an account, and the owner of
-// an open call, are kept by the store.
+// Several daemons may share one PostgreSQL database: then each is a replica. The following
+// functions read the changes of other replicas. The store has the lease on refreshing an account,
+// and the owner of an open call.
 
 // sharedPoll is how often a replica looks whether another has changed something about accounts.
 // Looking is one row; a notification would need a connection that stays, which not every pooler
 // gives.
 const sharedPoll = 2 * time.Second
 
-// replicaName is what a daemon is called among those that share its database. It is another with
+// replicaName returns the name of a daemon among those that share its database. It is another with
 // each start, so that calls which an earlier one left open are not taken for its own.
 func replicaName() string {
 	host, err := os.Hostname()
@@ -41,7 +41,7 @@ func sharedRequests(store *sqlstore.Store) clientkey.RequestCounter {
 	return store
 }
 
-// followReplicas takes over what other replicas change about accounts, until the daemon stops.
+// followReplicas takes over changes of accounts by other replicas, until the daemon stops.
 func (d *Daemon) followReplicas() {
 	if !d.store.Shared() {
 		return
@@ -84,7 +84,7 @@ func (d *Daemon) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// sealAdvice is what the owner should know about the key of accounts that are shared.
+// sealAdvice returns advice for the owner about the key of accounts that are shared.
 func (d *Daemon) sealAdvice(r *roster.Roster) (lines []string) {
 	if !d.store.Shared() {
 		return nil

@@ -24,8 +24,8 @@ type Service interface {
 	// the daemon does not start. A failure later on is reported to failed. ctx is for the start
 	// alone.
 	Start(ctx context.Context, failed func(error)) error
-	// Drain takes no new work and returns when the open work has ended, or with an error when ctx
-	// ends before. ctx is that of Stop.
+	// Drain accepts no new work and returns when the open work has ended, or with an error when ctx
+	// ends before. ctx is Stop's.
 	Drain(ctx context.Context) error
 	// Close ends the service. Work that is still open is cut off when ctx ends, closeTime after the
 	// first service is closed.
@@ -46,8 +46,7 @@ func (d *Daemon) startServices(ctx context.Context, services []Service) error {
 	return nil
 }
 
-// serviceFailed passes the first failures on to Failed. What breaks while the daemon stops is no
-// failure.
+// serviceFailed passes the first failures on to Failed. Errors while the daemon stops are ignored.
 func (d *Daemon) serviceFailed(err error) {
 	if d.draining.Load() {
 		return
@@ -118,7 +117,7 @@ func (s *clientService) Drain(ctx context.Context) error {
 	return s.api.Finish(ctx)
 }
 
-// Close gives handlers, whose context has ended, until ctx ends to write their error.
+// Close gives handlers until ctx ends to write their error. Their own context has ended.
 func (s *clientService) Close(ctx context.Context) error {
 	err := errors.Join(s.server.Shutdown(ctx), s.server.Close())
 	s.accepting.Wait()
@@ -134,8 +133,8 @@ type socketService struct {
 	serving sync.WaitGroup
 }
 
-// Start listens. Commands work without the socket, too, so its absence is no error: a file system
-// may not have sockets, and their paths have a length limit.
+// Start listens. Commands work without the socket, too, so its absence is not an error: a file
+// system may not have sockets, and their paths have a length limit.
 func (s *socketService) Start(_ context.Context, failed func(error)) error {
 	l, err := datadir.ListenSocket(s.path)
 	if err != nil {

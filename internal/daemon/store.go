@@ -14,8 +14,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// StoreReport says what is kept and what it takes. It asks the running daemon, or else looks
-// itself.
+// StoreReport returns the stored data and its sizes. It reads them from the running daemon, or else
+// from the disk.
 func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreReport, err error) {
 	if report, err = Ask[perigee.StoreReport](ctx, cfg, remote.StorePath); !errors.Is(err, ErrNotRunning) {
 		return report, err
@@ -40,7 +40,7 @@ func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCo
 	case !errors.Is(err, ErrNotRunning):
 		return done, err
 	}
-	// What is not there is not made.
+	// A missing database is not created.
 	options := StoreOptions(cfg)
 	options.ReadOnly = true
 	look, err := sqlstore.Open(ctx, options)

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A SystemdService is what the service manager has told this process. A nil SystemdService has no
-// manager.
+// A SystemdService has the settings that the service manager has passed to this process. A nil
+// SystemdService has no manager.
 type SystemdService struct {
 	// Listeners are the sockets that the manager has opened, in the order of its configuration.
 	Listeners []net.Listener
 
-	notify   string        // the manager's socket; empty: it wants no messages
-	watchdog time.Duration // after how long without a message the manager acts; 0: never
+	notify   string        // the manager's socket; empty if it expects no messages
+	watchdog time.Duration // after how long without a message the manager acts; 0 if never
 }
 
 var variables = []string{
@@ -85,12 +85,12 @@ func (s *SystemdService) Notify(assignments ...string) error {
 	return err
 }
 
-// Ready says that the service has started, or that a reload is over.
+// Ready notifies the manager that the service has started, or that a reload is over.
 func (s *SystemdService) Ready(status string) error {
 	return s.Notify("READY=1", "STATUS="+oneLine(status))
 }
 
-// Reloading says that a reload has begun. Ready says when it is over.
+// Reloading notifies the manager that a reload has begun. Ready ends it.
 func (s *SystemdService) Reloading() error {
 	now := strconv.FormatInt(monotonic().Microseconds(), 10)
 	return s.Notify("RELOADING=1", "MONOTONIC_USEC="+now, "STATUS=reloading the configuration")
@@ -99,12 +99,12 @@ func (s *SystemdService) Reloading() error {
 // Managed reports whether a service manager has started this process and wants messages.
 func (s *SystemdService) Managed() bool { return s != nil && s.notify != "" }
 
-// Stopping says that the service is about to end.
+// Stopping notifies the manager that the service is about to end.
 func (s *SystemdService) Stopping(status string) error {
 	return s.Notify("STOPPING=1", "STATUS="+oneLine(status))
 }
 
-// Watch tells the manager that the process is alive, twice in the time after which it would act,
+// Watch notifies the manager that the process is alive, twice in the time after which it would act,
 // until ctx ends.
 func (s *SystemdService) Watch(ctx context.Context) {
 	if s == nil || s.watchdog == 0 || s.notify == "" {

@@ -39,7 +39,7 @@ func (o *observers) target(upstream string) telemetry.Target {
 		t := telemetry.Target{Provider: providers[u.Kind]}
 		if parsed, err := url.Parse(address); err == nil {
 			t.Address = parsed.Hostname()
-			t.Port, _ = strconv.Atoi(parsed.Port()) // 0: that of the scheme
+			t.Port, _ = strconv.Atoi(parsed.Port()) // 0 for the port of the scheme
 		}
 		return t
 	}

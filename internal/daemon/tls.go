@@ -9,7 +9,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// encrypt has a server speak TLS where a certificate is configured. Each handshake uses the
+// encrypt makes a server use TLS if a certificate is configured. Each handshake uses the
 // certificate in force then, so a reload replaces it without closing connections.
 func (d *Daemon) encrypt(server *http.Server) {
 	if d.certificate.Load() == nil {

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// newTraces returns what writes trace directories.
+// newTraces returns the store that writes trace directories.
 func (o *observers) newTraces() *trace.Store {
 	traces := o.opts.Loaded().Config.Traces
 	return trace.New(trace.Options{
@@ -25,8 +25,8 @@ func (o *observers) newTraces() *trace.Store {
 	})
 }
 
-// Calls adds to calls whether their bodies can be read. It waits for those of calls that have just
-// ended.
+// Calls adds to calls whether their bodies can be read. It waits for the bodies of calls that have
+// only now ended.
 func (o *observers) Calls(calls perigee.CallReader) perigee.CallReader {
 	return trace.Reader{CallReader: flushed{calls, o.traces}, Dir: o.traceDir}
 }
@@ -66,7 +66,7 @@ func (o *observers) newBundles() mount.Point {
 	})
 }
 
-// newSecrets returns what knows all secrets: those of the configuration, of accounts and processes,
+// newSecrets returns the collector of all secrets: of the configuration, of accounts and processes,
 // the admin token, and the tokens of windows and browsers.
 func (o *observers) newSecrets() *secrets.Collector {
 	var last *config.Loaded
@@ -99,7 +99,7 @@ func (o *observers) Redact(text string) string {
 
 const recentTime = 100 * time.Millisecond
 
-// A recent is what replaces the secrets of a moment.
+// A recent is the redactor of the secrets of a moment.
 type recent struct {
 	redactor *redact.Redactor
 	at       time.Time

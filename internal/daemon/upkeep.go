@@ -17,7 +17,7 @@ const (
 // An upkeepTask has the store sum up recorded calls and remove those that are older than Keep.
 type upkeepTask struct {
 	Store  *sqlstore.Store
-	Keep   func() time.Duration // 0: forever
+	Keep   func() time.Duration // 0 for ever
 	Now    func() time.Time
 	Logger *slog.Logger
 }

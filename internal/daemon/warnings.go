@@ -33,7 +33,7 @@ func warningsOf(logger *slog.Logger) *warnings {
 	return &warnings{}
 }
 
-// list returns the warnings, the newest first. They are as they were logged, so they have to be
+// list returns the warnings, the newest first. They have their logged text, so they have to be
 // redacted.
 func (w *warnings) list() []dashboard.Warning {
 	w.mu.Lock()
@@ -65,7 +65,7 @@ func (c capture) Handle(ctx context.Context, r slog.Record) error {
 	return c.Handler.Handle(ctx, r)
 }
 
-// warning returns what the page shows of a record. Of one about a call these are its class and its
+// warning returns the part of a record that the page shows. For a call these are its class and its
 // error: the page of the call has the rest.
 func (c capture) warning(r slog.Record) dashboard.Warning {
 	w := dashboard.Warning{Time: r.Time, Level: r.Level.String()}

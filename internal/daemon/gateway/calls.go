@@ -8,7 +8,7 @@ import "sync"
 type openCalls struct {
 	mu   sync.Mutex
 	open int
-	over chan struct{} // closed when none is open; nil: it is not waited for
+	over chan struct{} // closed when none is open; nil if it is not waited for
 }
 
 // begin counts a call.

@@ -34,7 +34,7 @@ func (g *Gateway) Rosters() []*roster.Roster {
 	return list
 }
 
-// AccountsOf names the upstream whose accounts calls to an upstream lease.
+// AccountsOf returns the name of the upstream that has the accounts for calls to an upstream.
 func (g *Gateway) AccountsOf(upstream string) string {
 	for _, e := range g.current.Load().entries {
 		if e.Config.Name == upstream {
@@ -44,7 +44,7 @@ func (g *Gateway) AccountsOf(upstream string) string {
 	return upstream
 }
 
-// Within restricts a request for an account to what calls to an upstream can use.
+// Within restricts a request for an account to the pools that calls to an upstream can use.
 func (g *Gateway) Within(upstream string, req pool.Request) pool.Request {
 	for _, e := range g.current.Load().entries {
 		if e.Config.Name == upstream {
@@ -61,8 +61,8 @@ func (e *Entry) within(req pool.Request) pool.Request {
 	return e.Within(req)
 }
 
-// Describe describes the upstreams in force, each with what is known of it without a call, and the
-// models that are routed there: "studio (gemini, 2 keys, for gemini-*)".
+// Describe describes the upstreams in force, each with a summary that needs no call, and the models
+// that are routed there: "studio (gemini, 2 keys, for gemini-*)".
 func (g *Gateway) Describe(routes []config.Route) []string {
 	var lines []string
 	for _, e := range g.Entries() {
@@ -94,7 +94,8 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Unusable says why no upstream can answer, as far as that is known without a call; empty: one can.
+// Unusable returns why no upstream can answer, as far as that is known without a call; empty if one
+// can.
 func (g *Gateway) Unusable() string {
 	var reasons []string
 	for _, e := range g.Entries() {
@@ -138,8 +139,8 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee
 	return list, nil
 }
 
-// allOf is the error about upstreams of which none could be asked: the first one's, in the words of
-// all.
+// allOf returns the error if no upstream could be called: the error of the first one, with the
+// messages of all.
 func allOf(err error, failed []route.Failure) error {
 	var words []string
 	for _, f := range failed {

@@ -11,14 +11,14 @@ import (
 	"perigee/internal/account/roster"
 )
 
-// A cooler can say that its API keys have a cooldown for a model, so that the provider would refuse
-// a call; empty: one has none.
+// A cooler reports that all its API keys have a cooldown for a model, so that the provider would
+// refuse a call; empty if one has none.
 type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }
 
-// KeyTroubles are what keeps API keys of the upstreams in force from being used, as far as calls
-// have shown it.
+// KeyTroubles returns the reasons why API keys of the upstreams in force cannot be used, as far as
+// calls have shown them.
 func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
 	for _, e := range g.Entries() {
 		if u, ok := e.Upstream.(interface{ KeyTroubles() []perigee.KeyTrouble }); ok {
@@ -28,8 +28,8 @@ func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
 	return list
 }
 
-// Explain says which upstream would answer a call for a model now, and why the rest would not. It
-// makes no call.
+// Explain reports which upstream would answer a call for a model now, and why the other upstreams
+// would not. It makes no call.
 func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	r, release := g.acquire()
 	defer release()
@@ -43,7 +43,7 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 	})
 }
 
-// candidate says whether the upstream can answer calls for a model with the accounts that it
+// candidate reports whether the upstream can answer calls for a model with the accounts that it
 // leases, as far as that is known without a request. roster is nil if it leases none.
 func (e *Entry) candidate(model string, roster *roster.Roster) perigee.RouteCandidate {
 	req := e.within(pool.Request{Model: model})
@@ -73,7 +73,7 @@ func (e *Entry) candidate(model string, roster *roster.Roster) perigee.RouteCand
 	return c
 }
 
-// noAccount says why a roster has no account for a request.
+// noAccount returns why a roster has no account for a request.
 func noAccount(roster *roster.Roster, req pool.Request) string {
 	name, signIns := roster.Upstream(), roster.SignIns()
 	switch {

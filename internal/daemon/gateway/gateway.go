@@ -26,25 +26,25 @@ import (
 	"perigee/internal/upstream/headless"
 )
 
-// SimulatorName is what the built-in upstream is called.
+// SimulatorName is the name of the built-in upstream.
 const SimulatorName = "simulator"
 
-// Options say how upstreams are built.
+// Options configure how upstreams are built.
 type Options struct {
 	Simulate  bool // answer from the simulator, whatever is configured
 	Version   string
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Transport http.RoundTripper // for sign-in and the Antigravity gateway; nil: over the network
+	Transport http.RoundTripper // for sign-in and the Antigravity gateway; nil for the network
 	Installed *oauth.Installed  // one for all upstreams, before and after a reload
 	Feed      *roster.Feed      // gets the changes of accounts of all upstreams
-	// Recording records the calls that language servers make themselves; nil: they are not
+	// Recording records the calls that language servers make themselves; if nil, they are not
 	// recorded.
 	Recording *headless.Recording
 	// Accounts returns the store of accounts. It is called when an upstream needs sign-ins.
 	Accounts func(context.Context) (*sqlstore.Accounts, error)
-	Brief    bool               // for one command: nothing goes on in the background
-	Builders map[string]Builder // by kind of upstream; nil: Builders()
+	Brief    bool               // for one command: nothing runs in the background
+	Builders map[string]Builder // by kind of upstream; Builders() if nil
 }
 
 // A Gateway is the routing that is in force, which a new configuration replaces while calls go on.
@@ -76,8 +76,8 @@ type routing struct {
 	builtin bool // the simulator answers because nothing else is configured
 }
 
-// New builds the upstreams, which asks a store that may be far away: it ends with ctx. After an
-// error, what was built is ended by Close.
+// New builds the upstreams, which reads a store that may be remote: it ends with ctx. After an
+// error, Close ends the upstreams that were built.
 func New(ctx context.Context, cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Builders == nil {
 		opts.Builders = Builders()
@@ -105,8 +105,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (*Gateway, error
 	return g, g.Rebuild(ctx, cfg)
 }
 
-// Rebuild puts a new routing in force. Upstreams whose configuration did not change stay as they
-// are, with their connections and what they know of their keys.
+// Rebuild puts a new routing in force. Upstreams with an unchanged configuration stay, with their
+// connections and the state of their keys.
 func (g *Gateway) Rebuild(ctx context.Context, cfg *config.Config) error {
 	old := g.current.Load()
 	if old == nil {
@@ -204,7 +204,7 @@ func (g *Gateway) newEntries(ctx context.Context, r, old *routing, list []config
 	return fresh, nil
 }
 
-// A ConfigError is a configuration that holds but cannot do what is asked of it.
+// A ConfigError means that a valid configuration cannot be used.
 type ConfigError struct{ Message string }
 
 func (e *ConfigError) Error() string { return e.Message }
@@ -228,7 +228,7 @@ func (g *Gateway) retireExcept(r, other *routing) {
 	}
 }
 
-// end ends an upstream and logs what did not work.
+// end ends an upstream and logs errors.
 func (g *Gateway) end(ctx context.Context, e *Entry) {
 	if err := e.end(ctx); err != nil {
 		g.opts.Logger.Warn("upstream not closed cleanly", "upstream", e.Config.Name, "error", err)
@@ -256,13 +256,13 @@ func (g *Gateway) Close(ctx context.Context) {
 // Signatures are the thought signatures of all upstreams.
 func (g *Gateway) Signatures() *thoughtsig.Memory { return g.signatures }
 
-// Simulated says whether the simulator answers because no upstream is configured or wanted.
+// Simulated reports whether the simulator answers because no upstream is configured or wanted.
 func (g *Gateway) Simulated() bool { return g.current.Load().builtin }
 
-// Model is what a client's name for a model stands for now.
+// Model returns the model that a client's name for it resolves to now.
 func (g *Gateway) Model(name string) string { return g.current.Load().router.Model(name) }
 
-// Upstreams names the upstreams that are asked for a model now, in order.
+// Upstreams returns the names of the upstreams for a model, in the order in which they are tried.
 func (g *Gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
 
 // ForgetModels has the lists of models asked for again when they are needed, because accounts have

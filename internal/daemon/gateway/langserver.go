@@ -64,7 +64,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 	return nil
 }
 
-// StandIn is the command of the stand-in.
+// StandIn returns the command of the stand-in.
 func StandIn() ([]string, error) {
 	self, err := os.Executable()
 	return []string{self, "simulate", "langserver"}, err
@@ -82,8 +82,8 @@ func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Mode
 	return nil, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
 }
 
-// accountsOf returns the accounts that a language server is signed in with, as they are in force;
-// nil: there are none.
+// accountsOf returns the accounts in force that a language server is signed in with; nil if there
+// are none.
 func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
 	r := g.current.Load()
 	if r == nil || !slices.Contains(r.entries, e) {
@@ -95,7 +95,7 @@ func (g *Gateway) accountsOf(e *Entry) headless.Accounts {
 	return nil
 }
 
-// rosterOf returns the accounts that calls to an upstream lease; nil: none.
+// rosterOf returns the accounts that calls to an upstream lease; nil if there is none.
 func (r *routing) rosterOf(e *Entry) *roster.Roster {
 	if e.Roster != nil || e.Config.AccountsFrom == "" {
 		return e.Roster
@@ -108,7 +108,8 @@ func (r *routing) rosterOf(e *Entry) *roster.Roster {
 	return nil
 }
 
-// ProxyAddress is where the intercepting proxy of language servers listens; empty: it is not open.
+// ProxyAddress is where the intercepting proxy of language servers listens; empty if it is not
+// open.
 func (g *Gateway) ProxyAddress() string { return g.interception.Address() }
 
 // Langservers lists the language servers that are in force.

@@ -37,9 +37,10 @@ type (
 	starter interface {
 		Start(ctx context.Context) error
 	}
-	// A drainer is told that no new calls begin. Those that have begun may still reach it, also for
-	// the first time after Drain: in a failover. Drain returns when the upstream has nothing else
-	// to do, or when ctx ends, which is at the end of the daemon.
+	// A drainer is an upstream with a Drain method, which is called when no new calls begin. Calls
+	// that have begun may still reach it, also for the first time after Drain: in a failover. Drain
+	// returns when the upstream has nothing else to do, or when ctx ends, which is at the end of
+	// the daemon.
 	drainer interface {
 		Drain(ctx context.Context) error
 	}
@@ -55,7 +56,7 @@ type (
 	accountFollower interface{ AccountsInForce() }
 	// A langserverReporter supervises a language server.
 	langserverReporter interface{ Status() supervisor.Status }
-	// A selfChecker knows without a call why no call can succeed; empty: calls can.
+	// A selfChecker returns, without a call, why no call can succeed; empty if calls can.
 	selfChecker interface{ Unusable() string }
 )
 
@@ -70,10 +71,10 @@ type Entry struct {
 	Config   config.Upstream
 	Upstream perigee.Upstream
 	Roster   *roster.Roster // of an upstream that has accounts
-	Summary  func() string  // what is known without a call, for a person: "2 keys"
+	Summary  func() string  // a summary that needs no call, for a person: "2 keys"
 
-	// Within restricts a request for an account to what calls to the upstream can use. Nil: they
-	// can use every account.
+	// Within restricts a request for an account to the pools that calls to the upstream can use. If
+	// nil, they can use every account.
 	Within func(pool.Request) pool.Request
 
 	limits  config.Limits
@@ -212,8 +213,8 @@ func (g *Gateway) buildRoster(ctx context.Context, e *Entry, u config.Upstream) 
 	}), nil
 }
 
-// AccountOptions say how an upstream with accounts is reached, for sign-in, refresh, quota and
-// calls alike.
+// AccountOptions returns how an upstream with accounts is reached, for sign-in, refresh, quota and
+// calls.
 func AccountOptions(u config.Upstream, interception config.Interception, opts Options) (roster.Options, error) {
 	options := roster.Options{
 		Version: opts.Version, UserAgent: cmp.Or(u.UserAgent, antigravity.UserAgent(u.ClientVersion, opts.Version)),
@@ -231,8 +232,8 @@ func AccountOptions(u config.Upstream, interception config.Interception, opts Op
 	return options, err
 }
 
-// unusable says why the upstream cannot answer, as far as that is known without a call; empty: it
-// can.
+// unusable returns why the upstream cannot answer, as far as that is known without a call; empty if
+// it can.
 func (e *Entry) unusable() string {
 	if e.Roster != nil {
 		if why := e.Roster.Unusable(); why != "" {

@@ -59,7 +59,7 @@ func listeners(table, port string) (inodes []string) {
 	return inodes
 }
 
-// dataDirOf returns the data directory whose lock a process has open, "" if there is none.
+// dataDirOf returns the data directory with a lock that a process has open, "" if there is none.
 func dataDirOf(pid int) string {
 	open, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 	for _, name := range open {

@@ -18,10 +18,10 @@ import (
 	"perigee/internal/mcp/ask"
 )
 
-// ErrNoAnswer says that a daemon was reached and did not answer, so it is unknown what it has done.
+// ErrNoAnswer means that a daemon was reached and did not answer, so the result is unknown.
 var ErrNoAnswer = errors.New("the daemon does not answer; see its log, or restart it with perigee serve --replace")
 
-// Patience is how long the daemon may take for anything that it knows.
+// Patience is how long the daemon may take for an answer that needs no call.
 const Patience = 10 * time.Second
 
 // Paths of the admin API.
@@ -71,13 +71,13 @@ func Running(ctx context.Context, socket string) bool {
 
 // limits are how long the daemon may take.
 type limits struct {
-	alive   time.Duration // for anything that it knows, and to show that it is there before it is given something long to do
+	alive   time.Duration // for answers that need no call, and to check that it is alive before a long request
 	quota   time.Duration // when the provider has to be asked
 	lookup  time.Duration // when it may be asked about each of many accounts, or when there is much to sum up
 	compact time.Duration // when it has to move gigabytes
 }
 
-// of says how long a request may take.
+// of returns how long a request may take.
 func (l limits) of(method, path string) time.Duration {
 	path, _, _ = strings.Cut(path, "?")
 	switch {
@@ -148,8 +148,8 @@ func (c *Client) send(ctx context.Context, limit time.Duration, method, path str
 	return raw, nil
 }
 
-// noAnswer is the error about a daemon that does not answer, or that of ctx if it was the caller
-// that stopped waiting.
+// noAnswer returns the error about a daemon that does not answer, or ctx's if the caller has
+// stopped waiting.
 func noAnswer(ctx context.Context, limit time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -182,7 +182,7 @@ func refusal(resp *http.Response, raw []byte) error {
 	return &perigee.Error{Class: class, Message: said.Error.Message}
 }
 
-// Status asks what the daemon works with.
+// Status returns the configuration and state of the daemon.
 func (c *Client) Status(ctx context.Context) (perigee.DaemonStatus, error) {
 	return Ask[perigee.DaemonStatus](ctx, c, http.MethodGet, StatusPath, nil)
 }
@@ -225,12 +225,12 @@ func (c *Client) UseAccount(ctx context.Context, name perigee.AccountName) error
 	return err
 }
 
-// ExplainAccounts says which account a call to a model would get, and why.
+// ExplainAccounts reports which account a call to a model would get, and why.
 func (c *Client) ExplainAccounts(ctx context.Context, model string) ([]perigee.ChoiceRow, error) {
 	return Ask[[]perigee.ChoiceRow](ctx, c, http.MethodGet, accountsPath+"/status?"+url.Values{"model": {model}}.Encode(), nil)
 }
 
-// ExplainRoute says which upstream would answer a call to a model, and why.
+// ExplainRoute reports which upstream would answer a call to a model, and why.
 func (c *Client) ExplainRoute(ctx context.Context, model string) (perigee.RouteExplanation, error) {
 	return Ask[perigee.RouteExplanation](ctx, c, http.MethodGet, explainPath+"?"+url.Values{"model": {model}}.Encode(), nil)
 }
@@ -241,13 +241,14 @@ func (c *Client) Models(ctx context.Context, upstream string) (perigee.ModelList
 	return Ask[perigee.ModelList](ctx, c, http.MethodGet, modelsPath+"?"+query.Encode(), nil)
 }
 
-// Quota is always read from the provider: the daemon knows that its socket is the owner's.
+// Quota is always read from the provider: requests on the daemon's socket are the owner's.
 func (c *Client) Quota(ctx context.Context, _ bool) (perigee.QuotaList, error) {
 	return Ask[perigee.QuotaList](ctx, c, http.MethodGet, quotaPath+"?problems=true", nil)
 }
 
-// Open makes a request whose answer is read as it comes, for as long as the daemon takes. The
-// caller closes its body, and looks at its status; Refusal is the error of an answer that is one.
+// Open makes a request with an answer that is read while it arrives, for as long as the daemon
+// takes. The caller closes its body, and checks its status; Refusal returns the error of a refused
+// request.
 func (c *Client) Open(ctx context.Context, method, path string) (*http.Response, error) {
 	if _, err := c.send(ctx, c.limits.alive, http.MethodGet, healthPath, nil); err != nil {
 		return nil, err
@@ -265,6 +266,6 @@ func (c *Client) Open(ctx context.Context, method, path string) (*http.Response,
 
 // Refusal is the error that the daemon has answered with.
 func Refusal(resp *http.Response) error {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what is missing is not needed
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a missing part is not needed
 	return refusal(resp, raw)
 }

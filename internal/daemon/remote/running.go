@@ -19,7 +19,7 @@ import (
 type Daemon struct {
 	PID  int
 	Dir  string // its data directory
-	Unit Unit   // the service of systemd that it is the main process of; zero: none
+	Unit Unit   // the service of systemd that it is the main process of; zero if there is none
 
 	mark    int // the number in the lock: the next daemon writes another one
 	process *os.Process
@@ -39,7 +39,7 @@ func (u Unit) Systemctl(verb string) string {
 	return "sudo systemctl " + verb + " " + u.Name
 }
 
-// Find returns the daemon that uses a data directory; nil: none does.
+// Find returns the daemon that uses a data directory; nil if there is none.
 func Find(ctx context.Context, dir string) (*Daemon, error) {
 	for range 3 { // one that ends or starts meanwhile is noticed in the next round
 		held, err := datadir.Locked(ctx, dir)
@@ -70,8 +70,8 @@ type Listener struct {
 	Name string
 }
 
-// At returns the daemon that listens on the port of an address, whatever its data directory is;
-// nil: none is seen.
+// At returns the daemon that listens on the port of an address, whatever its data directory is; nil
+// if none is found.
 func At(ctx context.Context, address string) *Daemon {
 	_, port, _ := net.SplitHostPort(address)
 	listener := ListenerOf(port)
@@ -110,19 +110,19 @@ func (d *Daemon) socket() string { return filepath.Join(d.Dir, datadir.SocketNam
 // Close releases the handle of the process.
 func (d *Daemon) Close() { _ = d.process.Release() }
 
-// StopOptions say how long to wait. Zero values of Answer and Last mean 5 and 15 seconds.
+// StopOptions set how long to wait. Zero values of Answer and Last mean 5 and 15 seconds.
 type StopOptions struct {
-	Drain  time.Duration                    // for open calls, if the daemon does not say how long it waits for them
+	Drain  time.Duration                    // for open calls, if the daemon does not report how long it waits for them
 	Answer time.Duration                    // within which a daemon that works answers on its socket
 	Last   time.Duration                    // after Drain, to store everything and end
-	Report func(format string, args ...any) // is told what is not as usual
-	Verb   string                           // what to have systemd do with a service: stop, restart
+	Report func(format string, args ...any) // called with messages about unusual events
+	Verb   string                           // the systemctl command for a service: stop, restart
 }
 
-// Stop has the daemon finish its open calls, and returns when it has ended. A daemon that does not
+// Stop stops the daemon after its open calls, and returns when it has ended. A daemon that does not
 // answer, or that does not end in time, is killed. One that is being stopped already is only waited
 // for, because a second signal would cut off its calls. Of several commands at the same time, one
-// sends the signal, and the next may ask when the daemon says that it is stopping.
+// sends the signal, and the next may proceed when the daemon reports that it is stopping.
 func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	if opts.Answer == 0 {
 		opts.Answer = 5 * time.Second
@@ -176,15 +176,15 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	return err
 }
 
-// finish waits until the daemon has ended, at most for limit. It calls unlock when the daemon says
-// that it is stopping.
+// finish waits until the daemon has ended, at most for limit. It calls unlock when the daemon
+// reports that it is stopping.
 func (d *Daemon) finish(ctx context.Context, stopping bool, limit time.Duration, unlock func()) (ended bool, err error) {
 	over := time.Now().Add(limit)
 	for !stopping && time.Now().Before(over) {
 		if ended, err := d.wait(ctx, 0); ended || err != nil {
 			return ended, err
 		}
-		status, _ := d.ask(ctx, time.Until(over)) // that it does not answer any more is no reason to wait for less time
+		status, _ := d.ask(ctx, time.Until(over)) // if it does not answer any more, the time to wait stays the same
 		stopping = status.Stopping
 	}
 	if stopping {
@@ -204,7 +204,7 @@ func (d *Daemon) ask(ctx context.Context, limit time.Duration) (perigee.DaemonSt
 	return status, err
 }
 
-// signal sends a signal. That the process has ended meanwhile is no error.
+// signal sends a signal. It is not an error if the process has ended.
 func (d *Daemon) signal(sig os.Signal) error {
 	err := d.process.Signal(sig)
 	switch {
