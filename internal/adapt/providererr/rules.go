@@ -38,19 +38,15 @@ var (
 // rules are tried from the top; the first that matches decides. The order goes from explicit
 // information to guesses:
 //
-// 1. reasons of the details, which are meant for programs: first those about the account, as
-// nothing else matters to
-//
-//	   an account that is locked, then limits;
-//	2. codes of the sign-in server;
-//	3. sentences about client, account and project;
-//
-// 4. sentences about the request: those that name a field before those that explain, as field names
-// can contain
-//
-//	   any word, and thinking before tools, because sentences on the order of thinking mention tool calls too;
-//	5. sentences on limits;
-//	6. the status alone.
+//  1. reasons of the details, which are meant for programs: first reasons about the account, as
+//     nothing else matters to an account that is locked, then limits;
+//  2. codes of the sign-in server;
+//  3. sentences about client, account and project;
+//  4. sentences about the request: those that name a field before those that explain, as field names
+//     can contain any word, and thinking before tools, because sentences on the order of thinking
+//     mention tool calls too;
+//  5. sentences on limits;
+//  6. the status alone.
 var rules = []rule{
 	{name: "reason: validation", reasons: []string{"VALIDATION_REQUIRED"}, kind: KindVerification},
 	{name: "reason: banned", reasons: []string{"TOS_VIOLATION", "ACCOUNT_DISABLED", "USER_DISABLED"}, kind: KindBan},
