@@ -19,24 +19,27 @@ import (
 // An answer is one stream of the provider on its way to the caller. It is held back while it has no
 // content, so that another attempt can be made.
 type answer struct {
-	call        *call
-	relay       wire.Relay
-	undo        adapt.Undo
-	search      *adapt.Search // perigee answers calls of this tool
-	frames      bool          // the caller speaks this dialect and gets the provider's own chunks
+	call   *call
+	relay  wire.Relay
+	undo   adapt.Undo
+	search *adapt.Search // perigee answers calls of this tool
+	// the caller uses the Gemini dialect and gets the provider's own chunks
+	frames      bool
 	acceptEmpty bool
 	token       perigee.Secret // of the request, which an error may repeat
 
-	decoder  dialect.Decoder
-	events   []perigee.Event
-	start    perigee.Event
-	usage    *perigee.Usage // the last one
-	held     hold.Events    // until the answer has content
-	text     string         // of an answer that may be a refusal in the model's words
-	thoughts [8]string      // what each candidate has thought so far in one go, where chunks may repeat it
+	decoder dialect.Decoder
+	events  []perigee.Event
+	start   perigee.Event
+	usage   *perigee.Usage // the last one
+	held    hold.Events    // until the answer has content
+	text    string         // of an answer that may be a refusal written by the model
+	// complete thoughts of each candidate so far, because later chunks may repeat them
+	thoughts [8]string
 	step     step
-	kept     perigee.Tally // of step
-	useless  error         // why the attempt failed although the answer has ended; its usage may follow
+	kept     perigee.Tally // memory charged for step
+	// why the attempt failed although the answer has ended; its usage may follow
+	useless error
 }
 
 func newAnswer(c *call, m *message) *answer {
@@ -45,12 +48,12 @@ func newAnswer(c *call, m *message) *answer {
 	return &answer{call: c, relay: relay, undo: m.Undo, search: m.Search, frames: frames, decoder: newDecoder()}
 }
 
-// reset forgets a failed attempt.
+// reset discards a failed attempt.
 func (a *answer) reset() {
 	a.kept.Drop(&a.call.req.Origin)
 	*a = answer{call: a.call, relay: a.relay, undo: a.undo, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
 	if a.call.spent != (perigee.Usage{}) {
-		a.frames = false // the provider's own chunks name only what this attempt costs
+		a.frames = false // the provider's own chunks contain the usage of this attempt only
 	}
 }
 
@@ -94,11 +97,11 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	return nil
 }
 
-// roundFactor is what a byte of a round counts that may end with a search: it is kept, and sent
-// once more.
+// roundFactor is the memory charged per byte of a round that may end with a search: the round is
+// kept in memory and sent once more.
 const roundFactor = 2
 
-// hasContent says whether events have content that a client shows or needs.
+// hasContent reports whether events have content that a client shows or needs.
 func hasContent(events []perigee.Event) bool {
 	return slices.ContainsFunc(events, func(ev perigee.Event) bool {
 		switch ev.Kind {
@@ -143,7 +146,7 @@ func (a *answer) event(ev perigee.Event) {
 		}
 	}
 	if ev.Kind != perigee.EventThinking && ev.Kind != perigee.EventSignature {
-		a.thoughts = [8]string{} // what comes after this is another thought
+		a.thoughts = [8]string{} // the next thought is a new one
 	}
 	if a.search != nil {
 		if !a.step.take(&ev, a.search.Name) {
@@ -153,7 +156,7 @@ func (a *answer) event(ev perigee.Event) {
 			return
 		}
 	}
-	if ev.Kind == perigee.EventText && !a.call.begun && !a.frames {
+	if ev.Kind == perigee.EventText && !a.call.started && !a.frames {
 		a.text += ev.Text
 		if providererr.MayRefuse(a.text) {
 			a.hold(ev)
@@ -166,7 +169,7 @@ func (a *answer) event(ev perigee.Event) {
 // emit passes an event on. It is held back while the answer has no content. Callers that get chunks
 // get their content as events, too, which the recorder and package thoughtsig read.
 func (a *answer) emit(ev perigee.Event, content bool) {
-	if !a.call.begun && !content {
+	if !a.call.started && !content {
 		a.hold(ev)
 		return
 	}
@@ -174,23 +177,23 @@ func (a *answer) emit(ev perigee.Event, content bool) {
 	a.relay.Send(ev)
 }
 
-// maxHeld is how many bytes are held back. A longer stream is emitted in any case.
+// maxHeld is the maximum number of bytes held back. A longer stream is emitted in any case.
 const maxHeld = 256 << 10
 
 func (a *answer) hold(ev perigee.Event) {
 	ev.More = true
-	_ = a.held.Add(ev) // which cannot fail, since so little is not counted against the memory budget
+	_ = a.held.Add(ev) // cannot fail: such a small size is not charged to the memory budget
 	if a.held.Size() > maxHeld {
 		a.flushHeld()
 	}
 }
 
-// flushHeld emits what was held back. From here on the call cannot be tried again.
+// flushHeld emits the events held back so far. After it the call cannot be retried.
 func (a *answer) flushHeld() {
-	if a.call.begun {
+	if a.call.started {
 		return
 	}
-	a.call.begun = true
+	a.call.started = true
 	if a.call.lease != nil {
 		a.call.lease.Answering()
 	}
@@ -201,7 +204,8 @@ func (a *answer) flushHeld() {
 	a.start.Upstream, a.start.Account = a.call.upstream.opts.Name, a.call.account
 	a.relay.Send(a.start)
 	if a.call.spent != (perigee.Usage{}) {
-		a.relay.Send(perigee.Event{Kind: perigee.EventUsage, Usage: new(a.call.spent), More: true}) // the last round may not say what it costs
+		// the last round may not report its usage
+		a.relay.Send(perigee.Event{Kind: perigee.EventUsage, Usage: new(a.call.spent), More: true})
 	}
 	for _, ev := range append(a.call.searchResults, a.held.Take()...) {
 		a.relay.Send(ev)
@@ -212,7 +216,7 @@ func (a *answer) flushHeld() {
 // finished handles the end of an answer. An empty answer without a reason counts as a failed
 // attempt.
 func (a *answer) finished(ev perigee.Event) {
-	if !a.call.begun {
+	if !a.call.started {
 		if v, refused := providererr.ClassifyText(a.text); refused && a.text != "" {
 			a.useless = &diagnosisError{v}
 			return
@@ -223,17 +227,17 @@ func (a *answer) finished(ev perigee.Event) {
 		}
 	}
 	if a.step.searches() {
-		return // perigee answers the calls, and the answer goes on
+		return // perigee answers the calls, and the answer continues
 	}
 	a.flushHeld()
 	a.relay.Send(ev)
 }
 
-// errEmpty is an answer without anything in it.
+// errEmpty is the error for an answer without content.
 var errEmpty = &diagnosisError{providererr.Diagnosis{Kind: kindEmpty, Scope: providererr.ScopeNone,
 	Error: &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider sent an answer without anything in it", Hint: "try again", Cause: perigee.ErrNoAnswer}}}
 
-// forNoReason says whether a finish reason does not explain an empty answer.
+// forNoReason reports whether a finish reason does not explain an empty answer.
 func forNoReason(reason string) bool {
 	switch strings.ToUpper(reason) {
 	case "STOP", "OTHER", "FINISH_REASON_UNSPECIFIED", "UNKNOWN", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "":
@@ -247,19 +251,19 @@ func (a *answer) End() error {
 	switch {
 	case a.decoder.Finished():
 		return nil
-	case !a.call.begun && a.text == "":
+	case !a.call.started && a.text == "":
 		return errEmpty
 	}
 	return &perigee.Error{Class: perigee.ClassUnavailable, Cause: io.ErrUnexpectedEOF, Hint: "try again",
 		Message: fmt.Sprintf("upstream %s: connection lost: the answer ended before it was finished", a.call.upstream.opts.Name)}
 }
 
-// repeats is the length from which on a thought that begins like the one before is taken for a
-// repetition.
+// repeats is the minimum length of a thought that is taken for a repetition when it starts like
+// the one before.
 const repeats = 24
 
-// unrepeated returns the new text in a piece of thinking. Some models send all of it again with
-// every chunk.
+// unrepeated returns the new text in a piece of thinking. Some models send all earlier text again
+// with every chunk.
 func (a *answer) unrepeated(candidate int, text string) string {
 	if candidate < 0 || candidate >= len(a.thoughts) {
 		return text

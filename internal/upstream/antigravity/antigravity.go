@@ -27,11 +27,11 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// DefaultClientVersion is the version of the protocol's own client that this build was made after.
-// Newer models answer older ones with 404.
+// DefaultClientVersion is the version of the protocol's own client that this build follows. Newer
+// models answer older clients with 404.
 const DefaultClientVersion = "2.9.1"
 
-// UserAgent names the program that calls: the token that the gateway requires, the platform, and
+// UserAgent returns the User-Agent header: the token that the gateway requires, the platform, and
 // perigee.
 func UserAgent(clientVersion, version string) string {
 	return "antigravity/" + cmp.Or(clientVersion, DefaultClientVersion) + " " + runtime.GOOS + "/" + runtime.GOARCH + " perigee/" + version
@@ -42,29 +42,29 @@ type AccountPool interface {
 	Acquire(req pool.Request) pool.Acquisition
 }
 
-// Options say how to reach the gateway. Zero values mean defaults.
+// Options configure the connection to the gateway. Zero values mean defaults.
 type Options struct {
-	Name            string // as the configuration calls it
+	Name            string // name in the configuration
 	Endpoints       []string
 	Accounts        AccountPool
 	UserAgent       string
 	KeepThinking    bool
 	SessionRecovery bool
-	FirstByte       time.Duration // how long to wait for the first event; 0: forever
-	Idle            time.Duration // how long a stream may be quiet; 0: forever
+	FirstByte       time.Duration // how long to wait for the first event; 0 means no limit
+	Idle            time.Duration // how long a stream may be quiet; 0 means no limit
 	Transport       http.RoundTripper
 	Carried         bool // Transport puts the bodies of requests into its own, and calls wire.Sent
 	Logger          *slog.Logger
 	Now             func() time.Time
 }
 
-// An Upstream asks the Antigravity gateway.
+// An Upstream calls the Antigravity gateway.
 type Upstream struct {
 	opts       Options
 	client     *http.Client
 	hosts      hosts
 	quarantine quarantine
-	schemas    *schema.Cache // of all tools that clients declare
+	schemas    *schema.Cache // digests of all tools that clients declare
 }
 
 var (
@@ -73,7 +73,7 @@ var (
 	_ perigee.ModelLister  = (*Upstream)(nil)
 )
 
-// New returns an upstream. It connects when it is first asked.
+// New returns an upstream. It connects on the first call.
 func New(opts Options) *Upstream {
 	for i, endpoint := range opts.Endpoints {
 		opts.Endpoints[i] = strings.TrimSuffix(endpoint, "/")
@@ -95,12 +95,12 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// EncodesEveryRequest marks an upstream that passes no request on as it came, also not one in the
+// EncodesEveryRequest marks an upstream that encodes each request anew, including requests in the
 // Gemini dialect.
 func (u *Upstream) EncodesEveryRequest() {}
 
-// Stream asks the model. The gateway is always asked for a stream; callers that want one answer
-// collect it.
+// Stream returns the answer of the model as events. It always requests a stream; callers that want
+// one answer collect it.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		c := newCall(u, req, yield)

@@ -26,17 +26,19 @@ type call struct {
 	session  string
 	yield    func(perigee.Event, error) bool
 
-	left          bool          // the caller went away
-	begun         bool          // the caller has got something of an answer: from here on nothing is tried again
-	attempts      int           // how often the provider was asked, for searches, too
-	searches      int           // how often it was asked to search
-	account       string        // the last account used
-	lease         pool.Lease    // of that account; nil: none yet
-	try           try           // what is being tried
-	spent         perigee.Usage // by the rounds before the one that is open, and by answers that were discarded
+	left bool // the caller has left
+	// the caller has received a part of an answer, so that nothing is retried
+	started  bool
+	attempts int        // number of requests to the provider, including searches
+	searches int        // number of searches
+	account  string     // the last account used
+	lease    pool.Lease // lease of that account; nil if there is none yet
+	try      try        // the current attempt
+	// usage of the rounds before the open one, and of answers that were discarded
+	spent         perigee.Usage
 	retries       *perigee.RetryBudget
-	searchResults []perigee.Event // the sources of searches, until the answer begins
-	pending       []perigee.Note  // sent when the answer begins
+	searchResults []perigee.Event // the sources of searches, until the answer starts
+	pending       []perigee.Note  // notes to send when the answer starts
 }
 
 func newCall(u *Upstream, req *perigee.Request, yield func(perigee.Event, error) bool) *call {
@@ -58,8 +60,8 @@ func (m *message) giveBack() {
 	m.body = nil
 }
 
-// run answers the call. The error it returns is for the caller to yield; nil also means that the
-// caller has left.
+// run answers the call. The caller yields the error that it returns. A nil error also means that
+// the caller has left.
 func (c *call) run(ctx context.Context) error {
 	prompt, err := c.req.Prompt()
 	if err != nil {
@@ -74,12 +76,14 @@ func (c *call) run(ctx context.Context) error {
 		Schemas:      c.upstream.schemas,
 	}}
 	m := c.message(prompt, r.options)
-	if err := c.upstream.hopeless(c.req, prompt, m.Prompt); err != nil {
+	if err := c.upstream.checkPrompt(c.req, prompt, m.Prompt); err != nil {
 		return err
 	}
 	c.req.OnRelease(func() {
 		if m.Search != nil || len(r.dropped) > 0 {
-			c.req.Keep() // what a search finds continues the conversation, and tools that were left out are quarantined at the end
+			// search results continue the conversation, and tools that were left out are
+			// quarantined at the end
+			c.req.Keep()
 			return
 		}
 		prompt, r.prompt, m.Prompt = nil, nil, nil
@@ -89,7 +93,7 @@ func (c *call) run(ctx context.Context) error {
 			return err
 		}
 		if c.pending = nil; r.guessed {
-			c.pending = m.Notes // they are true only if this is answered
+			c.pending = m.Notes // they apply only if this attempt is answered
 		} else {
 			for _, note := range m.Notes {
 				c.req.Log.NoteOnce(note)
@@ -99,16 +103,16 @@ func (c *call) run(ctx context.Context) error {
 			return nil
 		}
 		v := c.converse(ctx, &m)
-		if v == nil && c.begun {
+		if v == nil && c.started {
 			r.confirm()
 		}
 		if v == nil || c.left {
 			return nil
 		}
-		if c.begun || !r.repair(v) {
+		if c.started || !r.repair(v) {
 			return c.explain(v)
 		}
-		c.searchResults = nil // the conversation begins anew, and so do its searches
+		c.searchResults = nil // the conversation starts again, and so do its searches
 		refused := m.body
 		for m = c.message(prompt, r.options); bytes.Equal(m.body, refused); m = c.message(prompt, r.options) {
 			if !r.goFurther(v) {
@@ -119,8 +123,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// hopeless returns the error for a prompt that the gateway refuses however it is adapted.
-func (u *Upstream) hopeless(req *perigee.Request, prompt, prepared *perigee.Prompt) error {
+// checkPrompt returns the error for a prompt that the gateway refuses however it is adapted.
+func (u *Upstream) checkPrompt(req *perigee.Request, prompt, prepared *perigee.Prompt) error {
 	var e *perigee.Error
 	if i := adapt.UnknownRole(prompt.Contents); i >= 0 {
 		e = perigee.Errorf(perigee.ClassInvalid, "contents[%d].role: want user or model, found %q", i, perigee.Clip(prompt.Contents[i].Role, 40)).
@@ -146,7 +150,7 @@ func (c *call) message(p *perigee.Prompt, options adapt.AntigravityOptions) mess
 	return m
 }
 
-// requestType is the type of a request to a model.
+// requestType returns the type of a request to a model.
 func requestType(spec models.Spec) string {
 	if spec.Family == models.Image {
 		return TypeImage
@@ -154,7 +158,7 @@ func requestType(spec models.Spec) string {
 	return typeAgent
 }
 
-// encode writes an adapted prompt into a buffer of package wire. Requests for pictures and searches
+// encode writes an adapted prompt into a buffer of package wire. Requests for images and searches
 // have no session.
 func encode(p *perigee.Prompt, session string) []byte {
 	p = WithSession(p, session)
@@ -169,10 +173,10 @@ func (c *call) send(ev perigee.Event) bool {
 }
 
 const (
-	// maxLeases bounds how many accounts one call tries.
+	// maxLeases bounds the number of accounts that one call tries.
 	maxLeases = 20
-	// maxAttempts bounds how often one call asks the provider, whatever each attempt is for. No
-	// call that can still be answered comes near it.
+	// maxAttempts bounds the number of requests of one call to the provider, for any purpose. A
+	// call that can still be answered does not come near it.
 	maxAttempts = 100
 )
 
@@ -180,7 +184,8 @@ const (
 // answer, and otherwise the last error.
 func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Diagnosis {
 	acquisition := c.upstream.opts.Accounts.Acquire(c.want())
-	accounts := map[string]bool{} // an account that is asked again after a pause counts once; the pool bounds the waiting
+	// an account that is tried again after a pause counts once; the pool bounds the waiting
+	accounts := map[string]bool{}
 	var v *providererr.Diagnosis
 	for {
 		lease, err := acquisition.Next(ctx)
@@ -194,7 +199,7 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Di
 		v = c.sendLeased(ctx, lease, m, out)
 		took := c.upstream.opts.Now().Sub(began)
 		c.step(lease, v)
-		if v == nil || c.begun || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLeases {
+		if v == nil || c.started || c.left || !belongsToAccount(v) || tooLate(v, took) || len(accounts) == maxLeases {
 			return v
 		}
 		c.upstream.opts.Logger.Info("trying another account", "upstream", c.upstream.opts.Name, "kind", v.Kind, "delay", v.Delay)
@@ -206,14 +211,14 @@ func (c *call) want() pool.Request {
 	return pool.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c.tokenFailed}
 }
 
-// A try is one request to an endpoint, or what comes before it with a leased account.
+// A try is one request to an endpoint, or the preparation of one with a leased account.
 type try struct {
-	endpoint string // empty: nothing was sent
+	endpoint string // empty if nothing was sent
 	began    time.Time
 	recorded bool
 }
 
-// begin begins a try.
+// begin starts a try.
 func (c *call) begin(endpoint string) {
 	c.try = try{endpoint: endpoint, began: c.upstream.opts.Now()}
 }
@@ -260,42 +265,42 @@ func (c *call) sendLeased(ctx context.Context, lease pool.Lease, m *message, out
 	return v
 }
 
-// exhausted is the error when no account is left: none is the pool's, about all accounts, and last
-// is that of the last account tried, which is added when both have the same cause. Where last names
-// a time it is not added, since that is about one account.
+// exhausted returns the error for a call that no account is left for. none is the pool's error
+// about all accounts, and last is the error of the last account tried. last is added when both
+// have the same cause, unless it names a time, which applies to one account only.
 func exhausted(last, none *providererr.Diagnosis, cause providererr.Kind) *providererr.Diagnosis {
 	switch {
 	case last == nil:
 		return none
 	case none.Kind != kindCanceled && (last.Scope == providererr.ScopeProvider || last.Scope == providererr.ScopeNetwork):
-		return last // that no other account is available says nothing about the provider
+		return last // a lack of other accounts is no evidence about the provider
 	case cause == "" && none.Kind == kindNoAccount && none.Error.Cause == nil:
-		return last // the pool says only that there is no other account
+		return last // the pool only reports that there is no other account
 	case none.Kind == kindCanceled || !sameCause(last.Kind, cause):
 		return none
 	}
 	e := *none.Error
-	e.Cause = last.Error // the provider was asked
+	e.Cause = last.Error // the provider was called
 	if last.Delay == 0 {
 		e.Message += " (" + strings.TrimRight(last.Error.Message, ".") + ")"
 	}
 	if last.Delay == 0 || (e.Retry-last.Delay).Abs() <= sameTime {
-		e.Details = last.Error.Details // programs find the time there
+		e.Details = last.Error.Details // programs read the time from there
 	}
 	e.Status = last.Error.Status
 	if last.Link != "" || last.Kind == providererr.KindNotFound || e.Hint == "" {
-		e.Hint = last.Error.Hint // it knows more
+		e.Hint = last.Error.Hint // the provider's hint is more specific
 	}
 	joined := *none
 	joined.Error, joined.Link = &e, last.Link
 	return &joined
 }
 
-// sameTime is how much the provider's delay and the pool's may differ and still mean the same time:
-// the pool adds a little.
+// sameTime is the maximum difference between the provider's delay and the pool's that counts as
+// the same time: the pool adds a little.
 const sameTime = 2 * time.Second
 
-// causeOf is the cause of an error of the pool; empty: unknown.
+// causeOf returns the cause of a pool error, or "" if it is unknown.
 func causeOf(err error) providererr.Kind {
 	if short, ok := errors.AsType[*pool.Shortage](err); ok {
 		return short.Kind
@@ -311,8 +316,8 @@ func sameCause(last, cause providererr.Kind) bool {
 	return last == cause
 }
 
-// belongsToAccount says whether another account, or the same one later, may be answered. The pool
-// decides which.
+// belongsToAccount reports whether the call may succeed with another account, or with the same one
+// later. The pool decides which.
 func belongsToAccount(v *providererr.Diagnosis) bool {
 	switch v.Scope {
 	case providererr.ScopeAccount, providererr.ScopeAccountFamily, providererr.ScopeAccountModel, providererr.ScopeProvider, providererr.ScopeNetwork:
@@ -321,20 +326,21 @@ func belongsToAccount(v *providererr.Diagnosis) bool {
 	return false
 }
 
-// tooLate says whether the provider took so long to fail that the client should rather get the
-// error than another attempt.
+// tooLate reports whether the provider took so long to fail that the client should get the error
+// instead of another attempt.
 func tooLate(v *providererr.Diagnosis, took time.Duration) bool {
 	return took > patience && (v.Scope == providererr.ScopeProvider || v.Scope == providererr.ScopeNetwork)
 }
 
-// patience is how long all endpoints together may take to fail before no other account is tried.
+// patience is how long all endpoints together may take to fail. After that no other account is
+// tried.
 const patience = 30 * time.Second
 
 // emptyPause is the wait before the retry after an empty answer.
 const emptyPause = 250 * time.Millisecond
 
-// askWith sends a message with one account. It renews a refused token once, looks a refused project
-// up once, and retries an empty answer as far as the call's retry budget goes.
+// askWith sends a message with one account. It renews a refused token once, looks up a refused
+// project once, and retries an empty answer within the call's retry budget.
 func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *answer) *providererr.Diagnosis {
 	for renewed, moved := false, false; ; c.begin("") {
 		token, err := lease.Token(ctx)
@@ -345,7 +351,7 @@ func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *a
 		out.acceptEmpty = !c.retries.Left()
 		v := c.askHosts(ctx, lease, token, m, out)
 		switch {
-		case v == nil || c.begun || c.left:
+		case v == nil || c.started || c.left:
 			return v
 		case v.Kind == providererr.KindUnauthenticated && !renewed:
 			c.step(lease, v)
@@ -355,7 +361,7 @@ func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *a
 			c.step(lease, v)
 			moved = true
 		case v.Kind == kindEmpty && c.retries.Take():
-			c.step(lease, v) // it was paid for
+			c.step(lease, v) // the discarded answer was charged
 			if !perigee.Pause(ctx, emptyPause) {
 				return v
 			}
@@ -365,8 +371,8 @@ func (c *call) askWith(ctx context.Context, lease pool.Lease, m *message, out *a
 	}
 }
 
-// askHosts sends a message to one endpoint after the other. The error is that of the first endpoint
-// that was reached.
+// askHosts sends a message to one endpoint after the other. It returns the error of the first
+// endpoint that was reached.
 func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Secret, m *message, out *answer) (first *providererr.Diagnosis) {
 	leased := lease.Account()
 	for _, host := range c.upstream.hosts.content(leased.CLI) {
@@ -382,10 +388,11 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 		body.ReleaseWith(c.req, m.giveBack)
 		c.begin(host)
 		v := c.askHost(ctx, host, token, body, out)
-		if v == nil || c.begun || c.left || !v.NextHost || ctx.Err() != nil {
+		if v == nil || c.started || c.left || !v.NextHost || ctx.Err() != nil {
 			return v
 		}
-		c.step(lease, v) // its own error: the account's may be that of an endpoint before it
+		// the endpoint's own error: the account's error may come from an earlier endpoint
+		c.step(lease, v)
 		if first == nil || first.Kind == kindUnreachable {
 			first = v
 		}
@@ -393,8 +400,8 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 	return everywhere(first)
 }
 
-// everywhere widens the scope of an error that all endpoints answered with. Another account shows
-// whether it is about the pool.
+// everywhere widens the scope of an error that all endpoints have returned. Another account shows
+// whether the error concerns the pool.
 func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
 	if v == nil || v.Scope != providererr.ScopeHost {
 		return v
@@ -412,7 +419,7 @@ func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
 	return &all
 }
 
-// tooOften ends a call that has asked the provider too often.
+// tooOften returns the error for a call that has sent too many requests to the provider.
 func tooOften(last *providererr.Diagnosis) *providererr.Diagnosis {
 	if last != nil {
 		v := *last
@@ -423,21 +430,21 @@ func tooOften(last *providererr.Diagnosis) *providererr.Diagnosis {
 		Error: perigee.Errorf(perigee.ClassUnavailable, "the provider gave no answer in %d attempts", maxAttempts).WithHint("try again later")}
 }
 
-// Kinds of errors that do not come from the provider, and that package providererr therefore does
-// not have.
+// Kinds of errors that do not come from the provider and are therefore not in package providererr.
 const (
-	kindUnreachable providererr.Kind = "unreachable" // the endpoint could not be reached, or broke off
-	kindEmpty       providererr.Kind = "empty"       // an answer without anything in it
-	kindCanceled    providererr.Kind = "canceled"    // the caller has left
-	kindNoAccount   providererr.Kind = "no_account"  // no account can be asked
+	// the endpoint could not be reached, or the connection was lost
+	kindUnreachable providererr.Kind = "unreachable"
+	kindEmpty       providererr.Kind = "empty"      // an answer without content
+	kindCanceled    providererr.Kind = "canceled"   // the caller has left
+	kindNoAccount   providererr.Kind = "no_account" // no account can be used
 )
 
-// failed is the diagnosis of an error that is no answer of the provider.
+// failed returns the diagnosis of an error that did not come from the provider.
 func (c *call) failed(ctx context.Context, err error) *providererr.Diagnosis {
 	if v, ok := providererr.Of(err); ok {
 		return &v // a copy: the pool may correct it
 	}
-	e := c.upstream.trouble(ctx, err)
+	e := c.upstream.callError(ctx, err)
 	v := &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: e, Delay: e.Retry}
 	switch {
 	case e.Class == perigee.ClassCanceled:
@@ -448,7 +455,8 @@ func (c *call) failed(ctx context.Context, err error) *providererr.Diagnosis {
 	return v
 }
 
-// withoutToken is the diagnosis of an account whose token could not be renewed during a call.
+// withoutToken returns the diagnosis for an account with a token that could not be renewed during
+// a call.
 func (c *call) withoutToken(ctx context.Context, err error) *providererr.Diagnosis {
 	if ctx.Err() != nil {
 		return c.failed(ctx, err)
@@ -457,7 +465,7 @@ func (c *call) withoutToken(ctx context.Context, err error) *providererr.Diagnos
 	return &v
 }
 
-// A diagnosisError carries a diagnosis through code that knows errors only.
+// A diagnosisError carries a diagnosis through code that handles only errors.
 type diagnosisError struct{ providererr.Diagnosis }
 
 func (v *diagnosisError) Error() string { return v.Diagnosis.Error.Error() }

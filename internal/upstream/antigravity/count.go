@@ -11,8 +11,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// CountTokens asks the gateway to count. It takes neither a model nor settings, so it counts as one
-// of its own models would: for other models that is an estimate.
+// CountTokens returns the gateway's count. The method takes neither a model nor settings and
+// counts as one of the gateway's own models would; for other models the count is an estimate.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -20,7 +20,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	spec := models.Of(req.Model)
 	prepared := adapt.ForAntigravity(prompt, spec, adapt.AntigravityOptions{KeepThinking: u.opts.KeepThinking, Schemas: u.schemas})
-	if err := u.hopeless(req, prompt, prepared.Prompt); err != nil {
+	if err := u.checkPrompt(req, prompt, prepared.Prompt); err != nil {
 		return nil, err
 	}
 	counted := *prepared.Prompt

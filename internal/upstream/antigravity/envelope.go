@@ -26,7 +26,7 @@ type Envelope struct {
 	Project   string
 	Model     string
 	Type      string
-	RequestID string // empty: none is sent
+	RequestID string // empty if none is sent
 	CLI       bool   // the plainer form: project, model and request only
 }
 
@@ -44,7 +44,8 @@ func (e Envelope) Wrap() (before, after []byte) {
 	return w.Key("request").Buf, []byte{'}'}
 }
 
-// Unwrap takes an answer out of its envelope; some come without one.
+// Unwrap returns the answer inside its envelope. An answer without an envelope is returned
+// unchanged.
 func Unwrap(data []byte) []byte {
 	c := rawjson.NewCursor(data)
 	if c.Kind() != rawjson.Object {
@@ -80,7 +81,7 @@ func SessionID(client perigee.Client, p *perigee.Prompt) string {
 	return "-" + strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>1, 10)
 }
 
-// firstText is the first text of the user.
+// firstText returns the first text of the user.
 func firstText(p *perigee.Prompt) string {
 	for i := range p.Contents {
 		if p.Contents[i].Role == perigee.RoleModel {

@@ -53,7 +53,7 @@ func (h *hosts) reachableFirst(list []string) []string {
 	return append(first, last...)
 }
 
-// unreachable notes that an endpoint did not answer at all.
+// unreachable records that an endpoint did not respond.
 func (h *hosts) unreachable(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// hidden are ids that the gateway lists for its own editor: completions and experiments, nothing to
-// talk to.
+// hidden reports whether an ID is one that the gateway lists for its own editor, such as
+// completions and experiments. Those models do not chat.
 func hidden(id string) bool {
 	return strings.HasPrefix(id, "chat_") || strings.HasPrefix(id, "tab_")
 }
 
-// Models asks the gateway which models the account has. Routing completes what the gateway does not
-// say about them.
+// Models returns the models that the gateway lists for the account. Routing fills in properties
+// that the gateway does not report.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	raw, err := u.control(ctx, nil, "fetchAvailableModels", projectAlone)
 	if err != nil {
@@ -30,8 +30,8 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	return list, nil
 }
 
-// control makes a call that asks no model, with whichever account is at hand. The log gets those
-// that could not be asked; it may be nil.
+// control makes a call that involves no model, with any account that can be used. It adds the
+// accounts that could not be used to log, which may be nil.
 func (u *Upstream) control(ctx context.Context, log *perigee.CallLog, method string, request func(pool.Lease) []byte) ([]byte, error) {
 	lease, err := u.opts.Accounts.Acquire(pool.Request{OnTokenFailure: u.tokenFailures(log)}).Next(ctx)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A quarantine remembers the tools whose schemas the provider refused, so that later requests are
-// not refused for them.
+// A quarantine records the tools with schemas that the provider refused, so that later requests
+// are sent without them.
 type quarantine struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	bad map[schemaDigest]time.Time // until when
+	bad map[schemaDigest]time.Time // end of the quarantine
 }
 
 type schemaDigest [sha256.Size]byte
@@ -30,8 +30,8 @@ const (
 	maxQuarantine  = 1000
 )
 
-// digestOf identifies a tool and its client: a client must not lose a tool because of what another
-// client sent.
+// digestOf identifies a tool and its client: a client must not lose a tool because of another
+// client's request.
 func digestOf(f *perigee.Function, family models.Family, key string) schemaDigest {
 	h := sha256.New()
 	h.Write([]byte(key + "\x00" + string(family) + "\x00" + f.Name + "\x00"))
@@ -48,7 +48,7 @@ func (q *quarantine) add(f *perigee.Function, family models.Family, key string) 
 	q.bad[digestOf(f, family, key)] = q.now().Add(quarantineTime)
 }
 
-// among returns the names of the tools that are not to be sent.
+// among returns the names of the tools that must not be sent.
 func (q *quarantine) among(tools []perigee.Tool, family models.Family, key string) map[string]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,13 +64,13 @@ func (q *quarantine) among(tools []perigee.Tool, family models.Family, key strin
 	return names
 }
 
-// maxGuesses is how many tools are left out, one at a time, where the provider does not name the
-// tool.
+// maxGuesses is the maximum number of tools left out, one at a time, if the provider does not name
+// the tool.
 const maxGuesses = 3
 
-// culprit finds the function whose schema the provider refuses: the one that the error names, or
-// else a guess, largest schema first. A guess is tried with the client's own request, which is
-// refused at no cost or answered.
+// culprit returns the function with the schema that the provider refuses: the one that the error
+// names, or else a guess, largest schema first. A guess is tried with the client's own request,
+// which the provider either refuses at no cost or answers.
 func (r *recovery) culprit(v *providererr.Diagnosis) (bad *perigee.Function, guessed bool) {
 	functions := r.sent()
 	if i, ok := toolIndex(v.Error.Message); ok && i < len(functions) {
@@ -83,8 +83,8 @@ func (r *recovery) culprit(v *providererr.Diagnosis) (bad *perigee.Function, gue
 	return slices.MaxFunc(functions, func(a, b *perigee.Function) int { return cmp.Compare(len(a.Parameters), len(b.Parameters)) }), true
 }
 
-// sent returns the functions in the order in which the provider got them: each name once, and none
-// without.
+// sent returns the functions in the order in which the provider received them: each name once, and
+// no function without a name.
 func (r *recovery) sent() (functions []*perigee.Function) {
 	seen := map[string]bool{"": true}
 	for i := range r.prompt.Tools {

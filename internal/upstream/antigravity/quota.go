@@ -13,15 +13,15 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// QuotaOf asks the gateway for the quota of one account, leased or not, in the pool of Antigravity,
+// QuotaOf returns the gateway's quota of one account, leased or not, in the pool of Antigravity,
 // and with cli also in the pool of the command-line tool. It costs no tokens. Only the list of
-// models is required; where another method fails, the rows have no windows, or there are none of
-// the other pool.
+// models is required: if another method fails, the rows have no windows, or the rows of the other
+// pool are missing.
 func (u *Upstream) QuotaOf(ctx context.Context, who pool.Source, cli bool) ([]perigee.QuotaRow, error) {
-	// The first token may bring the account its project; without one the gateway reports everything
-	// as full.
+	// The first token may come with the project of the account; without a project the gateway
+	// reports every quota as full.
 	if _, err := who.Token(ctx); err != nil {
-		return nil, u.quotaTrouble(who, u.trouble(ctx, err), err)
+		return nil, u.quotaError(who, u.callError(ctx, err), err)
 	}
 	ask := func(method string) ([]byte, *providererr.Diagnosis) {
 		return u.callFor(ctx, &unleased{who}, method, projectAlone)
@@ -29,11 +29,11 @@ func (u *Upstream) QuotaOf(ctx context.Context, who pool.Source, cli bool) ([]pe
 
 	raw, v := ask("fetchAvailableModels")
 	if v != nil {
-		return nil, u.quotaTrouble(who, v.Error, &diagnosisError{*v})
+		return nil, u.quotaError(who, v.Error, &diagnosisError{*v})
 	}
 	rows, err := decodeModelQuota(raw)
 	if err != nil {
-		return nil, u.quotaTrouble(who, perigee.Errorf(perigee.ClassUnavailable, "its quota cannot be read: %w", err), err)
+		return nil, u.quotaError(who, perigee.Errorf(perigee.ClassUnavailable, "its quota cannot be read: %w", err), err)
 	}
 	if raw, v := ask("retrieveUserQuotaSummary"); v == nil {
 		addWindows(rows, raw)
@@ -54,7 +54,7 @@ func (u *Upstream) QuotaOf(ctx context.Context, who pool.Source, cli bool) ([]pe
 	return rows, ctx.Err()
 }
 
-// projectAlone is the request of methods whose only parameter is the project.
+// projectAlone encodes the request of methods that have the project as their only parameter.
 func projectAlone(lease pool.Lease) []byte {
 	return append(rawjson.AppendString([]byte(`{"project":`), lease.Account().Project), '}')
 }
@@ -71,16 +71,16 @@ func (u *Upstream) callFor(ctx context.Context, lease pool.Lease, method string,
 		}
 	}
 	if v != nil && findsProject(ctx, lease, v, project) {
-		if _, err := lease.Token(ctx); err == nil { // it may bring the project
+		if _, err := lease.Token(ctx); err == nil { // it may come with the project
 			raw, v = u.call(ctx, lease, method, request(lease))
 		}
 	}
 	return raw, v
 }
 
-// findsProject looks the project of an account up if the provider may have refused the project, and
-// says whether it is another one. For an unknown project the provider answers "not found" or
-// "forbidden" without naming the project.
+// findsProject looks up the project of an account if the provider may have refused the project,
+// and reports whether the account has another one. For an unknown project the provider answers
+// "not found" or "forbidden" without naming the project.
 func findsProject(ctx context.Context, lease pool.Lease, v *providererr.Diagnosis, refused string) bool {
 	switch v.Kind {
 	case providererr.KindProject, providererr.KindNotFound, providererr.KindForbidden:
@@ -90,16 +90,16 @@ func findsProject(ctx context.Context, lease pool.Lease, v *providererr.Diagnosi
 	return false
 }
 
-// quotaTrouble adds the account to an error, for callers that ask about several.
-func (u *Upstream) quotaTrouble(who pool.Source, e *perigee.Error, cause error) error {
+// quotaError adds the account to an error, for callers that ask about several.
+func (u *Upstream) quotaError(who pool.Source, e *perigee.Error, cause error) error {
 	named := *e
 	named.Upstream, named.Account, named.Cause = u.opts.Name, who.SignIn().Email, cause
 	named.Message = fmt.Sprintf("%s: %s", named.Account, named.Message)
 	return &named
 }
 
-// An unleased account is asked about itself. No call waits for it, and the outcome does not change
-// its state in the pool.
+// An unleased account is used for queries about the account itself. No call waits for it, and the
+// outcome does not change its state in the pool.
 type unleased struct{ pool.Source }
 
 func (l *unleased) Account() pool.Leased {
@@ -113,8 +113,8 @@ func (l *unleased) FindProject(ctx context.Context, refused string) bool {
 	return ok && finder.FindProject(ctx, refused)
 }
 
-// A quotaGroup is the name of models that share a quota: in listings, and in the gateway's summary,
-// where some have none.
+// A quotaGroup is the name of models that share a quota, in listings and in the gateway's summary.
+// It is empty in the summary for some groups.
 type quotaGroup struct{ listed, summary string }
 
 func quotaGroupOf(model string) quotaGroup {

@@ -18,13 +18,13 @@ type gauge struct {
 	ResetTime         string  `json:"resetTime"`
 }
 
-// read returns the remaining fraction and when it is reset; not ok: the gateway did not report
-// them.
+// read returns the remaining fraction and its reset time. ok is false if the gateway did not
+// report them.
 func (g *gauge) read() (remaining float64, reset time.Time, ok bool) {
 	if g == nil || g.ResetTime == "" && g.RemainingFraction == 0 {
 		return 0, time.Time{}, false
 	}
-	reset, _ = time.Parse(time.RFC3339, g.ResetTime) // an unreadable time is an unknown one
+	reset, _ = time.Parse(time.RFC3339, g.ResetTime) // an unreadable time counts as unknown
 	return min(max(g.RemainingFraction, 0), 1), reset.UTC(), true
 }
 
@@ -48,7 +48,7 @@ func decodeModelQuota(raw []byte) ([]perigee.QuotaRow, error) {
 	return rows, nil
 }
 
-// windowLengths are the windows that the gateway has been seen to count in.
+// windowLengths has the quota windows that the gateway is known to use.
 var windowLengths = map[string]time.Duration{"5h": 5 * time.Hour, "weekly": 7 * 24 * time.Hour}
 
 // addWindows gives the rows the windows of their group. A summary that cannot be read adds nothing.
@@ -91,8 +91,8 @@ func addWindows(rows []perigee.QuotaRow, raw []byte) {
 	}
 }
 
-// decodeCLIQuota reads the quota in the pool of the command-line tool; an answer that cannot be
-// read has none.
+// decodeCLIQuota reads the quota in the pool of the command-line tool. It returns no rows for an
+// answer that cannot be read.
 func decodeCLIQuota(raw []byte) []perigee.QuotaRow {
 	var list struct {
 		Buckets []struct {

@@ -17,9 +17,9 @@ import (
 
 var _ perigee.RawSender = (*Upstream)(nil)
 
-// SendRaw sends a recorded request with the account that a call would get now, to the first
-// endpoint. The project in the envelope becomes that of the account: with another one the gateway
-// answers that there is none.
+// SendRaw sends a recorded request to the first endpoint, with the account that a call would get
+// now. It replaces the project in the envelope with the account's project, because the gateway
+// answers "not found" for any other.
 func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	if r.Operation != perigee.OperationGenerate {
 		return perigee.Errorf(perigee.ClassUnimplemented, "upstream %s sends only requests for an answer as they are recorded", u.opts.Name).
@@ -28,13 +28,13 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	want := pool.Request{Model: r.Model, Family: models.Of(r.Model).Family, OnTokenFailure: u.tokenFailures(r.Log)}
 	lease, err := u.opts.Accounts.Acquire(want).Next(ctx)
 	if err != nil {
-		return u.trouble(ctx, err)
+		return u.callError(ctx, err)
 	}
 	v := &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: perigee.Errorf(perigee.ClassCanceled, "the call was canceled")}
 	defer func() { lease.Done(v) }()
 	token, err := lease.Token(ctx)
 	if err != nil {
-		v = &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: u.trouble(ctx, err)}
+		v = &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: u.callError(ctx, err)}
 		return v.Error
 	}
 	leased := lease.Account()

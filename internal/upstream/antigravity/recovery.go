@@ -8,8 +8,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// A recovery repairs requests that the provider refuses. Each call is repaired once; tools whose
-// schemas the provider refuses may be left out one by one, up to maxDropped.
+// A recovery repairs requests that the provider refuses. Each call is repaired once; tools with
+// schemas that the provider refuses may be left out one by one, up to maxDropped.
 type recovery struct {
 	call     *call
 	prompt   *perigee.Prompt
@@ -20,7 +20,7 @@ type recovery struct {
 	guessed  bool                // the last of dropped is a guess
 }
 
-// repairs has the repair for each kind of refusal.
+// repairs maps each kind of refusal to its repair.
 var repairs = map[providererr.Kind]adapt.Repair{
 	providererr.KindToolPairing:      adapt.RepairPairing,
 	providererr.KindThinkingOrder:    adapt.RepairThinkingOrder,
@@ -30,10 +30,11 @@ var repairs = map[providererr.Kind]adapt.Repair{
 	providererr.KindSchemaKeyword:    adapt.RepairSchemas,
 }
 
-// maxDropped is how many tools of a call may be left out.
+// maxDropped is the maximum number of tools of a call that are left out.
 const maxDropped = 3
 
-// repair changes the options so that the request may be accepted, and says whether it found a way.
+// repair changes the options so that the request may be accepted, and reports whether it found a
+// way.
 func (r *recovery) repair(v *providererr.Diagnosis) bool {
 	if !r.call.upstream.opts.SessionRecovery || r.call.req.Strict {
 		return false // a strict request gets the error of the provider
@@ -92,8 +93,7 @@ func (r *recovery) leaveOut(v *providererr.Diagnosis) bool {
 	return true
 }
 
-// confirm leaves the tools out of later calls, too, now that the provider has answered without
-// them.
+// confirm leaves the tools out of later calls, now that the provider has answered without them.
 func (r *recovery) confirm() {
 	for _, f := range r.dropped {
 		r.call.upstream.opts.Logger.Warn("tool left out: the provider cannot read its schema", "upstream", r.call.upstream.opts.Name, "tool", f.Name)

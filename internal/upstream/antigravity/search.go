@@ -17,11 +17,11 @@ import (
 // model that can search, and continues the conversation with the result.
 
 const (
-	// maxRounds is how often a model may search before it has to answer.
+	// maxRounds is the number of searches after which a model has to answer.
 	maxRounds = 8
-	// maxSearches is how many searches are made for one call, however many the model wants at once.
+	// maxSearches is the maximum number of searches for one call.
 	maxSearches = 16
-	// maxFound is how many bytes of the answer to a search are read.
+	// maxFound is the maximum number of bytes read of the answer to a search.
 	maxFound = 256 << 10
 	// searchModel makes the searches.
 	searchModel = "gemini-2.5-flash"
@@ -31,17 +31,17 @@ const (
 // search.
 type step struct {
 	parts    []perigee.Part
-	text     []byte // of the last part, as long as it may go on
+	text     []byte // text of the last part, as long as it may continue
 	searched []*perigee.FunctionCall
-	others   bool // functions of the client were called, too
+	others   bool // functions of the client were called as well
 	hidden   bool // the last part is a call of the search, which the client does not see
 }
 
-// searches says whether the round is over for the model but not for the client: nothing but
-// searches is open.
+// searches reports whether the round is over for the model but not for the client: only searches
+// are open.
 func (s *step) searches() bool { return len(s.searched) > 0 && !s.others }
 
-// take notes an event and says whether the client should see it.
+// take records an event and reports whether the client should see it.
 func (s *step) take(ev *perigee.Event, search string) bool {
 	if ev.Candidate != 0 {
 		return true
@@ -74,7 +74,7 @@ func (s *step) take(ev *perigee.Event, search string) bool {
 	return true
 }
 
-// open says whether the last part is a text that may go on: a signature ends it.
+// open reports whether the last part is a text that may continue. A signature ends it.
 func (s *step) open(thought bool) bool {
 	if len(s.parts) == 0 {
 		return false
@@ -83,7 +83,7 @@ func (s *step) open(thought bool) bool {
 	return last.Kind == perigee.PartText && last.Thought == thought && last.Signature == ""
 }
 
-// close gives the last part its text.
+// close stores the text of the last part.
 func (s *step) close() {
 	if n := len(s.parts); n > 0 && s.parts[n-1].Kind == perigee.PartText {
 		s.parts[n-1].Text = string(s.text)
@@ -91,7 +91,8 @@ func (s *step) close() {
 	s.text = s.text[:0]
 }
 
-// converse asks the model, and goes on as long as it wants to search.
+// converse sends the prompt to the model, and repeats that with the results as long as the model
+// calls the search.
 func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis {
 	for round := 1; ; round++ {
 		out := newAnswer(c, m)
@@ -119,9 +120,10 @@ func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis 
 	}
 }
 
-// late adds a note after the answer has begun.
+// late adds a note after the answer has started.
 func (c *call) late(n perigee.Note) {
-	if c.req.Dialect != perigee.DialectGemini { // its clients get the provider's own words
+	// clients of the Gemini dialect get the provider's own chunks
+	if c.req.Dialect != perigee.DialectGemini {
 		c.req.Log.NoteOnce(n)
 	}
 }
@@ -166,7 +168,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 	v := sub.ask(ctx, &m, out)
 	c.attempts = sub.attempts
 	c.spent = c.spent.Plus(sub.spent)
-	if (v == nil || sub.begun) && out.usage != nil {
+	if (v == nil || sub.started) && out.usage != nil {
 		c.spent = c.spent.Plus(*out.usage)
 	}
 	switch {
@@ -182,9 +184,9 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 	return textMember("result", inner.text.String()), nil
 }
 
-// emitResults passes the sources of a search on, as soon as the answer has begun.
+// emitResults emits the sources of a search as soon as the answer has started.
 func (c *call) emitResults(ev perigee.Event) {
-	if c.begun {
+	if c.started {
 		c.send(ev)
 		return
 	}
@@ -216,7 +218,7 @@ func readQuery(args json.RawMessage) (query string, urls []string) {
 		Query any
 		URLs  any
 	}
-	_ = json.Unmarshal(args, &found) // which finds nothing then
+	_ = json.Unmarshal(args, &found) // the search then finds nothing
 	query, _ = found.Query.(string)
 	list, _ := found.URLs.([]any)
 	for _, v := range list {
@@ -230,8 +232,8 @@ func readQuery(args json.RawMessage) (query string, urls []string) {
 	return query, urls
 }
 
-// withoutSupports leaves out which words of the answer to a search each source is for: the client
-// sees other words.
+// withoutSupports removes the references from words of the search answer to its sources, because
+// the client sees another text.
 func withoutSupports(found *perigee.Event) perigee.Event {
 	sources := *found.Grounding
 	sources.Supports = nil
@@ -250,7 +252,7 @@ func dropSupports(metadata json.RawMessage) json.RawMessage {
 	return w.EndObject().Buf
 }
 
-// textMember is an object with one string.
+// textMember returns an object with one string.
 func textMember(name, text string) json.RawMessage {
 	return new(rawjson.Writer).Object().Key(name).String(text).EndObject().Buf
 }

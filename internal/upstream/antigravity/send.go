@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// maxError is how much of an error's explanation is read.
+	// maxError is the maximum size of an error body that is read.
 	maxError = 256 << 10
-	// maxAnswer is how much of an answer in one piece is read: lists and counts, no text of models.
+	// maxAnswer is the maximum size of an answer in one piece: lists and counts, no text of
+	// models.
 	maxAnswer = 16 << 20
 )
 
 const streamMethod = "streamGenerateContent?alt=sse"
 
-// askHost sends a request to one endpoint and passes the answer on.
+// askHost sends a request to one endpoint and emits the answer.
 func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, body *wire.Body, out *answer) *providererr.Diagnosis {
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, c.upstream.opts.FirstByte)
@@ -41,7 +42,7 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, b
 		return v
 	}
 	if err := out.stream(sse.NewReader(resp.Body), watchdog); err != nil && !c.left {
-		if out.usage != nil && !c.begun {
+		if out.usage != nil && !c.started {
 			c.spent = c.spent.Plus(*out.usage) // the caller never sees it
 		}
 		return c.failed(ctx, err)
@@ -49,10 +50,10 @@ func (c *call) askHost(ctx context.Context, host string, token perigee.Secret, b
 	return nil
 }
 
-// resends records that a connection was lost before anything was received; the request is sent once
-// more.
+// resends records that a connection was lost before any byte was received; the request is sent
+// once more.
 func (c *call) resends(ctx context.Context, err error) {
-	e := c.upstream.trouble(ctx, err)
+	e := c.upstream.callError(ctx, err)
 	c.step(c.lease, &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, Error: e})
 	c.begin(c.try.endpoint)
 	c.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", c.upstream.opts.Name, "error", e)
@@ -69,8 +70,8 @@ func (u *Upstream) post(ctx context.Context, host, method string, token perigee.
 	return nil, &diagnosis
 }
 
-// send makes one call, and returns its response whatever the status is. Headers are made from
-// scratch: nothing of the inbound client leaks.
+// send makes one call, and returns its response with any status. Headers are made from scratch, so
+// that no header of the inbound client leaks.
 func (u *Upstream) send(ctx context.Context, host, method string, token perigee.Secret, body *wire.Body) (*http.Response, *providererr.Diagnosis) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, host+"/v1internal:"+method, nil)
 	if err != nil {
@@ -97,8 +98,8 @@ func (u *Upstream) diagnose(resp *http.Response, token perigee.Secret) providere
 	return providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
 }
 
-// notAStream diagnoses an answer with status 200 that is no stream of events: an error in one
-// piece, or the page of a proxy.
+// notAStream diagnoses an answer with status 200 that is not an event stream: a single error
+// object, or the page of a proxy.
 func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *providererr.Diagnosis {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "application/json", "text/html":
@@ -112,7 +113,7 @@ func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *provid
 func (u *Upstream) call(ctx context.Context, lease pool.Lease, method string, request []byte) (answer []byte, first *providererr.Diagnosis) {
 	token, err := lease.Token(ctx)
 	if err != nil {
-		e := u.trouble(ctx, err)
+		e := u.callError(ctx, err)
 		return nil, &providererr.Diagnosis{Kind: kindNoAccount, Scope: providererr.ScopeNone, Error: e}
 	}
 	for _, host := range u.hosts.control() {
@@ -150,28 +151,29 @@ func (u *Upstream) callHost(ctx context.Context, host, method string, token peri
 	return raw, nil
 }
 
-// unreachable is the diagnosis of an endpoint that could not be reached or whose connection broke.
+// unreachable returns the diagnosis for an endpoint that could not be reached or that lost the
+// connection.
 func (u *Upstream) unreachable(ctx context.Context, host string, err error) *providererr.Diagnosis {
-	e := u.trouble(ctx, err)
+	e := u.callError(ctx, err)
 	if e.Class == perigee.ClassCanceled {
 		return &providererr.Diagnosis{Kind: kindCanceled, Scope: providererr.ScopeNone, Error: e}
 	}
 	if v, ok := providererr.Of(err); ok {
-		return &v // the transport knows better
+		return &v // the transport's diagnosis is more specific
 	}
 	u.hosts.unreachable(host)
 	return &providererr.Diagnosis{Kind: kindUnreachable, Scope: providererr.ScopeHost, NextHost: true, Error: e}
 }
 
-// trouble is the error for a failure that is no answer of the provider.
-func (u *Upstream) trouble(ctx context.Context, err error) *perigee.Error {
+// callError returns the error for a failure that did not come from the provider.
+func (u *Upstream) callError(ctx context.Context, err error) *perigee.Error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
 	}
 	return wire.Trouble(ctx, u.opts.Name, "endpoints", err)
 }
 
-// explain is the error that the caller gets for a diagnosis.
+// explain returns the error that the caller gets for a diagnosis.
 func (c *call) explain(v *providererr.Diagnosis) error {
 	e := *v.Error
 	e.Message = providererr.WithoutAddresses(e.Message)
