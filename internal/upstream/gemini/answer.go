@@ -11,21 +11,21 @@ import (
 type answer struct {
 	relay    wire.Relay
 	upstream string
-	frames   bool // the caller speaks this dialect and wants the provider's own chunks
+	frames   bool // the caller uses the Gemini dialect and wants the provider's own chunks
 	undo     adapt.Undo
 	decoder  dialect.Decoder
-	events   []perigee.Event // of the last chunk, for their place in memory
-	begun    bool            // something has come
+	events   []perigee.Event // events of the last chunk, kept to reuse their memory
+	started  bool            // a chunk has arrived
 }
 
-// Chunk passes one chunk on.
+// Chunk emits one chunk.
 func (a *answer) Chunk(data []byte, more bool) error {
 	events, err := a.decoder.Decode(a.events[:0], data)
 	if err != nil {
 		return err
 	}
 	a.events = events
-	a.begun = true
+	a.started = true
 	if len(events) > 0 && events[0].Kind == perigee.EventStart {
 		events[0].Upstream = a.upstream
 		if !a.relay.Send(events[0]) {
@@ -54,7 +54,7 @@ func (a *answer) End() error {
 		return nil
 	}
 	e := perigee.Errorf(perigee.ClassUnavailable, "connection lost: the provider's answer ended before it was finished")
-	if !a.begun {
+	if !a.started {
 		e.Cause = perigee.ErrNoAnswer
 	}
 	return e

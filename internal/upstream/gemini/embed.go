@@ -10,8 +10,8 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// Embed asks the API for vectors. Usage is what the API reports, or an estimate. An error has the
-// usage of the requests before it, and of one that was canceled while the API worked on it.
+// Embed returns the vectors of the API. Usage is reported by the API, or an estimate. An error has
+// the usage of the requests before it, and of one that was canceled while the API worked on it.
 func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	if req.Dialect == perigee.DialectGemini {
 		return u.embedVerbatim(ctx, req)
@@ -32,7 +32,7 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	return e, nil
 }
 
-// embedVerbatim sends a request of the same dialect as it came, but for the name of the model.
+// embedVerbatim sends the client's own request body, with only the model's name replaced.
 func (u *Upstream) embedVerbatim(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
 	method := "embedContent"
 	if req.Batch {
@@ -47,7 +47,7 @@ func (u *Upstream) embedVerbatim(ctx context.Context, req *perigee.EmbedRequest)
 	return e, err
 }
 
-// embed makes one request, and adds its cost to e. An answer in the API's own dialect becomes
+// embed makes one request, and adds its usage to e. An answer in the API's own dialect becomes
 // e.Raw, and its vectors are not read.
 func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method string, body []byte, e *perigee.Embeddings) ([][]float32, error) {
 	verbatim := req.Dialect == perigee.DialectGemini
@@ -79,8 +79,8 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 	return vectors, nil
 }
 
-// vectorFactor is what an answer with vectors counts beside its own bytes: numbers of four bytes
-// and more become eight each, and text again for the client.
+// vectorFactor is the memory charged for an answer with vectors, in multiples of its size: numbers
+// of four bytes and more become eight each, and text again for the client.
 const vectorFactor = 3
 
 // vectors reads an answer, within the memory budget of the call.
@@ -94,7 +94,7 @@ func (u *Upstream) vectors(ctx context.Context, req *perigee.EmbedRequest, raw [
 	return vectors, tokens, nil
 }
 
-// charged is an error with the usage before it.
+// charged returns an error with the usage before it.
 func charged(usage perigee.Usage, err error) error {
 	if usage == (perigee.Usage{}) {
 		return err

@@ -20,8 +20,8 @@ var nextSteps = map[perigee.Class]string{
 	perigee.ClassUnavailable: "try again; if the error persists, the provider has a problem",
 }
 
-// explain completes an error with upstream, model and hint, and removes keys from it. An error of
-// the network gets its class.
+// explain completes an error with upstream, model and hint, and removes keys from it. It
+// classifies errors of the network.
 func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		c := *e

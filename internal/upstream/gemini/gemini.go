@@ -1,9 +1,9 @@
 // Package gemini is the upstream for the official Gemini API with one or more API keys. A request
-// in the Gemini dialect is sent as it came; any other is encoded anew from its prompt, after
-// package adapt has adapted that to the API.
+// in the Gemini dialect is sent unchanged; any other is encoded anew from its prompt, after
+// package adapt has adapted the prompt to the API.
 //
 // Failover between upstreams is up to routing. Only a rejected or exhausted API key is replaced by
-// the next one here, before anything was answered.
+// the next one here, before any part of the answer was returned.
 package gemini
 
 import (
@@ -35,27 +35,27 @@ const (
 	maxError  = 256 << 10
 )
 
-// Options say how to reach the API. Zero values mean defaults.
+// Options configure the connection to the API. Zero values mean defaults.
 type Options struct {
-	Name      string // as the configuration calls it
+	Name      string // name in the configuration
 	URL       string
 	Keys      []perigee.Secret
 	UserAgent string
-	FirstByte time.Duration // how long to wait for the first event; 0: forever
-	Idle      time.Duration // how long a stream may be quiet; 0: forever
+	FirstByte time.Duration // how long to wait for the first event; 0 means no limit
+	Idle      time.Duration // how long a stream may be quiet; 0 means no limit
 	Transport http.RoundTripper
 	Logger    *slog.Logger
 	Now       func() time.Time
 }
 
-// An Upstream asks the Gemini API.
+// An Upstream calls the Gemini API.
 type Upstream struct {
 	opts   Options
 	client *http.Client
 	keys   *keyring
 }
 
-// New returns an upstream. It connects when it is first asked.
+// New returns an upstream. It connects on the first call.
 func New(opts Options) *Upstream {
 	opts.URL = strings.TrimSuffix(cmp.Or(opts.URL, DefaultURL), "/")
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -71,7 +71,7 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// Unusable is why calls cannot succeed, as far as that is known without one; empty: they can.
+// Unusable returns the reason why calls cannot succeed, or "" if none is known. It makes no call.
 func (u *Upstream) Unusable() string {
 	if u.keys.allRejected(u.opts.Now()) {
 		return "the provider rejects its API keys"
@@ -79,21 +79,21 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
-// Stream asks the model for a stream, or for one answer if the caller does not stream. Callers in
-// the Gemini dialect get the provider's chunks as frames.
+// Stream requests a stream, or one answer if the caller does not stream. Callers in the Gemini
+// dialect get the provider's chunks as frames.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		t := trail{upstream: u, log: req.Log}
-		begun := false // the caller has got something, which cannot be taken back
+		started := false // the caller has received an event, which cannot be withdrawn
 		pass := func(ev perigee.Event, err error) bool {
-			begun = true
+			started = true
 			return yield(ev, err)
 		}
 		m, err := u.message(req, generateMethod(req))
 		if err == nil {
 			err = u.ask(ctx, req, &m, &t, pass)
 		}
-		if !begun && err != nil {
+		if !started && err != nil {
 			if repaired, ok := u.repair(req, &m, err); ok {
 				t.failed(err)
 				err = u.ask(ctx, req, &repaired, &t, pass)
@@ -106,7 +106,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// generateMethod is the method of the API for a request.
+// generateMethod returns the API method for a request.
 func generateMethod(req *perigee.Request) string {
 	if req.Stream {
 		return "streamGenerateContent?alt=sse"
@@ -114,8 +114,8 @@ func generateMethod(req *perigee.Request) string {
 	return "generateContent"
 }
 
-// ask sends a message and passes the answer on. The caller yields the error and ends the trail; nil
-// also means that the client has left.
+// ask sends a message and emits the answer. The caller yields the error and ends the trail. A nil
+// error also means that the client has left.
 func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t *trail, yield func(perigee.Event, error) bool) error {
 	req.Log.Note(m.notes...)
 	outgoing := wire.NewBody(m.body).ShowTo(req.Log)
@@ -144,11 +144,11 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t 
 	return nil
 }
 
-// A message is the body for the provider, what has to be undone in its answer, and notes for the
-// client.
+// A message is the body for the provider, the function that undoes the adaptation in its answer,
+// and notes for the client.
 type message struct {
 	body   []byte
-	buffer []byte // of package wire, where the body is
+	buffer []byte // buffer of package wire that holds the body
 	undo   adapt.Undo
 	notes  []perigee.Note
 }
@@ -159,7 +159,8 @@ func (m *message) giveBack() {
 	m.body, m.buffer = nil, nil
 }
 
-// message returns what to send: the client's own bytes if possible, the adapted prompt otherwise.
+// message returns the message to send: the client's own bytes if possible, the adapted prompt
+// otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if asItCame(req) {
 		m.body, m.notes, err = ownBytes(req)
@@ -182,16 +183,16 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	return m, nil
 }
 
-// asItCame says whether the client's own bytes can be sent: they are in this dialect, and the model
-// is one that the dialect was made for. Claude behind the same API has rules that clients of it do
-// not know.
+// asItCame reports whether the client's own bytes can be sent: they are in the Gemini dialect, and
+// the model is one that the dialect was made for. Claude behind the same API has rules that
+// clients of the dialect do not follow.
 func asItCame(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
-// ownBytes are the client's bytes with the model that is asked, and with the thinking that its name
-// asks for or that its output limit has room for. A strict request gets the error of the provider
-// instead of the latter.
+// ownBytes returns the client's bytes with the name of the routed model, and with the thinking
+// that this name asks for or that its output limit has room for. A strict request gets the error
+// of the provider instead of the latter.
 func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err error) {
 	body = req.Body
 	if beyond := !req.Strict && dialect.ThinksBeyondOutput(body); beyond || req.Thinking != nil {
@@ -213,7 +214,7 @@ func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err erro
 	return body, notes, err
 }
 
-// CountTokens asks the API to count.
+// CountTokens returns the API's count.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
 	m, err := u.message(req, "countTokens")
 	if err != nil {
@@ -234,11 +235,11 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	return count, nil
 }
 
-// Models asks the API for its list, all pages of it.
+// Models returns all pages of the API's list.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	var all []perigee.Model
 	page := ""
-	for range 100 { // a provider with more pages repeats them
+	for range 100 { // a provider with more pages is repeating them
 		target := u.opts.URL + "/v1beta/models?pageSize=1000"
 		if page != "" {
 			target += "&pageToken=" + url.QueryEscape(page)

@@ -15,26 +15,28 @@ import (
 // A keyring chooses among API keys: always the first that has no cooldown, because the provider's
 // prompt cache belongs to the key's project.
 type keyring struct {
-	mu     sync.Mutex
-	keys   []*key
-	secret *redact.Redactor // of the keys: some providers repeat the key that they refuse
+	mu   sync.Mutex
+	keys []*key
+	// removes the keys from messages: some providers repeat the key that they refuse
+	secret *redact.Redactor
 }
 
 // A key is an API key. All fields but the first two are the keyring's.
 type key struct {
-	number int // its place in the configuration, from 1: what logs may say of it
+	number int // its position in the configuration, from 1, by which logs name it
 	secret perigee.Secret
 
-	until    time.Time           // end of its cooldown for everything
-	models   map[quota]time.Time // ends of its cooldowns for single quotas
-	rejected time.Time           // until when it counts as invalid: the provider's last word about the key; zero: it is valid
+	until  time.Time           // end of its cooldown for everything
+	models map[quota]time.Time // ends of its cooldowns for single quotas
+	// end of the time for which the key counts as invalid; zero if it is valid
+	rejected time.Time
 }
 
-// A quota is what a limit of the provider applies to within a key's project: calls of a method of a
-// model. The zero value stands for what has no model, such as the list of models.
+// A quota is the scope of a provider limit within a key's project: calls of a method of a model.
+// The zero value is the quota of calls without a model, such as the list of models.
 type quota struct {
 	model  string
-	method string // empty: generateContent, streamed or not
+	method string // empty for generateContent, streamed or not
 }
 
 // quotaOf returns the quota of a call.
@@ -55,19 +57,19 @@ func newKeyring(secrets []perigee.Secret) *keyring {
 		}
 	}
 	ring.secret = redact.New(long...)
-	if len(ring.keys) == 0 { // the simulator takes calls without one
+	if len(ring.keys) == 0 { // the simulator accepts calls without one
 		ring.keys = []*key{{number: 1}}
 	}
 	return ring
 }
 
-// minRedacted is how long a key must be to be replaced in what the provider says: shorter ones are
-// words.
+// minRedacted is the minimum length of a key that is replaced in messages of the provider: shorter
+// ones may be ordinary words.
 const minRedacted = 12
 
-// order returns the keys in the order in which to try them for a quota: those without a cooldown as
-// configured, then those with one, by its end. A cooldown is what perigee expects; if no other key
-// answers, the provider may know better.
+// order returns the keys in the order in which to try them for a quota: keys without a cooldown as
+// configured, then keys with one, by its end. A cooldown is an estimate, so a key with one is
+// still tried if no other key answers.
 func (r *keyring) order(q quota, now time.Time) []*key {
 	if len(r.keys) == 1 {
 		return r.keys
@@ -79,22 +81,24 @@ func (r *keyring) order(q quota, now time.Time) []*key {
 	return order
 }
 
-// rest returns how long the cooldown of a key for a quota still takes. The caller holds the lock of
-// the keyring.
+// rest returns the remaining cooldown of a key for a quota. The caller holds the lock of the
+// keyring.
 func (k *key) rest(q quota, now time.Time) time.Duration {
 	return max(0, k.until.Sub(now), k.models[q].Sub(now))
 }
 
 const (
-	maxRest      = time.Hour   // the longest cooldown of a key: providers have named wrong delays
+	// the longest cooldown of a key: providers have reported wrong delays
+	maxRest      = time.Hour
 	rejectedRest = time.Minute // the cooldown of a key that is not valid
-	maxRests     = 256         // quotas that a key rests for; clients choose the names of models
+	// quotas with a cooldown per key; bounded because clients choose the names of models
+	maxRests = 256
 )
 
-// coolDown starts the cooldown of a key after an error, and reports whether another key may be
-// answered. A limit is about one quota. Only an error about the key itself starts a cooldown for
-// everything, and a refused list of models starts none: the list has limits and permissions of its
-// own.
+// coolDown starts the cooldown of a key after an error, and reports whether the call may succeed
+// with another key. A rate limit applies to one quota. Only an error about the key itself starts a
+// cooldown for all quotas, and a refused list of models starts none: the list has limits and
+// permissions of its own.
 func (r *keyring) coolDown(k *key, q quota, err *perigee.Error, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +126,7 @@ func (r *keyring) coolDown(k *key, q quota, err *perigee.Error, now time.Time) b
 	return true
 }
 
-// delayOf returns when a key that has met a limit may be tried again.
+// delayOf returns the time after which a key that was rate limited may be tried again.
 func delayOf(err *perigee.Error) time.Duration {
 	if err.Class == perigee.ClassExhausted {
 		return max(err.Retry, time.Minute)
@@ -130,9 +134,9 @@ func delayOf(err *perigee.Error) time.Duration {
 	return max(err.Retry, time.Second)
 }
 
-// namesKey reports whether the provider forbids a call because of the key or of the project that
-// the key belongs to. Otherwise the key may be good for the next request: the file, cache or model
-// that this one names may belong to another project.
+// namesKey reports whether the provider forbids a call because of the key or its project.
+// Otherwise the key may be good for the next request: the file, cache or model that this one names
+// may belong to another project.
 func namesKey(err *perigee.Error) bool {
 	text := strings.ToLower(err.Message)
 	for _, detail := range err.Details {
@@ -142,9 +146,9 @@ func namesKey(err *perigee.Error) bool {
 		func(word string) bool { return strings.Contains(text, word) })
 }
 
-// moreHelpful returns the error that helps a client more, of two that keys have got for the same
-// call. A limit ends by itself, and the one that ends first counts; then comes what the request
-// itself may not do, and last a key that the client cannot change.
+// moreHelpful returns the error that helps a client more, of two errors of the same call with
+// different keys. A rate limit ends by itself, and the one that ends first counts; then come
+// errors of the request itself, and last a key that the client cannot change.
 func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	if a == nil {
 		return b
@@ -164,8 +168,8 @@ func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	return b
 }
 
-// accepted notes that a call with the key was answered: what was expected of the key and of this
-// quota is over.
+// accepted records that a call with the key was answered: it ends the key's rejection and the
+// cooldown of this quota.
 func (r *keyring) accepted(k *key, q quota) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,8 +180,8 @@ func (r *keyring) accepted(k *key, q quota) {
 	}
 }
 
-// allRejected reports whether the provider has called every key invalid a short time ago. After
-// that time the next call finds out whether they still are.
+// allRejected reports whether the provider has recently rejected every key as invalid. After that
+// time the next call tries them again.
 func (r *keyring) allRejected(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 var _ perigee.RawSender = (*Upstream)(nil)
 
-// SendRaw sends a recorded request with the key that a call would be made with now.
+// SendRaw sends a recorded request with the key that a call would use now.
 func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	body := wire.NewBody(r.Sent).ShowTo(r.Log)
 	defer body.Wait()
@@ -39,7 +39,7 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	return answer(perigee.RawAnswer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Body: content})
 }
 
-// rawMethod is the method of the API that a recorded request was sent to.
+// rawMethod returns the API method that a recorded request was sent to.
 func rawMethod(r *perigee.RawRequest) string {
 	switch {
 	case r.Operation == perigee.OperationCount:

@@ -13,8 +13,8 @@ import (
 )
 
 // repair encodes a request anew that the provider refused for a reason that can be repaired.
-// Requests in the Gemini dialect are adapted only here, because most of them are right as they
-// came. Where nothing would change, ok is false.
+// Requests in the Gemini dialect are adapted only here, because most of them are valid unchanged.
+// ok is false if the repair would change nothing.
 func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
 	signatures, own := refusedFor(refused, "signature"), asItCame(req)
 	thinking, results := own && refusedFor(refused, "thinking"), own && refusedFor(refused, "function response")
@@ -32,7 +32,9 @@ func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m
 		// it was damaged on the way.
 		how = adapt.RepairSignatures
 	case results && !adapt.RepeatsResults(prompt.Contents):
-		return m, false // what the client does with its calls is its own; only copies are known to be none of its doing
+		// the client's own calls are not changed; only copies are known not to come from the
+		// client
+		return m, false
 	}
 	before := sent.body
 	if own {
@@ -41,13 +43,13 @@ func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m
 	prompt, m.undo, m.notes = adapt.RepairForGemini(prompt, models.Of(req.Model), how)
 	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
 	if len(m.notes) == 0 || req.RefuseIfStrict(m.notes) != nil {
-		return m, false // it would be refused again, or its owner wants nothing changed
+		return m, false // it would be refused again, or the request is strict
 	}
 	m.body = dialect.EncodeRequest(prompt)
 	return m, !bytes.Equal(m.body, before)
 }
 
-// refusedFor says whether the provider refused a request with a message that has the word.
+// refusedFor reports whether the provider refused a request with a message that contains the word.
 func refusedFor(err error, word string) bool {
 	e, ok := errors.AsType[*perigee.Error](err)
 	return ok && e.Class == perigee.ClassInvalid && e.Status == 400 && strings.Contains(strings.ToLower(e.Message), word)

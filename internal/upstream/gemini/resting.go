@@ -10,8 +10,8 @@ import (
 	"perigee"
 )
 
-// Resting says why the provider would refuse a call for a model now: each API key has a cooldown,
-// the first until the returned time. It is empty if a key has none.
+// Resting returns the reason why the provider would refuse a call for a model now: each API key
+// has a cooldown, the first until the returned time. It returns "" if a key has none.
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
@@ -24,8 +24,8 @@ func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	return fmt.Sprintf("the provider has limited its %d API keys", len(u.keys.keys)), until
 }
 
-// resting returns when the first cooldown of a key for a quota ends, the zero time if a key has
-// none. The caller holds the lock.
+// resting returns the end of the first cooldown of a key for a quota, or the zero time if a key
+// has none. The caller holds the lock.
 func (r *keyring) resting(q quota, now time.Time) (until time.Time) {
 	for _, k := range r.keys {
 		rest := k.rest(q, now)
@@ -39,8 +39,8 @@ func (r *keyring) resting(q quota, now time.Time) (until time.Time) {
 	return until
 }
 
-// KeyTroubles are the models that all keys have a cooldown for, and the keys that the provider has
-// refused since they were last accepted.
+// KeyTroubles returns the models for which all keys have a cooldown, and the keys that the
+// provider has refused since they were last accepted.
 func (u *Upstream) KeyTroubles() (list []perigee.KeyTrouble) {
 	now := u.opts.Now()
 	u.keys.mu.Lock()

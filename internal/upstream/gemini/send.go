@@ -60,8 +60,8 @@ func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Bo
 	return u.do(ctx, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, quotaOf(model, method), body, t)
 }
 
-// shortDelay is the longest that a rate limit is waited for with the same key: agents would notice
-// more.
+// shortDelay is the longest rate limit that is waited for with the same key: agents would notice a
+// longer wait.
 const shortDelay = 3 * time.Second
 
 // isShort reports whether an error is a rate limit of at most shortDelay.
@@ -70,10 +70,10 @@ func isShort(err error) bool {
 	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay
 }
 
-// do sends a request with one key after the other until one is accepted; one without a body is a
-// GET. A rate limit of at most shortDelay is waited for, once for all keys together. The response
-// has status 200; the caller ends the trail. If no key is accepted, the error is the most helpful
-// one.
+// do sends a request with one key after the other until one is accepted. Without a body it sends a
+// GET. It waits for a rate limit of at most shortDelay once, for all keys together. The response
+// has status 200; the caller ends the trail. If no key is accepted, do returns the most helpful
+// error.
 func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Body, t *trail) (*http.Response, error) {
 	var best *perigee.Error
 	waited := false
@@ -95,7 +95,7 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 			return resp, nil
 		}
 		if ctx.Err() != nil {
-			err = ctx.Err() // whatever the key was told before
+			err = ctx.Err() // whichever error the key got before
 		}
 		now = u.opts.Now()
 		refused, ok := errors.AsType[*perigee.Error](err)
@@ -109,8 +109,8 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 	return nil, best
 }
 
-// request makes a request with a key. Headers are made from scratch: nothing of the inbound client
-// leaks.
+// request makes a request with a key. Headers are made from scratch, so that no header of the
+// inbound client leaks.
 func (u *Upstream) request(ctx context.Context, method, target string, key *key) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
@@ -144,7 +144,7 @@ func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key 
 		if !hasError(resp) {
 			return resp, nil
 		}
-		status = 0 // the error has its own
+		status = 0 // the error has its own delay
 	}
 	defer resp.Body.Close()
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
@@ -156,14 +156,14 @@ func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key 
 }
 
 // hasError reports whether an answer with status 200 is an error. Such an answer comes in one
-// piece, also where a stream was requested, and begins with the error. The body can be read from
-// its beginning afterwards.
+// piece, even if a stream was requested, and starts with the error. The body can be read from its
+// start afterwards.
 func hasError(resp *http.Response) bool {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		return false
 	}
 	body := bufio.NewReaderSize(resp.Body, 64)
-	head, _ := body.Peek(64) // an error of the connection comes again when the body is read
+	head, _ := body.Peek(64) // an error of the connection is returned again when the body is read
 	resp.Body = struct {
 		io.Reader
 		io.Closer

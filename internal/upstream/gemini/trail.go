@@ -7,39 +7,39 @@ import (
 	"perigee"
 )
 
-// A trail records which keys a call has tried, by their places in the configuration. A call that
-// the first key answers on the first connection has no entry.
+// A trail records the keys that a call has tried, by their position in the configuration. A call
+// that the first key answers on the first connection has no entry.
 type trail struct {
 	upstream *Upstream
 	log      *perigee.CallLog
-	number   int  // of the key that is tried
-	resent   bool // once more, on a new connection
+	number   int  // the current key
+	resent   bool // the request was sent again on a new connection
 	began    time.Time
-	open     bool // it has not been recorded
-	lost     int  // how many tries have failed
+	open     bool // the current attempt has not been recorded
+	lost     int  // number of failed attempts
 }
 
-// tries begins an attempt with a key.
+// tries starts an attempt with a key.
 func (t *trail) tries(k *key, now time.Time) {
 	t.number, t.resent, t.began, t.open = k.number, false, now, true
 }
 
-// resends records that a connection was lost before anything was received; the request is sent once
-// more.
+// resends records that a connection was lost before any byte was received; the request is sent
+// once more.
 func (t *trail) resends(err error) {
 	t.failed(err)
 	t.resent, t.began, t.open = true, t.upstream.opts.Now(), true
 	t.upstream.opts.Logger.Info("connection lost, request sent again", "upstream", t.upstream.opts.Name, "error", err)
 }
 
-// failed records an attempt that another one follows.
+// failed records an attempt that is followed by another one.
 func (t *trail) failed(err error) {
 	t.lost++
 	t.add(err)
 }
 
-// ends records the last attempt, unless it is the only one or has been recorded; a nil err is an
-// answer.
+// ends records the last attempt, unless it is the only one or has been recorded. A nil err means
+// success.
 func (t *trail) ends(err error) {
 	if t.open && t.lost > 0 {
 		t.add(err)
