@@ -11,26 +11,26 @@ import (
 	"perigee/internal/intercept/cloud"
 )
 
-// How long a language server may take to use an account that it has been given: the first pause
-// before its next try, and the last one.
+// How long a language server may take to use an account that it has been given: the first and the
+// last pause before the next try.
 const (
 	firstOutdated = 20 * time.Millisecond
 	lastOutdated  = 2 * time.Second
 )
 
-// carrySignedIn carries a request with the account that it is for. While the language server still
-// uses the account before, which the cloud does not get to see, it tries again.
-func (c *Carrier) carrySignedIn(ctx context.Context, cargo *cargo) (*http.Response, error) {
+// carrySignedIn carries a request with the request's account. It tries again while the language
+// server still uses the previous account; those calls do not reach the cloud.
+func (c *Carrier) carrySignedIn(ctx context.Context, payload *payload) (*http.Response, error) {
 	for pause := firstOutdated; ; pause *= 2 {
-		cargo.called = false
-		resp, err := c.carry(ctx, cargo)
+		payload.called = false
+		resp, err := c.carry(ctx, payload)
 		if !errors.Is(err, cloud.ErrOutdatedToken) {
-			if err != nil && !cargo.called {
+			if err != nil && !payload.called {
 				err = &processError{err}
 			}
 			return resp, err
 		}
-		cargo.sent--
+		payload.sent--
 		if pause > lastOutdated {
 			c.opts.Logger.Warn("language server does not use its account", "upstream", c.opts.Name)
 			if c.opts.Stuck != nil {
@@ -45,12 +45,12 @@ func (c *Carrier) carrySignedIn(ctx context.Context, cargo *cargo) (*http.Respon
 	}
 }
 
-// use has the language server signed in with the account of a request.
-func (c *Carrier) use(ctx context.Context, cargo *cargo) (release func(), err error) {
+// use signs the language server in with the account of a request.
+func (c *Carrier) use(ctx context.Context, payload *payload) (release func(), err error) {
 	if c.opts.Use == nil {
 		return func() {}, nil
 	}
-	return c.opts.Use(ctx, cargo.token)
+	return c.opts.Use(ctx, payload.token)
 }
 
 // onCall calls a function as soon as the language server has called the cloud, unless stop is
@@ -67,7 +67,7 @@ func onCall(expected *cloud.Expected, f func()) (stop func()) {
 	return func() { close(over) }
 }
 
-// called says whether the language server has called the cloud.
+// called reports whether the language server has called the cloud.
 func called(expected *cloud.Expected) bool {
 	select {
 	case <-expected.Taken():
@@ -77,8 +77,8 @@ func called(expected *cloud.Expected) bool {
 	}
 }
 
-// A processError is trouble of the language server itself, before it has called the cloud. It says
-// nothing about the account.
+// A processError is a failure of the language server itself, before it has called the cloud. It is
+// no evidence about the account.
 type processError struct{ error }
 
 func (e *processError) Unwrap() error { return e.error }
@@ -86,7 +86,7 @@ func (e *processError) Unwrap() error { return e.error }
 // kindProcess is the kind of a processError.
 const kindProcess providererr.Kind = "language_server"
 
-// Diagnose says that another account would not help.
+// Diagnose returns a diagnosis for which another account is not tried.
 func (e *processError) Diagnose() providererr.Diagnosis {
 	return providererr.Diagnosis{Kind: kindProcess, Scope: providererr.ScopeNone, Error: perigee.AsError(e.error)}
 }

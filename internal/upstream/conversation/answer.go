@@ -12,36 +12,37 @@ import (
 	"perigee/internal/langserver/trajectory"
 )
 
-// rewritten is the note about text that the server replaced after the client had got it.
+// rewritten is the note about text that the server replaced after the client had received it.
 var rewritten = perigee.Note{Action: perigee.NoteMapped, Subject: "rewritten text to more text"}
 
-// An answer is what the agent writes, on its way to the client. Where the client wants it in one
-// piece it is held back until the end, because steps may be rewritten.
+// An answer passes the text of the agent to the client. If the client wants it in one piece it is
+// held back until the end, because steps may be rewritten.
 type answer struct {
 	c       *call
 	id      string
 	started bool
-	content bool // the client has got some
+	content bool // the client has received some
 
 	turn    trajectory.Turn // as the server has it
-	said    strings.Builder
-	held    int  // bytes at the end of said that the client has not got, because they may be a refusal
-	thought bool // the client has got thinking
+	written strings.Builder
+	// bytes at the end of written that are held back from the client, because they may be a refusal
+	held    int
+	thought bool // the client has received thinking
 }
 
 func newAnswer(c *call, id string) *answer { return &answer{c: c, id: id} }
 
-// begun reports whether the client has got a part of the answer.
-func (a *answer) begun() bool { return a != nil && a.content }
+// hasStarted reports whether the client has received a part of the answer.
+func (a *answer) hasStarted() bool { return a != nil && a.content }
 
-// maxAnswer bounds the text and the thinking of an answer, with what was rewritten: all of it is
+// maxAnswer bounds the text and the thinking of an answer, including rewritten text: all of it is
 // kept until the end.
 const maxAnswer = 64 << 20
 
-// text is what the client was told.
-func (a *answer) text() string { return a.said.String() }
+// text returns the text of the answer so far.
+func (a *answer) text() string { return a.written.String() }
 
-// take handles an event that does not end the turn, and reports whether the caller is still there.
+// take handles an event that does not end the turn. It returns false if the caller has left.
 func (a *answer) take(e trajectory.Event) bool {
 	before := a.turn.At(e.Step)
 	a.turn.Take(e)
@@ -56,8 +57,8 @@ func (a *answer) take(e trajectory.Event) bool {
 	return true
 }
 
-// write passes text on that was appended, or replaces what was there. A client that has got text
-// cannot give it back: it gets the new text after it.
+// write emits text that was appended to a step or that replaces the step's earlier text. Text that
+// the client has received cannot be withdrawn; the new text follows it.
 func (a *answer) write(kind perigee.EventKind, before, text string, replaced bool) bool {
 	if !a.c.req.Stream || text == "" {
 		return true
@@ -65,13 +66,13 @@ func (a *answer) write(kind perigee.EventKind, before, text string, replaced boo
 	if replaced && before != "" {
 		a.c.req.Log.NoteOnce(rewritten)
 	}
-	return a.say(kind, text, replaced || before == "")
+	return a.writePart(kind, text, replaced || before == "")
 }
 
-// say sends text or thinking to the client. A part of another step begins after a separator. The
-// beginning of an answer is held back as long as it may be the text with which the provider refuses
-// a version.
-func (a *answer) say(kind perigee.EventKind, text string, begins bool) bool {
+// writePart sends text or thinking to the client. A part of another step starts after a separator.
+// The start of an answer is held back as long as it may be the text with which the provider
+// refuses a version.
+func (a *answer) writePart(kind perigee.EventKind, text string, begins bool) bool {
 	if kind == perigee.EventThinking {
 		if begins && a.thought {
 			text = trajectory.Separator + text
@@ -79,12 +80,12 @@ func (a *answer) say(kind perigee.EventKind, text string, begins bool) bool {
 		a.thought = true
 		return a.emit(perigee.Event{Kind: kind, Text: text})
 	}
-	if begins && a.said.Len() > 0 {
+	if begins && a.written.Len() > 0 {
 		text = trajectory.Separator + text
 	}
-	a.said.WriteString(text)
+	a.written.WriteString(text)
 	a.held += len(text)
-	if a.held == a.said.Len() && providererr.MayRefuse(a.said.String()) {
+	if a.held == a.written.Len() && providererr.MayRefuse(a.written.String()) {
 		return true
 	}
 	return a.release()
@@ -92,13 +93,13 @@ func (a *answer) say(kind perigee.EventKind, text string, begins bool) bool {
 
 // release sends the text that was held back.
 func (a *answer) release() bool {
-	text := a.said.String()[a.said.Len()-a.held:]
+	text := a.written.String()[a.written.Len()-a.held:]
 	a.held = 0
 	return text == "" || a.emit(perigee.Event{Kind: perigee.EventText, Text: text})
 }
 
-// emit sends an event after the one that begins the answer, and reports whether the caller is still
-// there.
+// emit sends an event, preceded by the start event if it is the first. It returns false if the
+// caller has left.
 func (a *answer) emit(e perigee.Event) bool {
 	if !a.started {
 		a.started = true
@@ -123,12 +124,12 @@ func (a *answer) finish(done trajectory.Event) error {
 	if !a.c.req.Stream && !a.flush() {
 		return nil
 	}
-	if d, refused := providererr.ClassifyText(a.said.String()); refused && a.held > 0 {
+	if d, refused := providererr.ClassifyText(a.written.String()); refused && a.held > 0 {
 		return d.Error
 	}
 	if done.Reason == trajectory.ReasonWaiting {
 		a.c.req.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "question of the agent to text"})
-		if !a.say(perigee.EventText, a.question(), true) {
+		if !a.writePart(perigee.EventText, a.question(), true) {
 			return nil
 		}
 	}
@@ -138,18 +139,18 @@ func (a *answer) finish(done trajectory.Event) error {
 	return nil
 }
 
-// flush sends what was held back.
+// flush sends a complete answer that was held back.
 func (a *answer) flush() bool {
 	for _, s := range a.turn.Written {
-		if s.Thinking != "" && !a.say(perigee.EventThinking, s.Thinking, true) || s.Text != "" && !a.say(perigee.EventText, s.Text, true) {
+		if s.Thinking != "" && !a.writePart(perigee.EventThinking, s.Thinking, true) || s.Text != "" && !a.writePart(perigee.EventText, s.Text, true) {
 			return false
 		}
 	}
 	return true
 }
 
-// failure is the error that ended a turn; nil: there is none. A turn that a restart of the server
-// has cut short is lost.
+// failure returns the error that ended a turn, or nil if there is none. A turn that was cut short
+// by a restart of the server is lost.
 func (a *answer) failure(reason trajectory.Reason) error {
 	switch reason {
 	case trajectory.ReasonError:
@@ -166,7 +167,7 @@ func (a *answer) failure(reason trajectory.Reason) error {
 		return e
 	case trajectory.ReasonCancelled:
 		e := perigee.Errorf(perigee.ClassUnavailable, "the conversation was canceled in the language server")
-		if !a.c.u.opts.Attached { // then it was no person
+		if !a.c.u.opts.Attached { // it was not canceled by a person
 			e.Cause = ErrLost
 		}
 		return e
@@ -174,7 +175,7 @@ func (a *answer) failure(reason trajectory.Reason) error {
 	return nil
 }
 
-// question says what the agent waits for.
+// question describes the input that the agent waits for.
 func (a *answer) question() string {
 	what := "The agent waits for a decision that it can only get in Antigravity"
 	var list []string
@@ -187,7 +188,7 @@ func (a *answer) question() string {
 	return fmt.Sprintf("[%s: %s]", what, strings.Join(list, "; "))
 }
 
-// finishOf is why an answer ended, in the words of the Gemini API.
+// finishOf returns the reason why an answer ended, as the Gemini API names it.
 func finishOf(done trajectory.Event) *perigee.Finish {
 	if done.Reason == trajectory.ReasonMaxInvocations {
 		return &perigee.Finish{Kind: perigee.FinishLength, Reason: "MAX_TOKENS", Message: "the agent used up its steps; another message lets it go on"}

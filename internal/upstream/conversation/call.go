@@ -16,7 +16,7 @@ import (
 
 // Retries after the server went away, before the client has received anything.
 const (
-	maxTries   = 3 // of calls whose message did not arrive
+	maxTries   = 3 // of calls with messages that did not arrive
 	maxSent    = 2 // messages of one call
 	firstPause = 250 * time.Millisecond
 )
@@ -34,14 +34,14 @@ type call struct {
 
 	chat   *chat
 	sent   int           // messages
-	open   *conversation // nil: none
-	ended  bool          // the turn has ended, as the server says
-	users  bool          // the conversation goes on with the user of the IDE
-	kept   bool          // it is kept for the next message
+	open   *conversation // nil if there is none
+	ended  bool          // the server has reported the end of the turn
+	users  bool          // the user of the IDE continues the conversation
+	kept   bool          // the conversation is kept for the next message
 	answer *answer
 }
 
-// run waits for a place and for the server, and asks until there is an answer.
+// run waits for a place in the queue and for the server, and retries until there is an answer.
 func (c *call) run(ctx context.Context) error {
 	if err := c.compose(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *call) run(ctx context.Context) error {
 		if err == nil {
 			err = c.ask(ctx)
 		}
-		if !errors.Is(err, ErrLost) || c.left || c.answer.begun() || try == maxTries || c.sent == maxSent {
+		if !errors.Is(err, ErrLost) || c.left || c.answer.hasStarted() || try == maxTries || c.sent == maxSent {
 			return err
 		}
 		c.u.opts.Logger.Info("conversation lost, starting another", "upstream", c.u.opts.Name, "call", c.req.ID, "error", err)
@@ -70,8 +70,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// identify returns the ID of a model, which answers and traces have, by its label or another name.
-// A gateway may know models that the language server does not.
+// identify returns the ID of a model, as it appears in answers and traces, by its label or another
+// name. A gateway may have models that the language server does not.
 func (u *Upstream) identify(ctx context.Context, model string) (string, error) {
 	client, ok := u.opts.Client.(interface {
 		ModelID(ctx context.Context, name string) (string, error)
@@ -89,7 +89,7 @@ func (u *Upstream) identify(ctx context.Context, model string) (string, error) {
 	return model, err
 }
 
-// textOnly refuses requests for images and sound.
+// textOnly refuses requests for images and audio.
 func textOnly(req *perigee.Request) error {
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -102,7 +102,7 @@ func textOnly(req *perigee.Request) error {
 	return nil
 }
 
-// compose makes a text of the request, or refuses it.
+// compose converts the request to text, or refuses it.
 func (c *call) compose() error {
 	if err := textOnly(c.req); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *call) compose() error {
 	return nil
 }
 
-// ask has the message accepted in time, and passes the answer on.
+// ask submits the message within the time limit, and emits the answer.
 func (c *call) ask(ctx context.Context) error {
 	watched, watchdog := wire.Watch(ctx, c.u.opts.FirstByte)
 	err := c.submit(watched)
@@ -143,10 +143,10 @@ func (c *call) ask(ctx context.Context) error {
 func (c *call) submit(ctx context.Context) error {
 	kept, ok := c.u.kept.take(c.chat.history())
 	if ok {
-		// The user of the IDE may have gone on with it: then it is the user's, and its next answer
-		// too.
+		// If the user of the IDE has continued the conversation, it and its next answer belong to
+		// the user.
 		if shared, err := c.u.opts.Own.isShared(ctx, kept.cascade); shared || err != nil {
-			c.u.discard(kept) // which leaves a conversation of the user
+			c.u.discard(kept) // does not delete a conversation that belongs to the user
 			ok = false
 		}
 	}
@@ -179,13 +179,13 @@ func (c *call) send(ctx context.Context, to *conversation, text string) error {
 	return err
 }
 
-// lost deletes a conversation that the server does not have, or that has not got the message.
+// lost deletes a conversation that the server does not have, or that did not receive the message.
 func (c *call) lost() {
 	c.u.discard(c.open)
 	c.open = nil
 }
 
-// follow passes on what the agent writes, until the end of its turn.
+// follow emits the output of the agent until its turn ends.
 func (c *call) follow(ctx context.Context) error {
 	c.answer = newAnswer(c, fmt.Sprintf("%s-%d", c.open.cascade, c.open.cursor.Size()))
 	for event, err := range c.u.opts.Client.Follow(ctx, c.open.cascade, &c.open.cursor) {
@@ -208,13 +208,13 @@ func (c *call) follow(ctx context.Context) error {
 	return perigee.Errorf(perigee.ClassUnavailable, "the language server stopped to report the conversation")
 }
 
-// finish ends the answer. A conversation whose turn has ended well is kept for the next message.
+// finish ends the answer. If the turn ended well, its conversation is kept for the next message.
 func (c *call) finish(done trajectory.Event) error {
 	switch done.Reason {
 	case trajectory.ReasonDone, trajectory.ReasonMaxInvocations:
 		c.ended = true
 	case trajectory.ReasonWaiting:
-		c.ended = c.u.opts.Attached // elsewhere no person can answer
+		c.ended = c.u.opts.Attached // without an IDE no person can answer
 		c.users = c.ended
 	}
 	if err := c.answer.finish(done); err != nil || c.left {
@@ -227,8 +227,8 @@ func (c *call) finish(done trajectory.Event) error {
 	return nil
 }
 
-// leave gives the place in the queue back, after the conversation was canceled if it may still go
-// on. One that is not kept is deleted.
+// leave releases the place in the queue. Before that it cancels the conversation if its turn may
+// still run, and deletes it unless it is kept.
 func (c *call) leave(leave func()) {
 	switch {
 	case c.open == nil || c.kept:
@@ -250,7 +250,7 @@ func (c *call) leave(leave func()) {
 		leave()
 		if c.u.opts.Own != nil && !c.ended {
 			waiting, cancel := context.WithTimeout(ctx, cancelLimit/2)
-			c.open.ends(waiting, c.u.opts.Client) // otherwise it might be written once more
+			c.open.ends(waiting, c.u.opts.Client) // otherwise its files might be written once more
 			cancel()
 		}
 		c.u.opts.Own.delete(ctx, c.open.cascade)

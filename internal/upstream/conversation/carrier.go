@@ -24,45 +24,43 @@ import (
 type CarrierOptions struct {
 	Name   string // of the upstream
 	Client Client
-	Calls  *cloud.Calls // sees what the language server sends to the cloud
-	Own    *Own         // deletes conversations that are not continued; nil: all of them stay
+	Calls  *cloud.Calls // observes the calls of the language server to the cloud
+	Own    *Own         // deletes conversations that are not continued; nil keeps all of them
 	Logger *slog.Logger
 
-	// Use signs the language server in with the account that has an access token. Release is called
-	// when the language server has made its request to the cloud, or when it will not; it may be
-	// called more than once. Nil: the account does not matter.
+	// Use signs the language server in with the account that has an access token. release is
+	// called when the language server has made its request to the cloud, or when it will not; it
+	// may be called more than once. If Use is nil, any account may be used.
 	Use func(ctx context.Context, token string) (release func(), err error)
-	// Stuck is told that the language server goes on to use another account. Nil: that does not
-	// happen.
+	// Stuck is called when the language server keeps using another account. It may be nil.
 	Stuck func()
 
 	Settle time.Duration // how long its turn may take to end after the provider's answer; default 5 s
 
 	// Reuse is how long a request waits for the conversation that it continues: clients send the
 	// results of tools at once, while the language server is still ending its turn. After that
-	// another conversation is quicker. Default 2 s.
+	// time starting another conversation is quicker. The default is 2 s.
 	Reuse time.Duration
 
-	// Keep is how long a conversation is kept for the request that continues it. It costs nothing
-	// to begin another one but a further summary that the language server may make of it. Default
-	// 30 s.
+	// Keep is how long a conversation is kept for the request that continues it. Starting another
+	// one costs at most one more summary by the language server. The default is 30 s.
 	Keep time.Duration
 }
 
-// A Carrier sends requests for the cloud inside those of a language server. The language server
-// gets a message; when it asks the cloud to answer that, the interceptor puts the request into the
-// language server's own envelope, and the answer goes to both.
+// A Carrier sends requests for the cloud inside the requests of a language server. The language
+// server gets a message; when it calls the cloud to answer that message, the interceptor puts the
+// request into the language server's own envelope, and the answer goes to both.
 //
-// It is an http.RoundTripper, so that whatever is known about requests, answers and errors of the
-// cloud stays in one place, the upstream that uses it. The access token of a request says which
-// account the language server has to use; it is not sent.
+// It is an http.RoundTripper, so that the handling of requests, answers and errors of the cloud
+// stays in one place, the upstream that uses it. The access token of a request selects the account
+// that the language server has to use; it is not sent.
 type Carrier struct {
 	opts CarrierOptions
 	kept conversations[*carriedTurn]
 
-	base       context.Context // of waits for the ends of turns; done at Close
+	base       context.Context // context of waits for the ends of turns; done at Close
 	cancel     context.CancelFunc
-	work       context.Context // of cancellations and deletions; done at the end of Close
+	work       context.Context // context of cancellations and deletions; done at the end of Close
 	stop       context.CancelFunc
 	background Background
 }
@@ -81,11 +79,11 @@ func NewCarrier(opts CarrierOptions) *Carrier {
 // callGrace is how long the language server may take to call the cloud.
 const callGrace = time.Minute
 
-// closeLimit bounds the deletion of conversations at the end. What is left then is deleted at the
-// next start.
+// closeLimit bounds the deletion of conversations in Close. Remaining conversations are deleted at
+// the next start.
 const closeLimit = 2 * time.Second
 
-// Close stops to wait for the ends of turns, and deletes the conversations: the language server
+// Close stops waiting for the ends of turns, and deletes the conversations: the language server
 // ends next.
 func (c *Carrier) Close(ctx context.Context) error {
 	c.cancel()
@@ -98,30 +96,33 @@ func (c *Carrier) Close(ctx context.Context) error {
 	return c.background.Close(ctx)
 }
 
-// carrierText is the message that the language server gets. What the model reads is the request.
+// carrierText is the message that the language server gets. The model reads the request instead.
 const carrierText = "Carried by perigee."
 
-// RoundTrip has a request carried, and returns the answer of the cloud as soon as its header is
-// there. If the language server ends before it has called the cloud, another conversation is tried.
+// RoundTrip carries a request, and returns the answer of the cloud as soon as its header has
+// arrived. If the language server ends before it has called the cloud, another conversation is
+// tried.
 func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	body := make([]byte, max(req.ContentLength, 0)) // which the caller knows
+	body := make([]byte, max(req.ContentLength, 0)) // set by the caller
 	_, err := io.ReadFull(req.Body, body)
 	_ = req.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	cargo, err := newCargo(body)
+	payload, err := newPayload(body)
 	if err != nil {
 		return nil, err
 	}
-	cargo.token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	payload.token = strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	pause := firstPause
 	for try := 1; ; try++ {
-		resp, err := c.carrySignedIn(req.Context(), cargo)
+		resp, err := c.carrySignedIn(req.Context(), payload)
 		if err != nil && req.Context().Err() != nil {
-			return nil, req.Context().Err() // not as the call in between saw it: the caller knows the cause, a time-out for example
+			// the caller's own error, which has the cause, such as a timeout, and not the error of
+			// the inner call
+			return nil, req.Context().Err()
 		}
-		if !errors.Is(err, ErrLost) || try == maxTries || cargo.sent == maxSent {
+		if !errors.Is(err, ErrLost) || try == maxTries || payload.sent == maxSent {
 			return resp, err
 		}
 		c.opts.Logger.Info("conversation lost, starting another", "upstream", c.opts.Name, "error", err)
@@ -132,21 +133,22 @@ func (c *Carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// cargo is a request to carry.
-type cargo struct {
-	model         string
-	request       []byte
-	before, after historyKey // of the conversation that it continues, and of the one that it leads to
-	sent          int        // messages that carried it
-	token         string     // of the account that the language server has to use
-	called        bool       // the language server has made its request to the cloud
+// A payload is a request to carry.
+type payload struct {
+	model   string
+	request []byte
+	// history keys of the conversation that it continues, and of the one that results
+	before, after historyKey
+	sent          int    // messages that carried it
+	token         string // of the account that the language server has to use
+	called        bool   // the language server has made its request to the cloud
 }
 
-// newCargo reads the envelope of a request. A conversation is recognized by what the user's side
-// has said in it: what the model said comes back as the client keeps it. The session tells apart
-// conversations that begin alike, and the keys of clients.
-func newCargo(body []byte) (*cargo, error) {
-	c := &cargo{}
+// newPayload reads the envelope of a request. A conversation is recognized by its user turns,
+// because clients may store model turns in another form. The session distinguishes conversations
+// that start with the same turns, and the keys of clients.
+func newPayload(body []byte) (*payload, error) {
+	c := &payload{}
 	var model string
 	cursor := rawjson.NewCursor(body)
 	cursor.Read(nil, "model", &model, "request", func() { c.request = cursor.Raw() })
@@ -177,19 +179,19 @@ func newCargo(body []byte) (*cargo, error) {
 	return c, cursor.Err()
 }
 
-// carry sends a message to a conversation and waits for the answer of the cloud to what the
-// language server makes of it.
-func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, error) {
-	turn := &carriedTurn{carrier: c, key: cargo.after, over: make(chan struct{})}
-	if earlier, ok := c.kept.take(cargo.before); ok {
-		if earlier.settled(ctx) {
+// carry sends a message to a conversation and returns the answer of the cloud to the call that the
+// language server makes for that message.
+func (c *Carrier) carry(ctx context.Context, payload *payload) (*http.Response, error) {
+	turn := &carriedTurn{carrier: c, key: payload.after, over: make(chan struct{})}
+	if earlier, ok := c.kept.take(payload.before); ok {
+		if earlier.awaitReusable(ctx) {
 			turn.conversation = earlier.conversation
 		} else {
 			earlier.discard()
 		}
 	}
 	if turn.cascade == "" {
-		cascade, err := c.opts.Client.Start(ctx, cargo.model)
+		cascade, err := c.opts.Client.Start(ctx, payload.model)
 		turn.cascade = cascade
 		c.opts.Own.started(cascade)
 		if err != nil {
@@ -198,7 +200,7 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 		}
 		c.opts.Calls.Own(cascade)
 	}
-	release, err := c.use(ctx, cargo)
+	release, err := c.use(ctx, payload)
 	if err != nil {
 		turn.ends(false)
 		return nil, err
@@ -206,22 +208,22 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 	defer release()
 	c.opts.Own.message(turn.cascade, carrierText)
 	expected := c.opts.Calls.Expect(ctx, turn.cascade, cloud.Call{
-		Model: cargo.model, Request: cargo.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
+		Model: payload.model, Request: payload.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
 	})
 	defer onCall(expected, release)()
-	err = c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: cargo.model, Known: turn.cursor.Size()})
+	err = c.opts.Client.Send(ctx, turn.cascade, Message{Text: carrierText, Model: payload.model, Known: turn.cursor.Size()})
 	if errors.Is(err, ErrLost) {
 		expected.Cancel()
-		turn.lost() // it never got the message, so there is nothing to cancel
+		turn.lost() // it did not receive the message, so there is nothing to cancel
 		return nil, err
 	}
-	cargo.sent++
+	payload.sent++
 	var resp *http.Response
 	if err == nil {
 		resp, err = turn.answer(ctx, expected)
 	}
 	if err != nil {
-		cargo.called = called(expected)
+		payload.called = called(expected)
 		expected.Cancel()
 		turn.ends(false)
 		return nil, err
@@ -234,23 +236,23 @@ func (c *Carrier) carry(ctx context.Context, cargo *cargo) (*http.Response, erro
 type carriedTurn struct {
 	conversation
 	carrier *Carrier
-	key     historyKey // of the conversation after it
+	key     historyKey // history key after this turn
 
 	once, discarded sync.Once
 
 	over chan struct{} // closed when the language server has ended it, or should have
-	well bool          // it has; set before over is closed
+	well bool          // whether it has ended by itself; set before over is closed
 }
 
-// answer returns the answer of the cloud. Until the language server has called the cloud, its turn
-// can end without an answer; after that it does not matter what becomes of it.
+// answer returns the answer of the cloud. The end of the turn is an error only until the language
+// server has called the cloud.
 func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (resp *http.Response, err error) {
 	watched, cancel := context.WithTimeout(ctx, callGrace)
 	over, answered := make(chan struct{}), make(chan struct{})
 	var ended error
 	go func() { defer close(over); ended = t.follow(watched) }()
 	go func() { defer close(answered); resp, err = expected.Wait() }()
-	defer func() { cancel(); <-over }() // which uses the cursor
+	defer func() { cancel(); <-over }() // the goroutine uses the cursor
 	select {
 	case <-answered:
 		return resp, err
@@ -265,7 +267,7 @@ func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (res
 	expected.Cancel()
 	<-answered
 	if _, ok := errors.AsType[*perigee.Error](err); ok || err == nil {
-		return resp, err // it failed for another reason, or came after all
+		return resp, err // it failed for another reason, or arrived at the last moment
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -277,8 +279,8 @@ func (t *carriedTurn) answer(ctx context.Context, expected *cloud.Expected) (res
 	case ended == nil:
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server ended its turn without a call to the cloud")
 	case perigee.AsError(ended).Class == perigee.ClassUnavailable && !errors.Is(ended, ErrLost):
-		// A process that has just started may not know its models yet. The cloud was not asked, so
-		// another message costs nothing.
+		// A process that has just started may not have loaded its models yet. The cloud was not
+		// called, so another message costs nothing.
 		return nil, fmt.Errorf("%w: %w", ErrLost, ended)
 	}
 	return nil, ended
@@ -302,8 +304,8 @@ func (t *carriedTurn) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ends keeps the conversation if the request was answered well. Otherwise it cancels what the
-// language server still does, and deletes the conversation.
+// ends keeps the conversation if the request was answered without an error. Otherwise it cancels
+// the turn in the language server and deletes the conversation.
 func (t *carriedTurn) ends(answered bool) {
 	t.once.Do(func() {
 		c := t.carrier
@@ -313,7 +315,7 @@ func (t *carriedTurn) ends(answered bool) {
 			}
 		}
 		runs := c.background.Go(func() {
-			if t.well = answered && t.settles(); !t.well {
+			if t.well = answered && t.awaitEnd(); !t.well {
 				t.cancel()
 			}
 			close(t.over)
@@ -334,7 +336,7 @@ func (t *carriedTurn) ends(answered bool) {
 	})
 }
 
-// lost is the end of a turn whose conversation does not work.
+// lost ends a turn in a conversation that does not work.
 func (t *carriedTurn) lost() {
 	t.once.Do(func() {
 		t.well = true // nothing runs
@@ -361,7 +363,8 @@ func (t *carriedTurn) discard() {
 			defer cancel()
 			if !t.well {
 				waiting, cancel := context.WithTimeout(ctx, cancelLimit/2)
-				t.conversation.ends(waiting, c.opts.Client) // otherwise it might be written once more
+				// otherwise its files might be written once more
+				t.conversation.ends(waiting, c.opts.Client)
 				cancel()
 			}
 			c.opts.Own.delete(ctx, t.cascade)
@@ -369,15 +372,15 @@ func (t *carriedTurn) discard() {
 	})
 }
 
-// settles waits for the end of the turn, which comes after the answer of the cloud.
-func (t *carriedTurn) settles() bool {
+// awaitEnd waits for the end of the turn, which comes after the answer of the cloud.
+func (t *carriedTurn) awaitEnd() bool {
 	ctx, cancel := context.WithTimeout(t.carrier.base, t.carrier.opts.Settle)
 	defer cancel()
 	return t.follow(ctx) == nil
 }
 
-// settled waits until the conversation can carry another request, and reports whether it can.
-func (t *carriedTurn) settled(ctx context.Context) bool {
+// awaitReusable waits until the conversation can carry another request, and reports whether it can.
+func (t *carriedTurn) awaitReusable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, t.carrier.opts.Reuse)
 	defer cancel()
 	select {
@@ -392,7 +395,7 @@ func (t *carriedTurn) settled(ctx context.Context) bool {
 type carriedBody struct {
 	io.ReadCloser
 	turn  *carriedTurn
-	good  bool // the answer is no error
+	good  bool // the answer is not an error
 	whole bool // it was read to its end
 }
 
@@ -408,7 +411,7 @@ func (b *carriedBody) Close() error {
 	return err
 }
 
-// carried has the gateway answer a request.
+// carried returns the gateway's answer to a request.
 func (u *Upstream) carried(ctx context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
 	model, leave, err := u.admit(ctx, req)
 	if err != nil {
@@ -426,7 +429,8 @@ func (u *Upstream) carried(ctx context.Context, req *perigee.Request, yield func
 	}
 }
 
-// admit waits for a place and for the language server, and returns the ID of the model.
+// admit waits for a place in the queue and for the language server, and returns the ID of the
+// model.
 func (u *Upstream) admit(ctx context.Context, req *perigee.Request) (model string, leave func(), err error) {
 	if err := textOnly(req); err != nil {
 		return "", nil, err

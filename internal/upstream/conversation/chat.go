@@ -14,18 +14,18 @@ type chat struct {
 	key    string // the name of the client's key
 	model  string
 	system string
-	turns  []said
+	turns  []turn
 	last   string
 }
 
-// said is what one side said before the other did. Several messages in a row are one.
-type said struct {
+// A turn is the text of one role. Several messages of one role in a row are one turn.
+type turn struct {
 	role string
 	text string
 }
 
-// compose makes a chat of a prompt, and notes what it cannot carry. Thinking of earlier turns is
-// omitted, as providers do.
+// compose converts a prompt to a chat, with a note for each part that a chat cannot carry.
+// Thinking of earlier turns is omitted, as providers do.
 func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Note, error) {
 	var n perigee.Notes
 	noteRequest(&n, prompt)
@@ -33,7 +33,7 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	if prompt.System != nil {
 		c.system = textOf(&n, prompt.System.Parts)
 	}
-	c.sayAll(&n, prompt.Contents)
+	c.addTurns(&n, prompt.Contents)
 	if len(c.turns) == 0 {
 		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request has no text").WithHint("add a message with a text")
 	}
@@ -46,9 +46,9 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	return c, n.List(), nil
 }
 
-// sayAll appends messages. Those of one side in a row are put together at once: one after the
-// other, each would copy all before it.
-func (c *chat) sayAll(n *perigee.Notes, contents []perigee.Content) {
+// addTurns appends messages. Consecutive messages of one role are joined at once, because adding
+// them one by one would copy the earlier text each time.
+func (c *chat) addTurns(n *perigee.Notes, contents []perigee.Content) {
 	side := ""
 	var texts []string
 	for i := range contents {
@@ -61,22 +61,22 @@ func (c *chat) sayAll(n *perigee.Notes, contents []perigee.Content) {
 			continue
 		}
 		if role != side {
-			c.say(side, texts...)
+			c.addTurn(side, texts...)
 			side, texts = role, texts[:0]
 		}
 		texts = append(texts, text)
 	}
-	c.say(side, texts...)
+	c.addTurn(side, texts...)
 }
 
-// say appends what a side said after the other did.
-func (c *chat) say(role string, texts ...string) {
+// addTurn appends texts to the last turn if that has the same role, and adds a turn otherwise.
+func (c *chat) addTurn(role string, texts ...string) {
 	if text := strings.TrimSpace(strings.Join(texts, "\n\n")); text != "" {
-		c.turns = append(c.turns, said{role, text})
+		c.turns = append(c.turns, turn{role, text})
 	}
 }
 
-// text is everything in one message, for a new conversation.
+// text returns the whole chat as one message, for a new conversation.
 func (c *chat) text() string {
 	if c.system == "" && len(c.turns) == 0 {
 		return c.last
@@ -106,18 +106,18 @@ func (c *chat) text() string {
 	return b.String()
 }
 
-// history identifies what was said before the last message.
+// history identifies the turns before the last message.
 func (c *chat) history() historyKey { return c.hash(c.turns) }
 
 // after identifies the history after an answer to the last message.
 func (c *chat) after(answer string) historyKey {
-	d := chat{turns: append([]said(nil), c.turns...)}
-	d.say(perigee.RoleUser, c.last)
-	d.say(perigee.RoleModel, answer)
+	d := chat{turns: append([]turn(nil), c.turns...)}
+	d.addTurn(perigee.RoleUser, c.last)
+	d.addTurn(perigee.RoleModel, answer)
 	return c.hash(d.turns)
 }
 
-func (c *chat) hash(turns []said) historyKey {
+func (c *chat) hash(turns []turn) historyKey {
 	h := sha256.New()
 	write := func(text string) {
 		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))

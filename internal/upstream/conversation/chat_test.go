@@ -56,7 +56,7 @@ func TestMessagesInARow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []said{{perigee.RoleUser, "a\n\nb"}, {perigee.RoleModel, "c\n\nd"}}; fmt.Sprint(c.turns) != fmt.Sprint(want) || c.last != "e\n\nf" {
+	if want := []turn{{perigee.RoleUser, "a\n\nb"}, {perigee.RoleModel, "c\n\nd"}}; fmt.Sprint(c.turns) != fmt.Sprint(want) || c.last != "e\n\nf" {
 		t.Errorf("got %q, %q", c.turns, c.last)
 	}
 }

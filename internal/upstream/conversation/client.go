@@ -17,8 +17,8 @@ import (
 type ClientOptions struct {
 	ReadOnly bool // the agent may not change files
 	AnyModel bool // messages that name a model that the server lacks go to another model
-	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is
-	// asked if the server does not know the IDs of the cloud. nil: there is no list.
+	// Cloud lists the models of the cloud. Their display names are the labels of the server. It is
+	// called if the server does not report the cloud's model IDs. It is nil if there is no list.
 	Cloud func(context.Context) ([]perigee.Model, error)
 }
 
@@ -45,8 +45,8 @@ func (c *client) Start(ctx context.Context, model string) (string, error) {
 	return cascade, lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
 }
 
-// Send sends the message once. Package lsclient waits for a restart where the connection was
-// refused; the conversation is lost then, and the server says so.
+// Send sends the message once. If the connection is refused, package lsclient waits for a restart;
+// the conversation is lost then, and the server returns an error.
 func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 	model, err := c.resolve(ctx, m.Model)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 		err = c.ls.SendQueuedWhenIdle(ctx, cascade, model, c.opts.ReadOnly)
 	}
 	if errors.Is(err, lsclient.ErrUnclear) && ctx.Err() == nil {
-		// The server may have got the message and ended. Another process that lacks the
+		// The server may have received the message and ended. Another process that lacks the
 		// conversation lacks the message.
 		if _, look := c.ls.Trajectory(ctx, cascade); look != nil && perigee.AsError(look).Class == perigee.ClassNotFound {
 			err = look
@@ -80,8 +80,8 @@ func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.
 
 func (c *client) Cancel(ctx context.Context, cascade string) error { return c.ls.Cancel(ctx, cascade) }
 
-// Delete removes a conversation for good. A server of the first generation may have to load it
-// first, if it is of an earlier process.
+// Delete removes a conversation permanently. A server of the first generation may have to load a
+// conversation of an earlier process first.
 func (c *client) Delete(ctx context.Context, cascade string) error {
 	err := c.ls.Delete(ctx, cascade)
 	if missing(err) && c.ls.Load(ctx, cascade) == nil {
@@ -110,12 +110,12 @@ func (c *client) Inputs(ctx context.Context, cascade string) (texts []string, er
 	return texts, err
 }
 
-// missing reports whether an error says that the server does not have a conversation.
+// missing reports whether an error means that the server does not have a conversation.
 func missing(err error) bool {
 	return err != nil && perigee.AsError(err).Class == perigee.ClassNotFound
 }
 
-// lost wraps an error of one of the classes in ErrLost, unless the server may have handled the
+// lost wraps err in ErrLost if it has one of the classes and the server cannot have handled the
 // call: it was not reached, or it was restarted and lacks the conversation.
 func lost(err error, classes ...perigee.Class) error {
 	if err == nil || errors.Is(err, lsclient.ErrUnclear) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -132,8 +132,8 @@ func lost(err error, classes ...perigee.Class) error {
 	return &e
 }
 
-// Models lists the models that are enabled, by the ID of the cloud, or by a name made of the label
-// where the server does not know it.
+// Models lists the enabled models by the ID of the cloud, or by a name made of the label if the
+// server does not report the ID.
 func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, err := c.models.List(ctx, true)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
 	return models, nil
 }
 
-// resolve finds what messages call a model.
+// resolve returns the enum value by which messages name a model.
 func (c *client) resolve(ctx context.Context, name string) (enum string, err error) {
 	m, err := c.find(ctx, name)
 	if err != nil && c.opts.AnyModel && perigee.AsError(err).Class == perigee.ClassNotFound {
@@ -162,7 +162,7 @@ func (c *client) resolve(ctx context.Context, name string) (enum string, err err
 	return m.Enum, err
 }
 
-// ModelID is the ID of the model that a request means.
+// ModelID returns the ID of the model that a request names.
 func (c *client) ModelID(ctx context.Context, name string) (string, error) {
 	m, err := c.find(ctx, name)
 	return m.Name(), err

@@ -9,16 +9,16 @@ import (
 	"perigee/internal/lib/lru"
 )
 
-// maxKept is how many conversations are kept for the next message.
+// maxKept is the maximum number of conversations kept for the next message.
 const maxKept = 64
 
-// A conversation of the language server, and what was reported of it.
+// A conversation is a conversation of the language server, and the events reported of it.
 type conversation struct {
 	cascade string
 	cursor  trajectory.Cursor
 }
 
-// ends waits for the end of a turn, whatever that is.
+// ends waits for the end of a turn, successful or not.
 func (c *conversation) ends(ctx context.Context, client Client) {
 	for event, err := range client.Follow(ctx, c.cascade, &c.cursor) {
 		if err != nil || event.Kind == trajectory.KindDone {
@@ -27,17 +27,17 @@ func (c *conversation) ends(ctx context.Context, client Client) {
 	}
 }
 
-// A historyKey identifies what was said, by which client key and to which model.
+// A historyKey identifies the turns of a chat together with the client key and the model.
 type historyKey [sha256.Size]byte
 
-// conversations are those that a client may continue. The zero value is empty.
+// conversations holds the conversations that a client may continue. The zero value is empty.
 type conversations[C comparable] struct {
 	mu  sync.Mutex
 	lru lru.Map[historyKey, C]
 }
 
-// take returns the conversation with this history. It is no longer kept: two calls with the same
-// history get two conversations.
+// take removes and returns the conversation with this history: two calls with the same history get
+// two conversations.
 func (k *conversations[C]) take(key historyKey) (C, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (k *conversations[C]) take(key historyKey) (C, bool) {
 	return c, ok
 }
 
-// keep keeps a conversation, and returns those that are not kept any more.
+// keep adds a conversation, and returns the ones that it displaces.
 func (k *conversations[C]) keep(key historyKey, c C) (dropped []C) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

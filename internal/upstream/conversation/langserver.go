@@ -1,14 +1,14 @@
 // Package conversation is the upstream for a language server of Antigravity: a request becomes a
-// message in one of its conversations, and what the agent writes becomes the answer.
+// message in one of its conversations, and the agent's output becomes the answer.
 //
-// If the calls of the language server are intercepted, the request travels to the cloud inside one
-// of them (see Carrier), with everything that is in it. Otherwise it becomes one text. Tools, media
-// and generation parameters of the client are dropped then, with a note, or refused if the request
-// is strict. The instructions and the earlier messages are written into the text (see chat), or are
-// in the conversation already, if it is one that this upstream has kept (see conversations).
+// If the calls of the language server are intercepted, the whole request is sent to the cloud
+// inside one of them (see Carrier). Otherwise it becomes one text. Tools, media and generation
+// parameters of the client are dropped then, with a note, or refused if the request is strict. The
+// instructions and the earlier messages are written into the text (see chat), unless this upstream
+// has kept the conversation that contains them (see conversations).
 //
-// The package starts no process and makes no connections: a Client does the calls, and Options.Wait
-// waits for the server.
+// The package starts no process and makes no connections: a Client makes the calls, and
+// Options.Wait waits for the server.
 package conversation
 
 import (
@@ -24,24 +24,25 @@ import (
 	"perigee/internal/langserver/trajectory"
 )
 
-// A Client has conversations with the language server. NewClient makes one of a lsclient.Client.
+// A Client has conversations with the language server. NewClient returns one for a
+// lsclient.Client.
 type Client interface {
-	// Start creates a conversation with a model. An error that wraps ErrLost says that the server
-	// was not reached. With another error, a conversation that is not empty may exist.
+	// Start creates a conversation with a model. An error that wraps ErrLost means that the server
+	// was not reached. With any other error a conversation may exist if cascade is not empty.
 	Start(ctx context.Context, model string) (cascade string, err error)
-	// Send adds a message. An error that wraps ErrLost says that the server has not got it.
+	// Send adds a message. An error that wraps ErrLost means that the server did not receive it.
 	Send(ctx context.Context, cascade string, m Message) error
-	// Follow reports what happens, from a cursor on, which it keeps current, until the end of the
-	// turn. An error that wraps ErrLost says that the server no longer has the conversation.
+	// Follow returns the events of a conversation from the cursor until the end of the turn, and
+	// advances the cursor. An error that wraps ErrLost means that the server no longer has the
+	// conversation.
 	Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error]
-	// Cancel stops what the agent does.
+	// Cancel stops the agent's turn.
 	Cancel(ctx context.Context, cascade string) error
 	// Models lists the models that messages can name.
 	Models(ctx context.Context) ([]perigee.Model, error)
 }
 
-// A Message is what is sent to the agent. Known is the number of steps that the conversation had
-// before.
+// A Message is sent to the agent. Known is the number of steps that the conversation had before.
 type Message struct {
 	Text  string
 	Model string
@@ -54,30 +55,32 @@ var ErrLost = errors.New("the language server does not have the conversation")
 
 // Options configure an upstream. Zero values mean defaults.
 type Options struct {
-	Name   string // as the configuration calls it
+	Name   string // name in the configuration
 	Client Client
-	// Wait returns when the language server is ready, or with the reason why it will not be.
-	// Default: it is always ready.
+	// Wait returns when the language server is ready, or with the reason why it will not be. If it
+	// is nil, the server is always ready.
 	Wait func(ctx context.Context) error
-	// Gateway answers the requests, which a Carrier has the language server carry. nil: the
-	// language server's agent answers them.
+	// Gateway answers the requests, which a Carrier sends through the language server. If it is
+	// nil, the language server's agent answers them.
 	Gateway perigee.Upstream
-	// Attached says that the language server belongs to an IDE, whose user can answer questions of
-	// the agent.
+	// Attached means that the language server belongs to an IDE with a user who can answer
+	// questions of the agent.
 	Attached bool
-	// Own deletes the conversations of calls that are not continued. nil: all of them stay.
+	// Own deletes the conversations of calls that are not continued. If it is nil, all of them are
+	// kept.
 	Own *Own
 
-	FirstByte   time.Duration // how long the server may take to accept a message; 0: forever
+	FirstByte   time.Duration // how long the server may take to accept a message; 0 means no limit
 	Concurrency int           // conversations at once; default 2
-	Depth       int           // calls that may wait for one; 0: none waits
-	Timeout     time.Duration // how long they wait; 0: as long as the client does
-	Keep        time.Duration // how long a conversation is kept for the message that continues it; default 5 min
+	Depth       int           // calls that may wait for one; with 0 none waits
+	Timeout     time.Duration // how long they wait; 0 means as long as the client does
+	// how long a conversation is kept for the message that continues it; 5 min by default
+	Keep time.Duration
 
 	Logger *slog.Logger
 }
 
-// An Upstream asks a language server.
+// An Upstream calls a language server.
 type Upstream struct {
 	opts  Options
 	queue *queue
@@ -102,8 +105,8 @@ func New(opts Options) *Upstream {
 	return &Upstream{opts: opts, queue: newQueue(opts.Concurrency, opts.Depth, opts.Timeout)}
 }
 
-// Close waits until conversations of calls that have failed are canceled and those of calls are
-// deleted, or until ctx ends.
+// Close waits until the conversations of failed calls are canceled and the conversations of ended
+// calls are deleted, or until ctx ends.
 func (u *Upstream) Close(ctx context.Context) error {
 	for _, c := range u.kept.clear() {
 		u.discard(c)
@@ -111,7 +114,7 @@ func (u *Upstream) Close(ctx context.Context) error {
 	return u.background.Close(ctx)
 }
 
-// keep keeps a conversation for the next message, and deletes it if there is none.
+// keep keeps a conversation for the next message, and deletes it if none comes in time.
 func (u *Upstream) keep(key historyKey, c *conversation) {
 	for _, earlier := range u.kept.keep(key, c) {
 		u.discard(earlier)
@@ -123,7 +126,7 @@ func (u *Upstream) keep(key historyKey, c *conversation) {
 	})
 }
 
-// discard deletes a conversation whose turn has ended.
+// discard deletes a conversation after its turn has ended.
 func (u *Upstream) discard(c *conversation) {
 	if u.opts.Own == nil {
 		return
@@ -159,7 +162,7 @@ func (u *Upstream) CountTokens(_ context.Context, req *perigee.Request) (*perige
 	return &perigee.TokenCount{Upstream: u.opts.Name, Model: req.Model, Total: prompt.EstimateTokens(), Estimate: true}, nil
 }
 
-// Stream sends the request to the agent and returns what it writes, or what the gateway does.
+// Stream returns the events of the agent's or the gateway's answer to the request.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		if u.opts.Gateway != nil {
@@ -180,7 +183,8 @@ const versionHint = "update the installed Antigravity, or set version: of this u
 func (u *Upstream) explain(model string, err error) error {
 	e := *perigee.AsError(err)
 	e.Upstream, e.Model = u.opts.Name, model
-	e.Hint = strings.ReplaceAll(e.Hint, "client_version", "version") // the key of this kind of upstream
+	// the configuration key of this kind of upstream
+	e.Hint = strings.ReplaceAll(e.Hint, "client_version", "version")
 	switch {
 	case e.Class == perigee.ClassIdentity:
 		e.Hint = versionHint

@@ -38,7 +38,7 @@ func noteRequest(n *perigee.Notes, p *perigee.Prompt) {
 	}
 }
 
-// maxNamed is how much of a name that a client chose is repeated.
+// maxNamed is the maximum length of a client's name that is repeated in a note.
 const maxNamed = 60
 
 // textOf returns the text of a message, and notes the parts that have none.

@@ -22,31 +22,32 @@ import (
 // OwnOptions configure an Own. Zero values mean defaults.
 type OwnOptions struct {
 	Name   string // of the upstream
-	Client Client // that can Delete conversations
-	// Dir has a file for each conversation, so that those of a process that was killed are known.
-	// Empty: they are not.
+	Client Client // must be able to delete conversations
+	// Dir has a file for each conversation, so that the conversations of a killed process can be
+	// found. If it is empty, they cannot.
 	Dir string
-	// Attached says that the language server belongs to an IDE. A conversation that its user has
-	// continued is the user's.
+	// Attached means that the language server belongs to an IDE. A conversation that its user has
+	// continued belongs to the user.
 	Attached bool
-	// Deleted is told of each conversation that the language server no longer has. It may be nil.
+	// Deleted is called for each conversation that the language server no longer has. It may be
+	// nil.
 	Deleted func(cascade string)
 	Logger  *slog.Logger
 
 	run string // identifies this process; tests set it
 }
 
-// An Own has the conversations that perigee has started in a language server to answer calls. No
-// other conversation is ever deleted. A nil *Own deletes none.
+// An Own tracks the conversations that perigee has started in a language server to answer calls.
+// It never deletes any other conversation. A nil *Own deletes none.
 type Own struct {
 	opts OwnOptions
 
 	mu     sync.Mutex
-	sent   map[string]messages // to the conversations of this process
-	failed map[string]bool     // could not be deleted yet
+	sent   map[string]messages // messages of the conversations of this process
+	failed map[string]bool     // conversations that could not be deleted yet
 }
 
-// thisRun tells conversations of this process from those of an earlier one.
+// thisRun distinguishes conversations of this process from conversations of an earlier one.
 var thisRun = rand.Text()
 
 // NewOwn returns an Own.
@@ -58,11 +59,11 @@ func NewOwn(opts OwnOptions) *Own {
 
 // A remover deletes conversations.
 type remover interface {
-	// Delete removes a conversation for good. A conversation that the server does not have is no
-	// error.
+	// Delete removes a conversation permanently. It is not an error if the server does not have
+	// it.
 	Delete(ctx context.Context, cascade string) error
-	// Inputs returns the texts of the messages of a conversation, also of those that perigee has
-	// not sent. One that the server does not have has none.
+	// Inputs returns the texts of the messages of a conversation, including messages that perigee
+	// has not sent. It returns none if the server does not have the conversation.
 	Inputs(ctx context.Context, cascade string) ([]string, error)
 }
 
@@ -74,15 +75,15 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// only reports whether there is no other text than these messages.
+// only reports whether each of the texts is one of these messages.
 func (m messages) only(texts []string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !slices.Contains(m, digest(text)) })
 }
 
-// started notes a conversation before its first message.
+// started records a conversation before its first message.
 func (o *Own) started(cascade string) { o.note(cascade) }
 
-// message notes that a message is about to be sent.
+// message records that a message is about to be sent.
 func (o *Own) message(cascade, text string) { o.note(cascade, digest(text)) }
 
 func (o *Own) note(cascade string, texts ...string) {
@@ -105,7 +106,7 @@ func (o *Own) note(cascade string, texts ...string) {
 	}
 }
 
-// path is the file of a conversation; empty: it has none.
+// path returns the file of a conversation, or "" if it has none.
 func (o *Own) path(cascade string) string {
 	if o.opts.Dir == "" || len(cascade) > 200 || filepath.Base(cascade) != cascade || !filepath.IsLocal(cascade) {
 		return ""
@@ -113,7 +114,7 @@ func (o *Own) path(cascade string) string {
 	return filepath.Join(o.opts.Dir, cascade)
 }
 
-// leave gives a conversation to the user of the IDE: it is not deleted any more.
+// leave hands a conversation over to the user of the IDE. It is not deleted after that.
 func (o *Own) leave(cascade string) {
 	if o == nil {
 		return
@@ -127,8 +128,8 @@ func (o *Own) leave(cascade string) {
 	}
 }
 
-// delete removes conversations, and those that could not be removed before. What cannot be removed
-// now is left to the next call, to Sweep, or to the next process.
+// delete removes conversations, and earlier ones that could not be removed. Conversations that
+// cannot be removed now are left to the next call, to Sweep, or to the next process.
 func (o *Own) delete(ctx context.Context, cascades ...string) {
 	if o == nil {
 		return
@@ -144,7 +145,7 @@ func (o *Own) delete(ctx context.Context, cascades ...string) {
 	o.deleteAll(ctx, list)
 }
 
-// Leftovers are the conversations of earlier processes.
+// Leftovers returns the conversations of earlier processes.
 func (o *Own) Leftovers() []string { return slices.Sorted(maps.Keys(o.leftovers())) }
 
 func (o *Own) leftovers() map[string]messages {
@@ -165,8 +166,8 @@ func (o *Own) leftovers() map[string]messages {
 	return list
 }
 
-// Sweep removes the conversations of earlier processes, and those that could not be removed before.
-// It is called when the language server has become ready.
+// Sweep removes the conversations of earlier processes, and earlier ones that could not be
+// removed. It is called when the language server has become ready.
 func (o *Own) Sweep(ctx context.Context) {
 	list := o.leftovers()
 	o.mu.Lock()
@@ -219,8 +220,8 @@ func (o *Own) client() (remover, bool) {
 	return client, ok
 }
 
-// deleteOne removes a conversation unless it is the user's by now: it has a message that perigee
-// has not sent.
+// deleteOne removes a conversation unless it has a message that perigee has not sent: then it
+// belongs to the user, and kept is true.
 func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kept bool, err error) {
 	client, ok := o.opts.Client.(remover)
 	if !ok {
@@ -241,7 +242,8 @@ type Background struct {
 	group  sync.WaitGroup
 }
 
-// Go runs a function. False: it does not, because Close was called.
+// Go runs a function in the background. It returns false, and does not run it, after Close was
+// called.
 func (b *Background) Go(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

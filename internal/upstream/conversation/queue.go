@@ -10,7 +10,7 @@ import (
 	"perigee"
 )
 
-// retryLater is what clients are told when the queue has no place for them.
+// retryLater is the Retry-After time for clients that the queue has no place for.
 const retryLater = 5 * time.Second
 
 // A queue admits a number of calls at once. Further calls wait, first come first served.
@@ -27,10 +27,10 @@ func newQueue(concurrency, depth int, timeout time.Duration) *queue {
 	return &queue{free: concurrency, depth: depth, timeout: timeout}
 }
 
-// enter waits for a place. leave gives it back and must be called once.
+// enter waits for a place. The caller must call leave once to release it.
 func (q *queue) enter(ctx context.Context) (leave func(), err error) {
 	q.mu.Lock()
-	if q.free > 0 { // then no call waits
+	if q.free > 0 { // no call waits
 		q.free--
 		q.mu.Unlock()
 		return q.leave, nil
@@ -62,7 +62,7 @@ func (q *queue) enter(ctx context.Context) (leave func(), err error) {
 	}
 	q.mu.Lock()
 	select {
-	case <-admitted: // meanwhile
+	case <-admitted: // admitted at the same moment
 		q.mu.Unlock()
 		q.leave()
 	default:
@@ -72,7 +72,7 @@ func (q *queue) enter(ctx context.Context) (leave func(), err error) {
 	return nil, err
 }
 
-// leave admits the call that waits for the longest time.
+// leave admits the call that has waited longest.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
