@@ -10,7 +10,7 @@ import (
 	"perigee/internal/mcp/ask/agent"
 )
 
-// askSource is what answers of a language server name as their source.
+// askSource is the source named in answers of a language server.
 const askSource = "langserver"
 
 // newAgent returns the agent of a language server that perigee runs. It works in the directory of
@@ -23,8 +23,8 @@ func newAgent(opts Options, server *Server) *agent.Agent {
 	})
 }
 
-// Ask has the agent of the language server answer, and keeps the process from being restarted
-// meanwhile. An ask that comes before the language server is ready waits for it.
+// Ask returns the answer of the language server's agent. The process is not restarted while Ask
+// runs. If the language server is not ready, Ask waits for it.
 func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	err := u.server.Wait(ctx)
 	if err == nil {
@@ -45,7 +45,7 @@ func (u *Upstream) Has(ctx context.Context, conversation string) (bool, error) {
 	return u.agent.Has(ctx, conversation)
 }
 
-// Ask has the agent of the IDE answer.
+// Ask returns the answer of the IDE's agent.
 func (a *Attached) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	if err := a.wait(ctx); err != nil {
 		return ask.Answer{}, ask.Decline(err)
@@ -61,10 +61,10 @@ func (a *Attached) Has(ctx context.Context, conversation string) (bool, error) {
 	return a.agent.Has(ctx, conversation)
 }
 
-// Ask says that there is no language server.
+// Ask returns an error: there is no language server.
 func (n NotRunning) Ask(context.Context, ask.Request, func(ask.Progress)) (ask.Answer, error) {
 	return ask.Answer{}, ask.Decline(n.err())
 }
 
-// Has finds no conversation.
+// Has returns false.
 func (n NotRunning) Has(context.Context, string) (bool, error) { return false, nil }

@@ -28,10 +28,10 @@ type Attached struct {
 	working sync.WaitGroup
 
 	mu    sync.Mutex
-	state supervisor.State // at the last call
+	state supervisor.State // state at the last call
 	since time.Time
 	why   string
-	swept int // the process whose left conversations have been removed
+	swept int // the process from which left-over conversations have been removed
 }
 
 // NewAttached returns the upstream of an IDE that has the configured workspace open.
@@ -60,8 +60,8 @@ func (a *Attached) Close(ctx context.Context) error {
 	return err
 }
 
-// wait returns when the language server was found. Once for each process, it has the conversations
-// removed that an earlier run of perigee has left in it.
+// wait returns when the language server was found. Once per process, it removes the conversations
+// that an earlier run of perigee has left in it.
 func (a *Attached) wait(ctx context.Context) error {
 	_, err := a.endpoint(ctx, false)
 	found, ok := a.finder.Last()

@@ -8,8 +8,8 @@ import (
 	"regexp"
 )
 
-// ownDir has a file for each conversation that perigee has started in a language server and not
-// deleted yet.
+// ownDir returns the directory with a file for each conversation that perigee has started in a
+// language server and not deleted yet.
 func ownDir(opts Options) string {
 	if opts.DataDir == "" {
 		return ""
@@ -17,7 +17,7 @@ func ownDir(opts Options) string {
 	return filepath.Join(opts.DataDir, "langserver", opts.Upstream.Name, "conversations")
 }
 
-// forget removes what is left of a conversation that the language server has deleted.
+// forget removes the files of a conversation that the language server has deleted.
 func (s *Server) forget(cascade string) {
 	if s.extension != nil {
 		s.extension.Forget(cascade)
@@ -25,11 +25,11 @@ func (s *Server) forget(cascade string) {
 	s.removeFiles(cascade)
 }
 
-// named is what IDs of conversations look like that files have as their name.
+// named matches the IDs of conversations that are used as file names.
 var named = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // removeFiles removes the files of a conversation from the private home of the process: some
-// versions keep artifacts and logs (.gemini/*/brain/ID) beside the conversation itself
+// versions keep artifacts and logs (.gemini/*/brain/ID) next to the conversation itself
 // (.gemini/*/conversations/ID.*). No link leads out of that home. The home of another user is not
 // touched: perigee may have more permissions than that user, and the files there can change at any
 // moment.
@@ -39,7 +39,7 @@ func (s *Server) removeFiles(cascade string) {
 	}
 	home, err := os.OpenRoot(s.home())
 	if err != nil {
-		return // there is none yet
+		return // the directory does not exist yet
 	}
 	defer func() { _ = home.Close() }()
 	for _, pattern := range []string{cascade, cascade + ".*"} {

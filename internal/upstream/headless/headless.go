@@ -1,6 +1,6 @@
-// Package headless puts the parts of a language server without an IDE together: the account that it
-// is signed in with, the Extension Server that it calls, the supervised process, and the upstream
-// that answers calls.
+// Package headless runs a language server without an IDE. It connects the account that the
+// language server is signed in with, the Extension Server that it calls, the supervised process,
+// and the upstream that answers calls.
 package headless
 
 import (
@@ -45,44 +45,50 @@ type Options struct {
 	Accounts   func() Accounts
 	Feed       *roster.Feed
 
-	Cloud  string                                         // URL that calls of the language server go to; empty: the one that it asks
-	Models func(context.Context) ([]perigee.Model, error) // of the cloud; nil: they are not known
+	// URL for calls of the language server; empty for the host that it calls itself
+	Cloud string
+	// models of the cloud; nil if there is no list
+	Models func(context.Context) ([]perigee.Model, error)
 
 	Transport    http.RoundTripper // to the cloud; it must not decompress
 	Interception *Interception     // the proxy of the modes proxy and transparent
-	Recording    *Recording        // records the calls that the language server makes itself; nil: they are not recorded
-	Telemetry    string            // as in the configuration
-	FirstByte    time.Duration     // how long the cloud may take to begin an answer; 0: forever
-	Idle         time.Duration     // how long an answer may pause; 0: forever
-	Logger       *slog.Logger
-	Now          func() time.Time
+	// records the calls that the language server makes itself; nil if they are not recorded
+	Recording *Recording
+	Telemetry string // as in the configuration
+	// how long the cloud may take to start an answer; 0 means no limit
+	FirstByte time.Duration
+	Idle      time.Duration // how long an answer may pause; 0 means no limit
+	Logger    *slog.Logger
+	Now       func() time.Time
 
 	delays    delays
-	processes discover.Options // among which an Attached looks for the language server
+	processes discover.Options // options for finding the language server of an Attached
 }
 
-// delays are what tests change. Zero values mean the defaults of langserver.Options and
+// delays are changed by tests. Zero values mean the defaults of langserver.Options and
 // CarrierOptions.
 type delays struct{ restartPause, settle, reuse, keep time.Duration }
 
-// DefaultCloud is where a language server sends its calls.
+// DefaultCloud is the URL that a language server sends its calls to.
 const DefaultCloud = "https://daily-cloudcode-pa.googleapis.com"
 
 // A Server is one language server that perigee runs.
 type Server struct {
 	opts      Options
-	dir       string // has everything of this language server
+	dir       string // directory with all files of this language server
 	created   time.Time
 	extension *extserver.Server
-	carried   *cloud.Calls    // that the language server carries to the cloud
-	cloud     *cloud.Endpoint // the address of the cloud that the language server knows; nil: it knows the cloud's own
-	handler   *cloud.Handler  // of the intercepting proxy; nil: it is not used
-	user      *procgroup.User // that the process runs as; nil: as perigee
-	signIn    *signin.SignIn
-	client    *lsclient.Client
-	calls     atomic.Int64 // that are running
+	carried   *cloud.Calls // requests that the language server carries to the cloud
+	// the cloud address given to the language server; nil if it uses the cloud's own
+	cloud   *cloud.Endpoint
+	handler *cloud.Handler  // of the intercepting proxy; nil if it is not used
+	user    *procgroup.User // the user that the process runs as; nil for the user of perigee
+	signIn  *signin.SignIn
+	client  *lsclient.Client
+	calls   atomic.Int64 // number of running calls
 
-	completing conversation.Background // of records of its own calls, which it does not wait for
+	// writes the records of own calls, which the language server does not wait for
+	completing conversation.Background
 
 	base    context.Context // done at Close
 	cancel  context.CancelFunc
@@ -91,8 +97,8 @@ type Server struct {
 	turn    sync.Mutex // held while a credential is applied: to the Extension Server, to the process, at its start
 	mu      sync.Mutex
 	closed  bool
-	changed chan struct{}          // closed and replaced when something changes while there is no process
-	process *supervisor.Supervisor // nil: not started yet
+	changed chan struct{}          // closed and replaced on each change while there is no process
+	process *supervisor.Supervisor // nil if not started yet
 	launch  *launch                // the last attempt to start it
 	account signin.Credential
 	recent  []signin.Credential // tokens that calls may still have, the newest last
@@ -101,21 +107,21 @@ type Server struct {
 	lastRefused perigee.Secret // the last token that the cloud has refused to the language server itself
 }
 
-// recentTokens is how many tokens the projects of calls are known for.
+// recentTokens is the number of tokens for which the project is kept.
 const recentTokens = 8
 
-// A launch finds and probes the binary, and starts the supervisor. It is repeated after a failure,
-// by a call, once a minute.
+// A launch finds and probes the binary, and starts the supervisor. After a failure a call repeats
+// it, at most once a minute.
 type launch struct {
 	done  chan struct{} // closed at its end
 	err   *perigee.Error
 	since time.Time
 }
 
-// retryLaunch is how long a failed launch is not repeated.
+// retryLaunch is the minimum time between a failed launch and the next one.
 const retryLaunch = time.Minute
 
-// New returns a server that Start starts.
+// New returns a server that is not started.
 func New(opts Options) *Server {
 	for _, path := range []*string{&opts.DataDir, &opts.Upstream.Workspace} { // the process has another working directory
 		if whole, err := filepath.Abs(*path); err == nil && *path != "" {
@@ -136,7 +142,7 @@ func New(opts Options) *Server {
 	return s
 }
 
-// accountsInForce returns the accounts to choose from; nil: there are none.
+// accountsInForce returns the accounts to choose from, or nil if there are none.
 func (s *Server) accountsInForce() signin.Accounts {
 	if list := s.opts.Accounts(); list != nil {
 		return list
@@ -144,12 +150,12 @@ func (s *Server) accountsInForce() signin.Accounts {
 	return nil
 }
 
-// Client calls the language server. Its calls wait until there is one.
+// Client returns a client of the language server. Its calls wait until the server is ready.
 func (s *Server) Client() *lsclient.Client { return s.client }
 
-// Start opens the way to the cloud and the Extension Server, and signs in. The process follows in
-// the background as soon as there is an account, without the files of conversations that are to be
-// forgotten.
+// Start opens the connection to the cloud and the Extension Server, and signs in. It deletes the
+// files of forgotten conversations. The process follows in the background as soon as there is an
+// account.
 func (s *Server) Start(ctx context.Context, forgotten ...string) error {
 	if err := s.intercept(ctx); err != nil {
 		return err
@@ -181,13 +187,14 @@ func (s *Server) extend(ctx context.Context) error {
 	return s.extension.Start(ctx)
 }
 
-// policiesOf are the settings of the configuration.
+// policiesOf returns the policies of the configuration.
 func policiesOf(p config.Policies) extserver.Policies {
 	terminal := map[string]extserver.Terminal{"ask": extserver.MayAsk, "auto": extserver.NeverAsk}[p.Terminal]
 	return extserver.Policies{Terminal: terminal, Browser: p.Browser, AllFiles: p.Files == "all"}
 }
 
-// intercept opens the way on which the calls of the language server to its cloud are seen.
+// intercept opens the endpoint or proxy that intercepts the calls of the language server to its
+// cloud.
 func (s *Server) intercept(ctx context.Context) error {
 	opts := cloud.Options{
 		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated, Follow: s.follow,
@@ -214,7 +221,7 @@ func (s *Server) intercept(ctx context.Context) error {
 	return err
 }
 
-// leave ends what intercept has begun.
+// leave releases the resources that intercept has acquired.
 func (s *Server) leave() error {
 	if s.handler != nil {
 		s.opts.Interception.release(s.handler)
@@ -230,7 +237,7 @@ func (s *Server) proxied() bool {
 	return s.opts.Upstream.Intercept == modeProxy || s.opts.Upstream.Intercept == modeTransparent
 }
 
-// projectOf returns the project of the account that has an access token; empty: unknown.
+// projectOf returns the project of the account that has an access token, or "" if it is unknown.
 func (s *Server) projectOf(token string) string {
 	c, _ := s.credentialOf(token)
 	return c.Project
@@ -242,7 +249,7 @@ func (s *Server) isOwn(token string) bool {
 	return ok
 }
 
-// credentialOf looks for the sign-in that has an access token among those that the language server
+// credentialOf returns the sign-in that has an access token, from those that the language server
 // was given last.
 func (s *Server) credentialOf(token string) (signin.Credential, bool) {
 	s.mu.Lock()
@@ -255,7 +262,8 @@ func (s *Server) credentialOf(token string) (signin.Credential, bool) {
 	return signin.Credential{}, false
 }
 
-// home is the home directory of the process. Another user cannot enter those of perigee.
+// home returns the home directory of the process. Another user cannot enter the directories of
+// perigee.
 func (s *Server) home() string {
 	if s.user != nil {
 		return filepath.Join(s.user.Home, "perigee", s.opts.Upstream.Name)
@@ -263,7 +271,7 @@ func (s *Server) home() string {
 	return filepath.Join(s.dir, "home")
 }
 
-// users returns the user of the process, if it is another one than that of perigee.
+// users returns the user of the process if it is not the user of perigee.
 func (s *Server) users() []int {
 	if s.user == nil {
 		return nil
@@ -282,7 +290,8 @@ func (s *Server) workspace() string {
 // CheckAccount chooses the account again, after the accounts in force have changed.
 func (s *Server) CheckAccount() { s.signIn.Check() }
 
-// Account returns when the account of the language server is known, or why there is none.
+// Account waits until the account of the language server is known. It returns an error if there is
+// none.
 func (s *Server) Account(ctx context.Context) error {
 	_, err := s.signIn.Current(ctx)
 	return err
@@ -304,7 +313,7 @@ func (s *Server) Close(ctx context.Context) error {
 		errs = append(errs, s.extension.Close(ctx))
 	}
 	errs = append(errs, s.leave())
-	_ = s.completing.Close(context.Background()) // which does not end
+	_ = s.completing.Close(context.Background()) // with a context that does not end
 	return errors.Join(errs...)
 }
 
@@ -315,10 +324,11 @@ func (s *Server) supervisor() *supervisor.Supervisor {
 }
 
 // signedIn hands a new token to the language server, and starts it with the first one. Another
-// account takes effect with the next call; only if its project is not known, the process is started
-// again when it is idle, to learn it. A process of profile hub, which reads its token from a file,
-// is started again with each token: it may read the file only once. A process that has failed with
-// a refused token is started again with the next one. Without an account the process is stopped.
+// account takes effect with the next call; only if its project is unknown, the process is
+// restarted when it is idle, to learn it. A process of profile hub, which reads its token from a
+// file, is restarted with each token, because it may read the file only once. A process that has
+// failed with a refused token is restarted with the next one. Without an account the process is
+// stopped.
 func (s *Server) signedIn(change signin.Change) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -333,7 +343,7 @@ func (s *Server) signedIn(change signin.Change) {
 	process, wasRefused := s.process, !before.Access.IsZero() && before.Access == s.lastRefused
 	s.mu.Unlock()
 	if change.Email != "" {
-		s.know(change.Access, holder{email: change.Email})
+		s.recordHolder(change.Access, holder{email: change.Email})
 	}
 	if change.Email == "" {
 		s.extension.SetToken(extserver.Token{})
@@ -365,8 +375,8 @@ func (s *Server) signedIn(change signin.Change) {
 	}
 }
 
-// keepToken writes the token file of a language server that reads one, and hides the token in what
-// it prints.
+// keepToken writes the token file for a language server that reads one, and redacts the token in
+// the output of the process.
 func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) {
 	process.HideToken(c.Access)
 	if process.Status().Profile != probe.Hub {
@@ -377,7 +387,7 @@ func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) 
 	}
 }
 
-// reported passes on the ports that the process told to the Extension Server.
+// reported passes on the ports that the process has reported to the Extension Server.
 func (s *Server) reported(ports extserver.Ports) {
 	if process := s.supervisor(); process != nil {
 		process.Reported(supervisor.Endpoint{HTTP: ports.HTTP, HTTPS: ports.HTTPS, CSRF: ports.CSRF})
@@ -447,7 +457,7 @@ func (s *Server) run(ctx context.Context) *perigee.Error {
 	s.mu.Unlock()
 	s.keepToken(process, account)
 	if account.Email == "" {
-		return nil // the account is gone; the next one starts the process
+		return nil // the account was removed; the next one starts the process
 	}
 	if err := process.Start(ctx); err != nil {
 		s.mu.Lock()

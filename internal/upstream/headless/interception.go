@@ -46,8 +46,8 @@ const (
 	modeTransparent = "transparent"
 )
 
-// NewTransport returns the way to the cloud: through upstream_proxy, or else the proxy of the
-// upstream, with the further roots of upstream_ca.
+// NewTransport returns the transport to the cloud: through upstream_proxy, or else the proxy of
+// the upstream, with the additional roots of upstream_ca.
 func NewTransport(settings config.Interception, proxy perigee.Secret) (http.RoundTripper, error) {
 	if !settings.UpstreamProxy.IsZero() {
 		proxy = settings.UpstreamProxy
@@ -71,22 +71,23 @@ func NewTransport(settings config.Interception, proxy perigee.Secret) (http.Roun
 	return transport, nil
 }
 
-// An Interception is the proxy through which a language server reaches its cloud in the modes proxy
-// and transparent. The first language server that needs it opens it, and it stays open: one that
-// takes the place of another in a reload uses it, too. What it intercepts goes to the handler of
-// the language server that was started last. The waiting calls are those of all of them: the one
-// before has calls until the new one is in use, and goes on if the reload fails.
+// An Interception is the proxy through which a language server reaches its cloud in the modes
+// proxy and transparent. The first language server that needs it opens it, and it stays open for
+// the language servers that follow in reloads. Intercepted requests go to the handler of the
+// language server that was started last. All language servers share one set of waiting calls,
+// because during a reload both the old and the new one have calls, and the old one stays in use if
+// the reload fails.
 type Interception struct {
 	opts    InterceptionOptions
 	calls   *cloud.Calls
 	handler atomic.Pointer[cloud.Handler] // the last of users
 	serving sync.WaitGroup
 	warned  sync.Once              // of the first connection of another user
-	opened  atomic.Pointer[string] // address when the proxy is open
+	opened  atomic.Pointer[string] // address while the proxy is open
 
 	mu      sync.Mutex
-	users   []*cloud.Handler // of the language servers that have not been closed
-	proxy   *mitm.Proxy      // nil: not open
+	users   []*cloud.Handler // handlers of the language servers that have not been closed
+	proxy   *mitm.Proxy      // nil if not open
 	mode    string
 	user    *procgroup.User // of the language server in transparent mode
 	address string          // of the listener
@@ -98,7 +99,7 @@ func NewInterception(opts InterceptionOptions) *Interception {
 	return &Interception{opts: opts, calls: cloud.NewCalls()}
 }
 
-// use has a handler get what is intercepted from now on, and returns the user that a language
+// use makes handler the receiver of intercepted requests, and returns the user that a language
 // server in transparent mode runs as. It opens the proxy if it is not open yet.
 func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Handler) (*procgroup.User, error) {
 	i.mu.Lock()
@@ -116,7 +117,8 @@ func (i *Interception) use(ctx context.Context, mode string, handler *cloud.Hand
 	return i.user, nil
 }
 
-// release has the handler before get what is intercepted, if this one did.
+// release removes a handler. If it was the receiver of intercepted requests, the handler before it
+// takes its place.
 func (i *Interception) release(handler *cloud.Handler) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -128,8 +130,8 @@ func (i *Interception) release(handler *cloud.Handler) {
 	i.handler.Store(i.users[len(i.users)-1])
 }
 
-// Address is where the proxy listens; empty: it is not open. It does not wait for one that is being
-// opened.
+// Address returns the address that the proxy listens on, or "" if it is not open. It does not wait
+// for a proxy that is being opened.
 func (i *Interception) Address() string {
 	if address := i.opened.Load(); address != nil {
 		return *address
@@ -137,8 +139,8 @@ func (i *Interception) Address() string {
 	return ""
 }
 
-// CheckInterception returns why the proxy that a language server with a value of intercept needs
-// could not be opened. An address for which held returns true is not tried.
+// CheckInterception returns the reason why the proxy for a value of intercept could not be opened,
+// or nil. Addresses for which held returns true are not tried.
 func CheckInterception(ctx context.Context, settings config.Interception, mode string, held func(address string) bool) error {
 	if mode != modeProxy && mode != modeTransparent {
 		return nil
@@ -154,8 +156,8 @@ func CheckInterception(ctx context.Context, settings config.Interception, mode s
 	return l.Close()
 }
 
-// addressesOf returns the addresses that the proxy of a mode listens on, the first of which it
-// needs, and in transparent mode the user of the language server.
+// addressesOf returns the addresses that the proxy of a mode listens on, and in transparent mode
+// the user of the language server. Only the first address is required.
 func addressesOf(ctx context.Context, settings config.Interception, mode string) ([]string, *procgroup.User, error) {
 	if mode == modeTransparent {
 		return redirected(ctx)
@@ -163,7 +165,7 @@ func addressesOf(ctx context.Context, settings config.Interception, mode string)
 	return []string{settings.Listen}, nil, nil
 }
 
-// cannotListen is the error of a proxy whose address cannot be used.
+// cannotListen returns the error for a proxy with an address that cannot be used.
 func cannotListen(mode string, err error) error {
 	change := "change interception.listen"
 	if mode == modeTransparent {
@@ -209,7 +211,7 @@ func (i *Interception) open(ctx context.Context, mode string) error {
 	return nil
 }
 
-// A SetupError says what is missing on this machine.
+// A SetupError names the part of the setup that is missing on this machine.
 type SetupError struct{ message string }
 
 func (e *SetupError) Error() string { return e.message }
@@ -238,14 +240,14 @@ func redirected(ctx context.Context) ([]string, *procgroup.User, error) {
 	return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}, user, nil
 }
 
-// refused reports the first connection of another user.
+// refused logs the first connection of another user.
 func (i *Interception) refused() {
 	i.warned.Do(func() { i.opts.Logger.Warn("intercepting proxy: connection of another user refused") })
 }
 
-// admit returns the check of connections in transparent mode: only the redirected user and root are
-// let in, so that no other user of the machine can call the cloud through perigee, or disturb the
-// calls of the language server.
+// admit returns the check of connections in transparent mode: only the redirected user and root
+// are admitted, so that no other user of the machine can call the cloud through perigee, or
+// disturb the calls of the language server.
 func (i *Interception) admit(ctx context.Context) func(net.Conn, netip.AddrPort) bool {
 	if i.user == nil {
 		return nil
@@ -260,7 +262,7 @@ func (i *Interception) admit(ctx context.Context) func(net.Conn, netip.AddrPort)
 	}
 }
 
-// newProxy opens the certificate authority and makes the proxy.
+// newProxy opens the certificate authority and returns the proxy.
 func (i *Interception) newProxy(ctx context.Context) (*mitm.Proxy, error) {
 	hosts, err := netguard.ParseHosts(i.opts.Hosts)
 	if err != nil {
@@ -290,19 +292,20 @@ func (i *Interception) newProxy(ctx context.Context) (*mitm.Proxy, error) {
 	}), nil
 }
 
-// transport describes the way to the servers that clients of the proxy call.
+// transport returns the options for connections to the servers that clients of the proxy call.
 func (i *Interception) transport() (opts mitm.TransportOptions, err error) {
 	opts.CAFile = i.opts.UpstreamCA
 	if address := i.opts.UpstreamProxy.Reveal(); address != "" && address != wire.NoProxy {
 		if opts.Proxy, err = url.Parse(address); err != nil {
-			err = errors.New("interception.upstream_proxy cannot be read") // the cause would repeat the password
+			// the cause would contain the password
+			err = errors.New("interception.upstream_proxy cannot be read")
 		}
 	}
 	return opts, err
 }
 
-// passOn has what a handler gets go to the hosts that were asked, at the addresses to which the
-// connections were made.
+// passOn makes a handler forward its requests to the hosts named in them, at the addresses to
+// which the connections were made.
 func (i *Interception) passOn(opts *cloud.Options) error {
 	transport, err := i.transport()
 	if err != nil {
@@ -325,7 +328,7 @@ func (i *Interception) serve(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// variables are those with which a program uses the proxy and trusts it.
+// variables returns the environment variables that make a program use and trust the proxy.
 func (i *Interception) variables() map[string]string {
 	v := map[string]string{"SSL_CERT_FILE": i.bundle}
 	if i.mode == modeProxy {
@@ -334,11 +337,11 @@ func (i *Interception) variables() map[string]string {
 	return v
 }
 
-// Close ends the proxy if it is open, after the requests that are open if ctx lasts as long.
+// Close ends the proxy if it is open. It waits for open requests until ctx ends.
 func (i *Interception) Close(ctx context.Context) error {
 	i.mu.Lock()
 	proxy := i.proxy
-	i.mu.Unlock() // language servers that end meanwhile release their handlers
+	i.mu.Unlock() // language servers that end at the same time release their handlers
 	if proxy == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// NotRunning stands for a language server in commands without a daemon, which start none.
+// NotRunning takes the place of a language server in commands without a daemon, which start none.
 type NotRunning struct{ Upstream string }
 
 func (n NotRunning) err() error {
@@ -15,10 +15,10 @@ func (n NotRunning) err() error {
 		WithHint("start perigee serve")
 }
 
-// Stream fails.
+// Stream returns an error.
 func (n NotRunning) Stream(context.Context, *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) { yield(perigee.Event{}, n.err()) }
 }
 
-// Models fails.
+// Models returns an error.
 func (n NotRunning) Models(context.Context) ([]perigee.Model, error) { return nil, n.err() }

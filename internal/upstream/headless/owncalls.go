@@ -20,19 +20,20 @@ import (
 )
 
 // A Recording records the calls that language servers make themselves: summaries, completions,
-// questions about the account. All language servers share one, before and after a reload. Before
+// queries about the account. All language servers share one, before and after a reload. Before
 // Use, and in a nil Recording, nothing is recorded.
 type Recording struct {
 	recorder atomic.Pointer[record.Recorder]
 }
 
-// Use has the calls recorded from now on.
+// Use sets the recorder for later calls.
 func (r *Recording) Use(recorder *record.Recorder) { r.recorder.Store(recorder) }
 
-// follow follows a call that the language server makes itself, and begins its record.
+// follow follows a call that the language server makes itself, and starts its record.
 func (s *Server) follow(p cloud.OwnRequest) cloud.Follower {
 	c := &ownCall{server: s, token: p.Token}
-	if s.opts.Recording == nil || p.Cascade != "" { // what the agent asks for a prompt is in the record of the prompt
+	// the agent's calls for a prompt are in the record of the prompt
+	if s.opts.Recording == nil || p.Cascade != "" {
 		return c
 	}
 	recorder := s.opts.Recording.recorder.Load()
@@ -55,25 +56,25 @@ func (s *Server) follow(p cloud.OwnRequest) cloud.Follower {
 	return c
 }
 
-// accountOf returns the account that has an access token; empty: unknown.
+// accountOf returns the account that has an access token, or "" if it is unknown.
 func (s *Server) accountOf(token perigee.Secret) string {
 	c, _ := s.credentialOf(token.Reveal())
 	return c.Email
 }
 
-// Limits of what is kept of the answer to an own call, for its usage: the end of a stream, or an
-// answer in one piece.
+// Limits of the part of an own call's answer that is kept for its usage: the end of a stream, or
+// an answer in one piece.
 const (
 	maxTail  = 128 << 10
 	maxWhole = 4 << 20
 )
 
-// An ownCall is a call that the language server makes itself. While it runs, bytes are kept; they
-// are read after its end, in another goroutine, so that the language server does not wait for that.
+// An ownCall is a call that the language server makes itself. Its bytes are kept while it runs and
+// decoded after its end in another goroutine, so that the language server does not wait.
 type ownCall struct {
 	server      *Server
 	token       perigee.Secret
-	observation *record.Observation // nil: it is not recorded
+	observation *record.Observation // nil if it is not recorded
 	tap         perigee.Tap
 	generates   bool
 
@@ -81,8 +82,8 @@ type ownCall struct {
 	header http.Header
 	stream bool   // the answer consists of events
 	coded  bool   // it is compressed
-	kept   []byte // of the answer
-	lost   bool   // there was more than can be kept
+	kept   []byte // bytes of the answer
+	lost   bool   // the answer was larger than the limit
 }
 
 func (c *ownCall) Answer(status int, header http.Header) {
@@ -141,12 +142,12 @@ func (c *ownCall) End(left bool) {
 	}
 }
 
-// body is what can be read of the answer.
+// body returns the readable part of the answer.
 func (c *ownCall) body() []byte {
 	body := c.kept
 	if c.coded && !c.lost {
 		if reader, err := cloud.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
-			body, _ = io.ReadAll(io.LimitReader(reader, 4*maxWhole)) // what can be read
+			body, _ = io.ReadAll(io.LimitReader(reader, 4*maxWhole)) // the readable part
 			if c.tap != nil {
 				c.tap.Body(perigee.TapProviderAnswer, body)
 			}
@@ -155,7 +156,7 @@ func (c *ownCall) body() []byte {
 	return body
 }
 
-// complete records usage and end of the answer.
+// complete records the usage and the end of the answer.
 func (c *ownCall) complete(body []byte, failure *perigee.Error, left bool) {
 	switch {
 	case c.status == 0 && !left:
@@ -168,8 +169,8 @@ func (c *ownCall) complete(body []byte, failure *perigee.Error, left bool) {
 	}
 }
 
-// decode shows the usage and the end of an answer of a model to the record, and reports whether
-// there was an end. A stream may begin in the middle of an event.
+// decode passes the usage and the end of a model's answer to the record, and reports whether there
+// was an end. A stream may start in the middle of an event.
 func (c *ownCall) decode(body []byte) (finished bool) {
 	decoder := gemini.Decoder{Envelope: antigravity.ResponseMember}
 	show := func(chunk []byte) {

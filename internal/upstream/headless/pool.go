@@ -12,19 +12,19 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Accounts are the accounts of an upstream. roster.Roster has them.
+// Accounts are the accounts of an upstream. roster.Roster implements it.
 type Accounts interface {
 	signin.Accounts
 	Pool() *pool.Pool
 	Unusable() string
-	// Refused says that the provider did not take an access token of an account, and reports
-	// whether another one takes its place.
+	// Refused records that the provider refused an access token of an account, and reports whether
+	// another token replaces it.
 	Refused(email string, token perigee.Secret) (replaced bool)
 }
 
-// A leaser leases the accounts that all calls with these accounts lease, so that the language
-// server follows the same rules. It never leases from the quota of the command-line tool, whose
-// requests a language server does not make.
+// A leaser leases from the pool that all calls with these accounts use, so that the language
+// server follows the same rules. It never leases from the quota of the command-line tool, because
+// a language server does not make its requests.
 type leaser struct{ server *Server }
 
 func (p leaser) Acquire(req pool.Request) pool.Acquisition {
@@ -35,7 +35,8 @@ func (p leaser) Acquire(req pool.Request) pool.Acquisition {
 	return acquisition{list.Pool().Acquire(p.server.within(req)), p.server}
 }
 
-// Within restricts a request to what the language server of an upstream can use.
+// Within restricts a request to the accounts and quotas that the language server of an upstream
+// can use.
 func Within(u config.Upstream, req pool.Request) pool.Request {
 	req.Email, req.Pool = strings.ToLower(u.Account), pool.PoolAntigravity
 	return req
@@ -43,8 +44,8 @@ func Within(u config.Upstream, req pool.Request) pool.Request {
 
 func (s *Server) within(req pool.Request) pool.Request { return Within(s.opts.Upstream, req) }
 
-// notInUse is the name of an upstream whose accounts are not in use, because a reload has removed
-// it.
+// notInUse is the name of an upstream that a reload has removed, so that its accounts are not in
+// use.
 type notInUse string
 
 func (n notInUse) Next(context.Context) (pool.Lease, error) {
@@ -64,8 +65,8 @@ func (a acquisition) Next(ctx context.Context) (pool.Lease, error) {
 	return &lease{l, a.server}, nil
 }
 
-// A lease remembers which account has the tokens that requests are made with: the language server
-// is signed in with it before it gets the request.
+// A lease records which account the tokens of requests belong to: the language server is signed in
+// with that account before it gets the request.
 type lease struct {
 	pool.Lease
 	server *Server
@@ -74,13 +75,13 @@ type lease struct {
 func (l *lease) Token(ctx context.Context) (perigee.Secret, error) {
 	token, err := l.Lease.Token(ctx)
 	if err == nil {
-		l.server.know(token, holder{email: l.Account().Email})
+		l.server.recordHolder(token, holder{email: l.Account().Email})
 	}
 	return token, err
 }
 
 func (l *lease) Refused(token perigee.Secret) {
-	l.server.know(token, holder{email: l.Account().Email, refused: true})
+	l.server.recordHolder(token, holder{email: l.Account().Email, refused: true})
 	l.Lease.Refused(token)
 }
 
@@ -92,25 +93,25 @@ func (l *lease) FindProject(ctx context.Context, refused string) bool {
 // A holder is the account that has an access token.
 type holder struct {
 	email   string
-	refused bool // the token was
+	refused bool // the provider has refused the token
 }
 
-// maxHolders is how many access tokens are known. There are fewer: one for each account, and those
-// that were replaced lately.
+// maxHolders is the maximum number of access tokens kept. In practice there are fewer: one per
+// account, and the ones replaced recently.
 const maxHolders = 1024
 
-// know remembers the account of an access token. The last word counts: a sign-in server may give
-// the same token again.
-func (s *Server) know(token perigee.Secret, h holder) {
+// recordHolder records the account of an access token. A later record replaces an earlier one,
+// because a sign-in server may issue the same token again.
+func (s *Server) recordHolder(token perigee.Secret, h holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders.MaxEntries = maxHolders
 	s.holders.Put(token, h)
 }
 
-// refused has an access token replaced that the cloud has refused to the language server itself,
-// and the language server signed in with the new one, or with another account. Tokens that perigee
-// has not given to it are its own affair.
+// refused replaces an access token that the cloud has refused to the language server itself, and
+// signs the language server in with the new one, or with another account. It ignores tokens that
+// perigee has not issued.
 func (s *Server) refused(token perigee.Secret) {
 	s.mu.Lock()
 	h, ok := s.holders.Get(token)
@@ -123,9 +124,9 @@ func (s *Server) refused(token perigee.Secret) {
 		return
 	}
 	if list.Refused(h.email, token) {
-		s.know(token, holder{email: h.email, refused: true})
+		s.recordHolder(token, holder{email: h.email, refused: true})
 		if c, err := list.Credential(s.base, h.email); err == nil {
-			s.know(c.Access, holder{email: h.email}) // it may be the same token again
+			s.recordHolder(c.Access, holder{email: h.email}) // it may be the same token
 		}
 	}
 	s.signIn.Check()
@@ -143,9 +144,9 @@ func (s *Server) use(ctx context.Context, token string) (release func(), err err
 	return s.signIn.Use(ctx, h.email)
 }
 
-// outdated says whether the language server must not use an access token any more: it is that of
+// outdated reports whether the language server must stop using an access token: it belongs to
 // another account than the one that the language server is signed in with, or the provider has
-// refused it. Tokens that perigee has not given to it are its own affair.
+// refused it. It returns false for tokens that perigee has not issued.
 func (s *Server) outdated(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,15 +154,15 @@ func (s *Server) outdated(token string) bool {
 	return ok && (h.refused || h.email != s.account.Email)
 }
 
-// stuck starts the process again, because it goes on to use an outdated access token.
+// stuck restarts the process, because it keeps using an outdated access token.
 func (s *Server) stuck() {
 	if process := s.supervisor(); process != nil {
 		process.RestartIdle("it does not use the account that it has been given")
 	}
 }
 
-// refusal is the error of calls for a model while no account can be used; nil: one can, or there is
-// none.
+// refusal returns the error of calls for a model while no account can be used. It returns nil if
+// one can be used, or if there is no account.
 func (s *Server) refusal(model string) error {
 	if list := s.opts.Accounts(); list != nil {
 		return list.Pool().Refusal(s.within(pool.Request{Model: model}))
@@ -170,8 +171,8 @@ func (s *Server) refusal(model string) error {
 }
 
 // signInFor signs the language server in with an account that has quota for a model, before its
-// agent is asked. The account is not kept: the agent works for minutes, and calls with other
-// accounts go on meanwhile.
+// agent is called. The lease is released at once: the agent works for minutes, and calls with
+// other accounts continue during that time.
 func (s *Server) signInFor(ctx context.Context, model string) error {
 	family := models.Of(model).Family
 	if family == models.Other {
@@ -181,7 +182,8 @@ func (s *Server) signInFor(ctx context.Context, model string) error {
 	if err != nil {
 		return err
 	}
-	defer l.Done(&providererr.Diagnosis{Scope: providererr.ScopeNone}) // what becomes of the ask says nothing about the account
+	// the outcome of the ask is no evidence about the account
+	defer l.Done(&providererr.Diagnosis{Scope: providererr.ScopeNone})
 	release, err := s.signIn.Use(ctx, l.Account().Email)
 	if err == nil {
 		release()

@@ -64,11 +64,12 @@ func (s *Server) supervise(ctx context.Context) (supervisor.Options, error) {
 	}, nil
 }
 
-// standInVersion is the version of the product that the stand-in stands for, unless its settings
-// have another one. It is in no installation that would tell.
+// standInVersion is the product version of the stand-in, unless its settings have another one. The
+// stand-in has no installation from which to read it.
 const standInVersion = "2.15.1"
 
-// version returns the version that the configuration gives the language server; empty: none.
+// version returns the version that the configuration gives the language server, or "" if it gives
+// none.
 func (s *Server) version(env map[string]string) string {
 	u := s.opts.Upstream
 	if u.Version != "" || u.Binary != StandIn {
@@ -82,8 +83,8 @@ func (s *Server) version(env map[string]string) string {
 	return standInVersion
 }
 
-// command returns the command of the language server and what its environment has beside the usual
-// variables. The stand-in is of the profile that is configured.
+// command returns the command of the language server and the environment variables to add to the
+// usual ones. The stand-in gets the configured profile.
 func (s *Server) command() (command []string, env map[string]string, err error) {
 	u := s.opts.Upstream
 	if u.Binary != StandIn {
@@ -100,14 +101,14 @@ func (s *Server) command() (command []string, env map[string]string, err error) 
 	return s.opts.StandIn, env, nil
 }
 
-// Wait returns when the language server can answer, or why it cannot.
+// Wait waits until the language server can answer, or returns the reason why it cannot.
 func (s *Server) Wait(ctx context.Context) error {
 	_, err := s.endpoint(ctx, false)
 	return err
 }
 
-// endpoint returns where the language server answers, and waits for it. stale: the last endpoint
-// does not work.
+// endpoint waits for the language server and returns its endpoint. stale means that the last
+// endpoint does not work.
 func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, error) {
 	if _, err := s.signIn.Current(ctx); err != nil {
 		return lsclient.Endpoint{}, err
@@ -123,7 +124,7 @@ func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, e
 	return wait(ctx)
 }
 
-// launched returns the supervisor, and waits for a launch.
+// launched waits for a launch and returns the supervisor.
 func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
 	s.mu.Lock()
 	l, process := s.launch, s.process
@@ -150,8 +151,8 @@ func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
 	return s.supervisor(), nil
 }
 
-// Begin notes that a call is running, and the function that it returns that it has ended: the
-// process is not restarted meanwhile.
+// Begin records that a call is running, until the caller calls end. The process is not restarted
+// in between.
 func (s *Server) Begin() (end func()) {
 	s.calls.Add(1)
 	return func() {
@@ -183,7 +184,7 @@ func (s *Server) Status() supervisor.Status {
 	return status
 }
 
-// Requests counts the calls of the Extension Server, by method and code.
+// Requests returns the number of calls of the Extension Server, by method and code.
 func (s *Server) Requests() map[string]map[string]int64 {
 	if s.extension == nil {
 		return nil

@@ -49,8 +49,8 @@ func NewUpstream(opts Options) *Upstream {
 }
 
 // Start opens the Extension Server. The process follows in the background. Conversations that an
-// earlier run of perigee has left are removed: their files at once, and what the process knows of
-// them when it is ready.
+// earlier run of perigee has left are removed: their files at once, and the copies in the process
+// when it is ready.
 func (u *Upstream) Start(ctx context.Context) error {
 	if err := u.server.Start(ctx, u.own.Leftovers()...); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (u *Upstream) Start(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes left conversations each time that the process has become ready.
+// sweep removes left-over conversations each time that the process has become ready.
 func (u *Upstream) sweep() {
 	pid := 0
 	for {
@@ -81,11 +81,11 @@ func (u *Upstream) Close(ctx context.Context) error {
 	return errors.Join(u.Upstream.Close(ctx), u.carrier.Close(ctx), u.server.Close(ctx))
 }
 
-// EncodesEveryRequest marks an upstream that passes no request on as it came.
+// EncodesEveryRequest marks an upstream that encodes each request anew.
 func (u *Upstream) EncodesEveryRequest() {}
 
-// Stream keeps the process from being restarted meanwhile. While no account can be used there is no
-// process, and the accounts say why.
+// Stream keeps the process from being restarted until the stream ends. While no account can be
+// used there is no process, and the error comes from the accounts.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		if err := u.server.refusal(req.Model); err != nil {
@@ -99,7 +99,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// AccountsInForce has the language server look for its account again.
+// AccountsInForce makes the language server choose its account again.
 func (u *Upstream) AccountsInForce() { u.server.CheckAccount() }
 
 // Status describes the language server.
@@ -113,11 +113,11 @@ func (u *Upstream) Secrets() []perigee.Secret {
 	return nil
 }
 
-// Requests counts the calls of the Extension Server, by method and code.
+// Requests returns the number of calls of the Extension Server, by method and code.
 func (u *Upstream) Requests() map[string]map[string]int64 { return u.server.Requests() }
 
-// Unusable says why calls fail; empty: they may succeed. A process that failed a minute ago is
-// started again by the next call.
+// Unusable returns the reason why calls fail, or "" if they may succeed. A process that failed
+// more than a minute ago is started again by the next call.
 func (u *Upstream) Unusable() string {
 	status := u.Status()
 	if list := u.server.opts.Accounts(); list != nil {
