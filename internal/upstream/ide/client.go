@@ -17,27 +17,27 @@ import (
 )
 
 // A client is the conversation.Client of the upstream: each turn of a conversation is an ask. A
-// conversation gets its own ID before there is a window, so that nothing is started for a prompt
-// that no window takes.
+// conversation gets its own ID before a window is chosen, so that nothing is started for a prompt
+// that no window accepts.
 type client struct {
 	u *Upstream
 
 	mu   sync.Mutex
-	open lru.Map[string, *talk]
+	open lru.Map[string, *chat]
 }
 
-// A talk is a conversation of the upstream.
-type talk struct {
+// A chat is a conversation of the upstream.
+type chat struct {
 	prompt       string // to be sent
-	conversation string // of the IDE; empty: not begun
+	conversation string // ID in the IDE; empty if not started
 }
 
-// maxTalks is more than the upstream keeps and has open.
-const maxTalks = 1024
+// maxChats is more than the upstream keeps and has open.
+const maxChats = 1024
 
 func newClient(u *Upstream) *client {
 	c := &client{u: u}
-	c.open.MaxEntries = maxTalks
+	c.open.MaxEntries = maxChats
 	return c
 }
 
@@ -46,7 +46,7 @@ func (c *client) Start(context.Context, string) (string, error) {
 	id := lsclient.NewID()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open.Put(id, &talk{})
+	c.open.Put(id, &chat{})
 	return id, nil
 }
 
@@ -62,7 +62,7 @@ func (c *client) Send(_ context.Context, id string, m conversation.Message) erro
 	return nil
 }
 
-// Follow asks, and reports the answer.
+// Follow sends the prompt, and yields the events of the answer.
 func (c *client) Follow(ctx context.Context, id string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error] {
 	return func(yield func(trajectory.Event, error) bool) {
 		c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *client) Follow(ctx context.Context, id string, cursor *trajectory.Curso
 			yield(trajectory.Event{}, lost(perigee.Errorf(perigee.ClassUnavailable, "the conversation is no longer known")))
 			return
 		}
-		cursor.First++ // the number of the turn, which makes the ID of the answer
+		cursor.First++ // number of the turn, from which the ID of the answer is made
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		r := &report{yield: yield, left: cancel}
@@ -90,8 +90,9 @@ func (c *client) Follow(ctx context.Context, id string, cursor *trajectory.Curso
 	}
 }
 
-// refusal is the error of a prompt that was not handed over. If the conversation is gone, the
-// upstream begins another one. Clients of the upstream are not told which directories are open.
+// refusal returns the error for a prompt that was not handed over. If the conversation no longer
+// exists, the upstream starts another one. The error does not name the open directories, because
+// clients of the upstream must not see them.
 func refusal(err error, continued bool) error {
 	e := *perigee.AsError(err)
 	if errors.Is(err, errWindow) {
@@ -119,7 +120,7 @@ func (c *client) Models(context.Context) ([]perigee.Model, error) {
 		Methods: []string{"generateContent", "countTokens"}}}, nil
 }
 
-// ModelID is the only model.
+// ModelID returns the only model.
 func (c *client) ModelID(_ context.Context, name string) (string, error) {
 	if !strings.EqualFold(name, Model) {
 		return "", perigee.Errorf(perigee.ClassNotFound, "the upstream %s has no model %s", c.u.opts.Name, perigee.Clip(name, 60)).
@@ -128,12 +129,12 @@ func (c *client) ModelID(_ context.Context, name string) (string, error) {
 	return Model, nil
 }
 
-// A report turns progress into events of one step.
+// A report converts progress to events of one step.
 type report struct {
 	yield   func(trajectory.Event, error) bool
 	left    func() // called when the caller has left
 	stopped bool
-	said    string
+	sent    string
 }
 
 func (r *report) event(e trajectory.Event) {
@@ -145,14 +146,14 @@ func (r *report) event(e trajectory.Event) {
 
 // text reports the whole text so far.
 func (r *report) text(text string) {
-	if text == r.said {
+	if text == r.sent {
 		return
 	}
-	kind, more := trajectory.KindText, strings.TrimPrefix(text, r.said)
-	if !strings.HasPrefix(text, r.said) {
+	kind, more := trajectory.KindText, strings.TrimPrefix(text, r.sent)
+	if !strings.HasPrefix(text, r.sent) {
 		kind, more = trajectory.KindTextReplaced, text
 	}
-	r.said = text
+	r.sent = text
 	r.event(trajectory.Event{Kind: kind, Text: more})
 }
 

@@ -12,16 +12,17 @@ import (
 	"perigee/internal/mcp/bridge"
 )
 
-// recentLimit is how many conversations a window without a known language server is asked for.
+// recentLimit is the number of conversations to request from a window without a known language
+// server.
 const recentLimit = 200
 
-// A holding is what a window has of a conversation.
+// A holding is the state of a conversation in one window.
 type holding struct {
 	window  *window
 	has     bool
 	running bool // its agent works, or waits for a person
 	steps   int
-	err     error // the window could not tell
+	err     error // the window failed to answer
 }
 
 // Has reports whether an open window has a conversation.
@@ -30,24 +31,25 @@ func (u *Upstream) Has(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var trouble error
+	var failure error
 	for _, h := range u.holdings(ctx, open, id) {
 		if h.has {
 			return true, nil
 		}
 		if h.err != nil {
-			trouble = h.err
+			failure = h.err
 		}
 	}
-	return false, trouble
+	return false, failure
 }
 
-// having returns the window that has a conversation. Language servers share their files, so several
-// may have read it: then it is the one whose agent works on it, or that has the most of it, or that
-// had it last, or the one of the ask's workspace.
+// having returns the window that has a conversation. Language servers share their files, so
+// several may have read it. It prefers the window with an agent that works on the conversation,
+// then the one that has most of it, then the one that had it last, then the one of the ask's
+// workspace.
 func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*window, error) {
 	var fits []holding
-	var trouble *perigee.Error
+	var failure *perigee.Error
 	for _, h := range u.holdings(ctx, open, r.Conversation) {
 		switch {
 		case h.has && (len(fits) == 0 || compare(h, fits[0]) > 0):
@@ -55,7 +57,7 @@ func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*w
 		case h.has && compare(h, fits[0]) == 0:
 			fits = append(fits, h)
 		case h.err != nil:
-			trouble = perigee.AsError(h.err)
+			failure = perigee.AsError(h.err)
 		}
 	}
 	last := u.remembered(r.Conversation)
@@ -72,15 +74,15 @@ func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*w
 		return few.choose(r.Workspace, r.Roots)
 	case ctx.Err() != nil:
 		return nil, perigee.AsError(ctx.Err())
-	case trouble != nil:
+	case failure != nil:
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "conversation %s was not found, and not every window could be asked: %s",
-			perigee.Clip(r.Conversation, 100), trouble.Message)
+			perigee.Clip(r.Conversation, 100), failure.Message)
 	}
 	return nil, perigee.Errorf(perigee.ClassNotFound, "no open window has the conversation %s", perigee.Clip(r.Conversation, 100)).
 		WithHint("open its workspace in Antigravity, or leave conversation out to start a new one")
 }
 
-// compare orders holdings by how current they are.
+// compare orders holdings by how recent they are.
 func compare(a, b holding) int {
 	if a.running != b.running {
 		if a.running {
@@ -91,8 +93,8 @@ func compare(a, b holding) int {
 	return a.steps - b.steps
 }
 
-// holdings asks all windows for a conversation at once. The window that had it last is asked first:
-// another one may be stuck.
+// holdings queries all windows for a conversation in parallel. The window that had it last is
+// queried first, because another one may be stuck.
 func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []holding {
 	last := u.remembered(id)
 	if at := slices.IndexFunc(open.list, func(w *window) bool { return w.pid == last }); at >= 0 {
@@ -111,7 +113,7 @@ func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []hol
 	return list
 }
 
-// look asks the window.
+// look queries the window.
 func (h *holding) look(ctx context.Context, u *Upstream, id string) {
 	h.window = u.awake(ctx, h.window)
 	w := h.window
@@ -130,7 +132,7 @@ func (h *holding) look(ctx context.Context, u *Upstream, id string) {
 	h.running = state.GetStatus() > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE
 }
 
-// recent looks for the conversation among those that the extension lists.
+// recent looks for the conversation in the extension's list.
 func (h *holding) recent(ctx context.Context, u *Upstream, id string) {
 	if h.window.hello == nil {
 		h.err = h.window.problem

@@ -1,10 +1,10 @@
-// Package ide has the agent of an open Antigravity window answer: as an ask.Asker, and as an
+// Package ide answers with the agent of an open Antigravity window: as an ask.Asker, and as an
 // upstream with one model.
 //
-// Windows are found when there is something to ask: by the announcements of perigee's extension,
-// and by the language servers that run. The agent is asked through the language server of the
-// window. Only if that has not taken the prompt, the extension is asked, which has the same agent
-// behind it. Between asks the package has no connections and makes no calls.
+// Windows are searched for on each ask: by the announcements of perigee's extension, and by the
+// running language servers. The prompt goes to the agent through the language server of the
+// window. Only if the language server has not accepted it, it goes through the extension, which
+// uses the same agent. Between asks the package has no connections and makes no calls.
 package ide
 
 import (
@@ -32,14 +32,16 @@ const Model = "antigravity-agent"
 
 // Options configure an Upstream. Zero values mean defaults.
 type Options struct {
-	Name      string // as the configuration calls it
-	Workspace string // the directory whose window is asked if an ask names none
-	Home      string // with the files of the IDE, and of the processes that count; default: that of the user, and all processes
-	Bridges   string // the directory of announcements; default: bridge.Dir
-	Version   string // of perigee
+	Name      string // name in the configuration
+	Workspace string // the directory of the window to use if an ask names none
+	// directory with the files of the IDE, which also selects the processes that count; by default
+	// the user's home, and all processes
+	Home    string
+	Bridges string // the directory of announcements; default: bridge.Dir
+	Version string // version of perigee
 
-	// Of the upstream: conversations at once (default 2), calls that may wait for one, and how
-	// long.
+	// Limits of the upstream: conversations at once (2 by default), calls that may wait for one,
+	// and how long they wait.
 	Concurrency, Depth int
 	Timeout            time.Duration
 
@@ -48,17 +50,18 @@ type Options struct {
 	limits limits
 }
 
-// An Upstream asks the windows of the IDE.
+// An Upstream answers with the agents of the open windows of the IDE.
 type Upstream struct {
 	*conversation.Upstream
 	opts Options
 
 	mu      sync.Mutex
 	agents  lru.Map[agentKey, *agent.Agent]
-	servers lru.Map[serverKey, discover.Candidate] // that have answered
-	holder  lru.Map[string, int]                   // conversation to the process of the window that had it last
-	running *search                                // nil: none runs
-	panels  map[int]chan struct{}                  // by the process of the window; full while a prompt is on its way
+	servers lru.Map[serverKey, discover.Candidate] // language servers that have answered
+	// process of the window that had a conversation last
+	holder  lru.Map[string, int]
+	running *search               // nil if none runs
+	panels  map[int]chan struct{} // by the process of the window; full while a prompt is on its way
 }
 
 var (
@@ -88,8 +91,8 @@ func New(opts Options) *Upstream {
 	return u
 }
 
-// Ask has the agent of a window answer: of the one that has the conversation, or the workspace
-// open.
+// Ask returns the answer of a window's agent. It chooses the window that has the conversation, or
+// that has the workspace open.
 func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return ask.Answer{}, perigee.AsError(err)
@@ -121,15 +124,15 @@ func (u *Upstream) window(ctx context.Context, open *windows, r ask.Request) (*w
 	return open.choose(cmp.Or(r.Workspace, u.opts.Workspace), r.Roots)
 }
 
-// ask asks the agent through the language server, and through the extension if that has not taken
-// the prompt.
+// ask sends the prompt through the language server, and through the extension if the language
+// server has not accepted it.
 func (u *Upstream) ask(ctx context.Context, w *window, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	var refusal error
 	if w.endpoint != (lsclient.Endpoint{}) {
 		q := r
 		q.Workspace = w.inside(r.Workspace)
 		answer, err := u.agent(w).Ask(ctx, q, progress)
-		// A conversation that the language server has is not continued behind its back.
+		// A conversation of the language server is not continued through the extension.
 		if err == nil || !errors.Is(err, ask.ErrDeclined) || ctx.Err() != nil || r.Conversation != "" || !w.extension() {
 			return answer, err
 		}
@@ -155,8 +158,8 @@ type agentKey struct {
 	folders  string
 }
 
-// agent returns the agent of a window. It is kept, because it knows the conversations that are
-// asked in and the models.
+// agent returns the agent of a window. It is kept, because it holds the window's models and the
+// conversations in use.
 func (u *Upstream) agent(w *window) *agent.Agent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -169,7 +172,7 @@ func (u *Upstream) agent(w *window) *agent.Agent {
 	return a
 }
 
-// remember keeps which window has a conversation.
+// remember records which window has a conversation.
 func (u *Upstream) remember(id string, w *window) {
 	if id == "" {
 		return

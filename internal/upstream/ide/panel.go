@@ -14,7 +14,7 @@ import (
 	"perigee/internal/mcp/bridge"
 )
 
-// askExtension asks the agent through the extension.
+// askExtension sends the prompt to the agent through the extension.
 func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	switch {
 	case w.hello == nil:
@@ -53,8 +53,8 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 	return p.ask(ctx)
 }
 
-// A panel is an ask whose prompt goes into the panel of the window. Nothing returns its answer: it
-// is found in what the IDE stores.
+// A panel is an ask that puts its prompt into the panel of the window. The panel returns no
+// answer; the answer is found in the files of the IDE.
 type panel struct {
 	agent.Following
 	u    *Upstream
@@ -66,7 +66,7 @@ type panel struct {
 	readers []trajectory.Reader
 }
 
-// places are where the conversation can be found.
+// places sets the sources in which the conversation can be found.
 func (p *panel) places() {
 	if p.w.endpoint != (lsclient.Endpoint{}) {
 		ls := p.w.client(p.u.opts.Logger)
@@ -83,7 +83,7 @@ func (p *panel) places() {
 	}
 }
 
-// recent returns the conversations that the extension knows.
+// recent returns the conversations that the extension lists.
 func (p *panel) recent(ctx context.Context) (list []trajectory.Summary, err error) {
 	known, err := p.conn.Recent(ctx, recentLimit)
 	for _, c := range known {
@@ -121,10 +121,11 @@ func (p *panel) ask(ctx context.Context) (ask.Answer, error) {
 var errNoReader = perigee.Errorf(perigee.ClassUnavailable, "nothing on this machine shows the conversation").
 	WithHint("look at it in Antigravity")
 
-// errSubmitted is in the chain of an error after which the agent may have got the prompt.
+// errSubmitted is in the chain of an error after which the agent may have received the prompt.
 var errSubmitted = errors.New("the prompt may have been handed over")
 
-// submit puts the prompt into the panel and finds its conversation. leave lets the next prompt in.
+// submit puts the prompt into the panel and finds its conversation. It calls leave to admit the
+// next prompt.
 func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, error) {
 	defer leave()
 	s, err := p.conn.Submit(ctx, p.r.ID, p.r.Prompt, p.r.Conversation)
@@ -170,7 +171,7 @@ func (p *panel) resume(ctx context.Context) (ask.Answer, error) {
 	return ask.Answer{}, perigee.AsError(last)
 }
 
-// unfound is the error of an answer that cannot be followed to its end, after the prompt was
+// unfound returns the error for an answer that cannot be followed to its end, after the prompt was
 // submitted.
 func unfound(err error) *perigee.Error {
 	e := *perigee.AsError(err)
@@ -182,7 +183,7 @@ func unfound(err error) *perigee.Error {
 	return &e
 }
 
-// cancel stops the agent, where its language server is known. The panel has no way to do it.
+// cancel stops the agent if its language server is known. The panel has no method for it.
 func (p *panel) cancel(ctx context.Context) {
 	if p.w.endpoint == (lsclient.Endpoint{}) || p.Conversation == "" {
 		p.u.opts.Logger.Warn("conversation not cancelled", "upstream", p.u.opts.Name, "call", p.r.ID, "error", "the panel cannot be stopped from outside")
@@ -193,8 +194,8 @@ func (p *panel) cancel(ctx context.Context) {
 	}
 }
 
-// enterPanel waits until no other prompt is on its way through the panel of a window: the
-// conversations of two could not be told apart.
+// enterPanel waits until no other prompt is on its way through the panel of a window, because the
+// conversations of two prompts could not be distinguished. The caller must call leave.
 func (u *Upstream) enterPanel(ctx context.Context, pid int) (leave func(), err error) {
 	u.mu.Lock()
 	place, ok := u.panels[pid]

@@ -23,32 +23,35 @@ import (
 	"perigee/internal/mcp/bridge"
 )
 
-// limits bound the looks at windows.
+// limits bound the queries to windows.
 type limits struct {
-	hello time.Duration // at each window: one that is stuck does not delay asks in another one for longer
-	slow  time.Duration // at the window that is to answer
+	// for each window, so that a window that is stuck delays asks in another one only this long
+	hello time.Duration
+	slow  time.Duration // for the window that is to answer
 }
 
 var usualLimits = limits{hello: time.Second, slow: 5 * time.Second}
 
 // A window is an open window of the IDE.
 type window struct {
-	pid      int               // of the extension host; without the extension: of the language server
+	// process ID of the extension host, or of the language server if there is no extension
+	pid      int
 	name     string            // of the IDE
-	folders  []string          // that are open; nil: unknown
-	endpoint lsclient.Endpoint // zero: unknown
+	folders  []string          // open directories; nil if unknown
+	endpoint lsclient.Endpoint // zero if unknown
 	server   *discover.Candidate
-	slow     *discover.Prospect // a language server that has not answered in time; nil: none
+	// a language server that has not answered in time; nil if there is none
+	slow *discover.Prospect
 
-	announced bridge.Window // zero: it has no extension
-	hello     *bridge.Hello // nil: it has not answered
-	problem   error         // why it has not
+	announced bridge.Window // zero if it has no extension
+	hello     *bridge.Hello // nil if it has not answered
+	problem   error         // why it has not answered
 }
 
-// extension reports whether the extension can ask the agent.
+// extension reports whether the extension can reach the agent.
 func (w *window) extension() bool { return w.hello != nil && w.hello.Capabilities.LLM }
 
-// hasAgent reports whether the window may have an agent. That of another editor has none.
+// hasAgent reports whether the window may have an agent. Windows of other editors have none.
 func (w *window) hasAgent() bool {
 	return w.server != nil || w.endpoint != (lsclient.Endpoint{}) || w.hello == nil || w.extension()
 }
@@ -59,7 +62,7 @@ func (w *window) client(logger *slog.Logger) *lsclient.Client {
 
 func (w *window) key() agentKey { return agentKey{w.endpoint, strings.Join(w.folders, "\x00")} }
 
-// String names the window for people.
+// String returns a description of the window for error messages.
 func (w *window) String() string {
 	where := strings.Join(w.folders, ", ")
 	if where == "" && w.server != nil {
@@ -71,8 +74,8 @@ func (w *window) String() string {
 	return fmt.Sprintf("%s (%s window, process %d)", where, w.name, w.pid)
 }
 
-// opened returns the open directory that equals or contains a directory; empty: there is none. A
-// language server without an extension tells the name of its directory as the user opened it, so
+// opened returns the open directory that equals or contains a directory, or "" if there is none. A
+// language server without an extension reports its directory by the path that the user opened, so
 // the path with links counts as well.
 func (w *window) opened(dir place) string {
 	var open []os.FileInfo
@@ -97,7 +100,7 @@ func (w *window) opened(dir place) string {
 	return ""
 }
 
-// upwards yields a directory and those above it.
+// upwards yields a directory and its ancestors.
 func upwards(dir string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for yield(dir) && dir != filepath.Dir(dir) {
@@ -106,8 +109,8 @@ func upwards(dir string) iter.Seq[string] {
 	}
 }
 
-// inside is the directory that a conversation is about: if only the name of the window's directory
-// is known, that directory.
+// inside returns the directory of a conversation in the window. If only the name of the window's
+// directory is known, it returns that directory.
 func (w *window) inside(dir string) string {
 	if w.folders != nil || dir == "" {
 		return dir
@@ -119,21 +122,21 @@ func (w *window) inside(dir string) string {
 	return w.opened(path)
 }
 
-// windows are those that were open at one moment. They are shared by asks, and nothing in them
-// changes.
+// windows are the windows that were open at one moment. Asks share them; they must not be
+// modified.
 type windows struct {
 	list    []*window
 	without []*window // windows of editors without an agent
 }
 
-// A search for windows, whose result all asks share that come while it runs: each window is asked
-// once, however many asks there are.
+// A search looks for windows. All asks that come while it runs share its result, so that each
+// window is queried once.
 type search struct {
-	found *windows // when over is closed
+	found *windows // set when over is closed
 	over  chan struct{}
 }
 
-// look finds the windows that are open.
+// look returns the open windows.
 func (u *Upstream) look(ctx context.Context) (*windows, error) {
 	u.mu.Lock()
 	s := u.running
@@ -141,7 +144,8 @@ func (u *Upstream) look(ctx context.Context) (*windows, error) {
 		s = &search{over: make(chan struct{})}
 		u.running = s
 		go func() {
-			s.found = u.search(context.WithoutCancel(ctx)) // for all asks; it takes two seconds at most
+			// shared by all asks; it takes two seconds at most
+			s.found = u.search(context.WithoutCancel(ctx))
 			u.mu.Lock()
 			u.running = nil
 			u.mu.Unlock()
@@ -183,8 +187,8 @@ func (u *Upstream) search(ctx context.Context) *windows {
 			open.without = append(open.without, w)
 		}
 	}
-	// IDEs have one more language server, which belongs to no window. It counts if there is nothing
-	// else.
+	// IDEs have one more language server, which belongs to no window. It is used only if there is
+	// no other.
 	belongs := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return !s.HasWorkspace() })
 	if len(belongs) == 0 && len(open.list) == 0 {
 		belongs = servers
@@ -197,7 +201,7 @@ func (u *Upstream) search(ctx context.Context) *windows {
 	return open
 }
 
-// A serverKey identifies a process of a language server, whose token is random.
+// A serverKey identifies a process of a language server by its random token.
 type serverKey struct {
 	pid  int
 	csrf perigee.Secret
@@ -216,11 +220,12 @@ func (u *Upstream) Secrets() (list []perigee.Secret) {
 // A server is a language server that was found.
 type server struct {
 	discover.Candidate
-	slow *discover.Prospect // it has not answered in time; nil: it has
+	slow *discover.Prospect // set if it has not answered in time, otherwise nil
 }
 
-// verify returns those that answer, and those that have not answered in time: their windows are
-// open, too. It asks each process once. One that no longer answers then declines the ask.
+// verify returns the language servers that answer, and the ones that have not answered in time,
+// because their windows are open as well. It queries each process once. If a process no longer
+// answers later, the ask is declined.
 func (u *Upstream) verify(ctx context.Context, found []discover.Prospect) []server {
 	list := make([]*server, len(found))
 	var wait sync.WaitGroup
@@ -262,13 +267,13 @@ func (u *Upstream) verified(ctx context.Context, p discover.Prospect) (discover.
 	return c, ok
 }
 
-// awake is a window that was slow when windows were searched, and has more time now.
+// awake queries a window again, with more time, if it was slow during the search.
 func (u *Upstream) awake(ctx context.Context, w *window) *window {
 	switch {
 	case w.endpoint != (lsclient.Endpoint{}) || w.hello != nil && w.slow == nil:
 		return w
 	case w.hello == nil && w.announced.PID != 0:
-		if again := u.greet(ctx, w.announced, u.opts.limits.slow); again != nil && (again.hello != nil || w.slow == nil) {
+		if again := u.connect(ctx, w.announced, u.opts.limits.slow); again != nil && (again.hello != nil || w.slow == nil) {
 			return again
 		}
 	}
@@ -288,8 +293,8 @@ func (u *Upstream) awake(ctx context.Context, w *window) *window {
 
 var errNoExtension = ask.Declined(perigee.ClassUnavailable, "the window has no extension of perigee")
 
-// announced connects to the windows with the extension. Announcements whose port is closed, or does
-// not take the token, are of no window.
+// announced connects to the windows with the extension. It skips announcements with a port that is
+// closed or that does not accept the token.
 func (u *Upstream) announced(ctx context.Context) []*window {
 	dir := u.opts.Bridges
 	var err error
@@ -309,14 +314,14 @@ func (u *Upstream) announced(ctx context.Context) []*window {
 	list := make([]*window, len(found))
 	var wait sync.WaitGroup
 	for i, f := range found {
-		wait.Go(func() { list[i] = u.greet(ctx, f, u.opts.limits.hello) })
+		wait.Go(func() { list[i] = u.connect(ctx, f, u.opts.limits.hello) })
 	}
 	wait.Wait()
 	return slices.DeleteFunc(list, func(w *window) bool { return w == nil })
 }
 
-// greet exchanges hello with a window; nil: there is none.
-func (u *Upstream) greet(ctx context.Context, f bridge.Window, limit time.Duration) *window {
+// connect exchanges hello with a window. It returns nil if the window does not answer.
+func (u *Upstream) connect(ctx context.Context, f bridge.Window, limit time.Duration) *window {
 	w := &window{pid: f.PID, name: cmp.Or(f.IDE.Name, "editor"), folders: slices.Concat([]string{}, f.Workspace), announced: f}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -337,13 +342,13 @@ func (u *Upstream) greet(ctx context.Context, f bridge.Window, limit time.Durati
 	return w
 }
 
-// owns reports whether a language server is the one that the extension knows, by its token.
+// owns reports whether a language server is the one that the extension reports, by its token.
 func (w *window) owns(p discover.Prospect) bool {
 	return w.endpoint.CSRF.Equal(p.Endpoint.CSRF.Reveal())
 }
 
-// take gives the window its language server if the extension does not know it: the one whose
-// workspace is a directory of the window. It returns the language servers that are left.
+// take gives the window its language server if the extension does not report it: the one with a
+// workspace that is a directory of the window. It returns the remaining language servers.
 func (w *window) take(servers []server) []server {
 	at := slices.IndexFunc(servers, func(s server) bool { return slices.ContainsFunc(w.folders, s.Opens) })
 	if at < 0 || w.endpoint != (lsclient.Endpoint{}) {
@@ -431,7 +436,7 @@ func names(list []*window) string {
 	return strings.Join(texts, "; ")
 }
 
-// unchosen is an error that lists windows.
+// unchosen returns an error that lists windows.
 func unchosen(class perigee.Class, list []*window, what, hint string) error {
 	e := perigee.Errorf(class, "%s: %s", what, names(list)).WithHint("%s", hint)
 	e.Cause = errWindow
@@ -440,7 +445,7 @@ func unchosen(class perigee.Class, list []*window, what, hint string) error {
 
 // A place is a directory that an ask names.
 type place struct {
-	named string // its absolute path as it was named
+	named string // its absolute path as the ask names it
 	real  string // without links, as far as it exists
 }
 
