@@ -68,8 +68,8 @@ func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
 	return l, nil
 }
 
-// directories makes the directories of the next process, and removes those of processes that have
-// ended.
+// directories makes the directories of the next process, and removes directories of processes that
+// have ended.
 func (s *Supervisor) directories(ctx context.Context) (*tempDir, error) {
 	temp := filepath.Join(s.o.Home, "tmp")
 	if s.o.User != nil {
@@ -104,8 +104,8 @@ func (f *flags) enable(name string) {
 	}
 }
 
-// arguments returns the flags of a profile in the order of the official programs, then those of the
-// configuration.
+// arguments returns the flags of a profile in the order of the official programs, then the flags
+// of the configuration.
 func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 	f := flags{binary: binary}
 	switch binary.Profile {
@@ -147,11 +147,11 @@ func (s *Supervisor) arguments(binary probe.Result, l launch) []string {
 	return append(f.args, s.o.Args...)
 }
 
-// loopback is never asked through a proxy.
+// loopback hosts are never reached through a proxy.
 var loopback = []string{"127.0.0.1", "localhost", "::1"}
 
-// environment returns the whole environment of a process. Only PATH and LANG come from that of
-// perigee.
+// environment returns the whole environment of a process. Only PATH and LANG are taken from the
+// environment of perigee.
 func (s *Supervisor) environment(l launch) []string {
 	env := map[string]string{"HOME": s.o.Home, "TMPDIR": l.temp.path, "PWD": l.dir}
 	for _, name := range []string{"PATH", "LANG"} {
@@ -186,7 +186,8 @@ func (s *Supervisor) environment(l launch) []string {
 	return list
 }
 
-// metadata is what a process of profile classic reads from stdin before it starts.
+// metadata returns the message that a process of profile classic reads from stdin before it
+// starts.
 func metadata(binary probe.Result) []byte {
 	m := &codeiumcommonpb.Metadata{IdeName: productName, IdeVersion: binary.Version, ExtensionName: productName}
 	if bin := filepath.Dir(binary.Path); filepath.Base(bin) == "bin" && filepath.Base(filepath.Dir(bin)) == productName {
@@ -199,7 +200,7 @@ func metadata(binary probe.Result) []byte {
 	return text
 }
 
-// discovered reads the file in which a process in persistent mode tells its ports.
+// discovered reads the file in which a process in persistent mode announces its ports.
 func (s *Supervisor) discovered(pid int) (Endpoint, bool) {
 	id := ""
 	if s.o.Workspace != "" {

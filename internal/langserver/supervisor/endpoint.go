@@ -6,5 +6,5 @@ package supervisor
 
 import "perigee/internal/langserver/lsclient"
 
-// An Endpoint is where a language server answers.
+// An Endpoint is the address of a language server.
 type Endpoint = lsclient.Endpoint

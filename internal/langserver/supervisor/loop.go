@@ -14,8 +14,8 @@ import (
 const (
 	restartWindow = time.Minute // in which maxRestarts are made
 	maxRestarts   = 3
-	retryFailed   = time.Minute     // between tries that calls ask for, in state failed
-	retryLate     = 5 * time.Second // what a call that waited too long is told
+	retryFailed   = time.Minute     // between attempts caused by calls, in state failed
+	retryLate     = 5 * time.Second // Retry-After time of a call that waited too long
 
 	attemptTimeout = 5 * time.Second // for one attempt of Options.Ready
 	firstPoll      = 50 * time.Millisecond
@@ -40,8 +40,8 @@ type policy struct {
 }
 
 // next returns the pause before a restart, or false if there have been too many. Restarts of a
-// process that never became ready do not grow old: a binary that needs longer than the window to
-// fail is given up as well.
+// process that never became ready do not expire, so that a binary that needs longer than the
+// window to fail is given up as well.
 func (p *policy) next(now time.Time, wasReady bool) (time.Duration, bool) {
 	for wasReady && len(p.restarts) > 0 && now.Sub(p.restarts[0]) >= restartWindow {
 		p.restarts = p.restarts[1:]
@@ -53,7 +53,7 @@ func (p *policy) next(now time.Time, wasReady bool) (time.Duration, bool) {
 	return p.pause << (len(p.restarts) - 1), true
 }
 
-// An ending says why a process is no longer used.
+// An ending is the reason why a process is no longer used.
 type ending struct {
 	reason   string
 	planned  bool // a restart that does not count as a failure
@@ -82,7 +82,7 @@ func (s *Supervisor) loop(ctx context.Context) {
 	close(s.done)
 }
 
-// again waits until the next process is to be started. False: the loop is to end.
+// again waits until the next process is to be started. It returns false if the loop is to end.
 func (s *Supervisor) again(ctx context.Context, p *policy, end ending) bool {
 	if end.planned {
 		s.log.Info("language server restarting", "reason", end.reason)
@@ -113,7 +113,7 @@ func (s *Supervisor) again(ctx context.Context, p *policy, end ending) bool {
 			return true
 		}
 		if s.State() != Failed {
-			return true // a call asked for another try
+			return true // a call requested another attempt
 		}
 		select {
 		case <-ctx.Done():
@@ -153,7 +153,7 @@ func (s *Supervisor) takeCommand() bool {
 	return true
 }
 
-// life starts a process, waits until it is no longer to be used, and ends it.
+// life starts a process, waits until it must not be used any more, and ends it.
 func (s *Supervisor) life(ctx context.Context) ending {
 	if err := s.refresh(ctx); err != nil {
 		return ending{reason: err.Error()}
@@ -164,7 +164,7 @@ func (s *Supervisor) life(ctx context.Context) ending {
 	}
 	defer l.remove()
 	s.mu.Lock()
-	s.pending = nil // the new process is what was asked for
+	s.pending = nil // the new process fulfills the request
 	s.output, s.csrf = l.out, l.csrf
 	s.reported, s.printed, s.ports = Endpoint{}, Endpoint{}, Endpoint{}
 	s.mu.Unlock()
@@ -188,12 +188,12 @@ func (s *Supervisor) life(ctx context.Context) ending {
 	}
 	s.mu.Unlock()
 	s.end(c)
-	s.buried(ctx, c, &end)
+	s.recordExit(ctx, c, &end)
 	return end
 }
 
-// buried notes the end of a process.
-func (s *Supervisor) buried(ctx context.Context, c *child, end *ending) {
+// recordExit records the end of a process.
+func (s *Supervisor) recordExit(ctx context.Context, c *child, end *ending) {
 	exit := "it could not be killed"
 	select {
 	case <-c.done:
@@ -222,7 +222,7 @@ func (s *Supervisor) buried(ctx context.Context, c *child, end *ending) {
 	s.log.Info("language server ended", "pid", c.pid, "exit", exit)
 }
 
-// attend waits until a process is ready and then until it is no longer to be used: it has ended,
+// attend waits until a process is ready and then until it must not be used any more: it has ended,
 // hangs, or is to be restarted.
 func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 	var work sync.WaitGroup
@@ -236,7 +236,7 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 			s.inspect(inner, c)
 		}
 	})
-	begun := time.Now()
+	started := time.Now()
 	timer := time.NewTimer(s.o.StartTimeout)
 	defer timer.Stop()
 	timeout := timer.C
@@ -267,14 +267,14 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 			e := s.ports
 			s.mu.Unlock()
 			s.log.Info("language server ready", "pid", c.pid, "http", e.HTTP, "https", e.HTTPS,
-				"took", time.Since(begun).Round(time.Millisecond))
+				"took", time.Since(started).Round(time.Millisecond))
 		case <-s.wake:
 		}
 	}
 }
 
-// due takes a request for a restart whose time has come. While it finds out whether a call is
-// running, Wait lets no other pass.
+// due takes a request for a restart that is due. Wait blocks while due checks whether a call is
+// running.
 func (s *Supervisor) due() (request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +298,7 @@ func (s *Supervisor) due() (request, bool) {
 	return r, true
 }
 
-// An attempt keeps the last error of the attempts to find a process ready.
+// An attempt keeps the last error of the readiness checks.
 type attempt struct {
 	mu  sync.Mutex
 	err error
@@ -319,7 +319,7 @@ func (a *attempt) set(err error) {
 	a.err = err
 }
 
-// awaitReady asks the endpoints at which a process may be whether it is ready, until one is. False:
+// awaitReady checks the possible endpoints of a process until one is ready. It returns false if
 // ctx has ended.
 func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool {
 	for poll := firstPoll; ; poll = min(poll*2, lastPoll) {
@@ -406,7 +406,7 @@ func (s *Supervisor) end(c *child) {
 	c.gone(killPatience)
 }
 
-// refresh probes the binary again if the file is another one than the last probe has seen.
+// refresh probes the binary again if the file has changed since the last probe.
 func (s *Supervisor) refresh(ctx context.Context) error {
 	path := s.o.Command[0]
 	info, err := os.Stat(path)
@@ -428,7 +428,7 @@ func (s *Supervisor) refresh(ctx context.Context) error {
 	return nil
 }
 
-// Advice is the next step after a failure.
+// Advice returns the hint for a failure.
 func Advice(reason string) string {
 	for _, known := range []struct{ sign, advice string }{
 		{"GLIBC_", "the binary needs a newer glibc: use a newer distribution or container image"},

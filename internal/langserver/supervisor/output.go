@@ -11,23 +11,23 @@ import (
 	"perigee"
 )
 
-// lineLimit is how many bytes of a line are searched.
+// lineLimit is the number of bytes of a line that are searched.
 const lineLimit = 4 << 10
 
-// listening is the line of a server that has opened a port.
+// listening matches the line of a server that has opened a port.
 var listening = regexp.MustCompile(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
 
-// crashes are in the line that tells why a process ends: crashes of Go programs first, then of the
-// loader and of the flags.
+// crashes are parts of the line that explains why a process ends: crashes of Go programs first,
+// then of the loader and of the flags.
 var crashes = []string{
 	"panic:", "fatal error:", "unexpected fault address", "runtime:", "running GoogleExitFunction", "panic serving",
 	"GLIBC_", "flag provided but not defined",
 }
 
-// An output finds ports and crashes in what a process prints.
+// An output finds ports and crashes in the output of a process.
 type output struct {
 	found func(Endpoint)    // a port
-	print func(line string) // each line; nil: not needed
+	print func(line string) // called with each line; may be nil
 
 	mu    sync.Mutex
 	line  []byte // the beginning of an unfinished line
@@ -71,7 +71,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// whole is a line, without the word in which the limit has cut it: half a secret is not recognized.
+// whole returns a line, without the word in which the limit has cut it, because half a secret is
+// not recognized.
 func whole(line []byte) string {
 	if len(line) < lineLimit {
 		return string(line)
@@ -97,8 +98,8 @@ func portIn(line string) (Endpoint, bool) {
 	return Endpoint{HTTP: int(port)}, true
 }
 
-// detail returns the line that tells most about the end of the process: that of a crash, or the
-// last one of a process that failed. It may have secrets.
+// detail returns the line that explains best why the process ended: the line of a crash, or the
+// last one of a process that failed. It may contain secrets.
 func (o *output) detail(failed bool) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +116,8 @@ func (o *output) detail(failed bool) string {
 	return ""
 }
 
-// clipped bounds what a process says about its end, after secrets were replaced: it may cut one.
+// clipped bounds the explanation of a process's end. It is called after secrets were replaced,
+// because it may cut one in two.
 func clipped(text string) string {
 	return perigee.Clip(strings.ToValidUTF8(strings.TrimSpace(text), "?"), 300)
 }

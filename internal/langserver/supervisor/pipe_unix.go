@@ -20,12 +20,13 @@ import (
 // maxSocketPath is the longest path of a Unix socket that every system accepts.
 const maxSocketPath = 103
 
-// A parentPipe is a socket that a language server connects to, and whose end is its own end: the
-// kernel closes it with perigee.
+// A parentPipe is a socket that a language server connects to. The language server ends when the
+// socket closes, and the kernel closes it when perigee ends.
 type parentPipe struct {
 	listener *net.UnixListener
-	name     string          // of the socket
-	user     *procgroup.User // the only one that may connect, beside root; nil: the user of perigee
+	name     string // of the socket
+	// the only user that may connect, apart from root; nil for the user of perigee
+	user *procgroup.User
 
 	mu     sync.Mutex
 	open   []net.Conn
@@ -64,8 +65,7 @@ func listenParentPipe(user *procgroup.User) (*parentPipe, error) {
 	return p, nil
 }
 
-// accept holds every connection until the pipe is closed. What is written to them waits in the
-// kernel.
+// accept holds every connection until the pipe is closed. It reads nothing from them.
 func (p *parentPipe) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -82,7 +82,8 @@ func (p *parentPipe) accept() {
 	}
 }
 
-// expects reports whether a connection is from the user of the process, where the system tells.
+// expects reports whether a connection is from the user of the process. It returns true on systems
+// that do not report the user.
 func (p *parentPipe) expects(conn net.Conn) bool {
 	if p.user == nil {
 		return true // no other user can enter the directory
@@ -91,7 +92,7 @@ func (p *parentPipe) expects(conn net.Conn) bool {
 	return !known || uid == p.user.UID || uid == 0
 }
 
-// path is what the language server is told; empty for a nil pipe.
+// path returns the path for the language server, or "" for a nil pipe.
 func (p *parentPipe) path() string {
 	if p == nil {
 		return ""
@@ -99,7 +100,7 @@ func (p *parentPipe) path() string {
 	return p.name
 }
 
-// close ends the connections and removes the socket. It may be called more than once, and of a nil
+// close ends the connections and removes the socket. It may be called more than once, and on a nil
 // pipe.
 func (p *parentPipe) close() {
 	if p == nil {
@@ -117,8 +118,8 @@ func (p *parentPipe) close() {
 	p.served.Wait()
 }
 
-// socketDir returns a directory with a short path that only this user can enter. One for a process
-// of another user can be entered by all, and not listed.
+// socketDir returns a directory with a short path that only this user can enter. A directory for a
+// process of another user can be entered by all users, but not listed.
 func socketDir(user *procgroup.User) (string, error) {
 	if user != nil {
 		return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid())+"-"+strconv.Itoa(user.UID), 0o711)
@@ -132,8 +133,9 @@ func socketDir(user *procgroup.User) (string, error) {
 	return temporaryDir("/tmp/perigee-"+strconv.Itoa(os.Getuid()), 0o700)
 }
 
-// temporaryDir returns a directory of this user. Where every user can make files, another one may
-// have taken the name: then it is one with a random suffix, which is found again the next time.
+// temporaryDir returns a directory of this user. In a directory that all users can write to,
+// another user may have taken the name: then it has a random suffix, which is found again the next
+// time.
 func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	err := ownDir(dir, mode)
 	if err == nil {
@@ -155,8 +157,8 @@ func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	return other, nil
 }
 
-// privateDir makes a directory, or makes sure that the one that is there belongs to this user and
-// to no other.
+// privateDir makes a directory, or checks that an existing one belongs to this user and is closed
+// to others.
 func privateDir(dir string) error { return ownDir(dir, 0o700) }
 
 func ownDir(dir string, mode os.FileMode) error {

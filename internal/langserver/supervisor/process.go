@@ -18,19 +18,19 @@ const (
 // drainOutput is how long the output of a process that has ended is read.
 const drainOutput = time.Second
 
-// A launch is everything that a process is started with.
+// A launch has all parameters of the start of a process.
 type launch struct {
 	argv, env []string
 	dir       string
 	temp      *tempDir
 	csrf      perigee.Secret
 	input     []byte // of stdin, which then ends
-	holdInput bool   // stdin stays open instead, and its end is the end of the process
+	holdInput bool   // stdin stays open instead; the process ends when it closes
 	pipe      *parentPipe
 	out       *output
 }
 
-// remove deletes what only this process needs.
+// remove deletes the files that only this process needs.
 func (l launch) remove() {
 	l.pipe.close()
 	l.temp.remove() // as its user, if it has one
@@ -40,11 +40,11 @@ func (l launch) remove() {
 type child struct {
 	pid  int
 	out  *output
-	hung chan string   // why it is to be given up
-	done chan struct{} // closed when it and its group are gone
+	hung chan string   // receives the reason why it is given up
+	done chan struct{} // closed when it and its group have ended
 
 	exit   string // how it ended, after done
-	failed bool   // what it printed last may say why it ended, after done
+	failed bool   // its last output may explain why it ended; set after done
 
 	terminate func() // asks the group to end
 	kill      func()
@@ -70,7 +70,7 @@ func (c *child) gone(patience time.Duration) bool {
 	}
 }
 
-// startProcess starts a process in a group of its own, with umask 077. What it writes until its end
+// startProcess starts a process in a group of its own, with umask 077. Its output until its end
 // goes to l.out.
 func startProcess(l launch) (*child, error) {
 	cmd := exec.Command(l.argv[0], l.argv[1:]...)
@@ -97,7 +97,8 @@ func startProcess(l launch) (*child, error) {
 		runGroup(cmd, l.temp, started)
 		if state := cmd.ProcessState; state != nil {
 			c.exit = state.String()
-			c.failed = !state.Success() && c.exit != "signal: killed" // a process that is killed does not say why
+			// a process that is killed does not print a reason
+			c.failed = !state.Success() && c.exit != "signal: killed"
 		}
 		close(c.done)
 	}()
@@ -120,8 +121,8 @@ func startProcess(l launch) (*child, error) {
 	return c, nil
 }
 
-// runGroup runs a process to its end and then kills what is left of its group, and on Linux also
-// processes that it started in other groups.
+// runGroup runs a process to its end and then kills the remaining processes of its group, and on
+// Linux also processes that it started in other groups.
 //
 // On Linux the thread stays with the goroutine from fork to the end of the process, and ends with
 // it: the kernel kills the process when the thread ends with perigee, so that SIGKILL of perigee
@@ -145,7 +146,8 @@ func runGroup(cmd *exec.Cmd, temp *tempDir, started chan<- error) {
 	}
 }
 
-// umaskByShell has a shell set the umask, since that of perigee is shared by all of its threads.
+// umaskByShell lets a shell set the umask, because the umask of perigee is shared by all of its
+// threads.
 func umaskByShell(cmd *exec.Cmd) {
 	if cmd.Err == nil {
 		cmd.Args = append([]string{"sh", "-c", `umask 077; exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)

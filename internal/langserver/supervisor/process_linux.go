@@ -25,7 +25,7 @@ func setUmask(cmd *exec.Cmd) {
 }
 
 // awaitExit waits for the end of a process without reaping it: until it is reaped, its number
-// cannot name another group. False: it cannot be waited for so.
+// cannot name another group. It returns false if the system does not support that.
 func awaitExit(p *os.Process) bool {
 	err := error(unix.EINTR)
 	for err == unix.EINTR { //nolint:errorlint // system calls return exactly this value
@@ -34,8 +34,8 @@ func awaitExit(p *os.Process) bool {
 	return err == nil
 }
 
-// killLeft kills the group that a process led (nil: none), and processes that have the mark in
-// their environment, until there are none.
+// killLeft kills the group that process p led, unless p is nil, and processes that have the mark
+// in their environment, until there are none.
 func killLeft(p *os.Process, mark string) {
 	group := -1
 	if p != nil {
@@ -85,7 +85,7 @@ type proc struct {
 	pages      int64
 }
 
-// processes returns all processes but those that have ended and are not reaped yet.
+// processes returns all processes, except for zombies.
 func processes() []proc {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -18,11 +18,11 @@ func setUmask(cmd *exec.Cmd) {
 	}
 }
 
-// awaitExit is false: a process that has ended is known here by reaping it.
+// awaitExit returns false: on this system the end of a process is detected by reaping it.
 func awaitExit(*os.Process) bool { return false }
 
-// killLeft kills the group that a process led. The environment of processes is not known without
-// /proc.
+// killLeft kills the group that a process led. Without /proc the environment of processes cannot
+// be read.
 func killLeft(p *os.Process, _ string) {
 	for deadline := time.Now().Add(groupPatience); time.Now().Before(deadline); time.Sleep(groupPoll) {
 		if procgroup.Kill(p) != nil {
@@ -31,8 +31,8 @@ func killLeft(p *os.Process, _ string) {
 	}
 }
 
-// groupMemory is not known without /proc.
+// groupMemory returns 0: without /proc it is unknown.
 func groupMemory(int) int64 { return 0 }
 
-// connUser is not known here.
+// connUser returns false: the user is unknown on this system.
 func connUser(net.Conn) (int, bool) { return 0, false }

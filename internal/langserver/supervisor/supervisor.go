@@ -19,7 +19,7 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A State is what a supervised process is doing.
+// A State is the state of a supervised process.
 type State string
 
 // The states. A process that is started for the first time is starting; any later start is
@@ -41,29 +41,36 @@ type Extension struct {
 // Options are the settings of a Supervisor. Command, Probe and Home are required, and paths are
 // absolute.
 type Options struct {
-	Name      string   // of the upstream
-	Command   []string // the binary, or a program and the arguments that make it a language server
-	Probe     probe.Result
-	Reprobe   func(context.Context) (probe.Result, error) // asked before a start when the file has changed; nil: Probe stays
-	Home      string                                      // HOME of the process, created when needed
-	Workspace string                                      // working directory; default: Home
-	User      *procgroup.User                             // runs the process, and has the directories, after Check; nil: the user of perigee
-	LockDir   string                                      // with User: a directory of perigee, which is created when needed
+	Name    string   // of the upstream
+	Command []string // the binary, or a program and the arguments that make it a language server
+	Probe   probe.Result
+	// called before a start when the file has changed; if nil, Probe is used
+	Reprobe   func(context.Context) (probe.Result, error)
+	Home      string // HOME of the process, created when needed
+	Workspace string // working directory; default: Home
+	// user that runs the process and owns the directories, after Check; nil for the user of
+	// perigee
+	User    *procgroup.User
+	LockDir string // with User: a directory of perigee, which is created when needed
 
 	Extension     Extension
-	CloudEndpoint string // URL; empty: the default of the binary
+	CloudEndpoint string // URL; empty for the default of the binary
 	Args          []string
-	Env           map[string]string // more environment; wins over Variables
+	Env           map[string]string // additional environment; overrides Variables
 	Variables     map[string]string // proxy and certificate variables
 
 	StartTimeout time.Duration // from exec to ready; default 60 s
 	RestartPause time.Duration // before the first restart after a failure, doubled for each further one; default 500 ms
-	Memory       int64         // bytes of the process group beyond which it is restarted between calls; 0: no limit
+	// bytes of the process group above which it is restarted between calls; 0 means no limit
+	Memory int64
 
-	Ready     func(context.Context, Endpoint) error // one attempt; nil: ready when a port is known
-	Heartbeat func(context.Context, Endpoint) error // sent every 5 s while ready; nil: none
-	Exit      func(context.Context, Endpoint) error // asks the process to end; nil: it gets a signal at once
-	Busy      func() bool                           // whether calls are running; nil: never
+	// makes one attempt; if nil, the process is ready when a port is known
+	Ready     func(context.Context, Endpoint) error
+	Heartbeat func(context.Context, Endpoint) error // sent every 5 s while ready; may be nil
+	// requests the process to end; if nil, it gets a signal at once
+	Exit func(context.Context, Endpoint) error
+	// reports whether calls are running; nil means never
+	Busy func() bool
 
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -71,11 +78,11 @@ type Options struct {
 	delays delays
 }
 
-// A Status describes a supervised process. Account is for the caller to fill in.
+// A Status describes a supervised process. The caller sets Account.
 type Status struct {
 	Upstream  string    `json:"upstream"`
 	State     State     `json:"state"`
-	PID       int       `json:"pid"` // 0: no process
+	PID       int       `json:"pid"` // 0 if there is no process
 	HTTPPort  int       `json:"http_port"`
 	HTTPSPort int       `json:"https_port"`
 	Version   string    `json:"version"`
@@ -84,7 +91,8 @@ type Status struct {
 	Restarts  int       `json:"restarts"` // for any reason
 	Since     time.Time `json:"since"`    // of the state
 	LastExit  string    `json:"last_exit"`
-	Memory    int64     `json:"memory"` // bytes of the process group; 0 where the system does not tell
+	// bytes of the process group; 0 if the system does not report it
+	Memory int64 `json:"memory"`
 }
 
 // A Supervisor runs one language server. Its methods may be used concurrently.
@@ -96,21 +104,21 @@ type Supervisor struct {
 	wake    chan struct{} // the loop looks at its state again
 	calls   chan struct{} // a call has ended
 
-	// Of the loop and its worker, which do not run at the same time.
+	// Fields of the loop and its worker, which do not run at the same time.
 	file       os.FileInfo // of the binary that was probed
 	lastMemory time.Time   // when memory was the reason of a restart
 	holdInput  bool        // stdin of profile hub stays open. Some builds need that, some the opposite: it changes with failed starts
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced with each change of what is below
+	changed  chan struct{} // closed and replaced with each change of the fields below
 	state    State
 	since    time.Time
 	probe    probe.Result
-	child    *child         // nil: no process
+	child    *child         // nil if there is no process
 	output   *output        // of child or of the last process
 	csrf     perigee.Secret // token of the last process
-	reported Endpoint       // what the process told the Extension Server
-	printed  Endpoint       // what it printed or wrote into a file
+	reported Endpoint       // endpoint that the process reported to the Extension Server
+	printed  Endpoint       // endpoint that it printed or wrote into a file
 	ports    Endpoint       // where it was found ready
 	draining bool           // ready, but about to be restarted
 	pending  *request
@@ -119,9 +127,9 @@ type Supervisor struct {
 	restarts int
 	lastExit string
 	reason   string        // of the last failure
-	retryAt  time.Time     // when a call may cause another try, in state failed
-	cancel   func()        // ends the loop; nil: there is none
-	hurry    chan struct{} // closed: what is to be stopped is killed at once
+	retryAt  time.Time     // when a call may cause another attempt, in state failed
+	cancel   func()        // ends the loop; nil if there is none
+	hurry    chan struct{} // when closed, a process that is being stopped is killed at once
 	done     chan struct{} // closed at the end of the loop
 }
 
@@ -209,7 +217,7 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 // not count as a failure.
 func (s *Supervisor) Restart(reason string) { s.request(request{reason: reason}) }
 
-// RestartIdle is Restart as soon as no call is running.
+// RestartIdle is like Restart, but waits in the background until no call is running.
 func (s *Supervisor) RestartIdle(reason string) { s.request(request{reason: reason, idle: true}) }
 
 func (s *Supervisor) request(r request) {
@@ -229,8 +237,8 @@ func (s *Supervisor) wakeUp() {
 	}
 }
 
-// CallEnded tells that a call has ended: memory is measured, and a restart that waits for the end
-// of calls takes place.
+// CallEnded notifies the supervisor that a call has ended: memory is measured, and a restart that
+// waits for the end of calls takes place.
 func (s *Supervisor) CallEnded() {
 	select {
 	case s.calls <- struct{}{}:
@@ -238,7 +246,7 @@ func (s *Supervisor) CallEnded() {
 	}
 }
 
-// Reported takes the ports that the process told to the Extension Server.
+// Reported sets the ports that the process reported to the Extension Server.
 func (s *Supervisor) Reported(e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +257,7 @@ func (s *Supervisor) Reported(e Endpoint) {
 	}
 }
 
-// seen takes ports of a less certain source.
+// seen records ports from a less certain source.
 func (s *Supervisor) seen(from *output, e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +271,7 @@ func (s *Supervisor) seen(from *output, e Endpoint) {
 	}
 }
 
-// candidates are the endpoints at which the process may be, the most certain first. The lock is
+// candidates returns the possible endpoints of the process, the most certain first. The lock is
 // held.
 func (s *Supervisor) candidates() []Endpoint {
 	var all []Endpoint
@@ -279,8 +287,8 @@ func (s *Supervisor) candidates() []Endpoint {
 }
 
 // Wait returns the endpoint of a process that is ready. It waits for a start or restart, at most
-// for the start timeout. If the process has failed, the error says why and when the next try is
-// made: one per minute, by the first Wait that asks for it.
+// for the start timeout. If the process has failed, the error has the cause and the time of the
+// next attempt. Attempts are made once per minute, by the first Wait after that.
 func (s *Supervisor) Wait(ctx context.Context) (Endpoint, error) {
 	timer := time.NewTimer(s.o.StartTimeout)
 	defer timer.Stop()
@@ -318,14 +326,14 @@ func (s *Supervisor) look() (Endpoint, <-chan struct{}, error) {
 	return Endpoint{}, s.changed, nil
 }
 
-// failure is the error of state failed. The lock is held.
+// failure returns the error of state failed. The lock is held.
 func (s *Supervisor) failure() *perigee.Error {
 	err := s.unavailable("the language server of %s failed: %s", s.o.Name, s.reason)
 	err.Retry = max(s.retryAt.Sub(s.o.Now()), time.Second)
 	return err.WithHint("%s; the next call after %v starts it again", Advice(s.reason), err.Retry.Round(time.Second))
 }
 
-// late is the error of a start that takes too long.
+// late returns the error of a start that takes too long.
 func (s *Supervisor) late() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +345,7 @@ func (s *Supervisor) late() error {
 	return err.WithHint("%s, or raise start_timeout", Advice(s.reason))
 }
 
-// notReady begins the reason of a restart for a start that took too long.
+// notReady returns the start of the reason for a restart after a start that took too long.
 func (s *Supervisor) notReady() string {
 	return fmt.Sprintf("it was not ready within %v: ", s.o.StartTimeout)
 }
@@ -348,8 +356,8 @@ func (s *Supervisor) unavailable(format string, args ...any) *perigee.Error {
 	return err
 }
 
-// Recheck is Wait for a caller whose connection to an endpoint was refused or cut: if the process
-// does not answer now, it is restarted, and Recheck waits for that.
+// Recheck is Wait for a caller with a connection to an endpoint that was refused or cut: if the
+// process does not answer now, it is restarted, and Recheck waits for that.
 func (s *Supervisor) Recheck(ctx context.Context) (Endpoint, error) {
 	s.mu.Lock()
 	c, e, ready := s.child, s.ports, s.state == Ready && !s.draining
@@ -373,7 +381,7 @@ func (s *Supervisor) Recheck(ctx context.Context) (Endpoint, error) {
 	return s.Wait(ctx)
 }
 
-// awaitEnd returns when the loop has seen the end of c.
+// awaitEnd returns when the loop has processed the end of c.
 func (s *Supervisor) awaitEnd(ctx context.Context, c *child) {
 	for {
 		s.mu.Lock()
@@ -390,8 +398,7 @@ func (s *Supervisor) awaitEnd(ctx context.Context, c *child) {
 	}
 }
 
-// Changed returns a channel that is closed when the state, or what is known about the process,
-// changes next.
+// Changed returns a channel that is closed on the next change of Status.
 func (s *Supervisor) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -405,7 +412,7 @@ func (s *Supervisor) State() State {
 	return s.state
 }
 
-// Status returns what is known about the process now.
+// Status returns the current status of the process.
 func (s *Supervisor) Status() Status {
 	status := s.status()
 	if status.PID != 0 {
@@ -452,7 +459,7 @@ func (s *Supervisor) set(state State) {
 	s.notify()
 }
 
-// notify wakes up what waits for a change. The lock is held.
+// notify wakes up all goroutines that wait for a change. The lock is held.
 func (s *Supervisor) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})

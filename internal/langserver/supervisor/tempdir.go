@@ -11,13 +11,13 @@ import (
 	"perigee/internal/lib/procgroup"
 )
 
-// A tempDir is the temporary directory of one process. Its path in the environment marks everything
-// that the process starts. A lock beside it ends with perigee, so that the next start can tell what
-// was left behind by a perigee that was killed.
+// A tempDir is the temporary directory of one process. Its path in the environment marks all
+// processes that the process starts. A lock next to it ends with perigee, so that the next start
+// can find the directories that a killed perigee has left.
 type tempDir struct {
 	path string
 	lock *os.File
-	user *procgroup.User // has the directory and the process; nil: the user of perigee
+	user *procgroup.User // owner of the directory and the process; nil for the user of perigee
 }
 
 const lockSuffix = ".lock"
@@ -46,9 +46,9 @@ func (d *tempDir) remove() {
 	_ = os.Remove(d.lock.Name())
 }
 
-// removeAbandoned deletes directories below parent whose owner was killed, after the processes that
-// still have them. Their locks are in another directory if they belong to another user (nil: they
-// do not).
+// removeAbandoned kills the processes of directories below parent that a killed perigee has left,
+// and deletes the directories. If user is not nil, the directories belong to that user, and their
+// locks are in locks.
 func removeAbandoned(ctx context.Context, locks, parent string, user *procgroup.User) {
 	paths, _ := filepath.Glob(filepath.Join(locks, "run-*"+lockSuffix))
 	for _, path := range paths {

@@ -14,11 +14,10 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// tokenFile is where a language server of profile hub reads its token, below HOME.
+// tokenFile is the file below HOME from which a language server of profile hub reads its token.
 const tokenFile = ".gemini/jetski-standalone-oauth-token"
 
-// HideToken has an access token replaced in everything that the process prints. The one before is
-// hidden as well.
+// HideToken redacts an access token, and the one before it, in the output of the process.
 func (s *Supervisor) HideToken(access perigee.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,9 +26,8 @@ func (s *Supervisor) HideToken(access perigee.Secret) {
 	}
 }
 
-// SetToken writes the token file of profile hub, in place of the one that was there. It has no
-// refresh token: the caller writes a new access token before this one expires. An empty one removes
-// the file.
+// SetToken replaces the token file of profile hub. The file has no refresh token: the caller
+// writes a new access token before this one expires. An empty token removes the file.
 func (s *Supervisor) SetToken(access perigee.Secret, expiry time.Time) error {
 	s.HideToken(access)
 	path := filepath.Join(s.o.Home, filepath.FromSlash(tokenFile))

@@ -71,7 +71,7 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 	return d, nil
 }
 
-// become makes a command one of the user of the directory. It gets a session of its own: a process
+// become makes a command run as the user of the directory. It gets a session of its own: a process
 // of another user could write to the terminal of perigee as if it were typed there, and sudo would
 // put it into another group, where it is not found.
 func (d *tempDir) become(cmd *exec.Cmd) {
@@ -101,8 +101,8 @@ func (d *tempDir) kill(p *os.Process) {
 	_ = procgroup.Kill(p) // there may be no process left
 }
 
-// killRest kills what a process (nil: an unknown one) has left behind, if that is out of perigee's
-// reach. False: it is not.
+// killRest kills the processes that p has left, or that an unknown process has left if p is nil,
+// if perigee itself cannot kill them. It returns false if perigee can.
 func (d *tempDir) killRest(p *os.Process) bool {
 	if !d.outOfReach() {
 		return false

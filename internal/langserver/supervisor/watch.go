@@ -41,8 +41,8 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 	}
 }
 
-// beat sends a heartbeat and returns how many have failed in a row, and whether the process was
-// given up.
+// beat sends a heartbeat and returns the number of consecutive failures, and whether the process
+// was given up.
 func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, hangs bool) {
 	if s.o.Heartbeat == nil {
 		return 0, false
@@ -66,8 +66,8 @@ func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, h
 	return missed, true
 }
 
-// checkMemory asks for a restart if the group has outgrown its limit. A limit below what the
-// process always needs causes one restart per minute, not one after the other.
+// checkMemory requests a restart if the group exceeds its limit. A limit below the normal size of
+// the process causes one restart per minute at most.
 func (s *Supervisor) checkMemory(c *child) {
 	if s.o.Memory <= 0 {
 		return
@@ -81,9 +81,9 @@ func (s *Supervisor) checkMemory(c *child) {
 	s.RestartIdle(fmt.Sprintf("it used %d bytes of memory, more than the limit of %d", used, s.o.Memory))
 }
 
-// checkBinary asks for a restart if the file has other content than the one that was started. It
-// returns what it has seen. A file that has changed since the last look may still be written and is
-// looked at again.
+// checkBinary requests a restart if the file has other content than the one that was started. It
+// returns the file's current info. A file that has changed since the last check may still be
+// written and is checked again.
 func (s *Supervisor) checkBinary(seen os.FileInfo) os.FileInfo {
 	info, err := os.Stat(s.o.Command[0])
 	if err != nil || sameFile(info, s.file) || !sameFile(info, seen) {
