@@ -19,16 +19,15 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
-	// fewestAttempts at an endpoint are made even if one of them takes all the time: a machine that
-	// stands still for a while lets a connection time out, and the next attempt succeeds.
+	// fewestAttempts at an endpoint are made even if one of them takes all the time: a connection
+	// may time out while the machine is suspended, and the next attempt succeeds.
 	fewestAttempts = 3
 )
 
-// errNotSent says that there was no connection, so that nothing was sent.
+// errNotSent means that there was no connection, so that nothing was sent.
 var errNotSent = errors.New("not connected")
 
-// errToken says that the language server did not accept the CSRF token, before it looked at the
-// call.
+// errToken means that the language server refused the CSRF token, before it processed the call.
 var errToken = errors.New("CSRF token not accepted")
 
 // ErrUnclear is in the chain of an error after which it is unknown whether the language server has
@@ -36,13 +35,13 @@ var errToken = errors.New("CSRF token not accepted")
 var ErrUnclear = errors.New("the connection ended before the answer")
 
 // call sends a request and returns the body of the answer. limit bounds each attempt, but not the
-// wait for an endpoint; 0: none.
+// wait for an endpoint; 0 means no limit.
 func (c *Client) call(ctx context.Context, method string, limit time.Duration, body []byte) ([]byte, error) {
 	var at Endpoint
 	return c.callAt(ctx, method, limit, body, &at)
 }
 
-// callAt is call, and stores the endpoint of the last attempt.
+// callAt is like call, and stores the endpoint of the last attempt.
 func (c *Client) callAt(ctx context.Context, method string, limit time.Duration, body []byte, at *Endpoint) ([]byte, error) {
 	var answer []byte
 	err := c.attempts(ctx, method, func(endpoint Endpoint) error {
@@ -72,7 +71,7 @@ func (c *Client) callAt(ctx context.Context, method string, limit time.Duration,
 func (c *Client) attempts(ctx context.Context, method string, try func(Endpoint) error) error {
 	var last Endpoint
 	var failed error         // of the last attempt
-	var waited time.Duration // for endpoints that refuse connections
+	var waited time.Duration // time limit for endpoints that refuse connections
 	made := 0                // attempts
 	renewed := false         // the token
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {

@@ -14,22 +14,22 @@ import (
 // modelsFor is how long a list of models is used to find a model.
 const modelsFor = 5 * time.Minute
 
-// modelsTime is how long a server that has just started may take to learn its models from the
+// modelsTime is how long a server that has just started may take to load its models from the
 // cloud.
 const modelsTime = 10 * time.Second
 
-// modelsPause is the time between two questions for models.
+// modelsPause is the time between two queries for models.
 const modelsPause = 250 * time.Millisecond
 
-// maxNamed is how much of an unknown name of a model an error repeats.
+// maxNamed is the maximum length of an unknown model name in an error.
 const maxNamed = 60
 
 // A Catalogue finds models of a language server by the names that people use. It can be used
 // concurrently.
 type Catalogue struct {
 	Client *Client
-	// Cloud lists the models of the cloud, whose display names are the labels of the server. It is
-	// asked if the server does not know the IDs of the cloud. nil: there is no list.
+	// Cloud lists the models of the cloud. Their display names are the labels of the server. It is
+	// called if the server does not report the cloud's model IDs. It is nil if there is no list.
 	Cloud func(context.Context) ([]perigee.Model, error)
 
 	mu     sync.Mutex
@@ -37,21 +37,22 @@ type Catalogue struct {
 	read   time.Time
 }
 
-// A Described is a model of the server, with what the cloud says about it.
+// A Described is a model of the server, with the cloud's description of it.
 type Described struct {
 	Model
-	Cloud perigee.Model // zero: unknown
+	Cloud perigee.Model // zero if unknown
 }
 
-// Name is the ID of the cloud, or one made of the label: "gemini-3-flash" of "Gemini 3 Flash".
+// Name returns the ID of the cloud, or one made of the label: "gemini-3-flash" for "Gemini 3
+// Flash".
 func (d *Described) Name() string {
 	return cmp.Or(d.ID, d.Cloud.ID, asID(strings.Join(strings.FieldsFunc(strings.ToLower(d.Label), func(r rune) bool {
 		return r != '.' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}), "-")), d.Enum)
 }
 
-// asID writes the version in a name of Claude as the cloud does, which routes and prices know:
-// claude-opus-4-6-thinking.
+// asID writes the version in a name of Claude in the form of the cloud, which routes and prices
+// use: claude-opus-4-6-thinking.
 func asID(name string) string {
 	if strings.HasPrefix(strings.ToLower(name), "claude-") {
 		return strings.ReplaceAll(name, ".", "-")
@@ -59,7 +60,7 @@ func asID(name string) string {
 	return name
 }
 
-// Find returns a model by its ID, label or enum. A list without it may be old.
+// Find returns a model by its ID, label or enum. It reloads a list that does not have the model.
 func (c *Catalogue) Find(ctx context.Context, name string) (Described, error) {
 	for _, fresh := range []bool{false, true} {
 		list, err := c.List(ctx, fresh)
@@ -76,7 +77,7 @@ func (c *Catalogue) Find(ctx context.Context, name string) (Described, error) {
 		WithHint("`perigee models` lists the models")
 }
 
-// List returns the models, of the last minutes unless fresh ones are wanted.
+// List returns the models. If fresh is false, the list may be a few minutes old.
 func (c *Catalogue) List(ctx context.Context, fresh bool) ([]Described, error) {
 	c.mu.Lock()
 	list, read := c.models, c.read
@@ -84,7 +85,7 @@ func (c *Catalogue) List(ctx context.Context, fresh bool) ([]Described, error) {
 	if !fresh && len(list) > 0 && time.Since(read) < modelsFor {
 		return list, nil
 	}
-	found, err := c.learned(ctx)
+	found, err := c.awaitModels(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,8 @@ func (c *Catalogue) List(ctx context.Context, fresh bool) ([]Described, error) {
 	return list, nil
 }
 
-// learned waits until the server knows models.
-func (c *Catalogue) learned(ctx context.Context) ([]Model, error) {
+// awaitModels waits until the server has models.
+func (c *Catalogue) awaitModels(ctx context.Context) ([]Model, error) {
 	for end := time.Now().Add(modelsTime); ; {
 		found, err := c.Client.Models(ctx)
 		if err != nil || len(found) > 0 {
@@ -112,8 +113,8 @@ func (c *Catalogue) learned(ctx context.Context) ([]Model, error) {
 	}
 }
 
-// describe adds what the cloud says about models. Without an answer of the cloud, models without an
-// ID are called by their labels.
+// describe adds the cloud's descriptions to models. Without an answer of the cloud, models without
+// an ID are named by their labels.
 func (c *Catalogue) describe(ctx context.Context, found []Model) []Described {
 	list := make([]Described, len(found))
 	unnamed := false
@@ -136,9 +137,9 @@ func (c *Catalogue) describe(ctx context.Context, found []Model) []Described {
 	return list
 }
 
-// Default returns the model for a message that names none: of those that are recommended, or else
-// of all, one that is enabled and has quota left, a Flash model first. allowed may refuse models;
-// nil: it allows all.
+// Default returns the model for a message that names none: an enabled model with quota left, from
+// the recommended ones or else from all, a Flash model first. allowed reports whether a model may
+// be used; nil allows all.
 func (c *Catalogue) Default(ctx context.Context, allowed func(name string) bool) (Described, error) {
 	list, err := c.List(ctx, false)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // Service is the path of the service, before the name of a method.
 const Service = "/exa.language_server_pb.LanguageServerService/"
 
-// An Endpoint is where a language server listens. A port is 0 if it has no such listener or the
-// port is not known.
+// An Endpoint is the ports and the token of a language server. A port is 0 if it has no such
+// listener or the port is not known.
 type Endpoint struct {
 	HTTP, HTTPS int
 	CSRF        perigee.Secret
@@ -43,29 +43,32 @@ func (e *Endpoint) Complete(other Endpoint) {
 
 // Options configure a client.
 type Options struct {
-	// Endpoint returns where the language server is, and may wait for it. It is asked for every
-	// call. stale says that the last endpoint does not work: its connection was refused, or its
-	// token was not accepted.
+	// Endpoint returns the endpoint of the language server, and may wait for it. It is called for
+	// every call. stale means that the last endpoint does not work: its connection was refused, or
+	// its token was not accepted.
 	Endpoint func(ctx context.Context, stale bool) (Endpoint, error)
 
-	// Version is the version of the IDE that requests name. Empty: they name none.
+	// Version is the version of the IDE that requests name. If it is empty, they name none.
 	Version string
 
-	// Users returns further users that the process of the language server may have, beside the one
-	// of this process and root. Nil: none. A port that belongs to another user counts as one that
+	// Users returns the users that may run the language server, in addition to the user of this
+	// process and root. It may be nil. A port that belongs to another user counts as one that
 	// refuses connections: it gets neither the token nor a prompt.
 	Users func() []int
 
-	Logger *slog.Logger // nil: no log
+	Logger *slog.Logger // nil discards all messages
 }
 
 // limits bound calls. Streams take as long as the caller allows.
 type limits struct {
-	control, read, send time.Duration   // of one attempt
-	idle                time.Duration   // how long a stream may be silent before it counts as dead
-	refused             time.Duration   // how long an endpoint is tried that refuses connections, while Options.Endpoint insists on it
-	lookups             []time.Duration // pauses before each look for a message that the language server may be about to record
-	answer              int64           // bytes of an answer, or of a frame of a stream
+	control, read, send time.Duration // of one attempt
+	idle                time.Duration // how long a stream may be silent before it counts as dead
+	// how long an endpoint that refuses connections is tried, while Options.Endpoint keeps
+	// returning it
+	refused time.Duration
+	// pauses before each search for a message that the language server may be about to record
+	lookups []time.Duration
+	answer  int64 // bytes of an answer, or of a frame of a stream
 }
 
 var usual = limits{
@@ -90,7 +93,8 @@ func New(options Options) *Client {
 
 var errNoOther = errors.New("there is no other endpoint")
 
-// Fixed is an Options.Endpoint that has one endpoint. A call that finds it gone fails at once.
+// Fixed returns an Options.Endpoint function for one endpoint. A call fails at once if that is
+// stale.
 func Fixed(endpoint Endpoint) func(context.Context, bool) (Endpoint, error) {
 	return func(_ context.Context, stale bool) (Endpoint, error) {
 		if stale {

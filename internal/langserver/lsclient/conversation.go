@@ -21,11 +21,11 @@ import (
 	"perigee"
 )
 
-// object is a request. Requests are written by hand and not from messages: models are named as the
-// language server named them, and some members have no published number.
+// object is a request. Requests are written by hand and not from messages, because models have
+// names that the language server reported, and some members have no published number.
 type object = map[string]any
 
-// do makes a call whose answer is a message; nil: it is not looked at.
+// do makes a call and decodes its answer into a message. A nil answer discards it.
 func (c *Client) do(ctx context.Context, method string, limit time.Duration, request object, answer proto.Message) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *Client) do(ctx context.Context, method string, limit time.Duration, req
 	return nil
 }
 
-// withMetadata adds the version of the IDE, which the first generation of language servers wants to
-// know.
+// withMetadata adds the version of the IDE, which the first generation of language servers
+// requires.
 func (c *Client) withMetadata(request object) object {
 	if c.options.Version != "" {
 		request["metadata"] = object{"ideName": "antigravity", "extensionName": "antigravity", "ideVersion": c.options.Version, "locale": "en"}
@@ -50,9 +50,9 @@ func (c *Client) withMetadata(request object) object {
 	return request
 }
 
-// StartOptions say what a conversation is about. All are optional.
+// StartOptions describe a conversation. All are optional.
 type StartOptions struct {
-	Cascade    string   // the id; empty: a new one
+	Cascade    string   // its ID; a new one if empty
 	Workspaces []string // URIs of directories; for versions that accept them
 }
 
@@ -88,23 +88,23 @@ func (c *Client) Start(ctx context.Context, options StartOptions) (string, error
 	return id, nil
 }
 
-// A Message is what a user says.
+// A Message is a message of a user.
 type Message struct {
 	Text  string
-	Model string // as Model.Enum has it
+	Model string // as in Model.Enum
 
-	// ReadOnly asks for an answer without changes to files.
+	// ReadOnly requests an answer without changes to files.
 	ReadOnly bool
 
-	// Known is how many steps the conversation has, as far as the caller knows. If the answer to
-	// Send is lost, later steps are searched for the text.
+	// Known is the number of steps of the conversation, as far as the caller knows. If the answer
+	// to Send is lost, later steps are searched for the text.
 	Known int
 
-	// Once says that the message is not sent again, whatever happened to it.
+	// Once means that the message is never sent again, even if its fate is unknown.
 	Once bool
 }
 
-// config is the configuration of a turn. The agent never runs a command without a question.
+// config returns the configuration of a turn. The agent never runs a command without permission.
 func config(model string, readOnly bool) object {
 	mode := "CONVERSATIONAL_PLANNER_MODE_DEFAULT"
 	if readOnly {
@@ -120,7 +120,7 @@ func config(model string, readOnly bool) object {
 	}}
 }
 
-// enum is the value of an enum, which can be a name or a number.
+// enum returns the value of an enum, which can be a name or a number.
 func enum(value string) any {
 	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
 		return n
@@ -128,7 +128,7 @@ func enum(value string) any {
 	return value
 }
 
-// Send adds a message to a conversation, and the agent begins to answer it. queued says that the
+// Send adds a message to a conversation, and the agent starts to answer it. queued means that the
 // agent was busy: the message waits for SendAllQueued.
 //
 // A message is sent once. If the connection ends before the answer, Send looks for the message in
@@ -164,12 +164,12 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 	}
 	var sent languageserverpb.SendUserCascadeMessageResponse
 	if err := decode(answer, &sent); err != nil {
-		return false, nil // accepted, whatever the answer says
+		return false, nil // accepted, even if the answer cannot be decoded
 	}
 	return sent.Queued, nil
 }
 
-// delivered looks for a message among the later steps of a conversation. moved says that the
+// delivered looks for a message among the later steps of a conversation. moved means that the
 // conversation was read from another endpoint than used.
 func (c *Client) delivered(ctx context.Context, cascade string, message Message, used Endpoint) (found, moved bool, err error) {
 	for _, pause := range c.limits.lookups {
@@ -191,7 +191,7 @@ func (c *Client) delivered(ctx context.Context, cascade string, message Message,
 	return false, moved, nil
 }
 
-// UserText is what a user said in a step.
+// UserText returns the text of a user's message in a step.
 func UserText(input *cortexpb.CortexStepUserInput) string {
 	text := ""
 	for _, item := range input.GetItems() {
@@ -213,7 +213,7 @@ func (c *Client) SendAllQueued(ctx context.Context, cascade, model string, readO
 }
 
 // How long a message may wait in the queue of the server until the agent is idle, and the time
-// between two looks.
+// between two checks.
 const (
 	queueTime  = 30 * time.Second
 	queuePause = 250 * time.Millisecond
@@ -277,12 +277,12 @@ func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *En
 	return steps, err
 }
 
-// maxPages is how many pages are read of one list.
+// maxPages is the maximum number of pages of one list.
 const maxPages = 10_000
 
-// pages reads pages until one is empty. An offset behind the end may be an error: then the pages
-// before it are all. A server that does not look at the offset has no last page, so there is a
-// limit.
+// pages reads pages until one is empty. An offset beyond the end may be an error: then the list
+// consists of the pages before it. The limit is for servers that ignore the offset and have no
+// last page.
 func (c *Client) pages(offset int, read func(offset int) (count, size int, err error)) error {
 	total := int64(0)
 	for page := 0; ; page++ {
@@ -319,23 +319,23 @@ func (c *Client) Interact(ctx context.Context, cascade string, interaction *cort
 	return c.do(ctx, "HandleCascadeUserInteraction", c.limits.control, object{"cascadeId": cascade, "interaction": json.RawMessage(data)}, nil)
 }
 
-// Delete removes a conversation for good.
+// Delete removes a conversation permanently.
 func (c *Client) Delete(ctx context.Context, cascade string) error {
 	return c.do(ctx, "DeleteCascadeTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
 }
 
-// Load has the language server read a conversation of an earlier process from its files. Later
-// generations do so by themselves.
+// Load makes the language server read a conversation of an earlier process from its files. Later
+// generations do that by themselves.
 func (c *Client) Load(ctx context.Context, cascade string) error {
 	return c.do(ctx, "LoadTrajectory", c.limits.control, object{"cascadeId": cascade}, nil)
 }
 
-// AddTrackedWorkspace tells the language server of a directory, in which the agent then works.
+// AddTrackedWorkspace adds a directory, in which the agent then works.
 func (c *Client) AddTrackedWorkspace(ctx context.Context, dir string) error {
 	return c.do(ctx, "AddTrackedWorkspace", c.limits.control, object{"workspace": filepath.ToSlash(dir)}, nil)
 }
 
-// Heartbeat says that this program is there, and learns that the language server is.
+// Heartbeat notifies the language server that this program is running, and checks that it answers.
 func (c *Client) Heartbeat(ctx context.Context) error {
 	return c.do(ctx, "Heartbeat", c.limits.control, c.withMetadata(object{}), &languageserverpb.HeartbeatResponse{})
 }
@@ -349,8 +349,8 @@ func (c *Client) UserStatus(ctx context.Context) (*codeiumcommonpb.UserStatus, e
 	return answer.UserStatus, nil
 }
 
-// Ready asks once whether the language server works: it answers, and with models it also has an
-// account and knows the models.
+// Ready checks once whether the language server works: it answers, and with models set it also has
+// an account and a list of models.
 func (c *Client) Ready(ctx context.Context, models bool) error {
 	if err := c.Heartbeat(ctx); err != nil || !models {
 		return err
@@ -365,7 +365,7 @@ func (c *Client) Ready(ctx context.Context, models bool) error {
 	return nil
 }
 
-// Exit asks the language server to end.
+// Exit requests the language server to end.
 func (c *Client) Exit(ctx context.Context) error {
 	return c.do(ctx, "Exit", c.limits.control, object{}, nil)
 }

@@ -17,9 +17,10 @@ import (
 )
 
 // decode reads the JSON form of a message. Versions of the language server differ, so it is strict
-// only about the syntax, and about answers that are no object: members that the message lacks and
-// values that do not fit their field are skipped, and what remains is used. Where protojson accepts
-// a text, the result is the same, except for names of enums that it would drop (see enumNumber).
+// only about the syntax, and about answers that are not objects: members that the message lacks
+// and values that do not fit their field are skipped, and the remaining ones are used. Where
+// protojson accepts a text, the result is the same, except for names of enums that it would drop
+// (see enumNumber).
 func decode(data []byte, into proto.Message) error { return decodeParts(data, into, maxParts) }
 
 // decodeParts is decode with a limit.
@@ -42,7 +43,7 @@ const maxParts = 1 << 20
 // A decoder reads one text.
 type decoder struct {
 	*rawjson.Cursor
-	left int // of maxParts; negative: there were too many, and the rest is skipped
+	left int // remaining of maxParts; negative if there were too many, and further ones are skipped
 }
 
 // take counts a part, and reports whether it may be kept.
@@ -78,8 +79,8 @@ func readMessage(c *decoder, m protoreflect.Message) {
 	}
 }
 
-// readList reads the elements that fit. A message that does not fit stays as an empty one: its
-// place counts where two lists belong together.
+// readList reads the elements that fit. A message that does not fit becomes an empty one, because
+// positions count where two lists belong together.
 func readList(c *decoder, m protoreflect.Message, field protoreflect.FieldDescriptor) {
 	if c.Kind() != rawjson.Array {
 		return
@@ -149,7 +150,7 @@ func readValue(c *decoder, field protoreflect.FieldDescriptor, create func() pro
 	return protoreflect.Value{}, false
 }
 
-// validText replaces what is no UTF-8, which messages cannot hold.
+// validText replaces invalid UTF-8, which messages cannot hold.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // ofSeconds fills a Timestamp or a Duration.
@@ -187,7 +188,7 @@ func parseDuration(value protoreflect.Value, text string) (protoreflect.Value, b
 	return ofSeconds(value, seconds, int64(nanos)), true
 }
 
-// parseScalar turns a number, a boolean or the content of a string into a value of a field.
+// parseScalar converts a number, a boolean or the content of a string to a value of a field.
 func parseScalar(kind rawjson.Kind, text string, field protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
 	switch field.Kind() {
 	case protoreflect.StringKind:
@@ -244,15 +245,15 @@ func parseBase64(text string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// namedEnums are names whose numbers are not published, with a value that means the same to this
+// namedEnums maps enum names with unpublished numbers to a value that means the same to this
 // program.
 var namedEnums = map[string]protoreflect.Name{
-	"CORTEX_STEP_STATUS_HALTED": "CORTEX_STEP_STATUS_INTERRUPTED", // a step that has ended, too
+	"CORTEX_STEP_STATUS_HALTED": "CORTEX_STEP_STATUS_INTERRUPTED", // also a step that has ended
 }
 
 // enumNumber returns the number of a value that is given by its name or its number. Models appear
-// and disappear with every version; those called MODEL_PLACEHOLDER_M7 have the number 1007. Other
-// names that are unknown are skipped.
+// and disappear with every version; names such as MODEL_PLACEHOLDER_M7 have the number 1007. Other
+// unknown names are skipped.
 func enumNumber(text string, values protoreflect.EnumValueDescriptors) (protoreflect.EnumNumber, bool) {
 	if value := values.ByName(protoreflect.Name(text)); value != nil {
 		return value.Number(), true

@@ -14,10 +14,10 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// maxMessage is how much of a message of the language server an error repeats.
+// maxMessage is the maximum length of a message of the language server in an error.
 const maxMessage = 600
 
-// A meaning is what an error of the language server says about the call.
+// A meaning is the class and the hint for an error of the language server.
 type meaning struct {
 	text  string // a part of its message, in lower case
 	class perigee.Class
@@ -47,7 +47,7 @@ var meanings = []meaning{
 	{"client sent an http request to an https server", perigee.ClassUnavailable, "the port is the one for HTTPS: use the other port of the language server"},
 }
 
-// codeClasses are the classes of Connect codes.
+// codeClasses maps Connect codes to classes.
 var codeClasses = map[string]perigee.Class{
 	"canceled":            perigee.ClassCanceled,
 	"unknown":             perigee.ClassUnavailable,
@@ -73,8 +73,8 @@ type wireError struct {
 	Message string `json:"message"`
 }
 
-// class is the class of an error that no text explains. A method that the server lacks is a 404
-// without a code.
+// class returns the class of an error with a text that is not in the tables. A method that the
+// server lacks is a 404 without a code.
 func (w wireError) class(status int) perigee.Class {
 	if class, ok := codeClasses[w.Code]; ok {
 		return class
@@ -88,7 +88,7 @@ func (w wireError) class(status int) perigee.Class {
 	return perigee.ClassUnavailable
 }
 
-// responseError is the error of an answer with a status other than 200.
+// responseError returns the error of an answer with a status other than 200.
 func responseError(endpoint Endpoint, response *http.Response, body []byte) *perigee.Error {
 	var wire wireError
 	if json.Unmarshal(body, &wire) != nil || wire.Code == "" && wire.Message == "" {
@@ -106,20 +106,20 @@ func responseError(endpoint Endpoint, response *http.Response, body []byte) *per
 	return wire.error(endpoint, status)
 }
 
-// error is what a wireError means, also one that the language server passes on from the cloud.
+// error converts a wireError, including one that the language server passes on from the cloud.
 func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 	text := redact.New(endpoint.CSRF).Text(w.Message)
 	if err := known(status, text); err != nil {
 		return err
 	}
-	said := clean(text)
-	if said == "" {
-		said = strings.TrimSpace(w.Code + " " + http.StatusText(status))
+	message := clean(text)
+	if message == "" {
+		message = strings.TrimSpace(w.Code + " " + http.StatusText(status))
 	}
-	return &perigee.Error{Class: w.class(status), Message: "the language server answered: " + said}
+	return &perigee.Error{Class: w.class(status), Message: "the language server answered: " + message}
 }
 
-// known is the error that a text means by the tables of this package and of providererr, or nil.
+// known returns the error for a text in the tables of this package and of providererr, or nil.
 func known(status int, text string) *perigee.Error {
 	lower := strings.ToLower(text)
 	for _, m := range meanings {
@@ -137,17 +137,18 @@ func known(status int, text string) *perigee.Error {
 	case d.Kind == providererr.KindVersion:
 		return &perigee.Error{Class: d.Error.Class, Message: "the language server answered: " + clean(text), Hint: hintVersion}
 	}
-	d.Error.Hint = strings.ReplaceAll(d.Error.Hint, "client_version", "version") // the key of an upstream of kind langserver
+	// the configuration key of an upstream of kind langserver
+	d.Error.Hint = strings.ReplaceAll(d.Error.Hint, "client_version", "version")
 	d.Error.Status = 0
 	return d.Error
 }
 
-// clean removes secrets and addresses from a text, and what is too long of it.
+// clean removes secrets and addresses from a text, and bounds its length.
 func clean(text string) string {
 	return perigee.Clip(providererr.WithoutAddresses(redact.Credentials(strings.TrimSpace(text))), maxMessage)
 }
 
-// asError is the error of a call, as callers get it.
+// asError converts an error to the one that callers get.
 func asError(ctx context.Context, method string, err error) *perigee.Error {
 	e, ok := errors.AsType[*perigee.Error](err)
 	switch {

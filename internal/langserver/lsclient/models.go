@@ -15,23 +15,24 @@ import (
 
 // A Model is a model that the language server offers.
 type Model struct {
-	ID          string // of the cloud, such as gemini-3-flash; empty where the language server does not know it
-	Label       string // for people
-	Enum        string // what requests name, such as MODEL_PLACEHOLDER_M18, or its number
+	// ID in the cloud, such as gemini-3-flash; empty if the language server does not report it
+	ID          string
+	Label       string // display name
+	Enum        string // the value in requests, such as MODEL_PLACEHOLDER_M18, or its number
 	Images      bool   // it reads images
 	Disabled    bool
 	Recommended bool
-	Quota       *Quota // nil: unknown
+	Quota       *Quota // nil if unknown
 }
 
-// A Quota is what is left of a model's quota.
+// A Quota is the remaining quota of a model.
 type Quota struct {
 	Remaining float64   // from 0 to 1
-	Reset     time.Time // zero: unknown
+	Reset     time.Time // zero if unknown
 }
 
-// Models returns the models, sorted by label. The ids come from GetAvailableModels, which older
-// versions lack; the rest comes from GetCascadeModelConfigs or GetUserStatus.
+// Models returns the models, sorted by label. The IDs come from GetAvailableModels, which older
+// versions lack; other fields come from GetCascadeModelConfigs or GetUserStatus.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	data, err := c.modelCall(ctx, "GetAvailableModels", object{})
 	if err != nil && perigee.AsError(err).Class != perigee.ClassUnimplemented {
@@ -125,7 +126,7 @@ func (w wireModel) model(id string) Model {
 	}
 	if q := w.QuotaInfo; q != nil {
 		reset, err := time.Parse(time.RFC3339Nano, q.ResetTime)
-		// JSON omits a zero. Without a time, too, the quota is unknown.
+		// JSON omits a zero. If the time is missing as well, the quota is unknown.
 		switch {
 		case q.RemainingFraction != nil:
 			m.Quota = &Quota{Remaining: min(max(*q.RemainingFraction, 0), 1), Reset: reset}
@@ -187,7 +188,7 @@ func configuredModels(data []byte) []Model {
 	return models
 }
 
-// join adds what configs know of a model to models with an id. Without any, configs are the models.
+// join completes models with an ID from configs. If there are no models, it returns configs.
 func join(models, configs []Model) []Model {
 	if len(models) == 0 {
 		return configs

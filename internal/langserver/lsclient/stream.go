@@ -25,9 +25,9 @@ const (
 )
 
 // Updates returns the states of a conversation: first the current one, then changes. The sequence
-// ends when the language server ends the stream, as some versions do after each turn; with an error
-// when it breaks off or is silent for three minutes. The caller subscribes again and reads the
-// steps: what happened in between is in no update. Each call has its own subscription.
+// ends when the language server ends the stream, as some versions do after each turn; with an
+// error when it breaks off or is silent for three minutes. The caller subscribes again and reads
+// the steps, because changes in between are not in any update. Each call has its own subscription.
 func (c *Client) Updates(ctx context.Context, cascade string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error] {
 	return func(yield func(*jetskicortexpb.AgentStateUpdate, error) bool) {
 		const method = "StreamAgentStateUpdates"
@@ -133,7 +133,7 @@ func readFrame(r io.Reader, limit int64) (frame, error) {
 	return f, nil
 }
 
-// unexpected is io.ErrUnexpectedEOF for io.EOF, which stands for the regular end.
+// unexpected returns io.ErrUnexpectedEOF for io.EOF, which is reserved for the regular end.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

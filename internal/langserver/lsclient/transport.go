@@ -15,13 +15,13 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// ownUsers tells whose a connection is. After a language server has ended, a program of another
-// user may get its port.
+// ownUsers checks which user a connection belongs to. After a language server has ended, a program
+// of another user may get its port.
 var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
 
 var errForeign = errors.New("the port belongs to another user")
 
-// dial connects to a process of a user that the language server may have.
+// dial connects to a process of a user that may run the language server.
 func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	if err != nil {
@@ -39,8 +39,8 @@ func (o Options) dial(ctx context.Context, network, address string) (net.Conn, e
 }
 
 // newHTTPClient returns a client that reaches this machine only: the host of a URL is not used,
-// proxies are not asked, and redirects are not followed. It may therefore accept any certificate;
-// the one of the language server is self-signed and expires.
+// proxies are not used, and redirects are not followed. It may therefore accept any certificate;
+// the certificate of the language server is self-signed and expires.
 //
 // Every call has a connection of its own. The language server can be killed at any time, and on a
 // kept connection it would be unclear whether a message was sent before that.
@@ -72,7 +72,7 @@ func newHTTPClient(dial func(ctx context.Context, network, address string) (net.
 // callKey is the key of the context of a call.
 type callKey struct{}
 
-// withCall has the connection of a call end with it.
+// withCall ties the connection of a call to its context.
 func withCall(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, ctx) }
 
 // endWith closes a connection at the end of its call. The transport would otherwise finish a
@@ -96,7 +96,7 @@ func (c callConn) Close() error {
 	return c.Conn.Close()
 }
 
-// url is the address of a method. The port without TLS is preferred.
+// url returns the address of a method. The port without TLS is preferred.
 func (e Endpoint) url(method string) string {
 	scheme, port := "http", e.HTTP
 	if port == 0 {
@@ -105,7 +105,7 @@ func (e Endpoint) url(method string) string {
 	return scheme + "://127.0.0.1:" + strconv.Itoa(port) + Service + method
 }
 
-// Port is the port that calls use.
+// Port returns the port that calls use.
 func (e Endpoint) Port() int {
 	if e.HTTP != 0 {
 		return e.HTTP
