@@ -11,7 +11,7 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// recheck is after which time steps are read again though no source says that they have changed:
+// recheck is the time after which steps are read again even if no source reports a change, because
 // some sources are slow.
 const recheck = time.Second
 
@@ -60,8 +60,8 @@ func (s *search) check(ctx context.Context, c Summary) *check {
 		}
 		result.err = nil
 		at := lastInput(steps)
-		if at < 0 || !s.says(steps[at]) {
-			// Another reader may be ahead of this one, but the next listing will tell.
+		if at < 0 || !s.isPrompt(steps[at]) {
+			// Another reader may be ahead of this one, but the next listing shows that.
 			return result
 		}
 		since, dated := s.since(&c, first+at, steps[at])
@@ -98,7 +98,7 @@ func (s *search) steps(ctx context.Context, reader Reader, c Summary) (first int
 
 var errSlowReader = perigee.Errorf(perigee.ClassUnavailable, "its steps took longer than %v to read", readLimit)
 
-// maxSteps is how many steps of a conversation are read.
+// maxSteps is the maximum number of steps of a conversation that are read.
 const maxSteps = 100_000
 
 // stepsFrom reads all steps from an index on: an answer may end before the conversation does.
@@ -106,7 +106,7 @@ func stepsFrom(ctx context.Context, reader Reader, id string, from int) (all []*
 	for len(all) < maxSteps {
 		steps, err := reader.Steps(ctx, id, from+len(all))
 		if err != nil && len(all) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid {
-			return all, nil // behind the end
+			return all, nil // beyond the end
 		}
 		if err != nil || len(steps) == 0 {
 			return all, err
@@ -116,7 +116,7 @@ func stepsFrom(ctx context.Context, reader Reader, id string, from int) (all []*
 	return all, nil
 }
 
-// lastInput is the index of the last message of the user; -1: none.
+// lastInput returns the index of the last message of the user, or -1 if there is none.
 func lastInput(steps []*geminicoder.Step) int {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].GetUserInput() != nil {
@@ -126,9 +126,9 @@ func lastInput(steps []*geminicoder.Step) int {
 	return -1
 }
 
-// says reports whether a step is the prompt. Versions keep the text in one or several parts, as a
-// whole, or both.
-func (s *search) says(step *geminicoder.Step) bool {
+// isPrompt reports whether a step is the prompt. Versions store the text in one or several parts,
+// as a whole, or both.
+func (s *search) isPrompt(step *geminicoder.Step) bool {
 	in := step.GetUserInput()
 	var parts []string
 	for _, item := range in.GetItems() {
@@ -142,7 +142,8 @@ func (s *search) says(step *geminicoder.Step) bool {
 	return false
 }
 
-// trimmed is a prompt without space around it. Editors change ends of lines.
+// trimmed returns a prompt without surrounding space and with normalized line endings, which
+// editors change.
 func trimmed(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 }

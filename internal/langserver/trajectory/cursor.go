@@ -8,46 +8,49 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// A Cursor is everything that a Tracker knows: a small JSON document with which another Tracker
-// continues without repeating or losing an event. It has lengths and hashes, no texts. The zero
-// value begins with the first step of a conversation. Its members may change between versions.
+// A Cursor is the state of a Tracker: a small JSON document with which another Tracker continues
+// without repeating or losing an event. It has lengths and hashes, no texts. The zero value starts
+// with the first step of a conversation. Its members may change between versions.
 type Cursor struct {
-	First int    `json:"first,omitzero"` // index of the first of Marks; the steps before it are final and no longer looked at
-	Turn  int    `json:"turn,omitzero"`  // index of the message that began the turn
+	// index of the first of Marks; the steps before it are final and no longer compared
+	First int    `json:"first,omitzero"`
+	Turn  int    `json:"turn,omitzero"`  // index of the message that started the turn
 	Over  bool   `json:"over,omitzero"`  // the end of the turn was reported
-	Spent Usage  `json:"spent,omitzero"` // of those steps of the turn that are before First
-	Told  Usage  `json:"told,omitzero"`  // as it was reported last
+	Spent Usage  `json:"spent,omitzero"` // usage of the steps of the turn before First
+	Told  Usage  `json:"told,omitzero"`  // usage that was reported last
 	Marks []Mark `json:"marks,omitempty"`
 }
 
-// A Mark is what was reported of one step.
+// A Mark is the reported state of one step.
 type Mark struct {
-	Type     cortexpb.CortexStepType    `json:"t,omitzero"`
-	Status   cortexpb.CortexStepStatus  `json:"s,omitzero"`
-	Hash     uint64                     `json:"h,omitzero"` // of the step; 0: not everything was reported yet
-	Text     prefix                     `json:"x,omitzero"` // of a message: what the user wrote
-	Thinking prefix                     `json:"k,omitzero"`
-	Calls    []uint64                   `json:"c,omitempty"` // hashes
-	Waiting  []uint64                   `json:"w,omitempty"` // hashes of what it waits for
-	Error    uint64                     `json:"e,omitzero"`
-	Usage    Usage                      `json:"u,omitzero"`
-	Stop     codeiumcommonpb.StopReason `json:"p,omitzero"`
-	Result   uint64                     `json:"r,omitzero"`
-	Begun    bool                       `json:"b,omitzero"` // its turn was reported
+	Type   cortexpb.CortexStepType   `json:"t,omitzero"`
+	Status cortexpb.CortexStepStatus `json:"s,omitzero"`
+	// hash of the step; 0 if it was not reported completely yet
+	Hash     uint64   `json:"h,omitzero"`
+	Text     prefix   `json:"x,omitzero"` // of a message: the text of the user
+	Thinking prefix   `json:"k,omitzero"`
+	Calls    []uint64 `json:"c,omitempty"` // hashes
+	// hashes of the inputs that it waits for
+	Waiting []uint64                   `json:"w,omitempty"`
+	Error   uint64                     `json:"e,omitzero"`
+	Usage   Usage                      `json:"u,omitzero"`
+	Stop    codeiumcommonpb.StopReason `json:"p,omitzero"`
+	Result  uint64                     `json:"r,omitzero"`
+	Begun   bool                       `json:"b,omitzero"` // its turn was reported
 }
 
 // final reports whether the step was reported completely and will not change. Some servers leave
 // the status of messages out.
 func (m *Mark) final() bool { return m.Hash != 0 && (terminal(m.Status) || m.Begun) }
 
-// maxMarks is how many final steps are kept. When the conversation is reverted beyond them, the
-// oldest is reported as the first one that is gone.
+// maxMarks is the number of final steps that are kept. When the conversation is reverted beyond
+// them, the oldest is reported as the first one that was removed.
 const maxMarks = 64
 
-// maxOpen is how many steps that are not final a conversation may have.
+// maxOpen is the maximum number of steps of a conversation that are not final.
 const maxOpen = 4096
 
-// Size is the number of steps that are known.
+// Size returns the number of known steps.
 func (c *Cursor) Size() int { return c.First + len(c.Marks) }
 
 // clone returns a copy that shares nothing.
@@ -61,7 +64,7 @@ func (c *Cursor) clone() Cursor {
 	return d
 }
 
-// usage is that of the turn.
+// usage returns the usage of the turn.
 func (c *Cursor) usage() Usage {
 	sum := c.Spent
 	for i := range c.Marks {
@@ -85,7 +88,7 @@ func (c *Cursor) prune() {
 	c.Marks = slices.Delete(c.Marks, 0, n)
 }
 
-// cut drops the marks from an index on. The turn is the last one that is left.
+// cut drops the marks from an index on. The current turn becomes the last one that remains.
 func (c *Cursor) cut(at int) {
 	if at < c.First {
 		c.First, c.Marks = at, nil
@@ -117,7 +120,7 @@ func prefixOf(text string) prefix {
 	return prefix{len(text), hashOf(text)}
 }
 
-// of reports whether a text begins with it.
+// of reports whether a text starts with the prefix.
 func (p prefix) of(text string) bool {
 	return len(text) >= p.Length && (p.Length == 0 || hashOf(text[:p.Length]) == p.Hash)
 }

@@ -32,7 +32,7 @@ type Database struct{ Dir string }
 
 var _ Reader = Database{}
 
-// Limits of one reading; the rest comes with the next one.
+// Limits of one reading; further steps come with the next one.
 const (
 	maxRows  = 1000
 	maxBytes = 64 << 20
@@ -60,25 +60,25 @@ func (d Database) Steps(ctx context.Context, cascade string, offset int) (steps 
 	return steps, err
 }
 
-// Updates says that there is no stream.
+// Updates returns errors.ErrUnsupported: there is no stream.
 func (d Database) Updates(context.Context, string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error] {
 	return func(yield func(*jetskicortexpb.AgentStateUpdate, error) bool) {
 		yield(nil, errors.ErrUnsupported)
 	}
 }
 
-// A Description is what the database of a conversation says about it, apart from its steps.
+// A Description has the properties of a conversation in its database, apart from its steps.
 type Description struct {
 	Workspaces []string // URIs
 	Created    time.Time
 	Steps      int
-	Degraded   []string // what is not as it is known
+	Degraded   []string // parts that differ from the known format
 }
 
 // maxDescription bounds the description in a database.
 const maxDescription = 1 << 20
 
-// Describe reads what a conversation is about. Only the steps have to be there.
+// Describe reads the properties of a conversation. Only the table of steps is required.
 func (d Database) Describe(ctx context.Context, cascade string) (about Description, err error) {
 	err = d.read(ctx, cascade, func(db *sql.DB) error {
 		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(idx) + 1, 0) FROM steps`).Scan(&about.Steps); err != nil {
@@ -108,7 +108,7 @@ func (d Database) Describe(ctx context.Context, cascade string) (about Descripti
 	return about, err
 }
 
-// query reads rows up to the first gap: a row that is missing is not written yet.
+// query reads rows up to the first gap, because a missing row is not written yet.
 func query(ctx context.Context, db *sql.DB, offset int) (steps []*geminicoder.Step, err error) {
 	metadata := "metadata"
 	var has bool
@@ -145,7 +145,7 @@ func query(ctx context.Context, db *sql.DB, offset int) (steps []*geminicoder.St
 }
 
 // decodeStep decodes a row. The payload has the type, the status and the metadata as well; the
-// columns stand in for one that has not.
+// columns replace the ones that are missing.
 func decodeStep(kind, status int32, payload, metadata []byte) (*geminicoder.Step, error) {
 	step := &geminicoder.Step{}
 	if err := proto.Unmarshal(payload, step); err != nil {
@@ -188,7 +188,8 @@ func (d Database) read(ctx context.Context, cascade string, use func(*sql.DB) er
 		fmt.Sprintf("busy_timeout(%d)", busyTime.Milliseconds()), "query_only(1)", "trusted_schema(0)",
 	}}
 	if still != nil {
-		options.Set("immutable", "1") // otherwise SQLite would leave a log and an index beside the database
+		// otherwise SQLite would leave a log and an index next to the database
+		options.Set("immutable", "1")
 	}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: options.Encode()}).String())
 	if err != nil {
@@ -204,8 +205,8 @@ func (d Database) read(ctx context.Context, cascade string, use func(*sql.DB) er
 	return nil
 }
 
-// abandoned reports whether a database has a log without an index: the program that wrote it was
-// killed. SQLite would make an index, and leave it behind.
+// abandoned reports whether a database has a log without an index, because the program that wrote
+// it was killed. SQLite would create an index, and leave it behind.
 func abandoned(path string) bool {
 	_, log := os.Stat(path + "-wal")
 	_, index := os.Stat(path + "-shm")
@@ -238,7 +239,7 @@ func snapshot(path string) (copied string, remove func(), err error) {
 	return copied, remove, nil
 }
 
-// copyFile copies a file that does not change meanwhile.
+// copyFile copies a file that does not change during the copy.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -293,8 +294,8 @@ func inspect(path string) (*stillFile, error) {
 	return &stillFile{info.Size(), info.ModTime()}, nil
 }
 
-// unchanged returns an error if a program has opened the database meanwhile: what was read may be
-// of two moments.
+// unchanged returns an error if a program has opened the database since: the rows read may be
+// inconsistent.
 func (s *stillFile) unchanged(path string) error {
 	now, err := inspect(path)
 	if err == nil && (now == nil || *now != *s) {

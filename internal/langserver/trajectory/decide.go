@@ -11,7 +11,7 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// asks say what the members of an interaction ask for.
+// asks maps the members of an interaction to descriptions of the requested decision.
 var asks = map[string]string{
 	"runCommand":       "permission to run the command",
 	"filePermission":   "permission to use the file",
@@ -24,7 +24,8 @@ var asks = map[string]string{
 	"elicitation":      "an answer to the question:",
 }
 
-// String says in one line what a person is to decide. Without a Member it is the Subject.
+// String describes the decision that a person has to make, in one line. Without a Member it is the
+// Subject.
 func (w *Waiting) String() string {
 	text, ok := asks[w.Member]
 	if !ok && w.Member != "" {
@@ -33,12 +34,12 @@ func (w *Waiting) String() string {
 	return strings.Join(strings.Fields(text+" "+w.Subject), " ")
 }
 
-// IsQuestion reports whether a text answers the step, and not a permission.
+// IsQuestion reports whether the step needs a text as its answer, and not a permission.
 func (w *Waiting) IsQuestion() bool { return w.Member == "askQuestion" || w.Member == "elicitation" }
 
-// Decide returns the message that answers the step. A permission is for this once. text answers a
+// Decide returns the message that answers the step. A permission applies once. text answers a
 // question, or several, one per line: the text or the number of an option chooses that option, and
-// everything else is an answer in own words.
+// any other text is a free answer.
 func (w *Waiting) Decide(allow bool, text string) (*cortexpb.CascadeUserInteraction, error) {
 	i := &cortexpb.CascadeUserInteraction{TrajectoryId: w.Trajectory, StepIndex: uint32(w.Index)}
 	once := cortexpb.PermissionScope_PERMISSION_SCOPE_ONCE
@@ -113,7 +114,7 @@ func (w *Waiting) answer(allow bool, text string) (*cortexpb.AskQuestionInteract
 	return answer, nil
 }
 
-// chosen finds the option that a text names: its text, its ID, or its number.
+// chosen returns the option that a text names by its text, its ID, or its number.
 func chosen(q *cortexpb.AskQuestionEntry, text string) (id string, ok bool) {
 	for at, option := range q.GetOptions() {
 		number := strconv.Itoa(at + 1)

@@ -2,7 +2,7 @@ package trajectory
 
 import "context"
 
-// RecentSource lists the conversations that the extension of a window knows from the diagnostics of
+// RecentSource lists the conversations that the extension of a window finds in the diagnostics of
 // the IDE. read returns them.
 func RecentSource(read func(ctx context.Context) ([]Summary, error)) Source { return recent{read} }
 

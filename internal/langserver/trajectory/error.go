@@ -14,8 +14,8 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// failureOf is the error of a step that concerns the turn; nil: there is none. Errors of tools are
-// results, which the model reads.
+// failureOf returns the error of a step that concerns the turn, or nil if there is none. Errors of
+// tools are results, which the model reads.
 func failureOf(s *geminicoder.Step) *cortexpb.CortexErrorDetails {
 	details := s.GetErrorMessage().GetError()
 	if details == nil && s.GetPlannerResponse() != nil {
@@ -27,7 +27,7 @@ func failureOf(s *geminicoder.Step) *cortexpb.CortexErrorDetails {
 	return details
 }
 
-// errorText is the error as a person should read it.
+// errorText returns the text of an error for people.
 func errorText(e *cortexpb.CortexErrorDetails) string {
 	return cmp.Or(e.GetUserErrorMessage(), e.GetShortError(), e.GetFullError(), e.GetModelErrorMessage(), e.GetDetails(),
 		strings.Join(e.GetRpcErrorDetails(), "\n"))
@@ -37,15 +37,15 @@ func hashError(e *cortexpb.CortexErrorDetails) uint64 {
 	return hashOf(strconv.Itoa(int(e.GetErrorCode())) + "\x00" + errorText(e) + "\x00" + e.GetErrorId())
 }
 
-// rpcStatus are the HTTP statuses of google.rpc codes, for servers that give these as the code of
-// an error.
+// rpcStatus maps google.rpc codes to HTTP statuses, for servers that use these as the code of an
+// error.
 var rpcStatus = map[uint32]int{
 	1: 499, 3: http.StatusBadRequest, 4: http.StatusGatewayTimeout, 5: http.StatusNotFound, 7: http.StatusForbidden,
 	8: http.StatusTooManyRequests, 9: http.StatusBadRequest, 12: http.StatusNotImplemented, 13: http.StatusInternalServerError,
 	14: http.StatusServiceUnavailable, 16: http.StatusUnauthorized,
 }
 
-// classify turns an error of a step into one with a class. All of its texts are evidence; the
+// classify converts an error of a step to one with a class. All of its texts are evidence; the
 // message has the text for people.
 func classify(e *cortexpb.CortexErrorDetails, now time.Time) *perigee.Error {
 	evidence := strings.Join([]string{e.GetUserErrorMessage(), e.GetShortError(), e.GetFullError(), e.GetDetails(),

@@ -11,8 +11,8 @@ import (
 )
 
 // ConversationFilesSource lists the conversations in a directory of the language server,
-// ~/.gemini/NAME/conversations: by the names and times of their files, and for the last ones that
-// are databases by what these say. Files of type .pb are encrypted.
+// ~/.gemini/NAME/conversations: by the names and times of their files, and for the most recent
+// databases also by their content. Files of type .pb are encrypted.
 func ConversationFilesSource(dir string) Source {
 	return &conversationFiles{dir: dir, opened: map[string]openedFile{}}
 }
@@ -29,7 +29,7 @@ type openedFile struct {
 	about Description
 }
 
-// maxOpened is how many of the last databases are opened.
+// maxOpened is the number of recent databases that are opened.
 const maxOpened = 16
 
 func (*conversationFiles) Name() string { return "conversation files" }
@@ -49,7 +49,7 @@ func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error
 		}
 		at, err := stampOf(filepath.Join(s.dir, entry.Name()))
 		if err != nil {
-			continue // deleted meanwhile
+			continue // deleted in between
 		}
 		if _, twice := stamps[id]; twice {
 			continue // the older form, from which the database was made; names are sorted
@@ -65,7 +65,7 @@ func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error
 	return l, ctx.Err()
 }
 
-// describe adds what the last databases themselves say.
+// describe adds the content of the most recent databases.
 func (s *conversationFiles) describe(ctx context.Context, l *Listing, stamps map[string]stamp) {
 	opened := map[string]openedFile{}
 	for i := range min(maxOpened, len(l.Conversations)) {
@@ -75,7 +75,7 @@ func (s *conversationFiles) describe(ctx context.Context, l *Listing, stamps map
 			continue
 		}
 		known, ok := s.opened[c.ID]
-		if !ok || known.stamp != at || !at.settled() {
+		if !ok || known.stamp != at || !at.isStable() {
 			about, err := Database{Dir: s.dir}.Describe(ctx, c.ID)
 			if err != nil && ctx.Err() == nil {
 				l.note("a database of a conversation cannot be read")

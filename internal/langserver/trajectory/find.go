@@ -15,40 +15,40 @@ import (
 	"perigee"
 )
 
-// A Query says what was submitted, and what there was before.
+// A Query describes a submitted prompt, and the conversations before it.
 type Query struct {
 	Prompt string
 	// Workspaces are the directories of the window, as paths or URIs. A conversation of another
-	// workspace is not the one.
+	// workspace does not match.
 	Workspaces []string
-	// Conversation is the one that the prompt was submitted to; empty: any.
+	// Conversation is the one that the prompt was submitted to; empty for any.
 	Conversation string
-	Since        time.Time // when the prompt was submitted; zero: at most Window ago
-	// Before are conversations as they were before that. Empty: unknown; the times of conversations
-	// decide.
+	Since        time.Time // when the prompt was submitted; zero means at most Window ago
+	// Before has the conversations before the submission. If it is empty, they are unknown, and
+	// the times of conversations decide.
 	Before []Known
 	Window time.Duration // how long to search; default 10 s
 }
 
-// A Known is a conversation as it was before a prompt was submitted.
+// A Known is the state of a conversation before a prompt was submitted.
 type Known struct {
 	ID       string
-	Modified time.Time // zero: unknown
-	Steps    int       // 0: unknown
+	Modified time.Time // zero if unknown
+	Steps    int       // 0 if unknown
 }
 
 // A Match is the conversation of a prompt.
 type Match struct {
 	Conversation string
-	Step         int // index of the message; if that was not seen, where to begin
-	// Verified says that the message was seen. Otherwise no reader can show the steps, and the
+	Step         int // index of the message; if that was not seen, the step to start at
+	// Verified means that the message was seen. Otherwise no reader can show the steps, and the
 	// conversation is the only new one of the workspace, or the one that the query names.
 	Verified bool
-	Reader   Reader // which has shown the message; nil: none
+	Reader   Reader // the reader that has shown the message; nil if there is none
 	Degraded []Degradation
 }
 
-// ErrAmbiguous is in the chain of the error if several conversations have begun with the prompt.
+// ErrAmbiguous is in the chain of the error if several conversations have started with the prompt.
 var ErrAmbiguous = errors.New("several conversations have begun with this prompt")
 
 // Times of a search.
@@ -56,27 +56,30 @@ const (
 	defaultWindow = 10 * time.Second
 	pollFirst     = 250 * time.Millisecond
 	pollLast      = time.Second
-	readLimit     = 3 * time.Second // of one reading of one conversation, after which the next reader is asked
-	// clockSlack is how much earlier than the submission a time may be: file systems and JSON
-	// round.
+	// of one reading of one conversation, after which the next reader is tried
+	readLimit = 3 * time.Second
+	// clockSlack is how much earlier than the submission a time may be, because file systems and
+	// JSON round.
 	clockSlack = 2 * time.Second
 	// stepSlack is the same for the time of a message, which is not rounded.
 	stepSlack = 100 * time.Millisecond
-	// settleTime is how long a conversation whose workspace is unknown has to be the only match.
+	// settleTime is how long a conversation with an unknown workspace has to be the only match.
 	settleTime = time.Second
 )
 
-// maxCandidates is how many conversations are read after one listing, the last ones first.
+// maxCandidates is the number of conversations that are read after one listing, the most recent
+// first.
 const maxCandidates = 32
 
-// Find searches for the conversation of a prompt until the window ends. It asks sources and readers
-// only while it runs; readers are tried in their order. Match.Degraded is also set with an error.
+// Find searches for the conversation of a prompt until the window ends. It uses sources and
+// readers only while it runs; readers are tried in their order. Match.Degraded is also set with an
+// error.
 //
 // A conversation matches if it is new or has changed since the submission and its last message of
-// the user is the prompt, except for space around it, and was written since. A match of the
-// window's workspace is returned at once; if nothing says of which workspace it is, it has to be
-// the only one for a second. A match of another workspace is never returned. If several are left,
-// the error wraps ErrAmbiguous and names them.
+// the user is the prompt, except for space around it, and was written since. A match in the
+// window's workspace is returned at once; if its workspace is unknown, it has to be the only match
+// for a second. A match in another workspace is never returned. If several remain, the error wraps
+// ErrAmbiguous and names them.
 //
 // If no reader can show steps, because they are encrypted or no reader is left, a conversation is
 // returned unverified at the end of the window, if it is the only one that is new in the window's
@@ -114,24 +117,24 @@ type search struct {
 	listings []Listing // by source
 	failures []error   // by source
 	checks   map[string]*check
-	slow     []time.Time // by reader: until when it is left out
-	settled  time.Time   // when the first match has been one for long enough
+	slow     []time.Time // by reader: end of the time in which it is not used
+	settled  time.Time   // when the first match has lasted long enough
 	notes    []Degradation
 }
 
-// news is what a source has said.
+// news is a report of a source.
 type news struct {
 	source  int
 	listing Listing
 	err     error
 }
 
-// A check is what is known of the steps of one candidate.
+// A check is the result of reading the steps of one candidate.
 type check struct {
 	at      time.Time
-	summary Summary // as it was when the steps were read
-	err     error   // of all readers; nil: the steps were read
-	match   *Match  // nil: the message is not there
+	summary Summary // state when the steps were read
+	err     error   // error of all readers; nil if the steps were read
+	match   *Match  // nil if the message is not there
 	dated   bool    // the message was certainly written after the submission
 }
 
@@ -147,7 +150,7 @@ func newSearch(q Query, sources []Source, readers []Reader) *search {
 	return s
 }
 
-// run looks at what the sources say until there is a match or ctx ends.
+// run evaluates the reports of the sources until there is a match or ctx ends.
 func (s *search) run(ctx context.Context) (Match, error) {
 	for i := range s.sources {
 		s.running.Go(func() { s.watch(ctx, i) })
@@ -174,7 +177,7 @@ func (s *search) run(ctx context.Context) (Match, error) {
 
 func next(pause time.Duration) time.Duration { return min(pause*3/2, pollLast) }
 
-// watch asks one source again and again.
+// watch queries one source repeatedly.
 func (s *search) watch(ctx context.Context, i int) {
 	for pause := pollFirst; ; pause = next(pause) {
 		listing, err := s.sources[i].Summaries(ctx)
@@ -192,7 +195,7 @@ func (s *search) watch(ctx context.Context, i int) {
 	}
 }
 
-// candidates are the conversations that are new or have changed, the last ones first.
+// candidates returns the conversations that are new or have changed, the most recent first.
 func (s *search) candidates() []Summary {
 	merged := map[string]*Summary{}
 	for _, l := range s.listings {
@@ -233,7 +236,7 @@ func (s *search) changed(c *Summary) bool {
 		c.Modified.IsZero() && c.Steps == 0
 }
 
-// isNew reports whether a conversation was certainly begun since the submission.
+// isNew reports whether a conversation was certainly started since the submission.
 func (s *search) isNew(c *Summary) bool {
 	if _, known := s.before[c.ID]; known {
 		return false
@@ -244,12 +247,12 @@ func (s *search) isNew(c *Summary) bool {
 	return s.before != nil && s.recent(c.Modified)
 }
 
-// recent reports whether a time is known and is one since the submission.
+// recent reports whether a time is known and not before the submission.
 func (s *search) recent(t time.Time) bool {
 	return !t.IsZero() && !t.Before(s.q.Since.Add(-clockSlack))
 }
 
-// decide returns the match if there is one that nothing can be said against.
+// decide returns the match if it is unambiguous.
 func (s *search) decide() (Match, bool) {
 	same, open := s.matches()
 	if len(same) == 1 {
@@ -268,7 +271,7 @@ func (s *search) decide() (Match, bool) {
 	return Match{}, false
 }
 
-// matches are the checks that have found the message: those of our workspace, and those of an
+// matches returns the checks that have found the message: in the query's workspace, and in an
 // unknown one. A message that has a time counts before one that has none.
 func (s *search) matches() (same, open []*check) {
 	var undated [2][]*check
@@ -297,7 +300,7 @@ func (s *search) matches() (same, open []*check) {
 	return same, open
 }
 
-// conclude is the result at the end of the window.
+// conclude returns the result at the end of the window.
 func (s *search) conclude() (Match, error) {
 	same, open := s.matches()
 	matches := same
@@ -319,7 +322,7 @@ func (s *search) conclude() (Match, error) {
 	return s.unverified()
 }
 
-// unverified is the result without a message that was seen.
+// unverified returns the result if no message was seen.
 func (s *search) unverified() (Match, error) {
 	var elsewhere []string
 	for id, c := range s.checks {
@@ -373,7 +376,7 @@ func (s *search) notFound(why string) error {
 		WithHint("look for it in the IDE; the prompt was submitted there")
 }
 
-// degraded are all differences and failures, as they are at the end.
+// degraded returns all differences and failures at the end of the search.
 func (s *search) degraded() []Degradation {
 	list := slices.Clone(s.notes)
 	for i, source := range s.sources {
@@ -394,8 +397,8 @@ func (s *search) degraded() []Degradation {
 	return list
 }
 
-// message is an error without its hint, which is about something else here, and without the
-// directory of a file, which has the name of the user.
+// message returns the text of an error without its hint, which does not apply here, and without
+// the directory of a file, which contains the name of the user.
 func message(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*perigee.Error](err); ok {

@@ -12,12 +12,12 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// switchAfter is how long a reader may fail before the next one is asked.
+// switchAfter is how long a reader may fail before the next one is used.
 const switchAfter = 5 * time.Second
 
-// Failover returns a reader of one conversation that asks first. When that has failed for five
-// seconds, or does not know the conversation, the next one is asked. The error says that the
-// conversation is not found only if all readers say so.
+// Failover returns a reader of one conversation that uses first. When first has failed for five
+// seconds, or does not have the conversation, the next one is used. The error is "not found" only
+// if all readers return that.
 func Failover(first Reader, rest []Reader) Reader {
 	readers := []Reader{first}
 	for _, r := range rest {
@@ -32,8 +32,8 @@ type failover struct {
 	readers []Reader
 
 	mu      sync.Mutex
-	at      int       // of the reader that is asked
-	failing time.Time // since when it fails; zero: it does not
+	at      int       // index of the current reader
+	failing time.Time // start of its failures; zero if it works
 }
 
 func (f *failover) Trajectory(ctx context.Context, id string) (
@@ -78,7 +78,7 @@ func (f *failover) read(from func(Reader) error) (err error) {
 	return err
 }
 
-// switches takes the result of the current reader, and reports whether the next one is to be asked.
+// switches processes the result of the current reader, and reports whether to use the next one.
 func (f *failover) switches(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

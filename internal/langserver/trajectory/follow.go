@@ -17,7 +17,7 @@ import (
 const (
 	pollBusy   = 400 * time.Millisecond // while the conversation runs and there is no stream
 	pollIdle   = 300 * time.Millisecond // while the end of the turn is to be confirmed
-	pollCheck  = 5 * time.Second        // beside a stream, which may have died silently
+	pollCheck  = 5 * time.Second        // in addition to a stream, which may have failed silently
 	pollMax    = 2 * time.Second        // the longest pause while nothing changes
 	retryFirst = 200 * time.Millisecond // after a reading that failed
 )
@@ -26,17 +26,19 @@ const (
 type Follower struct {
 	Reader  Reader
 	Cascade string
-	// Cursor is where to begin. It is kept current: at any time between two events it is where
-	// another Follower continues.
+	// Cursor is the position to start at. It is kept current: between any two events another
+	// Follower can continue from it.
 	Cursor Cursor
 
-	Grace    time.Duration // how long a turn may take to begin, after a message was sent; default 30 s
-	Quiet    time.Duration // how long nothing may happen in a turn; default 10 min
-	Patience time.Duration // how long the source may fail; default 60 s
+	// how long a turn may take to start after a message was sent; 30 s by default
+	Grace    time.Duration
+	Quiet    time.Duration // how long a turn may be quiet; 10 min by default
+	Patience time.Duration // how long the source may fail; 60 s by default
 }
 
-// Events yields what happens. The last event is KindDone, unless there is an error: the source
-// fails for longer than Patience, does not know the conversation, or ctx has ended.
+// Events yields the events of the conversation. The last event is KindDone, unless there is an
+// error: the source fails for longer than Patience, does not have the conversation, or ctx has
+// ended.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -58,12 +60,12 @@ type loop struct {
 	yield   func(Event, error) bool
 	began   time.Time
 	healthy time.Time // the last successful reading
-	changed time.Time // the last one that showed something new
-	moved   time.Time // the last one that showed more than another status
-	failed  int       // readings in a row
+	changed time.Time // the last reading with a change
+	moved   time.Time // the last reading with a change other than the status
+	failed  int       // consecutive failed readings
 }
 
-// run reads until the turn is over or the caller has left, which is no error.
+// run reads until the turn is over or the caller has left, which is not an error.
 func (l *loop) run(ctx context.Context) error {
 	full := true
 	for {
@@ -71,7 +73,7 @@ func (l *loop) run(ctx context.Context) error {
 		if stopped {
 			return nil
 		}
-		if err = l.judge(ctx, err); err != nil {
+		if err = l.permanentError(ctx, err); err != nil {
 			return err
 		}
 		if full && l.failed == 0 && l.conclude() {
@@ -81,8 +83,8 @@ func (l *loop) run(ctx context.Context) error {
 		case <-time.After(l.pause()):
 			full = true
 		case <-l.watch.news:
-			// While it runs, the last steps are enough. Everything else is confirmed by a complete
-			// reading.
+			// While it runs, the last steps are enough. Any other status is confirmed by a
+			// complete reading.
 			full = l.failed > 0 || l.watch.state().status != cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING
 		case <-ctx.Done():
 			return ctx.Err()
@@ -90,8 +92,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// look reads once and reports what is new. A reading of the last steps that contradicts what is
-// known becomes a complete one.
+// look reads once and reports changes. If a reading of the last steps contradicts the cursor, look
+// reads all steps.
 func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	if !full {
 		o := l.watch.state().observation()
@@ -120,8 +122,8 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	return l.complete(ctx, o)
 }
 
-// complete reads the steps that an answer has left out, and looks at them with the state that came
-// with it.
+// complete reads the steps that are missing in an answer, and applies them with the answer's
+// state.
 func (l *loop) complete(ctx context.Context, o *Observation) (stopped bool, err error) {
 	for from := o.Offset + len(o.Steps); from < o.Total; {
 		var steps []*geminicoder.Step
@@ -141,7 +143,7 @@ func (l *loop) complete(ctx context.Context, o *Observation) (stopped bool, err 
 	return false, nil
 }
 
-// ErrNoAnswer is the cause of the error of a turn that ended with nothing, not even an error.
+// ErrNoAnswer is the cause of the error of a turn that ended without any output or error.
 var ErrNoAnswer = errors.New("the language server recorded the message and generated nothing")
 
 var errTooMany = fmt.Errorf("more than %d of its steps have not ended", maxOpen)
@@ -159,7 +161,7 @@ func (l *loop) applied(o *Observation) (stopped bool, err error) {
 	return false, nil
 }
 
-// apply reports an observation, and reports whether the caller is still there.
+// apply yields the events of an observation. It returns false if the caller has left.
 func (l *loop) apply(o *Observation) bool {
 	for event := range l.tracker.Apply(o) {
 		l.f.Cursor = l.tracker.Cursor()
@@ -177,9 +179,9 @@ func (l *loop) apply(o *Observation) bool {
 	return true
 }
 
-// judge returns an error that ends the run: one of the caller, of a conversation that does not
-// exist, or one that lasts.
-func (l *loop) judge(ctx context.Context, err error) error {
+// permanentError returns an error that ends the run: an error of the caller, of a conversation
+// that does not exist, or one that lasts.
+func (l *loop) permanentError(ctx context.Context, err error) error {
 	if err == nil {
 		l.healthy, l.failed = time.Now(), 0
 		return nil
@@ -225,7 +227,7 @@ func (l *loop) conclude() bool {
 	return true
 }
 
-// pause is how long to wait for news.
+// pause returns how long to wait for a change.
 func (l *loop) pause() time.Duration {
 	if l.failed > 0 {
 		return min(retryFirst<<min(l.failed-1, 4), pollMax)

@@ -26,7 +26,7 @@ func (s languageServer) Summaries(ctx context.Context) (l Listing, err error) {
 	return l, err
 }
 
-// summaryOf returns what the language server says of a conversation. The database of the IDE has
+// summaryOf converts the language server's summary of a conversation. The database of the IDE has
 // the same message.
 func summaryOf(id string, m *jetskicortexpb.CascadeTrajectorySummary) Summary {
 	s := Summary{
@@ -42,7 +42,7 @@ func summaryOf(id string, m *jetskicortexpb.CascadeTrajectorySummary) Summary {
 	return s
 }
 
-// timeOf returns a time, or zero if there is none or no conversation can be of that time.
+// timeOf returns a time, or zero if it is missing or implausible.
 func timeOf(t *timestamppb.Timestamp) (at time.Time) {
 	if t.IsValid() && plausibleTime(t.AsTime()) {
 		at = t.AsTime()
@@ -52,7 +52,7 @@ func timeOf(t *timestamppb.Timestamp) (at time.Time) {
 
 func plausibleTime(t time.Time) bool { return t.Year() > 1975 && t.Year() < 2200 }
 
-// countOf returns a count, or zero if it cannot be one.
+// countOf returns a count, or zero if it is implausible.
 func countOf(n uint32) int {
 	if n > math.MaxInt32 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// How long nothing may have changed before a turn counts as over, by what is known about it. The
+// How long nothing may have changed before a turn counts as over, by the state of the turn. The
 // status is idle for a moment after a message was sent and between two steps.
 const (
 	quietSettled  = 300 * time.Millisecond // idle, and the last step of the planner is complete
@@ -22,18 +22,18 @@ const (
 type Outcome struct {
 	Reason Reason
 	Stop   codeiumcommonpb.StopReason
-	// Silent says that the message was recorded and nothing was generated, not even an error.
+	// Silent means that the message was recorded and nothing was generated, not even an error.
 	Silent bool
 }
 
-// Active reports whether the turn has begun and its end was not reported yet.
+// Active reports whether the turn has started and its end was not reported yet.
 func (t *Tracker) Active() bool { return t.active }
 
-// Close says that the end of the turn was reported.
+// Close records that the end of the turn was reported.
 func (t *Tracker) Close() { t.active, t.cursor.Over = false, true }
 
-// Outcome reports whether the turn is over if nothing has changed for so long. The last observation
-// must have had all steps.
+// Outcome reports whether the turn is over after being quiet for the given time. The last
+// observation must have had all steps.
 func (t *Tracker) Outcome(quiet time.Duration) (Outcome, bool) {
 	if !t.active {
 		return Outcome{}, false
@@ -65,15 +65,15 @@ func (t *Tracker) Outcome(quiet time.Duration) (Outcome, bool) {
 	return o, quiet >= quietIdle
 }
 
-// A survey is what the steps of the turn say about its end.
+// A survey has the evidence for the end of the turn in its steps.
 type survey struct {
 	waiting  bool
 	pending  bool // a step has not ended, or a message is in the queue
 	answers  int  // steps of the planner, messages to the user and errors
-	planner  int  // index of the last of them that is no error; -1: none
+	planner  int  // index of the last of them that is not an error; -1 if there is none
 	complete bool // the last step that counts is a text without calls, and its generation has ended normally
 	failed   bool // the last step that counts is an error
-	canceled bool // … or was canceled
+	canceled bool // the last step that counts was canceled
 	stop     codeiumcommonpb.StopReason
 }
 
@@ -123,7 +123,7 @@ func normalStop(m *Mark) bool {
 	return false
 }
 
-// reason is the reason of an end that the server does not explain.
+// reason returns the reason of an end that the server does not explain.
 func (s *survey) reason() Reason {
 	switch {
 	case s.failed:
@@ -147,8 +147,8 @@ func (t *Tracker) termination(s survey) (cortexpb.ExecutorTerminationReason, boo
 	return e.GetTerminationReason(), int(e.GetLastStepIdx()) >= max(s.planner, t.cursor.Turn+1)
 }
 
-// reasonOf translates the reason of the executor. An end that it calls normal may follow errors
-// that were overcome.
+// reasonOf converts the reason of the executor. An end that the executor calls normal may follow
+// errors that were overcome.
 func reasonOf(r cortexpb.ExecutorTerminationReason, otherwise Reason) Reason {
 	switch r {
 	case cortexpb.ExecutorTerminationReason_EXECUTOR_TERMINATION_REASON_ERROR:
@@ -170,7 +170,7 @@ func reasonOf(r cortexpb.ExecutorTerminationReason, otherwise Reason) Reason {
 // waits reports whether a step waits for a person.
 func (t *Tracker) waits() bool { return t.survey().waiting }
 
-// unchanged is the outcome if nothing happens after a turn that was reported as over.
+// unchanged returns the outcome if nothing happens after a turn that was reported as over.
 func (t *Tracker) unchanged() Outcome {
 	if t.waits() {
 		return Outcome{Reason: ReasonWaiting}

@@ -11,8 +11,8 @@ import (
 // products are the names of the directories in which the IDE keeps its data.
 var products = []string{"Antigravity", "Antigravity IDE"}
 
-// StateDatabases returns the state.vscdb of each product that has one. An empty home is that of
-// this user, with what the environment says.
+// StateDatabases returns the state.vscdb of each product that has one. An empty home is the home
+// directory of this user, with the settings of the environment.
 func StateDatabases(home string) (paths []string) {
 	var dirs []string
 	config, err := filepath.Join(home, ".config"), error(nil)
@@ -37,7 +37,7 @@ func StateDatabases(home string) (paths []string) {
 }
 
 // ConversationDirs returns the directories of conversations of all products:
-// ~/.gemini/*/conversations. An empty home is that of this user.
+// ~/.gemini/*/conversations. An empty home is the home directory of this user.
 func ConversationDirs(home string) (dirs []string) {
 	if home == "" {
 		var err error
@@ -56,8 +56,8 @@ func ConversationDirs(home string) (dirs []string) {
 	return dirs
 }
 
-// directoryOf returns the path of a file URI. A path, and a URI of another kind, is returned as it
-// is.
+// directoryOf returns the path of a file URI. It returns a path, or a URI of another kind,
+// unchanged.
 func directoryOf(text string) string {
 	if !strings.HasPrefix(text, "file:") {
 		return text
@@ -73,7 +73,7 @@ func directoryOf(text string) string {
 	return filepath.FromSlash(path)
 }
 
-// A relation says whether a conversation is about a workspace.
+// A relation is the relation of a conversation to a workspace.
 type relation uint8
 
 const (
@@ -82,8 +82,8 @@ const (
 	relationOther
 )
 
-// relate compares the workspaces of a conversation with ours. One that contains another, or is on
-// another machine, proves nothing.
+// relate compares the workspaces of a conversation with ours. A workspace that contains another,
+// or is on another machine, is no evidence.
 func relate(ours, theirs []string) relation {
 	if len(ours) == 0 || len(theirs) == 0 {
 		return relationUnknown
@@ -105,7 +105,7 @@ func relate(ours, theirs []string) relation {
 
 func within(dir, path string) bool { return strings.HasPrefix(path, strings.TrimRight(dir, "/")+"/") }
 
-// comparable is a form of a directory that is the same for all its names.
+// comparable returns a form of a directory that is the same for all its names.
 func comparable(dir string) string {
 	dir = directoryOf(dir)
 	if strings.Contains(dir, "://") {

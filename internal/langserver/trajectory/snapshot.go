@@ -11,13 +11,15 @@ import (
 
 // A Snapshot is a conversation at one moment.
 type Snapshot struct {
-	Cursor  Cursor // behind everything that was read; a Follower goes on with the turn there, or waits for the next one if Over is set
-	Turn    Turn   // the last one
-	Running bool   // the agent works, or waits for a person
+	// position after all steps that were read; a Follower continues the turn there, or waits for
+	// the next one if Over is set
+	Cursor  Cursor
+	Turn    Turn // the last one
+	Running bool // the agent works, or waits for a person
 	Model   codeiumcommonpb.Model
 }
 
-// Read reads a whole conversation. Steps that are added or changed meanwhile may be missing.
+// Read reads a whole conversation. Steps that are added or changed during Read may be missing.
 func Read(ctx context.Context, r Reader, cascade string) (*Snapshot, error) {
 	answer, err := r.Trajectory(ctx, cascade)
 	if err != nil {
@@ -49,7 +51,7 @@ func Read(ctx context.Context, r Reader, cascade string) (*Snapshot, error) {
 	return s, nil
 }
 
-// modelOf is the model of the last message that names one.
+// modelOf returns the model of the last message that names one.
 func modelOf(steps []*geminicoder.Step) codeiumcommonpb.Model {
 	for i := len(steps) - 1; i >= 0; i-- {
 		c := steps[i].GetUserInput().GetUserConfig().GetPlannerConfig()

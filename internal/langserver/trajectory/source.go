@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// A Summary is what a source knows of one conversation. Zero values mean unknown.
+// A Summary describes one conversation, as far as a source does. Zero values mean unknown.
 type Summary struct {
 	ID         string
 	Workspaces []string // paths of directories, or URIs
@@ -21,7 +21,7 @@ type Summary struct {
 	InputStep int // index of the last message of the user
 }
 
-// A Listing is what a source shows at one moment.
+// A Listing is the content of a source at one moment.
 type Listing struct {
 	Conversations []Summary
 	// Degraded has a line for each thing that could not be read. The lines have no values.
@@ -50,7 +50,7 @@ func (l *Listing) note(problem string) {
 	}
 }
 
-// maxID is more than an ID has: a UUID has 36 characters.
+// maxID is longer than any ID: a UUID has 36 characters.
 const maxID = 128
 
 // plausibleID reports whether a text can be the ID of a conversation: it is a name in directories
@@ -69,7 +69,7 @@ type Source interface {
 	Summaries(ctx context.Context) (Listing, error)
 }
 
-// A Degradation is a source or a reader that cannot be used, or can in part.
+// A Degradation is a source or a reader that cannot be used, or only in part.
 type Degradation struct {
 	Source  string
 	Problem string
@@ -77,8 +77,8 @@ type Degradation struct {
 
 func (d Degradation) String() string { return d.Source + ": " + d.Problem }
 
-// merge adds what another source says about a conversation. What changes is taken from the newer
-// one.
+// merge completes the summary with one of another source. Fields that change are taken from the
+// newer one.
 func (s *Summary) merge(o Summary) {
 	newer := o.Modified.After(s.Modified)
 	if newer {

@@ -14,12 +14,12 @@ import (
 	"perigee/internal/lib/vscdb"
 )
 
-// summariesKey is where the IDE keeps its list of conversations, since version 1.16.5.
+// summariesKey is the key of the IDE's list of conversations, since version 1.16.5.
 const summariesKey = "antigravityUnifiedStateSync.trajectorySummaries"
 
-// StateDatabaseSource lists the conversations in a state.vscdb, the database of the IDE. It is read
-// from a copy, and again only when it has changed. The IDE writes it with a delay of up to a
-// minute, so it shows what there was rather than what there is.
+// StateDatabaseSource lists the conversations in a state.vscdb, the database of the IDE. It is
+// read from a copy, and again only when it has changed. The IDE writes it with a delay of up to a
+// minute, so it may be out of date by that much.
 func StateDatabaseSource(path string) Source { return &stateDatabase{path: path} }
 
 type stateDatabase struct {
@@ -39,7 +39,7 @@ func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	if now.settled() && now == s.stamp {
+	if now.isStable() && now == s.stamp {
 		return s.last, nil
 	}
 	values, err := vscdb.Read(ctx, s.path, summariesKey)
@@ -52,7 +52,7 @@ func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
 }
 
 // decodeState reads the list of conversations from the values of the database: the base64 of a
-// topic, whose rows have the base64 of summaries by ID.
+// topic with rows that have the base64 of summaries by ID.
 func decodeState(values map[string][]byte) (l Listing) {
 	value, found := values[summariesKey]
 	switch {
@@ -91,13 +91,13 @@ type stamp struct {
 	modified, logModify time.Time
 }
 
-// settled reports whether a change would be noticed: two within the resolution of the file system
-// are not.
-func (s stamp) settled() bool {
+// isStable reports whether a later change would be noticed: two changes within the resolution of
+// the file system's clock would not.
+func (s stamp) isStable() bool {
 	return time.Since(s.modified) > clockSlack && time.Since(s.logModify) > clockSlack
 }
 
-// latest is the time of the last change.
+// latest returns the time of the last change.
 func (s stamp) latest() time.Time {
 	if s.logModify.After(s.modified) {
 		return s.logModify

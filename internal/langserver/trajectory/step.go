@@ -23,7 +23,7 @@ func terminal(s cortexpb.CortexStepStatus) bool {
 	return false
 }
 
-// typeOf is the type of a step. A step without one has that of its payload.
+// typeOf returns the type of a step. A step without one has the type of its payload.
 func typeOf(s *geminicoder.Step) cortexpb.CortexStepType {
 	if t := s.GetType(); t != 0 {
 		return t
@@ -45,8 +45,7 @@ func typeOf(s *geminicoder.Step) cortexpb.CortexStepType {
 	return 0
 }
 
-// internalStep reports whether steps of a type are made by the server for itself and are no part of
-// what happens.
+// internalStep reports whether steps of a type are internal to the server and not reported.
 func internalStep(t cortexpb.CortexStepType) bool {
 	switch t {
 	case cortexpb.CortexStepType_CORTEX_STEP_TYPE_UNSPECIFIED, cortexpb.CortexStepType_CORTEX_STEP_TYPE_CHECKPOINT,
@@ -57,7 +56,7 @@ func internalStep(t cortexpb.CortexStepType) bool {
 	return false
 }
 
-// textOf is the text of a step that is a part of the answer.
+// textOf returns the text of a step that is a part of the answer.
 func textOf(s *geminicoder.Step) string {
 	if n := s.GetNotifyUser(); n != nil {
 		return n.GetNotificationContent()
@@ -95,7 +94,7 @@ func usageOf(s *geminicoder.Step) Usage {
 		CacheRead: u.GetCacheReadTokens(), CacheWrite: u.GetCacheWriteTokens()}
 }
 
-// resultOf is the end of a step that is no text.
+// resultOf returns the end of a step that is not a text.
 func resultOf(s *geminicoder.Step) *Result {
 	call := s.GetMetadata().GetToolCall()
 	if mcp := s.GetMcpTool(); mcp.GetToolCall() != nil && call == nil {
@@ -137,8 +136,8 @@ func outputOf(s *geminicoder.Step) string {
 	return ""
 }
 
-// hashStep identifies a step with all its content. A step that cannot be encoded, because a text is
-// no UTF-8, has the hash 0 and is looked at each time.
+// hashStep identifies a step with all its content. A step that cannot be encoded, because a text
+// is not UTF-8, has the hash 0 and is compared each time.
 func hashStep(s *geminicoder.Step) uint64 {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
 	if err != nil {

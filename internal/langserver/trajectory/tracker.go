@@ -10,16 +10,16 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// An Observation is what a source has shown at one moment.
+// An Observation is the state of a conversation in a source at one moment.
 type Observation struct {
 	Time       time.Time // of the reading, for errors that name a time
-	Trajectory string    // its ID; empty: unknown
+	Trajectory string    // its ID; empty if unknown
 	Offset     int       // the index of the first of Steps
 	Steps      []*geminicoder.Step
-	Total      int                          // how many steps there are; 0: unknown
-	Status     cortexpb.CascadeRunStatus    // 0: unknown
-	Executors  []*cortexpb.ExecutorMetadata // the last one counts; nil: unknown
-	Children   bool                         // subagents or background work go on
+	Total      int                          // number of steps; 0 if unknown
+	Status     cortexpb.CascadeRunStatus    // 0 if unknown
+	Executors  []*cortexpb.ExecutorMetadata // the last one counts; nil if unknown
+	Children   bool                         // subagents or background work are running
 }
 
 // A Tracker turns observations into events. It is not safe for concurrent use.
@@ -30,7 +30,7 @@ type Tracker struct {
 	executor   *cortexpb.ExecutorMetadata
 	children   bool
 	execution  string // ID of the execution that made the last step of the turn which names one
-	active     bool   // the turn has begun, and its end was not reported
+	active     bool   // the turn has started, and its end was not reported
 	changed    bool   // the steps, by the last observation
 	flipped    bool   // the status, by the last observation
 }
@@ -54,8 +54,8 @@ func (t *Tracker) Offset() int {
 	return max(t.cursor.Size()-1, 0)
 }
 
-// Agrees reports whether an observation shows the steps that are known as final unchanged and
-// reaches as far as what is known. Otherwise steps before it may have changed as well.
+// Agrees reports whether an observation contains all known final steps unchanged and reaches as
+// far as the cursor. Otherwise steps before it may have changed as well.
 func (t *Tracker) Agrees(o *Observation) bool {
 	if o.Offset+len(o.Steps) < t.cursor.Size() {
 		return false
@@ -69,9 +69,9 @@ func (t *Tracker) Agrees(o *Observation) bool {
 	return true
 }
 
-// Apply yields what an observation says beyond what was reported before. If the caller stops, the
-// rest comes with the next observation that has it. Observations have to come in the order in which
-// they were made. Steps that leave a gap are ignored.
+// Apply yields the changes of an observation since the last one. If the caller stops, the
+// remaining changes come with the next observation that has them. Observations have to come in the
+// order in which they were made. Steps that leave a gap are ignored.
 func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		t.changed, t.flipped = false, false
@@ -100,7 +100,7 @@ func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 // pruned.
 func (t *Tracker) overflows() bool { return len(t.cursor.Marks) > maxOpen }
 
-// Changed reports whether the last observation differed from what was known.
+// Changed reports whether the last observation differed from the one before.
 func (t *Tracker) Changed() bool { return t.changed || t.flipped }
 
 // An application is one call of Apply. Each of its methods returns false when the caller has
@@ -111,7 +111,7 @@ type application struct {
 	yield func(Event) bool
 }
 
-// state takes over what is not about a single step.
+// state applies the fields that do not concern a single step.
 func (a *application) state() {
 	t, o := a.t, a.o
 	if o.Trajectory != "" {
@@ -132,7 +132,7 @@ func (a *application) state() {
 	}
 }
 
-// begin says that something happens after the last turn that was reported as over.
+// begin records activity after the last turn that was reported as over.
 func (a *application) begin() { a.t.active, a.t.cursor.Over = true, false }
 
 func (a *application) emit(e Event) bool {
@@ -140,7 +140,7 @@ func (a *application) emit(e Event) bool {
 	return a.yield(e)
 }
 
-// truncate drops what is known of the steps from an index on.
+// truncate drops the marks of the steps from an index on.
 func (a *application) truncate(at int) bool {
 	a.begin()
 	a.t.cursor.cut(at)
@@ -155,7 +155,7 @@ func (a *application) usage(at int) bool {
 	return c.Told == before || a.emit(Event{Kind: KindUsage, Step: at, Usage: c.Told})
 }
 
-// step reports what is new about one step.
+// step reports the changes of one step.
 func (a *application) step(at int, s *geminicoder.Step) bool {
 	c := &a.t.cursor
 	kind, hash := typeOf(s), hashStep(s)
@@ -178,7 +178,7 @@ func (a *application) step(at int, s *geminicoder.Step) bool {
 	a.begin()
 	m := &c.Marks[at-c.First]
 	m.Hash = 0
-	if !a.user(at, m, s) || !a.texts(at, m, s) || !a.calls(at, m, s) || !a.account(at, m, s) || !a.trouble(at, m, s) {
+	if !a.user(at, m, s) || !a.texts(at, m, s) || !a.calls(at, m, s) || !a.account(at, m, s) || !a.problems(at, m, s) {
 		return false
 	}
 	m.Stop = s.GetPlannerResponse().GetStopReason()
@@ -227,8 +227,8 @@ func (a *application) texts(at int, m *Mark, s *geminicoder.Step) bool {
 	return a.text(at, &m.Thinking, s.GetPlannerResponse().GetThinking(), KindThinking) && a.text(at, &m.Text, textOf(s), KindText)
 }
 
-// text reports a text that has grown or was rewritten. The kind that follows kind is that of a
-// rewritten one.
+// text reports a text that has grown or was rewritten. For a rewritten text the kind is the one
+// after kind.
 func (a *application) text(at int, known *prefix, text string, kind Kind) bool {
 	before := *known
 	if *known = prefixOf(text); *known == before {
@@ -255,7 +255,7 @@ func (a *application) calls(at int, m *Mark, s *geminicoder.Step) bool {
 	return true
 }
 
-// account reports tokens, and the end of a step that is no text.
+// account reports tokens, and the end of a step that is not a text.
 func (a *application) account(at int, m *Mark, s *geminicoder.Step) bool {
 	if m.Usage = usageOf(s); !a.usage(at) {
 		return false
@@ -274,8 +274,8 @@ func (a *application) account(at int, m *Mark, s *geminicoder.Step) bool {
 	return m.Result == known || a.emit(Event{Kind: KindResult, Step: at, Result: result})
 }
 
-// trouble reports errors, and what the step waits for.
-func (a *application) trouble(at int, m *Mark, s *geminicoder.Step) bool {
+// problems reports errors, and the inputs that the step waits for.
+func (a *application) problems(at int, m *Mark, s *geminicoder.Step) bool {
 	if e := failureOf(s); e == nil {
 		m.Error = 0
 	} else if hash := hashError(e); hash != m.Error {

@@ -1,12 +1,12 @@
-// Package trajectory follows one conversation of the language server and reports what happens in it
-// as events.
+// Package trajectory follows one conversation of the language server and reports its changes as
+// events.
 //
 // A conversation is a list of steps that are updated in place: the text of the last one grows, may
-// be rewritten, and steps at the end may disappear. Tracker compares what a source shows with what
-// was reported before; it has no clock and no network. Follower reads from a source until the turn
-// is over: StreamAgentStateUpdates says when there is something new, and GetCascadeTrajectory and
-// GetCascadeTrajectorySteps say what. Without the stream it polls. Database is a source that needs
-// no language server.
+// be rewritten, and steps at the end may disappear. Tracker compares the state of a source with
+// the state reported before; it has no clock and no network. Follower reads from a source until
+// the turn is over: StreamAgentStateUpdates signals changes, and GetCascadeTrajectory and
+// GetCascadeTrajectorySteps return them. Without the stream it polls. Database is a source that
+// needs no language server.
 package trajectory
 
 import (
@@ -30,27 +30,30 @@ type Reader interface {
 	// Steps returns steps from an index on. The answer may end before the conversation does.
 	Steps(ctx context.Context, cascade string, offset int) ([]*geminicoder.Step, error)
 	// Updates yields an update for each change. The stream may end at any time.
-	// errors.ErrUnsupported says that there is none.
+	// errors.ErrUnsupported means that there is none.
 	Updates(ctx context.Context, cascade string) iter.Seq2[*jetskicortexpb.AgentStateUpdate, error]
 }
 
-// A Kind says what happened and which fields of the Event have a meaning.
+// A Kind is the kind of an Event. It determines which fields have a meaning.
 type Kind uint8
 
 // The kinds of events.
 const (
-	KindTurn             Kind = iota + 1 // a message of the user began a turn, whose usage is 0; Text
-	KindThinking                         // Text is appended to the thinking of the step
-	KindThinkingReplaced                 // Text is the whole thinking of the step
-	KindText                             // Text is appended to the text of the step
-	KindTextReplaced                     // Text is the whole text of the step
-	KindCall                             // Call: the model calls a tool
-	KindResult                           // Result: a tool, or another step that is no text, has ended; replaces an earlier one of the step
-	KindWaiting                          // Waiting: a step needs a decision of a person
-	KindError                            // Error; the agent may try again
-	KindUsage                            // Usage of the turn so far: replaces what was said before
-	KindTruncated                        // Step and all steps after it are gone, with everything that was reported of them
-	KindDone                             // Reason and Stop: the turn is over
+	// a message of the user started a turn, with a usage of 0; Text
+	KindTurn             Kind = iota + 1
+	KindThinking              // Text is appended to the thinking of the step
+	KindThinkingReplaced      // Text is the whole thinking of the step
+	KindText                  // Text is appended to the text of the step
+	KindTextReplaced          // Text is the whole text of the step
+	KindCall                  // Call: the model calls a tool
+	// Result: a tool, or another step that is not a text, has ended; replaces an earlier one of
+	// the step
+	KindResult
+	KindWaiting   // Waiting: a step needs a decision of a person
+	KindError     // Error; the agent may try again
+	KindUsage     // Usage of the turn so far: replaces the earlier one
+	KindTruncated // Step and all steps after it are gone, with everything that was reported of them
+	KindDone      // Reason and Stop: the turn is over
 )
 
 // An Event is one thing that happened. Step is the index of the step that it is about.
@@ -64,50 +67,51 @@ type Event struct {
 	Error   *perigee.Error
 	Usage   Usage
 	Reason  Reason
-	Stop    codeiumcommonpb.StopReason // KindDone: why the model stopped, as its last step says
+	Stop    codeiumcommonpb.StopReason // KindDone: why the model stopped, from its last step
 }
 
 // A Call is a tool call of the model.
 type Call struct {
 	ID        string
 	Name      string
-	Arguments json.RawMessage // nil: there are none, or they are not JSON
+	Arguments json.RawMessage // nil if there are none, or if they are not JSON
 }
 
 // A Result is the end of a step that is neither a text nor a message of the user.
 type Result struct {
-	CallID string // of the call that it answers; empty: none
+	CallID string // ID of the call that it answers; empty if there is none
 	Name   string // of the tool, or the type of the step in lower case
 	Status cortexpb.CortexStepStatus
 	Text   string // its output, as far as the step has one
 }
 
-// A Waiting says what a step needs from a person. Trajectory and Index are what
-// HandleCascadeUserInteraction wants to know; they differ from the conversation and from Event.Step
-// where a subagent waits.
+// A Waiting describes an input that a step needs from a person. Trajectory and Index are
+// parameters of HandleCascadeUserInteraction; they differ from the conversation and from
+// Event.Step if a subagent waits.
 type Waiting struct {
 	Member     string // of CascadeUserInteraction: runCommand, filePermission, askQuestion …
-	Trajectory string // empty: the source does not say
+	Trajectory string // empty if the source does not report it
 	Index      int
 	Subject    string // the command, the path, the address, the question
 
-	question *cortexpb.CortexStepAskQuestion // nil: it is none
+	question *cortexpb.CortexStepAskQuestion // nil if it is not a question
 }
 
-// A Reason says why a turn is over.
+// A Reason is the reason why a turn is over.
 type Reason string
 
 // The reasons.
 const (
-	ReasonDone           Reason = "done"
-	ReasonWaiting        Reason = "waiting"         // for a person
-	ReasonError          Reason = "error"           // an event of KindError came before
-	ReasonCancelled      Reason = "cancelled"       // by another client, or a person
-	ReasonMaxInvocations Reason = "max_invocations" // the agent used up its steps; a message lets it go on
-	ReasonTimeout        Reason = "timeout"         // nothing happened for too long
+	ReasonDone      Reason = "done"
+	ReasonWaiting   Reason = "waiting"   // for a person
+	ReasonError     Reason = "error"     // an event of KindError came before
+	ReasonCancelled Reason = "cancelled" // by another client, or a person
+	// the agent used up its steps; another message continues the turn
+	ReasonMaxInvocations Reason = "max_invocations"
+	ReasonTimeout        Reason = "timeout" // nothing happened for too long
 )
 
-// Usage counts the tokens of a turn. Input has none of what was read from or written to the cache;
+// Usage counts the tokens of a turn. Input excludes tokens read from or written to the cache;
 // Output includes Thinking.
 type Usage struct {
 	Input      uint64 `json:"i,omitzero"`

@@ -10,18 +10,17 @@ import (
 // Separator is between the texts of two steps.
 const Separator = "\n\n"
 
-// A Turn collects what the events of a turn say, as the source has it now: text that was rewritten
-// replaces what it was before. The zero value is a turn without events. It is not safe for
-// concurrent use.
+// A Turn collects the events of a turn in the current state of the source: rewritten text replaces
+// the earlier text. The zero value is a turn without events. It is not safe for concurrent use.
 type Turn struct {
 	Begun   bool           // a message of the user began it
 	First   int            // index of the step with that message
 	Last    int            // the highest index of a step that was reported
 	Written []WrittenStep  // steps with text or thinking, in order
 	Waiting []Event        // of KindWaiting, which no later event has ended
-	Error   *perigee.Error // the last one; nil: there was none
+	Error   *perigee.Error // the last one; nil if there was none
 	Usage   Usage          // so far
-	Read    int            // bytes of text and thinking that were read, with what was rewritten
+	Read    int            // bytes of text and thinking that were read, including rewritten text
 }
 
 // A WrittenStep is the text of one step.
@@ -30,8 +29,7 @@ type WrittenStep struct {
 	Text, Thinking string
 }
 
-// Take adds an event. A message of the user begins another turn: what was collected before is
-// dropped.
+// Take adds an event. A message of the user starts another turn: earlier events are dropped.
 func (t *Turn) Take(e Event) {
 	if e.Kind == KindTurn {
 		*t = Turn{Begun: true, First: e.Step}
@@ -100,8 +98,8 @@ func (t *Turn) Text() string {
 // Steps is how many steps there are after the message of the user.
 func (t *Turn) Steps() int { return max(t.Last-t.First, 0) }
 
-// Tokens counts as perigee does: input includes what was read from and written to the cache, which
-// the language server counts apart.
+// Tokens converts to perigee's count: input includes tokens read from and written to the cache,
+// which the language server counts separately.
 func (u Usage) Tokens() *perigee.Usage {
 	return &perigee.Usage{Input: int64(u.Input + u.CacheRead + u.CacheWrite), Cached: int64(u.CacheRead),
 		Output: int64(max(u.Output, u.Thinking)), Thinking: int64(u.Thinking)}

@@ -12,12 +12,12 @@ import (
 // maxNesting is how deep subagents are looked at.
 const maxNesting = 8
 
-// waitingIn lists what a step, and the steps of its subagents, wait for. trajectory and index name
-// the step where its metadata does not.
+// waitingIn lists the inputs that a step, and the steps of its subagents, wait for. trajectory and
+// index name the step if its metadata does not.
 func waitingIn(s *geminicoder.Step, trajectory string, index, depth int) []*Waiting {
 	var list []*Waiting
 	if s.GetStatus() == cortexpb.CortexStepStatus_CORTEX_STEP_STATUS_WAITING {
-		// A step of the planner that waits stands for the steps after it, which execute its calls.
+		// A step of the planner that waits represents the steps after it, which execute its calls.
 		if s.GetPlannerResponse() == nil {
 			list = append(list, waitingOf(s, trajectory, index))
 		}
@@ -71,7 +71,7 @@ func permissionOf(s *geminicoder.Step) *cortexpb.FilePermissionInteractionSpec {
 		s.GetGrepSearch().GetFilePermissionRequest())
 }
 
-// subjectOf is what the person decides about.
+// subjectOf describes the subject of the person's decision.
 func subjectOf(s *geminicoder.Step) string {
 	if p := permissionOf(s); p != nil {
 		return p.GetAbsolutePathUri()

@@ -26,7 +26,7 @@ type watch struct {
 	latest streamState
 }
 
-// A streamState is what the updates of the current stream have said.
+// A streamState is the state from the updates of the current stream.
 type streamState struct {
 	alive    bool
 	status   cortexpb.CascadeRunStatus
