@@ -1,9 +1,9 @@
 // Package signin keeps a language server signed in with one account of an upstream at a time. A
-// call that has leased an account says so with Use, and the language server has that account until
-// the call has been sent. Between calls the account stays: its access token is renewed before it
-// ends, and another account takes its place when the owner prefers one, or when it cannot be used
-// any more. Which account a call gets is not decided here: package pool does that for all kinds
-// of upstreams.
+// call that has leased an account calls Use, and the language server has that account until the
+// call has been sent. Between calls the account stays: its access token is renewed before it ends,
+// and another account replaces it when the owner prefers one, or when it cannot be used any more.
+// Which account a call gets is not decided here: package pool does that for all kinds of
+// upstreams.
 package signin
 
 import (
@@ -19,16 +19,16 @@ import (
 	"perigee/internal/lib/steadyclock"
 )
 
-// Accounts are the accounts of an upstream. roster.Roster has them.
+// Accounts are the accounts of an upstream. roster.Roster implements it.
 type Accounts interface {
 	Choices() []roster.Choice
 	Credential(ctx context.Context, email string) (roster.Credential, error)
-	// Refusal says why none of the accounts, or of one if it is named, can be used; nil: one can,
-	// or there is none.
+	// Refusal returns the reason why none of the accounts, or the named one, can be used. It
+	// returns nil if one can, or if there is none.
 	Refusal(email string) error
 }
 
-// A Feed reports changes of accounts. roster.Feed does.
+// A Feed reports changes of accounts. roster.Feed implements it.
 type Feed interface {
 	Subscribe(deliver func(roster.Change)) (cancel func())
 }
@@ -38,28 +38,29 @@ var (
 	_ Feed     = (*roster.Feed)(nil)
 )
 
-// A Credential is what a language server is signed in with.
+// A Credential is the account that a language server is signed in with, and its token.
 type Credential struct {
 	Email   string
-	Project string // of the provider; empty: unknown
+	Project string // project of the provider; empty if unknown
 	Access  perigee.Secret
 	Expiry  time.Time
 }
 
-// A Change is a new credential. If there is none, Email is empty and Reason says why.
+// A Change is a new credential. If there is none, Email is empty and Reason has the cause.
 type Change struct {
 	Credential
 	Account bool  // the account differs from the one before, or there was none
 	Reason  error // a *perigee.Error with a hint
 }
 
-// Options of a SignIn.
+// Options configure a SignIn.
 type Options struct {
-	Name     string          // of the upstream that has the accounts, for hints
-	Accounts func() Accounts // in force, since a reload may replace them; nil: there are none
-	Feed     Feed            // of all accounts; those of Name count
-	Email    string          // the only account to use; empty: any
-	Changed  func(Change)    // called for each change, one at a time
+	Name string // of the upstream that has the accounts, for hints
+	// the accounts in force, which a reload may replace; returns nil if there are none
+	Accounts func() Accounts
+	Feed     Feed         // changes of all accounts; only those of Name count
+	Email    string       // the only account to use; empty for any
+	Changed  func(Change) // called for each change, one at a time
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
@@ -83,9 +84,9 @@ type SignIn struct {
 
 	mu        sync.Mutex
 	current   roster.Credential
-	reason    *perigee.Error      // there is no credential
-	none      bool                // because no account can be used
-	trouble   error               // the credential could not be renewed
+	reason    *perigee.Error      // set if there is no credential
+	none      bool                // there is none because no account can be used
+	failure   error               // the credential could not be renewed
 	renew     steadyclock.Instant // when it has to be renewed
 	preferred string              // by the owner
 	wanted    string              // the same, until it is in use
@@ -106,7 +107,7 @@ func New(opts Options) *SignIn {
 		decided: make(chan struct{})}
 }
 
-// Start chooses an account in the background, and goes on until Close.
+// Start chooses an account in the background, and keeps it current until Close.
 func (s *SignIn) Start() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
@@ -123,7 +124,7 @@ func (s *SignIn) Start() {
 	}()
 }
 
-// Close ends what Start began. Changed is not called after it returns.
+// Close ends the work of Start. Changed is not called after it returns.
 func (s *SignIn) Close() {
 	if s.cancel == nil {
 		return
@@ -141,12 +142,13 @@ func (s *SignIn) Check() {
 }
 
 // Current returns the credential, or the reason why there is none. It waits for the first choice,
-// for an account that can be used since a moment ago, and for a token that is overdue, for example
-// because the machine slept.
+// for an account that has just become usable, and for a token that is overdue, for example because
+// the machine was suspended.
 func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 	for waited := 0; ; {
 		current, next, err := s.look(s.found())
-		if next == nil || waited == 2 { // the first choice that it waits for may have begun before the token was overdue
+		// the first choice that it waits for may have started before the token was overdue
+		if next == nil || waited == 2 {
 			return current, err
 		}
 		if err != nil {
@@ -165,8 +167,8 @@ func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 
 var errStopping = perigee.Errorf(perigee.ClassUnavailable, "the language server is being stopped")
 
-// look returns the credential or why there is none, and if neither is known the end of the next
-// choice. Without an error, a change is on its way.
+// look returns the credential or the reason why there is none. If neither is known, it returns a
+// channel that is closed after the next choice. Without an error, a change is on its way.
 func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,13 +182,14 @@ func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error
 	case s.current.Email != "" && s.opts.Now().Before(s.current.Expiry):
 		return public(s.current), nil, nil
 	}
-	if err = s.trouble; err == nil {
+	if err = s.failure; err == nil {
 		err = perigee.Errorf(perigee.ClassUnavailable, "no account has been chosen yet")
 	}
 	return c, s.decided, err
 }
 
-// found says whether there is an account that can be used, while the last choice has found none.
+// found reports whether there is an account that can be used, although the last choice has found
+// none.
 func (s *SignIn) found() bool {
 	s.mu.Lock()
 	none := s.none
@@ -199,7 +202,7 @@ func public(c roster.Credential) Credential {
 	return Credential{c.Email, c.Project, c.Access, c.Expiry}
 }
 
-// run chooses whenever something has changed, and when the token has to be renewed.
+// run chooses after each change, and when the token has to be renewed.
 func (s *SignIn) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -226,12 +229,12 @@ func (s *SignIn) run(ctx context.Context) {
 	}
 }
 
-// choose takes the first account that has a token. It returns when to choose again without a change
-// (0: never), and whether a token could not be had for a reason that may pass.
+// choose takes the first account that has a token. It returns the time after which to choose again
+// without a change, 0 for never, and whether a token could not be obtained for a temporary reason.
 func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 	accounts := s.opts.Accounts()
 	list, why := s.ordered(accounts)
-	var trouble error // of the best account
+	var failure error // of the best account
 	for _, email := range list {
 		got, err := accounts.Credential(ctx, email) // which may take long
 		if ctx.Err() != nil {
@@ -241,28 +244,29 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 			err = s.change(ctx, accounts, got.Email, slog.LevelInfo)
 		}
 		if err == nil {
-			return s.nextChoice(), trouble != nil && !final(trouble)
+			return s.nextChoice(), failure != nil && !final(failure)
 		}
 		s.opts.Logger.Debug("no access token", "upstream", s.opts.Name, "account", email, "error", err)
 		if !final(err) && s.keeps(email) {
 			s.decide(err)
 			return 0, true
 		}
-		if trouble == nil || final(trouble) {
-			trouble = err
+		if failure == nil || final(failure) {
+			failure = err
 		}
 	}
-	if trouble != nil && !final(trouble) && slices.Contains(list, s.inUse()) {
-		s.decide(trouble) // the token in use has ended, but there is no better one
+	if failure != nil && !final(failure) && slices.Contains(list, s.inUse()) {
+		s.decide(failure) // the token in use has ended, but there is no better one
 		return 0, true
 	}
-	if trouble != nil {
-		if _, why = s.ordered(accounts); why == nil { // otherwise the accounts know the reason by now
-			why = perigee.AsError(trouble)
+	if failure != nil {
+		// otherwise the accounts report the reason by now
+		if _, why = s.ordered(accounts); why == nil {
+			why = perigee.AsError(failure)
 		}
 	}
 	s.signOut(why, len(list) == 0)
-	return s.nextChoice(), trouble != nil && !final(trouble)
+	return s.nextChoice(), failure != nil && !final(failure)
 }
 
 func (s *SignIn) inUse() string {
@@ -271,16 +275,16 @@ func (s *SignIn) inUse() string {
 	return s.current.Email
 }
 
-// decide ends a choice. The error says why the credential could not be renewed.
-func (s *SignIn) decide(trouble error) {
+// decide ends a choice. The error is the reason why the credential could not be renewed, or nil.
+func (s *SignIn) decide(failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trouble, s.reporting = trouble, false
+	s.failure, s.reporting = failure, false
 	close(s.decided)
 	s.decided = make(chan struct{})
 }
 
-// final reports whether only the owner can repair the cause of an error.
+// final reports whether only the owner can fix the cause of an error.
 func final(err error) bool {
 	switch perigee.AsError(err).Class {
 	case perigee.ClassUnauthenticated, perigee.ClassVerification, perigee.ClassForbidden, perigee.ClassNotFound:
@@ -296,9 +300,9 @@ func (s *SignIn) keeps(email string) bool {
 	return email == s.current.Email && s.opts.Now().Before(s.current.Expiry)
 }
 
-// ordered lists the accounts that may be used, the best first: one that the owner prefers from now
-// on, the one in use, the preferred one, those without a cooldown, the rest of them, and last those
-// whose access tokens are refused. If there are none, it returns the reason.
+// ordered lists the accounts that may be used, the best first: one that the owner newly prefers,
+// the one in use, the preferred one, accounts without a cooldown, accounts with one, and last
+// accounts with access tokens that are refused. If there are none, it returns the reason.
 func (s *SignIn) ordered(accounts Accounts) (emails []string, why *perigee.Error) {
 	if accounts == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
@@ -323,7 +327,7 @@ func (s *SignIn) choices(accounts Accounts) []roster.Choice {
 	})
 }
 
-// notePreferred notes which account the owner prefers, and whether that is new.
+// notePreferred records which account the owner prefers, and whether that is new.
 func (s *SignIn) notePreferred(choices []roster.Choice) {
 	preferred := ""
 	for _, c := range choices {
@@ -361,7 +365,7 @@ func (s *SignIn) sort(choices []roster.Choice) {
 	slices.SortStableFunc(choices, func(a, b roster.Choice) int { return rank(a) - rank(b) })
 }
 
-// explain is the reason why none of the accounts can be used.
+// explain returns the reason why none of the accounts can be used.
 func (s *SignIn) explain(accounts Accounts, choices []roster.Choice) *perigee.Error {
 	login := "run perigee login --upstream " + s.opts.Name
 	switch {
@@ -382,9 +386,9 @@ func (s *SignIn) explain(accounts Accounts, choices []roster.Choice) *perigee.Er
 		WithHint("%s, or see perigee account list", login)
 }
 
-// change reads the credential of an account as it is now, and takes it over, unless a call uses
-// another account: then the accounts are looked at again after that. The level is that of the log
-// line about another account.
+// change reads the current credential of an account and applies it, unless a call uses another
+// account: then the accounts are checked again after that call. level is the level of the log line
+// about another account.
 func (s *SignIn) change(ctx context.Context, accounts Accounts, email string, level slog.Level) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -398,8 +402,8 @@ func (s *SignIn) change(ctx context.Context, accounts Accounts, email string, le
 	return err
 }
 
-// signOut takes over that there is no credential, unless a call still uses one. none: because no
-// account can be used.
+// signOut removes the credential, unless a call still uses one. none means that no account can be
+// used.
 func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -412,8 +416,8 @@ func (s *SignIn) signOut(why *perigee.Error, none bool) {
 	s.publish(roster.Credential{}, why, slog.LevelWarn)
 }
 
-// publish takes over a credential, or the reason why there is none, and reports it if it differs
-// from the last one. s.changing is held.
+// publish sets a credential, or the reason why there is none, and reports it if it differs from
+// the last one. s.changing is held.
 func (s *SignIn) publish(got roster.Credential, why *perigee.Error, level slog.Level) {
 	change := Change{Credential: public(got)}
 	if why != nil {
@@ -445,8 +449,8 @@ func sameReason(a, b *perigee.Error) bool {
 	return a == b || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// nextChoice is how long it takes until the token has to be renewed; 0: there is none. One that is
-// due is being renewed, and the feed reports the new token.
+// nextChoice returns the time until the token has to be renewed, or 0 if there is none. A token
+// that is due is being renewed already, and the feed reports the new one.
 func (s *SignIn) nextChoice() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"perigee"
 )
 
-// users are the calls that need the language server to have an account, and those that wait for
-// another one. The zero value has none.
+// users tracks the calls that need the current account, and the calls that wait for another one.
+// The zero value has none.
 type users struct {
-	email   string // of the account; empty: no call needs one
+	email   string // email of the account; empty if no call needs one
 	count   int
 	waiting []*user // in the order in which they came
 
@@ -25,8 +25,8 @@ type user struct {
 	admitted chan struct{} // closed when the call may have it
 }
 
-// admit lets the calls go on whose turn it is: all that wait for the account in use, and if none
-// uses one, those that need what the first one needs.
+// admit admits the next calls: all that wait for the account in use, and if none is in use, all
+// that need the same account as the first one.
 func (u *users) admit() {
 	if u.count == 0 {
 		u.email = ""
@@ -41,11 +41,11 @@ func (u *users) admit() {
 	}
 }
 
-// Use signs the language server in with an account, and keeps it so until release is called, which
-// may be more than once: then the language server has sent what needs the account. The token is the
-// newest that the account has.
+// Use signs the language server in with an account, and keeps it signed in until release is
+// called. The caller calls release when the language server has sent the request that needs the
+// account; it may be called more than once. The token is the newest of the account.
 //
-// Calls with the same account go on side by side. Calls with different accounts take turns in the
+// Calls with the same account run concurrently. Calls with different accounts take turns in the
 // order in which they came, since a language server has one account at a time.
 func (s *SignIn) Use(ctx context.Context, email string) (release func(), err error) {
 	if err := s.enter(ctx, email); err != nil {
@@ -55,7 +55,8 @@ func (s *SignIn) Use(ctx context.Context, email string) (release func(), err err
 	if roster == nil {
 		err = perigee.Errorf(perigee.ClassUnavailable, "the accounts of %s are not in use", s.opts.Name)
 	} else {
-		err = s.change(ctx, roster, email, slog.LevelDebug) // calls of two families may take turns for long
+		// calls of two accounts may alternate for a long time
+		err = s.change(ctx, roster, email, slog.LevelDebug)
 	}
 	if err != nil {
 		s.leave()
@@ -84,7 +85,7 @@ func (s *SignIn) enter(ctx context.Context, email string) error {
 	}
 	s.mu.Unlock()
 	if i < 0 {
-		s.leave() // it was admitted meanwhile
+		s.leave() // it was admitted at the same moment
 	}
 	return ctx.Err()
 }
@@ -103,7 +104,8 @@ func (s *SignIn) leave() {
 	}
 }
 
-// postpone ends a choice without a change if calls need another account than this one.
+// postpone ends a choice without a change if calls need another account than this one. It reports
+// whether it did.
 func (s *SignIn) postpone(email string) bool {
 	s.mu.Lock()
 	used := s.users.count > 0 && s.users.email != email
