@@ -23,15 +23,15 @@ import (
 const streamType = "application/connect+"
 
 // AcceptBare accepts bodies without an envelope in POST requests of type application/connect+proto
-// and application/connect+json. The first byte tells them apart, so this is exact: a body with an
-// envelope is passed on as it is, while it arrives. A body without one is one message, and gets an
-// envelope; if its Content-Encoding is gzip, it is decompressed first. An empty body is an empty
-// message, so the streaming methods of next must take exactly one.
+// and application/connect+json. The first byte distinguishes the two forms without ambiguity: a
+// body with an envelope is passed on unchanged while it arrives. A body without one is one
+// message, and gets an envelope; if its Content-Encoding is gzip, it is decompressed first. An
+// empty body is an empty message, so the streaming methods of next must take exactly one.
 //
 // Reading the body fails with invalid_argument if an envelope does not have the announced length,
 // and with resource_exhausted if a message is larger than limit; connect-go answers with these
-// errors. Messages that are compressed inside their envelope, and those of unary requests, are not
-// looked at: connect.WithReadMaxBytes limits them.
+// errors. Messages that are compressed inside their envelope, and messages of unary requests, are
+// not checked: connect.WithReadMaxBytes limits them.
 func AcceptBare(next http.Handler, limit int64) http.Handler {
 	return acceptBare(next, limit, true)
 }
@@ -143,7 +143,8 @@ func (b *body) open() io.Reader {
 	return b.enveloped(message)
 }
 
-// announced is one message, whose length is known before it has arrived.
+// announced returns a reader of one message with a length that is known before the message has
+// arrived.
 func (b *body) announced(source io.Reader) io.Reader {
 	if b.length > b.limit {
 		return failure{tooLarge(source, b.limit)}
@@ -153,7 +154,7 @@ func (b *body) announced(source io.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(prefix), source)
 }
 
-// enveloped is a complete body: nothing, envelopes, or one message.
+// enveloped returns a complete body as envelopes: none, the given ones, or one for a bare message.
 func (b *body) enveloped(data []byte) io.Reader {
 	switch {
 	case len(data) == 0 && !b.emptyIsMessage:

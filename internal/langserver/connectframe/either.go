@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// EitherForm makes the unary methods of next callable as streams, too: a POST request of type
+// EitherForm makes the unary methods of next callable as streams as well: a POST request of type
 // application/connect+proto or application/connect+json has one message, with or without an
-// envelope, and is answered with a frame for the message and an end frame. An error is an end frame
-// with its details and metadata, and status 200. streams tells which paths are streaming methods;
-// their requests, and those in unary form, are passed on unchanged.
+// envelope, and is answered with a frame for the message and an end frame. An error is an end
+// frame with its details and metadata, and status 200. streams reports whether a path is a
+// streaming method; requests for such paths, and requests in unary form, are passed on unchanged.
 //
 // A message that is larger than limit, before or after it is decompressed, is refused with
 // resource_exhausted. An answer that is neither a message nor a Connect error, such as 404 for an
-// unknown path, stays as it is.
+// unknown path, is not changed.
 func EitherForm(next http.Handler, streams func(path string) bool, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		codec := streamCodec(r)
@@ -37,10 +37,10 @@ func EitherForm(next http.Handler, streams func(path string) bool, limit int64) 
 	})
 }
 
-// unaryRequest is the same call in unary form. Its answer is not compressed.
+// unaryRequest returns the same call in unary form. Its answer is not compressed.
 func unaryRequest(r *http.Request, codec string, message []byte) *http.Request {
 	if codec == "json" && len(message) == 0 {
-		message = []byte("{}") // an empty message in an envelope is valid, in unary form it is not
+		message = []byte("{}") // an empty message in an envelope is valid, but not in unary form
 	}
 	r = r.WithContext(r.Context()) // a shallow copy
 	r.Header = r.Header.Clone()
@@ -55,7 +55,7 @@ func unaryRequest(r *http.Request, codec string, message []byte) *http.Request {
 	return r
 }
 
-// An answer holds what a unary method has written.
+// An answer holds the response of a unary method.
 type answer struct {
 	header http.Header
 	status int

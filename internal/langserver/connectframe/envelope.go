@@ -14,9 +14,9 @@ const (
 	flagCompressed = 0x01
 	flagEnd        = 0x02
 
-	// bareFrom is the lowest first byte of a body without an envelope. The flags of an envelope are
-	// below it. A Protobuf message begins with a tag, whose field number is at least 1; JSON, gzip
-	// and zstd begin with higher bytes, too.
+	// bareFrom is the lowest first byte of a body without an envelope. The flags of an envelope
+	// are below it. A Protobuf message starts with a tag, which has a field number of at least 1;
+	// JSON, gzip and zstd start with higher bytes, too.
 	bareFrom = 0x08
 
 	prefixSize = 5
@@ -147,7 +147,7 @@ func tooLarge(source io.Reader, limit int64) error {
 	return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the message is larger than %d bytes", limit))
 }
 
-// readFailed gives errors of the connection a code.
+// readFailed adds a code to errors of the connection.
 func readFailed(err error) error {
 	if coded := (*connect.Error)(nil); errors.As(err, &coded) {
 		return err
