@@ -14,12 +14,12 @@ import (
 
 var announcementName = regexp.MustCompile(`^ls_([0-9a-f]{16})\.json$`)
 
-// maxAnnouncement is more than such a file has.
+// maxAnnouncement is larger than any announcement.
 const maxAnnouncement = 64 << 10
 
 // announcements reads the files in which persistent language servers announce themselves:
-// .gemini/*/daemon/ls_*.json. Files of other users and files that are no announcement are skipped.
-// A file may be older than the death of its process.
+// .gemini/*/daemon/ls_*.json. It skips files of other users and files that are not announcements.
+// A file may remain after its process has ended.
 func announcements(home string) []Prospect {
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(home), ".gemini", "*", "daemon", "ls_*.json"))
 	if err != nil {
@@ -51,7 +51,8 @@ func announcements(home string) []Prospect {
 	return found
 }
 
-// escapeGlob makes a directory stand for itself in a pattern. On Windows, a backslash separates.
+// escapeGlob escapes the special characters of a directory in a pattern. On Windows, a backslash
+// is a separator.
 func escapeGlob(dir string) string {
 	if filepath.Separator == '\\' {
 		return dir
@@ -60,8 +61,8 @@ func escapeGlob(dir string) string {
 }
 
 // Announced returns the process and the endpoint that a language server has announced in the home
-// directory of its process, by the name of its data directory and of its workspace (empty: none).
-// False: there is no such file.
+// directory of its process, by the name of its data directory and of its workspace, which is empty
+// if there is none. ok is false if there is no such file.
 func Announced(home, appData, workspaceID string) (pid int, e lsclient.Endpoint, ok bool) {
 	name := "ls_" + hashOf(workspaceID) + ".json"
 	a, ok := readAnnouncement(filepath.Join(home, ".gemini", appData, "daemon", name))
@@ -69,7 +70,7 @@ func Announced(home, appData, workspaceID string) (pid int, e lsclient.Endpoint,
 	return a.PID, e, ok
 }
 
-// An announcement is what such a file has.
+// An announcement is the content of such a file.
 type announcement struct {
 	PID       int    `json:"pid"`
 	HTTPSPort int    `json:"httpsPort"`
@@ -78,8 +79,8 @@ type announcement struct {
 	CSRFToken string `json:"csrfToken"`
 }
 
-// readAnnouncement reads a file, which may be that of another user: a pipe or a device is not
-// waited for.
+// readAnnouncement reads a file, which may belong to another user: it does not block on a pipe or
+// a device.
 func readAnnouncement(path string) (a announcement, ok bool) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -101,7 +102,8 @@ func parseAnnouncement(data []byte) (a announcement, ok bool) {
 	return a, err == nil && a.PID > 0
 }
 
-// prospect returns what claims to be a language server by its announcement; false: it has no port.
+// prospect returns the announced language server. It returns false if the announcement has no
+// port.
 func (a announcement) prospect() (Prospect, bool) {
 	p := Prospect{Candidate: Candidate{PID: a.PID, Version: a.LSVersion, Endpoint: lsclient.Endpoint{CSRF: perigee.NewSecret(a.CSRFToken)}}}
 	for _, port := range []int{a.HTTPPort, a.HTTPSPort} {

@@ -21,26 +21,28 @@ import (
 type Candidate struct {
 	PID        int
 	Endpoint   lsclient.Endpoint
-	Workspace  string // the workspace_id; empty: none, or only its hash is known
+	Workspace  string // the workspace_id; empty if there is none, or if only its hash is known
 	AppDataDir string // the name of its data directory below ~/.gemini; may be empty
-	Version    string // empty: unknown
-	Home       string // the home directory of its process, Linux only; empty: unknown
+	Version    string // empty if unknown
+	Home       string // the home directory of its process, on Linux only; empty if unknown
 
 	hash string // of the workspace_id, in the name of the file that announced it
 }
 
-// Options say where to look.
+// Options configure a search.
 type Options struct {
-	Home  string        // with .gemini in it; empty: the home directory of the user
-	Proc  string        // with the processes, Linux only; empty: /proc
-	Limit time.Duration // of the calls of one process: a port for another protocol may never answer; 0: 2 s
+	Home string // directory that contains .gemini; empty for the home directory of the user
+	Proc string // directory with the processes, on Linux only; empty for /proc
+	// time limit of the calls to one process, because a port for another protocol may never
+	// answer; 2 s if 0
+	Limit time.Duration
 }
 
-// errNoProcesses says that processes cannot be listed here.
+// errNoProcesses means that processes cannot be listed on this system.
 var errNoProcesses = errors.New("processes cannot be searched on this system")
 
-// Find returns the language servers of this user that answer, ordered by process ID. Those that a
-// perigee has started are left out: they belong to no IDE.
+// Find returns the language servers of this user that answer, ordered by process ID. It leaves out
+// language servers that perigee has started, because they belong to no IDE.
 func Find(ctx context.Context, options Options) ([]Candidate, error) {
 	found, err := Scan(options)
 	if err != nil && !errors.Is(err, errNoProcesses) {
@@ -66,8 +68,9 @@ func Find(ctx context.Context, options Options) ([]Candidate, error) {
 	return candidates, nil
 }
 
-// Scan returns what claims to be a language server of this user, ordered by process ID, and calls
-// nothing. With the error that processes cannot be searched, it returns what files announce.
+// Scan returns the possible language servers of this user, ordered by process ID, and calls none
+// of them. If processes cannot be searched, it returns that error together with the announced
+// ones.
 func Scan(options Options) ([]Prospect, error) {
 	if options.Home == "" {
 		home, err := os.UserHomeDir()
@@ -91,18 +94,18 @@ func Scan(options Options) ([]Prospect, error) {
 	return found, err
 }
 
-// A Prospect is what a process or a file claims to be. Its Endpoint has the token, and no ports
-// before Verify.
+// A Prospect is a possible language server, by its process or its file. Its Endpoint has the
+// token, and no ports before Verify.
 type Prospect struct {
 	Candidate
 	ports   []int // that a file names
-	process bool  // found as a process: its ports are those on which it listens
-	lsp     int   // the port of such a process that is for another protocol
+	process bool  // found as a process, with the ports on which it listens
+	lsp     int   // the port of such a process that uses another protocol
 	proc    string
 	limit   time.Duration
 }
 
-// merge adds a prospect, or what it knows about one with the same process.
+// merge adds a prospect, or completes the one with the same process.
 func merge(found []Prospect, p Prospect) []Prospect {
 	at := slices.IndexFunc(found, func(f Prospect) bool { return f.PID == p.PID })
 	if at < 0 {
@@ -113,8 +116,8 @@ func merge(found []Prospect, p Prospect) []Prospect {
 }
 
 // Verify calls each port, with and without TLS, and returns the candidate with the ports that
-// answer as a language server does; false: none does. It does not wait for further ports when it
-// has found both.
+// answer as a language server does. It returns false if none does. It does not wait for further
+// ports when it has found both.
 func (p Prospect) Verify(ctx context.Context) (Candidate, bool) {
 	return p.verify(ctx, openPorts(p), func(ctx context.Context, endpoint lsclient.Endpoint) error {
 		return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(endpoint)}).Heartbeat(ctx)
@@ -148,8 +151,8 @@ func (p Prospect) verify(ctx context.Context, ports []int, call func(context.Con
 	return c, c.Endpoint.HTTP != 0 || c.Endpoint.HTTPS != 0
 }
 
-// isLanguageServer reports whether a command line is one of a language server with a token: by the
-// name of its program, which differs between systems in what follows, or as the stand-in.
+// isLanguageServer reports whether a command line belongs to a language server with a token: by
+// the name of its program, which has a different suffix on each system, or as the stand-in.
 func isLanguageServer(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -180,7 +183,7 @@ func flagValue(args []string, name string) string {
 	return ""
 }
 
-// fromCommand is the prospect of a command line.
+// fromCommand returns the prospect of a command line.
 func fromCommand(pid int, args []string) Prospect {
 	return Prospect{Candidate: Candidate{
 		PID: pid, Endpoint: lsclient.Endpoint{CSRF: perigee.NewSecret(flagValue(args, "csrf_token"))}, Workspace: flagValue(args, "workspace_id"),

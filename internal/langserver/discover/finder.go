@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// A Finder remembers the language server of a workspace until it no longer works.
+// A Finder caches the language server of a workspace until it no longer works.
 type Finder struct {
 	options   Options
 	workspace string
 
-	mu    sync.Mutex // also held while searching: calls that come meanwhile use the result
+	mu    sync.Mutex // also held during a search, so that concurrent calls use its result
 	found *Candidate
 }
 
-// NewFinder returns a finder for a workspace; empty: see Choose.
+// NewFinder returns a finder for a workspace. For an empty workspace see Choose.
 func NewFinder(options Options, workspace string) *Finder {
 	return &Finder{options: options, workspace: workspace}
 }

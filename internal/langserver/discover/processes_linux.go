@@ -13,7 +13,7 @@ import (
 )
 
 // processes returns the processes of this user that look like language servers and listen.
-// Processes end at any time, so what cannot be read is skipped.
+// Processes end at any time, so unreadable ones are skipped.
 func processes(proc string) ([]Prospect, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -58,8 +58,8 @@ func homeOf(dir string) string {
 	return ""
 }
 
-// openPorts returns the ports on which the process listens, of those that a file names. The file
-// may be older than the process, which then may be that of another user.
+// openPorts returns the ports of an announcement on which its process still listens. The file may
+// be older than the process, which then may belong to another user.
 func openPorts(p Prospect) []int {
 	dir := filepath.Join(p.proc, strconv.Itoa(p.PID))
 	info, err := os.Stat(dir)
@@ -96,8 +96,8 @@ func listening(dir string) []int {
 	return ports
 }
 
-// listeningSockets returns all sockets that can be reached as 127.0.0.1. The tables are those of
-// this network namespace, so sockets of containers are not among them.
+// listeningSockets returns all sockets that can be reached as 127.0.0.1. The tables cover this
+// network namespace only, so they do not contain sockets of containers.
 func listeningSockets() []socket {
 	var sockets []socket
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {

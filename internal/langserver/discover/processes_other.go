@@ -2,8 +2,8 @@
 
 package discover
 
-// processes says that this system is not supported: persistent language servers are still found by
-// their files.
+// processes returns errNoProcesses: on this system persistent language servers are found by their
+// files only.
 func processes(string) ([]Prospect, error) { return nil, errNoProcesses }
 
 // openPorts trusts the file that names the ports.

@@ -12,9 +12,9 @@ import (
 	"perigee"
 )
 
-// Choose returns the language server of a workspace, a path of a directory or of a *.code-workspace
-// file. Without one it returns the language server that has none, or the only one. It never
-// guesses: if none or several would do, the error names them.
+// Choose returns the language server of a workspace, a path of a directory or of a
+// *.code-workspace file. Without a workspace it returns the language server that has none, or the
+// only one. It never guesses: if none or several match, the error lists the candidates.
 func Choose(candidates []Candidate, workspace string) (Candidate, error) {
 	fits := slices.Clone(candidates)
 	if workspace != "" {
@@ -37,7 +37,8 @@ func Choose(candidates []Candidate, workspace string) (Candidate, error) {
 	return Candidate{}, unchosen("no language server has the workspace open", candidates, "open it in the IDE, or set workspace: to one that is open")
 }
 
-// unchosen is an error that lists candidates. Clients do not learn the workspaces.
+// unchosen returns an error that lists candidates, without their workspaces, which clients must
+// not see.
 func unchosen(what string, candidates []Candidate, hint string) error {
 	var list []string
 	for _, c := range candidates {
@@ -55,8 +56,8 @@ func unchosen(what string, candidates []Candidate, hint string) error {
 	return err
 }
 
-// Opens reports whether a directory is the workspace of the candidate, as far as its name tells:
-// names have every run of punctuation as one underscore.
+// Opens reports whether a directory is the workspace of the candidate, as far as the workspace ID
+// shows: in an ID every run of punctuation is one underscore.
 func (c Candidate) Opens(dir string) bool {
 	return c.HasWorkspace() && c.has(workspaceIDs(dir))
 }
@@ -79,7 +80,7 @@ func (c Candidate) has(ids []string) bool {
 	return slices.Contains(ids, c.Workspace)
 }
 
-// hashOf is the part of a file name that stands for a workspace.
+// hashOf returns the part of a file name that represents a workspace.
 func hashOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:8])
