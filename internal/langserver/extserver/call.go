@@ -13,7 +13,7 @@ import (
 )
 
 // A call is a request on its way through the handlers. It is the ResponseWriter that they get, and
-// keeps the beginning of the answer, for the code of a call that ends before its method is reached.
+// keeps the start of the answer, for the code of a call that ends before its method is reached.
 type call struct {
 	http.ResponseWriter
 	controller *http.ResponseController
@@ -27,8 +27,8 @@ type call struct {
 
 type callKey struct{}
 
-// endSoon gives the answer a second to end. After that its connection is closed. net/http lifts the
-// deadline before the next request of the connection, so it must not be set later than the end of
+// endSoon gives the answer a second to end. After that its connection is closed. net/http clears
+// the deadline before the next request of the connection, so it must not be set after the end of
 // the call.
 func (c *call) endSoon() {
 	c.mu.Lock()
@@ -45,20 +45,20 @@ func (c *call) over() {
 	c.ended = true
 }
 
-// endSoon does so for the call that ctx belongs to.
+// endSoon calls endSoon of the call that ctx belongs to.
 func endSoon(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.endSoon()
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Flush is for connect, which asks for it by type.
+// Flush is used by connect, which requires http.Flusher.
 func (c *call) Flush() { _ = c.controller.Flush() }
 
-// WriteHeader keeps the status.
+// WriteHeader records the status.
 func (c *call) WriteHeader(status int) {
 	c.status = status
 	c.ResponseWriter.WriteHeader(status)
@@ -66,7 +66,7 @@ func (c *call) WriteHeader(status int) {
 
 const maxCodeHead = 512
 
-// Write keeps the beginning.
+// Write records the start of the body.
 func (c *call) Write(p []byte) (int, error) {
 	c.head = append(c.head, p[:min(len(p), maxCodeHead-len(c.head))]...)
 	return c.ResponseWriter.Write(p)
@@ -74,7 +74,7 @@ func (c *call) Write(p []byte) (int, error) {
 
 var codeMember = regexp.MustCompile(`"code"\s*:\s*"([a-z_]+)"`)
 
-// result is the code that the caller got.
+// result returns the code that the caller got.
 func (c *call) result(streaming bool) string {
 	if c.code != "" {
 		return c.code
@@ -92,7 +92,7 @@ func (c *call) result(streaming bool) string {
 	return "ok"
 }
 
-// watch is the interceptor that notes how a method ended.
+// watch is the interceptor that records the result of a method.
 type watch struct{}
 
 func (watch) note(ctx context.Context, err error) {

@@ -41,7 +41,7 @@ type command struct {
 
 var errTerminated = errors.New("the command was terminated")
 
-// begin counts a command; false: there are too many.
+// begin registers a command. It returns false if there are too many.
 func (c *commands) begin(cmd *exec.Cmd, terminal string, cancel context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,13 +71,13 @@ func (c *commands) terminate(terminal string) {
 	}
 }
 
-// executeUnary is the unary form of ExecuteCommand, which has no use for one.
+// executeUnary refuses the unary form of ExecuteCommand.
 func (s *service) executeUnary(context.Context, *connect.Request[pb.ExecuteCommandRequest]) (
 	*connect.Response[common.TerminalShellCommandStreamChunk], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("ExecuteCommand streams its answer: call it as a stream"))
 }
 
-// CheckTerminalShellSupport names the shell of commands, and says whether there are any.
+// CheckTerminalShellSupport returns the shell of commands, and whether commands are supported.
 func (s *service) CheckTerminalShellSupport(context.Context, *connect.Request[pb.CheckTerminalShellSupportRequest]) (
 	*connect.Response[pb.CheckTerminalShellSupportResponse], error) {
 	path := shell()
@@ -131,7 +131,7 @@ func (s *service) ExecuteCommand(ctx context.Context, req *connect.Request[pb.Ex
 	return s.run(ctx, cmd, &common.TerminalShellCommandHeader{TerminalId: terminal, CommandLine: line, Cwd: dir}, stream)
 }
 
-// run starts the command and streams what it does.
+// run starts the command and streams its output and its exit code.
 func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.TerminalShellCommandHeader,
 	stream *connect.ServerStream[common.TerminalShellCommandStreamChunk]) error {
 	output, input, err := os.Pipe()
@@ -150,7 +150,7 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()
-			_ = procgroup.Kill(cmd.Process) // what the shell has left in the background
+			_ = procgroup.Kill(cmd.Process) // processes that the shell has left in the background
 			_ = output.SetReadDeadline(time.Now().Add(leftover))
 		}
 	}()
@@ -193,9 +193,9 @@ func (s *service) run(ctx context.Context, cmd *exec.Cmd, header *common.Termina
 	return stream.Send(&common.TerminalShellCommandStreamChunk{Value: &common.TerminalShellCommandStreamChunk_Trailer{Trailer: trailer}})
 }
 
-// copyOutput sends output until its end or until its deadline, and then what a pipe can have held
-// at the deadline: a receiver may be slower than the command was. Only output that cannot be sent
-// is an error.
+// copyOutput sends output until its end or its deadline, and then the bytes that were in the pipe
+// at the deadline, because a receiver may be slower than the command was. It returns an error only
+// if output cannot be sent.
 func copyOutput(output *os.File, send func([]byte) error) error {
 	buffer := make([]byte, outputChunk)
 	for late, rest := false, pipeSize; rest > 0; {
@@ -220,8 +220,8 @@ func copyOutput(output *os.File, send func([]byte) error) error {
 	return nil
 }
 
-// commandDir returns the workspace and the directory of a command in it, which a path or a URI
-// names. Without one it is the workspace.
+// commandDir returns the workspace and the directory of a command in it, given by a path or a URI.
+// An empty cwd is the workspace.
 func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
 	workspace = s.files.Roots()[0]
 	switch {
@@ -244,8 +244,8 @@ func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
 	return workspace, dir, nil
 }
 
-// environment is that of a command. Nothing else of perigee's own environment is handed on: it may
-// have secrets.
+// environment returns the environment of a command. Other variables of perigee are not passed on,
+// because they may contain secrets.
 func (s *service) environment(workspace, dir string) []string {
 	home := s.opts.Home
 	if home == "" {

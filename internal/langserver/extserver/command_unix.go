@@ -10,7 +10,7 @@ import (
 // inherited are the variables that commands get from perigee.
 var inherited = []string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME"}
 
-// shell is what runs commands.
+// shell returns the program that runs commands.
 func shell() string {
 	if info, err := os.Stat("/bin/bash"); err == nil && info.Mode().IsRegular() {
 		return "/bin/bash"

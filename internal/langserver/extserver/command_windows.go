@@ -9,7 +9,7 @@ import (
 // inherited are the variables that commands get from perigee.
 var inherited = []string{"PATH", "PATHEXT", "SystemRoot", "SystemDrive", "ComSpec", "TEMP", "TMP", "USERNAME"}
 
-// shell is what runs commands.
+// shell returns the program that runs commands.
 func shell() string {
 	if path := os.Getenv("ComSpec"); path != "" {
 		return path

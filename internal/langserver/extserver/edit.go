@@ -25,7 +25,7 @@ func (s *service) WriteCascadeEdit(ctx context.Context, req *connect.Request[pb.
 	_, err := s.files.Write(ctx, filetool.WriteInput{
 		Path:       req.Msg.GetUri(),
 		Content:    base64.StdEncoding.EncodeToString([]byte(req.Msg.GetTargetContent())),
-		Encoding:   "base64", // so that line ends are written as they are
+		Encoding:   "base64", // keeps line endings unchanged
 		CreateDirs: true,
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *service) WriteCascadeEdit(ctx context.Context, req *connect.Request[pb.
 	return empty[pb.WriteCascadeEditResponse]()
 }
 
-// SaveDocument has nothing to save, because there are no editors with unsaved text.
+// SaveDocument does nothing, because there are no editors with unsaved text.
 func (s *service) SaveDocument(_ context.Context, req *connect.Request[pb.SaveDocumentRequest]) (
 	*connect.Response[pb.SaveDocumentResponse], error) {
 	if err := s.editable(req.Msg.GetUri()); err != nil {
@@ -47,8 +47,8 @@ func (s *service) SaveDocument(_ context.Context, req *connect.Request[pb.SaveDo
 	return empty[pb.SaveDocumentResponse]()
 }
 
-// editable returns the error for a URI of no file that the language server may write. Where the
-// file is, the workspace checks.
+// editable returns an error if a URI is not a file that the language server may write. The
+// workspace checks its location.
 func (s *service) editable(uri string) error {
 	if !s.opts.AllowEdit || s.files == nil {
 		return connect.NewError(connect.CodePermissionDenied,
@@ -59,7 +59,7 @@ func (s *service) editable(uri string) error {
 
 var errOutside = connect.NewError(connect.CodePermissionDenied, errors.New("the path is outside of the workspace"))
 
-// checkURI returns the error for a URI that is not one of a file on this machine.
+// checkURI returns an error if a URI is not a file on this machine.
 func checkURI(uri string) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "" {
@@ -73,7 +73,7 @@ func checkURI(uri string) error {
 	return nil
 }
 
-// fileError gives an error of the workspace a code, and leaves absolute paths of this machine out.
+// fileError adds a code to an error of the workspace, and removes absolute paths of this machine.
 func fileError(err error) error {
 	e := perigee.AsError(err)
 	code := connect.CodeInternal

@@ -28,7 +28,9 @@ const (
 
 	streamPrefix = "application/connect+" // of the content types of streams
 
-	refusedBody = time.Second // for the body of a request that is refused: a caller without a token must not hold a connection
+	// for the body of a request that is refused, so that a caller without a token does not hold a
+	// connection
+	refusedBody = time.Second
 )
 
 // A front checks requests and hands them to the handler of their form.
@@ -102,10 +104,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.calls.add(counted, c.result(streaming))
 }
 
-// methodName is what a method of a service can be called.
+// methodName matches the name of a method of a service.
 var methodName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
 
-// refusal is the HTTP status and the text for a request that does not reach a method; 0: it does.
+// refusal returns the HTTP status and the text for a request that must not reach a method, or 0 if
+// it may.
 func (f *front) refusal(r *http.Request) (int, string) {
 	method, ours := strings.CutPrefix(r.URL.Path, servicePath)
 	switch {
@@ -142,8 +145,8 @@ func mediaType(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// serveUnknown answers a method that the protocol does not have: later language servers may have
-// more. Each is logged once.
+// serveUnknown answers a method that the protocol does not have, because later language servers
+// may have more. Each is logged once.
 func (f *front) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	length, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxBody+1))
 	kind := mediaType(r)
@@ -171,7 +174,7 @@ func (f *front) logUnknown(method, contentType string, length int64) {
 	f.opts.Logger.Info("language server called an unknown method", "method", method, "content_type", contentType, "length", length)
 }
 
-// methodNames are the methods of the protocol.
+// methodNames returns the methods of the protocol.
 func methodNames() map[string]bool {
 	methods := pb.File_exa_extension_server_pb_extension_server_proto.Services().ByName("ExtensionServerService").Methods()
 	names := make(map[string]bool, methods.Len())

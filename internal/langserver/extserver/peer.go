@@ -11,8 +11,8 @@ import (
 )
 
 // The CSRF token is an argument of the language server, and every user of a machine can read the
-// arguments of every process. So a caller has to be a process of the user that runs perigee or the
-// language server, too, where the system tells whose a connection is.
+// arguments of every process. So a caller also has to be a process of the user that runs perigee
+// or the language server, on systems that report the user of a connection.
 
 type peerKey struct{}
 
@@ -28,8 +28,8 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, &peer{conn: conn})
 }
 
-// newPeerCheck returns a function that reports whether a request is from a process of this user, of
-// root, or of one of the further users. It looks once per connection.
+// newPeerCheck returns a function that reports whether a request is from a process of this user,
+// of root, or of one of the further users. It checks once per connection.
 func newPeerCheck(ctx context.Context, further []int, logger *slog.Logger) func(*http.Request) bool {
 	check := peeruser.NewCheck(ctx, further...)
 	var warned sync.Once

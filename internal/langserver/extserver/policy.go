@@ -21,29 +21,30 @@ var tokenRow = rowName{"uss-oauth", "oauthTokenInfoSentinelKey"}
 // Policies are the settings that the user of a language server chooses. The zero value is the
 // strictest.
 type Policies struct {
-	Terminal Terminal // when the agent asks before it runs a command
+	Terminal Terminal // when the agent requests permission to run a command
 	Browser  bool     // it may use a browser; scripts in pages need approval
-	AllFiles bool     // it may read files outside of the workspace, and those that git ignores
+	AllFiles bool     // it may read files outside of the workspace, and files that git ignores
 }
 
-// A Terminal says when the agent asks before it runs a command.
+// A Terminal is a policy for when the agent requests permission to run a command.
 type Terminal int
 
-// When the agent asks.
+// When the agent requests permission.
 const (
 	AlwaysAsk Terminal = iota
-	MayAsk             // where it does not consider the command safe
+	MayAsk             // if it does not consider the command safe
 	NeverAsk
 )
 
-// policy has the settings that the language server asks for, as row values: with the strictest
+// policy returns the settings that the language server reads, as row values: with the strictest
 // policies it runs no command without approval, reads nothing outside of its workspace and nothing
 // that git ignores, and uses no browser. It never continues or repairs on its own. In secure mode
 // it would ignore looser policies, so that is on only with the strictest.
 //
-// The names of the rows of uss-agentPreferences are known. Those of the browser, the tab and the
-// project are not published; they follow the same scheme, the name of the setting and SentinelKey.
-// A language server that uses another name falls back to its default for that setting.
+// The names of the rows of uss-agentPreferences are known. The names for the browser, the tab and
+// the project are not published; they follow the same scheme, the name of the setting and
+// SentinelKey. A language server that uses another name falls back to its default for that
+// setting.
 func policy(p Policies) map[rowName]string {
 	terminal := map[Terminal]common.CascadeCommandsAutoExecution{
 		AlwaysAsk: common.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_OFF,
@@ -86,13 +87,13 @@ func yes(value bool) []byte {
 	return encode(&uss.Primitive{Value: &uss.Primitive_BoolValue{BoolValue: value}})
 }
 
-// list is an empty list, both as Primitive and as BrowserAllowlistConfig.
+// list returns an empty list, encoded both as Primitive and as BrowserAllowlistConfig.
 func list() []byte {
 	return encode(&uss.Primitive{Value: &uss.Primitive_RepeatedStringValue{RepeatedStringValue: &uss.RepeatedString{}}})
 }
 
-// enum is a value of an enum whose message is not published: field 1, as in the messages of other
-// enums, followed by field 2, as in Primitive, of which the last member counts.
+// enum encodes a value of an enum with a message that is not published: field 1, as in the
+// messages of other enums, followed by field 2, as in Primitive, of which the last member counts.
 func enum(value int32) []byte {
 	var b []byte
 	for _, field := range []protowire.Number{1, 2} {
@@ -101,8 +102,8 @@ func enum(value int32) []byte {
 	return b
 }
 
-// tokenValue is the value of tokenRow. The language server gets no refresh token: it would use it
-// on its own.
+// tokenValue returns the value of tokenRow. It has no refresh token, which the language server
+// would use on its own.
 func tokenValue(token Token) string {
 	info := &lspb.OAuthTokenInfo{AccessToken: token.Access.Reveal(), TokenType: "Bearer"}
 	if !token.Expiry.IsZero() {

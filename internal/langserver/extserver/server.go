@@ -1,9 +1,9 @@
-// Package extserver is the Extension Server that the language server of the IDE calls: it hands out
-// the access token and the settings as topics, and answers everything that is about windows of an
-// IDE as one without windows would.
+// Package extserver is the Extension Server that the language server of the IDE calls: it provides
+// the access token and the settings as topics, and answers all calls about windows of an IDE as an
+// IDE without windows would.
 //
 // Every method can be called as a unary call and as a server stream. Calls need the server's CSRF
-// token. What the language server may do with the workspace is up to Options.
+// token. Options determine how the language server may use the workspace.
 package extserver
 
 import (
@@ -28,16 +28,17 @@ const (
 	maxHead        = 32 << 10
 	maxConnections = 1280 // a subscription takes one, with HTTP/1.1
 	keepAlive      = 15 * time.Second
-	endTimeout     = time.Second // for the last frame of a stream whose reader is slow
+	endTimeout     = time.Second // for the last frame of a stream with a slow reader
 )
 
 // A Token is an access token of the account that the language server works with.
 type Token struct {
 	Access perigee.Secret
-	Expiry time.Time // zero: unknown
+	Expiry time.Time // zero if unknown
 }
 
-// Ports is where the language server listens, and the CSRF token that it asks for, if it said so.
+// Ports are the ports that the language server listens on, and the CSRF token that it requires, if
+// it has reported one.
 type Ports struct {
 	HTTP, HTTPS, LSP int
 	CSRF             perigee.Secret
@@ -45,21 +46,24 @@ type Ports struct {
 
 // Options configure a Server.
 type Options struct {
-	Workspace    string // directory to which edits and commands are confined; empty: there are none
-	AllowEdit    bool   // WriteCascadeEdit and SaveDocument, inside Workspace
-	AllowCommand bool   // ExecuteCommand, starting inside Workspace
+	// directory to which edits and commands are confined; both are disabled if it is empty
+	Workspace    string
+	AllowEdit    bool // WriteCascadeEdit and SaveDocument, inside Workspace
+	AllowCommand bool // ExecuteCommand, starting inside Workspace
 	Policies     Policies
-	Home         string // HOME of commands; empty: Workspace
-	Users        []int  // users whose processes may call, beside that of perigee and root
+	Home         string // HOME of commands; Workspace if empty
+	// users with processes that may call, in addition to the user of perigee and root
+	Users []int
 
-	// Transient says that the summaries of a conversation are not kept, because it is about to be
-	// deleted. nil: all are kept.
+	// Transient reports whether the summaries of a conversation are discarded, because it is about
+	// to be deleted. If it is nil, all are kept.
 	Transient func(cascade string) bool
-	// Started is called with the ports of each language server that has started. It must not wait.
+	// Started is called with the ports of each language server that has started. It must not
+	// block.
 	Started func(Ports)
 
-	KeepAlive time.Duration // pause between keep-alive messages of a subscription; 0: 15 s
-	Logger    *slog.Logger  // nil: nothing is logged
+	KeepAlive time.Duration // pause between keep-alive messages of a subscription; 15 s if 0
+	Logger    *slog.Logger  // nil discards all messages
 	Now       func() time.Time
 }
 
@@ -80,13 +84,13 @@ type Server struct {
 	port  int
 	csrf  perigee.Secret
 	peer  func(*http.Request) bool // whether the caller is a process of this user
-	files *filetool.Tools          // nil: the language server may not touch the workspace
+	files *filetool.Tools          // nil if the language server may not access the workspace
 
 	mu    sync.Mutex
 	token Token
 }
 
-// New returns a server that Start starts.
+// New returns a server that is not started.
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -153,15 +157,15 @@ func (s *Server) serve(listener net.Listener) error {
 	return nil
 }
 
-// Port is where the server listens; 0 before Start.
+// Port returns the port that the server listens on, or 0 before Start.
 func (s *Server) Port() int { return s.port }
 
-// CSRF is the token that calls need.
+// CSRF returns the token that calls need.
 func (s *Server) CSRF() perigee.Secret { return s.csrf }
 
-// Requests counts the calls that have ended, by method and code: "ok", a code of Connect, or the
-// HTTP status of a call that was refused before it reached its method. Methods that the protocol
-// does not have count as "other".
+// Requests returns the number of calls that have ended, by method and code: "ok", a code of
+// Connect, or the HTTP status of a call that was refused before it reached its method. Methods
+// that the protocol does not have count as "other".
 func (s *Server) Requests() map[string]map[string]int64 { return s.calls.all() }
 
 // Close ends streams with an end frame, then the listener and its connections. It waits until ctx

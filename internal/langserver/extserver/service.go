@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A service has the methods of the protocol. Those that it does not define are unimplemented:
+// A service has the methods of the protocol. The following are unimplemented:
 // TerminalResearchResult, EditNotebook, ReadNotebook, HandleProposeCodeExtensionVerification and
 // LaunchBrowser.
 type service struct {
@@ -39,7 +39,7 @@ func newService(s *Server) *service {
 
 func empty[T any]() (*connect.Response[T], error) { return connect.NewResponse(new(T)), nil }
 
-// LanguageServerStarted says where the language server listens.
+// LanguageServerStarted receives the ports of the language server.
 func (s *service) LanguageServerStarted(_ context.Context, req *connect.Request[pb.LanguageServerStartedRequest]) (
 	*connect.Response[pb.LanguageServerStartedResponse], error) {
 	for _, port := range []int32{req.Msg.GetHttpPort(), req.Msg.GetHttpsPort(), req.Msg.GetLspPort()} {
@@ -56,7 +56,7 @@ func (s *service) LanguageServerStarted(_ context.Context, req *connect.Request[
 	return empty[pb.LanguageServerStartedResponse]()
 }
 
-// RecordError logs the beginning of what the language server reports about itself.
+// RecordError logs the start of an error report of the language server.
 func (s *service) RecordError(_ context.Context, req *connect.Request[pb.RecordErrorRequest]) (
 	*connect.Response[pb.RecordErrorResponse], error) {
 	trace := req.Msg.GetErrorTrace()
@@ -69,7 +69,7 @@ func (s *service) RecordError(_ context.Context, req *connect.Request[pb.RecordE
 	return empty[pb.RecordErrorResponse]()
 }
 
-// FetchMCPAuthToken would ask a person to sign in.
+// FetchMCPAuthToken fails, because it would need a person to sign in.
 func (s *service) FetchMCPAuthToken(context.Context, *connect.Request[pb.FetchMCPAuthTokenRequest]) (
 	*connect.Response[pb.FetchMCPAuthTokenResponse], error) {
 	return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("there is no window to sign in to an MCP server"))

@@ -71,8 +71,8 @@ func (s *service) snapshot(ctx context.Context, req *connect.Request[pb.Subscrib
 	return connect.NewResponse(initialState(rows)), nil
 }
 
-// Limits of the snapshots that are being sent. Each is a copy of its rows, and a slow reader keeps
-// it.
+// Limits of the snapshots that are being sent. Each is a copy of its rows, which a slow reader
+// keeps in memory.
 const (
 	smallSnapshot = 1 << 20 // is always sent
 	maxSnapshots  = 128 << 20
@@ -81,7 +81,7 @@ const (
 // snapshots counts the bytes of large snapshots that are being sent.
 type snapshots struct{ bytes atomic.Int64 }
 
-// begin counts a snapshot until the returned function is called.
+// begin counts a snapshot until sent is called.
 func (s *snapshots) begin(rows map[string]Row) (sent func(), err error) {
 	size := int64(0)
 	for key, row := range rows {
@@ -105,7 +105,7 @@ const summaries = "trajectorySummaries"
 func (s *Server) Forget(cascade string) { s.topics.Delete(summaries, cascade) }
 
 // PushUnifiedStateSyncUpdate changes a row for the language server, in the current or in the older
-// form. Rows of the server itself, which are the access token and the settings, stay as they are.
+// form. It does not change rows of the server itself, which are the access token and the settings.
 func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Request[pb.PushUnifiedStateSyncUpdateRequest]) (
 	*connect.Response[pb.PushUnifiedStateSyncUpdateResponse], error) {
 	update := req.Msg.GetUpdate()

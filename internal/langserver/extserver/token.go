@@ -9,7 +9,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 )
 
-// tokenSecret is the name under which older language servers ask for the access token.
+// tokenSecret is the name under which older language servers request the access token.
 const tokenSecret = "oauth_token"
 
 // Limits of the secrets that the language server stores.
@@ -18,7 +18,7 @@ const (
 	maxSecretBytes = 4 << 20
 )
 
-// SetToken replaces the access token, also on open streams. The zero Token takes it away.
+// SetToken replaces the access token, also on open streams. The zero Token removes it.
 func (s *Server) SetToken(token Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ type Update struct {
 
 func (u Update) size() int { return len(u.Key) + len(u.Row.Value) }
 
-// rowOverhead is about what a row takes beside its key and its value.
+// rowOverhead is the approximate memory of a row in addition to its key and its value.
 const rowOverhead = 64
 
 // topicLimits bound a store.
@@ -34,7 +34,7 @@ type topicLimits struct {
 	Waiting int // bytes of these updates; a single update may be larger
 }
 
-// defaultTopicLimits are what the Extension Server uses.
+// defaultTopicLimits are the limits of the Extension Server.
 var defaultTopicLimits = topicLimits{Bytes: 64 << 20, Topics: 1_000, Keys: 10_000, Updates: 256, Waiting: 4 << 20}
 
 // Errors of a store and of its subscriptions.
@@ -69,7 +69,7 @@ func newTopics(limits topicLimits) *topicStore {
 	return &topicStore{limits: limits, topics: map[string]*topic{}, deleted: map[topicRow]int64{}}
 }
 
-// Set writes a row of the server itself, which the limits do not keep out. Like Push, it never
+// Set writes a row of the server itself, to which the limits do not apply. Like Push, it never
 // waits for subscriptions.
 func (s *topicStore) Set(name, key, value string) { _ = s.put(name, key, value, false) }
 
@@ -131,8 +131,8 @@ func (s *topicStore) Delete(name, key string) {
 	s.prune(name)
 }
 
-// noteDeleted notes the last version of a row. If there are too many, later new rows of all names
-// start above all of them.
+// noteDeleted records the last version of a row. If there are too many, later new rows of all
+// names start above all of them.
 func (s *topicStore) noteDeleted(of topicRow, version int64) {
 	if len(s.deleted) >= s.limits.Keys {
 		for _, other := range s.deleted {
@@ -144,8 +144,8 @@ func (s *topicStore) noteDeleted(of topicRow, version int64) {
 }
 
 // Subscribe returns the rows of a topic, and a subscription to every change after them. ended is
-// called once, in a goroutine of its own, if the store ends the subscription: it may be waited for
-// while the reader of updates is blocked elsewhere.
+// called once, in a goroutine of its own, if the store ends the subscription, so that a reader
+// that is blocked elsewhere is notified.
 func (s *topicStore) Subscribe(name string, ended func()) (map[string]Row, *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,14 +192,14 @@ func (s *topicStore) add(name string) *topic {
 	return t
 }
 
-// prune forgets a topic that has neither rows nor subscriptions.
+// prune removes a topic that has neither rows nor subscriptions.
 func (s *topicStore) prune(name string) {
 	if t := s.topics[name]; t != nil && len(t.rows) == 0 && len(t.subscriptions) == 0 {
 		delete(s.topics, name)
 	}
 }
 
-// announce queues an update for every subscription, and ends those that have no room for it.
+// announce queues an update for every subscription, and ends the ones that have no room for it.
 func (t *topic) announce(u Update, limits topicLimits) {
 	for sub := range t.subscriptions {
 		if !sub.add(u, limits) {

@@ -5,20 +5,20 @@ type Subscription struct {
 	store *topicStore
 	topic string
 	ended func()
-	ready chan struct{} // has a value when there is something to read
+	ready chan struct{} // has a value when there is an update to read
 
 	// Guarded by the mutex of the store.
 	waiting []Update
 	bytes   int
-	err     error // why there are no more updates
+	err     error // why the subscription has ended
 }
 
 // Ready has a value when Next has something to return.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Next returns the next update; false: there is none at the moment. Once the store has ended the
-// subscription, the error says why, and the updates that waited are gone: a reader that was too
-// slow needs a new snapshot anyway.
+// Next returns the next update, or false if there is none at the moment. Once the store has ended
+// the subscription, Next returns the reason as an error, and the waiting updates are dropped: a
+// reader that was too slow needs a new snapshot anyway.
 func (s *Subscription) Next() (Update, bool, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// add queues an update; false: it was one too many, and the subscription has ended.
+// add queues an update. It returns false if that exceeds the limits, which ends the subscription.
 func (s *Subscription) add(u Update, limits topicLimits) bool {
 	if len(s.waiting) > 0 && (len(s.waiting) >= limits.Updates || s.bytes+u.size() > limits.Waiting) {
 		s.end(ErrSlow)
@@ -69,6 +69,6 @@ func (s *Subscription) end(err error) {
 func (s *Subscription) signal() {
 	select {
 	case s.ready <- struct{}{}:
-	default: // it is known already
+	default: // it has been signaled already
 	}
 }
