@@ -14,8 +14,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// entry is the file of a binary, its arguments and its environment. A binary with other content has
-// another entry.
+// entry returns the cache file of a binary, its arguments and its environment. A binary with other
+// content has another entry.
 func (o Options) entry(command []string, sum string) string {
 	text := sum + "\x00" + strings.Join(command[1:], "\x00")
 	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
@@ -25,7 +25,7 @@ func (o Options) entry(command []string, sum string) string {
 	return filepath.Join(o.Cache, hex.EncodeToString(key[:])+".json")
 }
 
-// cached returns what an earlier run found. A file that is damaged counts as absent.
+// cached returns the result of an earlier run. A damaged file counts as absent.
 func (o Options) cached(command []string, sum string) (facts, bool) {
 	if o.Cache == "" {
 		return facts{}, false
@@ -58,8 +58,9 @@ func (o Options) keep(command []string, sum string, known facts) error {
 	return nil
 }
 
-// Known returns what an earlier run has found about a binary with the same content, without running
-// it. found is false if only a run would tell; then the result has what the file itself tells.
+// Known returns the result of an earlier run of a binary with the same content, without running
+// it. found is false if the binary has to be run; the result then has only the properties of the
+// file.
 func (o Options) Known() (r Result, found bool, err error) {
 	path, err := executable(o.Command[0])
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Find returns the path of the language server: configured, which may also be the directory of an
-// installation, or the first that is found where Antigravity is installed on this system.
+// installation, or the first that is found in the installations of Antigravity on this system.
 func Find(configured string) (string, error) {
 	p := system()
 	if configured != "" {
@@ -28,7 +28,7 @@ func Find(configured string) (string, error) {
 		"path of the language server", strings.Join(p.roots(), ", "))
 }
 
-// places knows where installations are on one system.
+// places has the locations of installations on one system.
 type places struct {
 	os, arch string
 	home     string
@@ -57,7 +57,7 @@ func (p places) configured(path string) (string, error) {
 	return "", fmt.Errorf("there is no language server in %s; set binary to its file or to the directory of the installation", path)
 }
 
-// roots are the directories that have resources, as the packages and installers make them.
+// roots returns the directories that packages and installers put resources in.
 func (p places) roots() []string {
 	var roots []string
 	in := func(dir string, names ...string) {
@@ -89,8 +89,8 @@ func (p places) roots() []string {
 	return roots
 }
 
-// candidates are the files that may be language servers below installations: of the IDE first, then
-// of the desktop app.
+// candidates returns the files that may be language servers below installations: of the IDE first,
+// then of the desktop app.
 func (p places) candidates(roots []string) []string {
 	resources := "resources"
 	if p.os == "darwin" {
@@ -108,7 +108,7 @@ func (p places) candidates(roots []string) []string {
 	return found
 }
 
-// remote are the files that the IDE installs on a machine that it uses by SSH, the last change
+// remote returns the files that the IDE installs on a machine that it uses by SSH, the most recent
 // first.
 func (p places) remote() []string {
 	type file struct {
@@ -134,7 +134,7 @@ func (p places) remote() []string {
 	return paths
 }
 
-// names are the names that the binary has in the IDE's extension.
+// names returns the names of the binary in the IDE's extension.
 func (p places) names() []string {
 	system := map[string]string{"darwin": "macos", "windows": "windows"}[p.os]
 	if system == "" {
@@ -158,9 +158,9 @@ func (p places) plainName() string {
 	return "language_server"
 }
 
-// productVersion returns ideVersion of the nearest product.json above a file: in a directory on the
-// way up, or in its resources/app. The member version is that of the editor's engine and does not
-// count.
+// productVersion returns ideVersion of the nearest product.json above a file: in an ancestor
+// directory, or in its resources/app. The member version is the version of the editor's engine and
+// does not count.
 func productVersion(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved

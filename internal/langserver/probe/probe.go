@@ -1,6 +1,6 @@
-// Package probe finds the binary of a language server and learns which command line it accepts: it
-// runs the binary once with a flag that no program has, and reads the list of flags that is printed
-// then. The list decides the profile.
+// Package probe finds the binary of a language server and determines which command line it
+// accepts: it runs the binary once with a flag that no program has, and reads the list of flags
+// that the binary prints. The list determines the profile.
 package probe
 
 import (
@@ -31,11 +31,11 @@ import (
 // Profiles of language servers.
 const (
 	Classic = "classic" // depends on an Extension Server for sign-in and settings
-	Hub     = "hub"     // stands alone and reads its token from a file
+	Hub     = "hub"     // runs without an IDE and reads its token from a file
 )
 
 const (
-	drain       = 5 * time.Second // for what is still in the pipe after its end
+	drain       = 5 * time.Second // for the remaining bytes in the pipe after its end
 	outputLimit = 1 << 20
 	bogusFlag   = "--perigee_probe_unknown_flag"
 )
@@ -43,17 +43,18 @@ const (
 // timeout is the limit of one run of the binary. Tests lower it.
 var timeout = 10 * time.Second
 
-// A Result is what is known about a binary.
+// A Result has the properties of a binary.
 type Result struct {
-	Path    string   `json:"path"`
-	SHA256  string   `json:"sha256"`
-	Version string   `json:"version"` // of the product, n.n.n if the stamp of the build tells it; empty if unknown
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+	// version of the product, n.n.n if the build stamp contains it; empty if unknown
+	Version string   `json:"version"`
 	Profile string   `json:"profile"`
 	Flags   []string `json:"flags"` // without dashes, sorted
 }
 
-// Supports reports whether the binary has the flags of a profile. Profile is the one that is
-// preferred if it has those of both.
+// Supports reports whether the binary has the flags of a profile. If it has the flags of both,
+// Profile is the preferred one.
 func (r Result) Supports(profile string) bool {
 	return r.Accepts(map[string]string{Classic: "extension_server_port", Hub: "standalone"}[profile])
 }
@@ -64,12 +65,13 @@ func (r Result) Accepts(flag string) bool {
 	return found
 }
 
-// Options are what a probe depends on.
+// Options configure a probe.
 type Options struct {
 	Command []string          // the binary, or a program and the arguments that make it a language server
-	Env     map[string]string // more environment
-	Version string            // for a binary without product.json beside it
-	Cache   string            // directory for results, created when needed; empty: the binary is run each time
+	Env     map[string]string // additional environment
+	Version string            // for a binary without product.json next to it
+	// directory for results, created when needed; if empty, the binary is run each time
+	Cache string
 }
 
 // Probe returns the cached result of a binary with the same content, or runs the binary. The
@@ -113,7 +115,7 @@ func (o Options) learn(ctx context.Context, command []string, sum string) (facts
 	return known, o.keep(command, sum, known)
 }
 
-// facts are what only running the binary can tell.
+// facts are the properties that only running the binary reveals.
 type facts struct {
 	Flags []string `json:"flags"`
 	Stamp string   `json:"stamp"`
@@ -180,8 +182,8 @@ func run(ctx context.Context, command []string, env map[string]string) (output, 
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	// Wait is to return at the end of the program, before what the program has left in the pipe is
-	// read: its children, which may keep the pipe open, are killed then.
+	// Wait must return at the end of the program, before its remaining output in the pipe is read:
+	// its children, which may keep the pipe open, are killed then.
 	read, write, err := os.Pipe()
 	if err != nil {
 		return output{}, err
@@ -225,7 +227,7 @@ func environment(home string, more map[string]string) []string {
 	return env
 }
 
-// A limitedBuffer keeps the first outputLimit bytes and accepts the rest.
+// A limitedBuffer keeps the first outputLimit bytes and discards further ones.
 type limitedBuffer struct {
 	mu sync.Mutex
 	b  []byte
@@ -244,8 +246,8 @@ func (l *limitedBuffer) bytes() []byte {
 	return slices.Clone(l.b)
 }
 
-// usageLine is a flag in the list that Go's flag package prints, and in that of programs with long
-// and short names.
+// usageLine matches a flag in the list that Go's flag package prints, and in the list of programs
+// with long and short names.
 var usageLine = regexp.MustCompile(`(?m)^ {1,8}(?:-[A-Za-z0-9], )?--?([A-Za-z0-9][A-Za-z0-9_.-]*)`)
 
 func usageFlags(text []byte) []string {
@@ -257,13 +259,13 @@ func usageFlags(text []byte) []string {
 	return slices.Compact(flags)
 }
 
-// versionForm is the form of a stamp that counts as a version. Most builds print the number of
-// their changelist, and the provider refuses a version that is none.
+// versionForm matches a stamp that counts as a version. Most builds print the number of their
+// changelist, and the provider refuses a version of another form.
 var versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
 var plainStamp = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+:/-]{0,63}$`)
 
-// stamp returns the first line of what --stamp prints, if that looks like the name of a build.
+// stamp returns the first line of the output of --stamp, if that looks like the name of a build.
 func stamp(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if line = strings.TrimSpace(line); plainStamp.MatchString(line) {
