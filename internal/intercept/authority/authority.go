@@ -29,7 +29,8 @@ const (
 	// renewBefore is the time left at which Open makes a new authority, so that leaves get their
 	// full lifetime.
 	renewBefore = leafLifetime
-	// backdate is how far certificates reach back, for clients whose clocks are slow.
+	// backdate is how far the validity of certificates starts in the past, for clients with slow
+	// clocks.
 	backdate = time.Hour
 	// maxLeaves bounds the leaves in memory.
 	maxLeaves = 1024
@@ -51,16 +52,16 @@ type Authority struct {
 type Info struct {
 	Path        string    // of the certificate, in PEM; absolute
 	Fingerprint string    // SHA-256, upper-case hex with colons
-	NotAfter    time.Time // the end of its validity
+	NotAfter    time.Time // end of its validity
 	Hosts       []string  // the patterns that it was made for
 	Certificate *x509.Certificate
 }
 
 // Open loads the authority of a directory, or makes it: if there is none, if it was made for other
-// patterns, if its validity ends within a week, and if its files are damaged or not perigee's. Then
-// made is true, and clients must trust the new certificate. The directory gets mode 0700, its files
-// 0600. Processes that open a directory at the same time get the same authority, if they have the
-// same patterns.
+// patterns, if its validity ends within a week, or if its files are damaged or not made by
+// perigee. Then made is true, and clients must trust the new certificate. The directory gets mode
+// 0700, its files 0600. Processes that open a directory at the same time with the same patterns
+// get the same authority.
 func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authority, made bool, err error) {
 	if len(hosts.Constraints()) == 0 {
 		return nil, false, errors.New("a certificate authority needs at least one host: without name constraints it could sign for every host")
@@ -77,7 +78,7 @@ func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authori
 		return nil, false, fmt.Errorf("certificate authority: %w", err)
 	}
 	p, err := load(dir)
-	if err == nil && p.fits(hosts, now()) { // without the lock, so that a directory that is read-only works
+	if err == nil && p.fits(hosts, now()) { // without the lock, so that a read-only directory works
 		if err := restrict(keyPath(dir), 0o600); err != nil {
 			return nil, false, fmt.Errorf("certificate authority: %w", err)
 		}
@@ -97,8 +98,8 @@ func (a *Authority) with(p *pair) *Authority {
 	return a
 }
 
-// Read describes the authority of a directory, and never makes one. If there is none, the error is
-// fs.ErrNotExist.
+// Read describes the authority of a directory, and never makes one. It returns fs.ErrNotExist if
+// there is none.
 func Read(dir string) (*Info, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -122,7 +123,7 @@ func restrictDir(dir string) error {
 	return restrict(dir, 0o700)
 }
 
-// restrict takes the permissions of other users away.
+// restrict removes the permissions of other users.
 func restrict(path string, mode fs.FileMode) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -135,7 +136,8 @@ func restrict(path string, mode fs.FileMode) error {
 }
 
 // replaceable reports whether an error of load means that there is no usable authority, so that a
-// new one does no harm. Files that cannot be read are not replaceable: the authority may be in use.
+// new one can be made. Files that cannot be read are not replaceable, because the authority may be
+// in use.
 func replaceable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged)
 }
@@ -144,7 +146,7 @@ func certificatePath(dir string) string { return filepath.Join(dir, "ca.pem") }
 func keyPath(dir string) string         { return filepath.Join(dir, "ca.key") }
 func hostsPath(dir string) string       { return filepath.Join(dir, "ca.hosts") }
 
-// Fingerprint is the SHA-256 of a certificate, in upper-case hex with colons.
+// Fingerprint returns the SHA-256 of a certificate, in upper-case hex with colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	parts := make([]string, len(sum))
@@ -154,7 +156,7 @@ func Fingerprint(c *x509.Certificate) string {
 	return strings.Join(parts, ":")
 }
 
-// sorted returns the patterns as they are compared: in lower case and in order.
+// sorted returns the patterns in the form in which they are compared: in lower case and sorted.
 func sorted(patterns []string) []string {
 	patterns = slices.Clone(patterns)
 	for i := range patterns {

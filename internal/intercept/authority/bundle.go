@@ -13,7 +13,7 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// Where systems keep the certificates that they trust, most common first.
+// The locations of the certificates that systems trust, most common first.
 var (
 	systemFiles = []string{
 		"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch, Alpine
@@ -26,13 +26,13 @@ var (
 	systemDirs = []string{"/etc/ssl/certs", "/etc/pki/tls/certs"}
 )
 
-// maxBundle bounds what is read of one file with roots.
+// maxBundle bounds the size of one file with roots.
 const maxBundle = 16 << 20
 
-// WriteBundle writes bundle.pem, with mode 0600: the roots of the system and the certificate of the
-// authority. A program that gets it as SSL_CERT_FILE trusts both; with the certificate alone it
-// could reach no other host. The roots are those of SSL_CERT_FILE and SSL_CERT_DIR of this process
-// or, where these are not set, of the usual places.
+// WriteBundle writes bundle.pem, with mode 0600: the roots of the system and the certificate of
+// the authority. A program that gets it as SSL_CERT_FILE trusts both; with the certificate alone
+// it could reach no other host. The roots come from SSL_CERT_FILE and SSL_CERT_DIR of this process
+// or, if these are not set, from the usual locations.
 func (a *Authority) WriteBundle() (path string, err error) {
 	path = filepath.Join(a.dir, "bundle.pem")
 	b := bundle{seen: map[[32]byte]bool{}}
@@ -51,8 +51,8 @@ func (a *Authority) WriteBundle() (path string, err error) {
 	return path, nil
 }
 
-// rootFiles are the files to try, until one has certificates. The bundle itself is not one: it may
-// have an earlier authority.
+// rootFiles returns the files to try, until one has certificates. It leaves out the bundle itself,
+// which may have an earlier authority.
 func rootFiles(bundle string) []string {
 	file := os.Getenv("SSL_CERT_FILE")
 	if file == "" || sameFile(file, bundle) {
@@ -61,7 +61,8 @@ func rootFiles(bundle string) []string {
 	return []string{file}
 }
 
-// rootDirs are directories whose files are all read. Those of the system have what its file has.
+// rootDirs returns the directories of which all files are read. Directories of the system are left
+// out if a file was found, because they have the same certificates.
 func rootDirs(haveFile bool) []string {
 	if dirs := os.Getenv("SSL_CERT_DIR"); dirs != "" {
 		return filepath.SplitList(dirs)
@@ -81,7 +82,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// A bundle is certificates in PEM, each once.
+// A bundle is a set of certificates in PEM.
 type bundle struct {
 	text  bytes.Buffer
 	seen  map[[32]byte]bool
@@ -95,10 +96,11 @@ func (b *bundle) add(der []byte) {
 	}
 	b.seen[sum] = true
 	b.count++
-	_ = pem.Encode(&b.text, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a buffer takes everything
+	// a buffer accepts every write
+	_ = pem.Encode(&b.text, &pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// addFile adds the certificates of a file and reports whether there were any. Anything else in the
+// addFile adds the certificates of a file and reports whether there were any. Other content of the
 // file is left out.
 func (b *bundle) addFile(path string) (found bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

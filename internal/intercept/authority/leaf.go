@@ -22,16 +22,16 @@ const (
 	maxHost       = 253
 )
 
-// A leaf is the certificate of one host, made when it is first used. Its lock has one goroutine
-// make it and the rest wait.
+// A leaf is the certificate of one host, made when it is first used. Its lock lets one goroutine
+// make it; the other goroutines wait.
 type leaf struct {
 	mu   sync.Mutex
 	cert *tls.Certificate
 }
 
-// Leaf returns a certificate for a host of the list, for any other host an error. Certificates are
-// kept and replaced two days before their end, and when the clock was set back to before their
-// beginning.
+// Leaf returns a certificate for a host of the list, and an error for any other host. Certificates
+// are cached, and replaced two days before their end, or if the clock was set back to before their
+// start.
 func (a *Authority) Leaf(host string) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !isHostName(name) || !a.hosts.Match(name) {

@@ -28,16 +28,16 @@ import (
 type pair struct {
 	cert  *x509.Certificate
 	key   *ecdsa.PrivateKey
-	hosts []string // sorted; nil: not known
+	hosts []string // sorted; nil if not known
 }
 
-// errDamaged says that files are there but are no authority of perigee.
+// errDamaged means that the files exist but are not an authority of perigee.
 var errDamaged = errors.New("not an authority of perigee, or damaged")
 
 const (
 	// lockTime is how long Open waits for another process that makes the authority.
 	lockTime = 10 * time.Second
-	// maxFile bounds what is read of a file.
+	// maxFile bounds the size of a file.
 	maxFile = 1 << 20
 )
 
@@ -47,7 +47,7 @@ type hostsFile struct {
 	Hosts       []string `json:"hosts"`
 }
 
-// load reads the files of an authority and checks that they belong together. Its errors are those
+// load reads the files of an authority and checks that they belong together. It returns the error
 // of reading, or errDamaged.
 func load(dir string) (*pair, error) {
 	der, err := readPEM(certificatePath(dir), "CERTIFICATE")
@@ -108,7 +108,7 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// readHosts returns the patterns of a certificate; nil: not known.
+// readHosts returns the patterns of a certificate, or nil if they are not known.
 func readHosts(dir string, cert *x509.Certificate) []string {
 	data, err := readFile(hostsPath(dir))
 	if err != nil {
@@ -121,8 +121,8 @@ func readHosts(dir string, cert *x509.Certificate) []string {
 	return sorted(file.Hosts)
 }
 
-// wellFormed reports whether a certificate has the limits of those that perigee makes, whatever its
-// hosts are.
+// wellFormed reports whether a certificate has the limits of certificates that perigee makes, for
+// any hosts.
 func wellFormed(c *x509.Certificate) bool {
 	return c.IsCA && c.MaxPathLenZero && c.MaxPathLen == 0 && c.CheckSignatureFrom(c) == nil && c.KeyUsage == x509.KeyUsageCertSign &&
 		slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) && len(c.UnknownExtKeyUsage) == 0 &&
@@ -139,8 +139,8 @@ func everyIP() []*net.IPNet {
 
 func sameNet(a, b *net.IPNet) bool { return a.String() == b.String() }
 
-// fits reports whether the authority can be used for hosts. One that is not valid yet is kept: the
-// clock may be wrong, and clients trust it.
+// fits reports whether the authority can be used for hosts. An authority that is not valid yet is
+// kept, because the clock may be wrong, and clients trust it.
 func (p *pair) fits(hosts netguard.HostList, now time.Time) bool {
 	if p.cert.NotAfter.Sub(now) < renewBefore || !slices.Equal(sorted(p.cert.PermittedDNSDomains), hosts.Constraints()) {
 		return false
@@ -156,7 +156,7 @@ func (p *pair) info(dir string) *Info {
 	return &Info{Path: certificatePath(dir), Fingerprint: Fingerprint(p.cert), NotAfter: p.cert.NotAfter, Hosts: hosts, Certificate: p.cert}
 }
 
-// renew makes an authority in place of the one that was there, unless another process has just done
+// renew makes an authority that replaces the existing one, unless another process has just done
 // so.
 func renew(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bool, err error) {
 	lock, err := atomicfile.Lock(context.Background(), filepath.Join(dir, "ca.lock"), lockTime)
@@ -188,8 +188,7 @@ func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
 	}
 	id := sha256.Sum256(public)
 	template := &x509.Certificate{
-		// The name differs from one authority to the next, because trust stores look certificates
-		// up by name.
+		// The name differs between authorities, because trust stores look up certificates by name.
 		Subject:                     pkix.Name{Organization: []string{"perigee"}, CommonName: fmt.Sprintf("perigee interception %X", id[:4])},
 		SubjectKeyId:                id[:20],
 		NotBefore:                   now.Add(-backdate),
@@ -214,7 +213,7 @@ func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
 	return &pair{cert: cert, key: key, hosts: sorted(hosts.Patterns())}, nil
 }
 
-// write writes the files. Between two of them they do not fit each other, which load notices.
+// write writes the files. Between two writes the files do not match, which load detects.
 func (p *pair) write(dir string) error {
 	key, err := x509.MarshalPKCS8PrivateKey(p.key)
 	if err != nil {
