@@ -15,8 +15,8 @@ import (
 	"perigee/internal/intercept/mitm"
 )
 
-// carry sends a request of the language server on with a call of perigee in it, and gives the
-// answer to both. It goes on when the language server has left, and ends when the call does.
+// carry forwards a request of the language server with a call of perigee in it, and gives the
+// answer to both. It continues after the language server has left, and ends when the call does.
 func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, body []byte) {
 	out := h.outgoing(r, call.ctx, body)
 	response, err := h.opts.Transport.RoundTrip(out)
@@ -31,7 +31,7 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 		return
 	}
 	decoder, err := NewDecoder(response.Header.Get("Content-Encoding"), response.Body)
-	if err != nil { // although it was asked for none
+	if err != nil { // although no compression was requested
 		_ = response.Body.Close()
 		err = fmt.Errorf("the cloud compressed its answer in a way that perigee does not read: %s", response.Header.Get("Content-Encoding"))
 		call.fail(perigee.Errorf(perigee.ClassUnavailable, "%w", err).WithHint("try again"))
@@ -53,23 +53,23 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 	}
 }
 
-// outgoing returns the request that takes a call to the cloud: with the header of the language
+// outgoing returns the request that carries a call to the cloud: with the header of the language
 // server's own request, and with the context of the call.
 func (h *Handler) outgoing(r *http.Request, ctx context.Context, body []byte) *http.Request {
 	out := r.Clone(callContext{Context: ctx, request: r.Context()})
 	out.RequestURI, out.Close = "", false
 	mitm.RemoveHopByHop(out.Header)
-	out.Header.Del("Expect") // the body is there already
+	out.Header.Del("Expect") // the body has been read already
 	out.Header.Set("Accept-Encoding", "identity")
 	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = nil // otherwise Go would name itself
+		out.Header["User-Agent"] = nil // otherwise Go would set its own
 	}
 	setBody(out, body)
 	return out
 }
 
-// A callContext ends with a call, and has also the values of a request of the language server, such
-// as where its connection went.
+// A callContext ends with a call, and also has the values of a request of the language server,
+// such as the destination of its connection.
 type callContext struct {
 	context.Context
 	request context.Context
@@ -82,27 +82,30 @@ func (c callContext) Value(key any) any {
 	return c.request.Value(key)
 }
 
-// maxBehind is how much of an answer the language server may be behind the client. Beyond that it
-// is cut off.
+// maxBehind is the number of bytes by which the language server may be behind the client. Beyond
+// that it is cut off.
 const maxBehind = 8 << 20
 
-// lastWrites is the time that the language server has for what is left of an answer, after the
-// client has all of it.
+// lastWrites is the time for sending the end of an answer to the language server, after the client
+// has all of it.
 const lastWrites = time.Minute
 
-// An answer is the answer of the cloud to a call. The client reads it, at its own pace; what it has
-// read is kept for the language server, which follows.
+// An answer is the answer of the cloud to a call. The client reads it at its own pace; bytes that
+// it has read are kept for the language server, which follows.
 type answer struct {
 	call     *Expected
-	response *http.Response // of the client; its Body is the answer itself
+	response *http.Response // for the client; its Body is the answer itself
 	source   io.ReadCloser  // of the provider
 	decoded  io.Reader      // of source
 
-	mu       sync.Mutex
-	behind   []byte          // what the client has read and the language server has not got
-	end      error           // nil: there is more to come; io.EOF: there is not; otherwise the language server is cut off
-	wake     chan struct{}   // has an element when there is something new
-	deadline func(time.Time) // for writes to the language server; nil: it has left, or has not been served yet
+	mu sync.Mutex
+	// bytes that the client has read and the language server has not received
+	behind []byte
+	// nil if more is to come, io.EOF at the end; otherwise the language server is cut off
+	end  error
+	wake chan struct{} // has an element after each change
+	// for writes to the language server; nil if it has left, or has not been served yet
+	deadline func(time.Time)
 }
 
 // newAnswer returns an answer. A nil decoder means that it is not compressed.
@@ -121,18 +124,19 @@ func newAnswer(call *Expected, response *http.Response, decoder io.Reader) *answ
 	return a
 }
 
-// Read is how the client reads. Everything that it reads is kept for the language server.
+// Read is called by the client. All bytes that it reads are kept for the language server.
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.decoded.Read(p)
 	a.keep(p[:n], err)
 	if err != nil {
-		a.call.cancel() // releases the context; the language server still gets the rest
+		// releases the context; the language server still gets the end of the answer
+		a.call.cancel()
 		_ = a.source.Close()
 	}
 	return n, err
 }
 
-// Close is how the client leaves. Before the end of the answer it closes the stream of the provider
+// Close is called by the client. Before the end of the answer it closes the stream of the provider
 // and cuts off the language server.
 func (a *answer) Close() error {
 	a.abort()
@@ -142,7 +146,7 @@ func (a *answer) Close() error {
 
 func (a *answer) abort() {
 	a.keep(nil, errLeft)
-	_ = a.source.Close() // also where a Read waits
+	_ = a.source.Close() // also ends a Read that waits
 }
 
 // Reasons why the language server is cut off.
@@ -151,7 +155,7 @@ var (
 	errBehind = errors.New("the language server is too far behind")
 )
 
-// keep keeps bytes for the language server, and the end of the answer.
+// keep stores bytes for the language server, and the end of the answer.
 func (a *answer) keep(p []byte, end error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +179,7 @@ func (a *answer) keep(p []byte, end error) {
 	}
 }
 
-// lastWrite is until when the language server may take what it has been sent.
+// lastWrite returns the deadline for writes to the language server.
 func (a *answer) lastWrite() time.Time {
 	if a.end == io.EOF {
 		return time.Now().Add(lastWrites)
@@ -183,23 +187,24 @@ func (a *answer) lastWrite() time.Time {
 	return time.Now()
 }
 
-// next returns what the language server has to be sent next, and the end if that has come. It uses
-// the memory of sent again.
+// next returns the next bytes for the language server, and the end if it has been reached. It
+// reuses the memory of sent.
 func (a *answer) next(sent []byte) (p []byte, end error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cap(sent) > 64<<10 {
-		sent = nil // a quiet stream keeps little
+		sent = nil // a quiet stream keeps little memory
 	}
 	p, a.behind = a.behind, sent[:0]
 	return p, a.end
 }
 
-// serve sends the answer to the language server. An error says why it has not got all of it.
+// serve sends the answer to the language server. It returns the reason if the language server has
+// not received all of it.
 func (a *answer) serve(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	a.attach(func(t time.Time) { _ = control.SetWriteDeadline(t) })
-	defer a.detach() // nothing may touch w after that
+	defer a.detach() // w must not be used after that
 	copier := newCopier(a.response, w)
 	maps.Copy(w.Header(), a.response.Header)
 	mitm.RemoveHopByHop(w.Header())
@@ -207,7 +212,7 @@ func (a *answer) serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Del("Content-Length")
 	}
 	w.WriteHeader(a.response.StatusCode)
-	_ = control.Flush() // what is wrong shows with the first write
+	_ = control.Flush() // a failure shows with the first write
 	var p []byte
 	for {
 		var end error
@@ -222,20 +227,22 @@ func (a *answer) serve(w http.ResponseWriter, r *http.Request) error {
 			return a.reason(err)
 		}
 		if end == io.EOF {
-			if r.ProtoMajor == 1 { // the connection is used again; a stream of HTTP/2 has its end still to send
+			// the connection is reused; on HTTP/2 the end of the stream is still to be sent
+			if r.ProtoMajor == 1 {
 				_ = control.SetWriteDeadline(time.Time{})
 			}
 			return nil
 		}
 		select {
 		case <-a.wake:
-		case <-r.Context().Done(): // the client goes on alone
+		case <-r.Context().Done(): // the client continues alone
 			return r.Context().Err()
 		}
 	}
 }
 
-// reason is why a write to the language server has failed: it may have been ended here.
+// reason returns the reason why a write to the language server has failed: it may have been cut
+// off here.
 func (a *answer) reason(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,12 +261,12 @@ func (a *answer) attach(deadline func(time.Time)) {
 	}
 }
 
-// detach is the end of the language server's interest.
+// detach records that the language server needs no more bytes.
 func (a *answer) detach() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.deadline, a.behind = nil, nil
 	if a.end == nil {
-		a.end = errBehind // no more is kept
+		a.end = errBehind // no more bytes are kept
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// maxBody is the size of the largest body that is read, compressed and not. The language server
-// sends several megabytes at most.
+// maxBody is the maximum size of a body that is read, both compressed and decompressed. The
+// language server sends several megabytes at most.
 const maxBody = 64 << 20
 
-// Reasons why a body cannot be read. It can still be passed on.
+// Reasons why a body cannot be read. It can still be forwarded.
 var (
 	errTooLarge   = errors.New("the request is larger than 64 MiB")
 	errEncoding   = errors.New("the request is compressed in a way that perigee does not read")
@@ -26,8 +26,8 @@ var (
 	errBrokeOff   = errors.New("the request broke off")
 )
 
-// readBody reads the body of a request, and leaves the request as if it had not: the same bytes can
-// still be passed on. With an error the text is what could be read of it.
+// readBody reads the body of a request, and restores it, so that the same bytes can still be
+// forwarded. With an error the text is the part that could be read.
 func readBody(r *http.Request) (text []byte, err error) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	rest := r.Body
@@ -59,29 +59,29 @@ func readBody(r *http.Request) (text []byte, err error) {
 	return text, nil
 }
 
-// A brokenReader is the rest of a body that broke off.
+// A brokenReader returns the error of a body that broke off.
 type brokenReader struct{ err error }
 
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
-// isJSON says whether a request has a body of JSON.
+// isJSON reports whether a request has a JSON body.
 func isJSON(r *http.Request) bool {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return kind == "application/json"
 }
 
-// setBody gives a request another body, which is not compressed.
+// setBody replaces the body of a request by one that is not compressed.
 func setBody(r *http.Request, body []byte) {
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = open() // cannot fail
 	r.GetBody, r.ContentLength, r.TransferEncoding = open, int64(len(body)), nil
-	r.Header = r.Header.Clone() // that of the caller stays as it is
+	r.Header = r.Header.Clone() // the header of the caller is not changed
 	r.Header.Del("Content-Encoding")
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// NewDecoder returns a reader that decompresses; nil: nothing is to be done. It reads nothing
-// before its first Read.
+// NewDecoder returns a reader that decompresses, or nil if the encoding is the identity. It reads
+// nothing before its first Read.
 func NewDecoder(encoding string, src io.Reader) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -94,7 +94,7 @@ func NewDecoder(encoding string, src io.Reader) (io.Reader, error) {
 	return nil, errEncoding
 }
 
-// A gzipReader reads the header with the first Read.
+// A gzipReader reads the gzip header on the first Read.
 type gzipReader struct {
 	src     io.Reader
 	decoder *gzip.Reader
@@ -104,7 +104,7 @@ func (r *gzipReader) Read(p []byte) (int, error) {
 	if r.decoder == nil {
 		decoder, err := gzip.NewReader(r.src)
 		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // an empty body is no end of a compressed one
+			err = io.ErrUnexpectedEOF // an empty body is not a complete gzip stream
 		}
 		if err != nil {
 			return 0, err

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxOwn is how many cascades are remembered as started by perigee. The one that was unused for the
-// longest time is forgotten.
+// maxOwn is the maximum number of cascades recorded as started by perigee. The least recently used
+// one is dropped.
 const maxOwn = 4096
 
 // Calls are the calls of perigee that wait until a language server sends a request that can carry
@@ -27,7 +27,7 @@ func NewCalls() *Calls {
 	return &Calls{waiting: map[string]*Expected{}, own: lru.Map[string, struct{}]{MaxEntries: maxOwn}}
 }
 
-// Own says that perigee has started a cascade. Its agent requests that no call waits for are
+// Own records that perigee has started a cascade. Its agent requests that no call waits for are
 // answered with an empty final text, and do not reach the cloud.
 func (c *Calls) Own(cascade string) {
 	c.mu.Lock()
@@ -43,18 +43,18 @@ func (c *Calls) IsOwn(cascade string) bool {
 	return own
 }
 
-// A Call is what perigee puts into the next agent request of a cascade.
+// A Call is the request that perigee puts into the next agent request of a cascade.
 type Call struct {
-	Model   string // in the envelope
-	Request []byte // the JSON object `request`; it must not be changed any more
+	Model   string // model in the envelope
+	Request []byte // the JSON object `request`; it must not be changed after that
 	// Sent is called with the whole body before it goes to the cloud. It must not change the body,
-	// or wait. Nil: it is not called.
+	// or block. It may be nil.
 	Sent func(body []byte)
 }
 
 // Expect makes a call wait for the next agent request of a cascade, which from then on counts as
-// started by perigee. The end of ctx ends the waiting, and the stream of the provider. One call can
-// wait for each cascade: one that still does fails.
+// started by perigee. Only one call can wait for each cascade: an earlier one that still waits
+// fails.
 //
 // Waiting ends with ctx, with Cancel, or with the request; the stream of the provider ends with
 // ctx, or with the Body.
@@ -77,8 +77,8 @@ func (c *Calls) Expect(ctx context.Context, cascade string, call Call) *Expected
 	return e
 }
 
-// take returns the call that waits for a request of a cascade; nil: none. A call is returned once.
-// Own says whether perigee has started the cascade.
+// take returns the call that waits for a request of a cascade, or nil if there is none. A call is
+// returned once. own reports whether perigee has started the cascade.
 func (c *Calls) take(cascade string) (call *Expected, own bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,8 @@ func (c *Calls) take(cascade string) (call *Expected, own bool) {
 	return call, own
 }
 
-// failOne ends the waiting of the call of a cascade, and says whether perigee has started that.
+// failOne fails the waiting call of a cascade, and reports whether perigee has started the
+// cascade.
 func (c *Calls) failOne(cascade string, err error) bool {
 	c.mu.Lock()
 	call := c.waiting[cascade]
@@ -104,8 +105,8 @@ func (c *Calls) failOne(cascade string, err error) bool {
 	return call != nil || own
 }
 
-// doubt gives all waiting calls the error that they fail with if no request comes for them, and
-// says whether there are any.
+// doubt sets the error with which waiting calls fail if no request comes for them, and reports
+// whether there are any.
 func (c *Calls) doubt(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +122,7 @@ type Expected struct {
 	calls   *Calls
 	cascade string
 	call    Call
-	caller  context.Context    // of Expect
+	caller  context.Context    // context of Expect
 	ctx     context.Context    // ends with caller, or earlier
 	cancel  context.CancelFunc // of ctx
 	taken   chan struct{}
@@ -137,12 +138,12 @@ type Expected struct {
 // Taken is closed when the language server has sent its request.
 func (e *Expected) Taken() <-chan struct{} { return e.taken }
 
-// Wait returns the answer of the cloud, whatever its status, as soon as its header has arrived.
-// Errors are a *perigee.Error, or that of the context.
+// Wait returns the answer of the cloud, with any status, as soon as its header has arrived. Errors
+// are a *perigee.Error, or the error of the context.
 //
-// The Body is decoded. It must be read to its end or closed: reading it is what keeps the stream of
-// the provider moving, and closing it before its end closes the stream of the provider and cuts off
-// the language server.
+// The Body is decoded. The caller must read it to its end or close it: reading it keeps the stream
+// of the provider moving, and closing it before its end closes the stream of the provider and cuts
+// off the language server.
 func (e *Expected) Wait() (*http.Response, error) {
 	<-e.done
 	e.mu.Lock()
@@ -157,9 +158,8 @@ func (e *Expected) Wait() (*http.Response, error) {
 	return e.answer.response, nil
 }
 
-// Cancel ends the waiting: no more is wanted of the call, or nothing is to be expected any more. If
-// the language server has sent requests that cannot be changed, Wait returns that. After Wait has
-// returned an answer it does nothing.
+// Cancel ends the waiting. If the language server has sent requests that cannot be changed, Wait
+// returns that error. After Wait has returned an answer, Cancel does nothing.
 func (e *Expected) Cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,8 +174,8 @@ func (e *Expected) setDoubt(err error) {
 	e.doubt = err
 }
 
-// fail ends the call with the error that Wait returns. A call that has an answer or another error
-// goes on as it is.
+// fail ends the call with the error that Wait returns. It does nothing if the call has an answer
+// or another error.
 func (e *Expected) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +186,8 @@ func (e *Expected) fail(err error) {
 	}
 }
 
-// deliver sets the answer that Wait returns. False: the call has failed or was canceled meanwhile.
+// deliver sets the answer that Wait returns. It returns false if the call has failed or was
+// canceled.
 func (e *Expected) deliver(a *answer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,36 +11,37 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A copier writes the copy of an answer that the language server gets. The calls of tools in it are
-// the client's to make: the language server gets a text in their place, so that it runs no tool and
-// its turn ends. Everything else stays byte for byte, except that a line end of a lone CR becomes
-// LF: then a reader that ends lines only with LF finds the same events as one that follows the
-// definition of event streams.
+// A copier writes the language server's copy of an answer. Tool calls in it belong to the client:
+// in the copy a text replaces them, so that the language server runs no tool and its turn ends.
+// All other bytes are unchanged, except that a lone CR as a line end becomes LF: then a reader
+// that ends lines only with LF finds the same events as one that follows the definition of event
+// streams.
 type copier struct {
 	kind   copyKind
 	out    io.Writer
-	held   []byte // what has come of an event, or of an answer in one piece
-	line   int    // where its last line begins
-	seen   int    // how far it has been searched for line ends
+	held   []byte // an incomplete event, or an answer in one piece
+	line   int    // start of its last line
+	seen   int    // position up to which it has been searched for line ends
 	cr     bool   // the last byte of an event stream so far was a CR, which is not in held yet
-	closed bool   // a text has been put in place of a call
+	closed bool   // a text has replaced a call
 }
 
-// A copyKind is how an answer is divided into texts that can be changed.
+// A copyKind is the way in which an answer is divided into texts that can be changed.
 type copyKind int
 
 const (
-	copyBytes  copyKind = iota // not at all: errors, and what is not JSON
+	copyBytes  copyKind = iota // not divided: errors, and answers that are not JSON
 	copyEvents                 // a stream of events, each with JSON in it
 	copyWhole                  // JSON in one piece
 )
 
-// maxHeld is the size of the largest event, or answer in one piece, that the language server gets.
+// maxHeld is the maximum size of an event, or of an answer in one piece, that the language server
+// gets.
 const maxHeld = 16 << 20
 
 var errHeld = errors.New("an event of the answer is larger than 16 MiB")
 
-// closing is what the language server reads in place of a call.
+// closing is the part that replaces a call for the language server.
 const closing = `{"text":"(The answer continues with the client.)"}`
 
 func newCopier(response *http.Response, out io.Writer) *copier {
@@ -56,8 +57,8 @@ func newCopier(response *http.Response, out io.Writer) *copier {
 	return c
 }
 
-// write takes the next bytes of the answer, and writes what is whole; at the end it writes
-// everything.
+// write takes the next bytes of the answer, and writes complete events; at the end it writes all
+// bytes.
 func (c *copier) write(p []byte, end bool) error {
 	if c.kind == copyBytes {
 		return c.send(p)
@@ -90,8 +91,8 @@ func (c *copier) send(p []byte) error {
 	return err
 }
 
-// hold appends bytes of an event stream to what is held, with LF in place of each CR that is a line
-// end of its own.
+// hold appends bytes of an event stream to held, with LF in place of each CR that is a line end of
+// its own.
 func (c *copier) hold(p []byte, end bool) {
 	for len(p) > 0 {
 		if c.cr {
@@ -110,8 +111,7 @@ func (c *copier) hold(p []byte, end bool) {
 	}
 }
 
-// events writes the events that are whole. An event ends with a blank line; lines end with LF or
-// CRLF.
+// events writes the complete events. An event ends with a blank line; lines end with LF or CRLF.
 func (c *copier) events() error {
 	begin := 0
 	for {
@@ -178,16 +178,16 @@ func (c *copier) event(event []byte) error {
 
 // dataOf returns the value of a data line of an event.
 func dataOf(line []byte) (value []byte, ok bool) {
-	line = bytes.TrimPrefix(line, []byte("\ufeff")) // at the beginning of a stream
+	line = bytes.TrimPrefix(line, []byte("\ufeff")) // at the start of a stream
 	value, ok = bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))
 	return bytes.TrimPrefix(value, []byte(" ")), ok
 }
 
-// withoutCalls replaces the parts of an answer that are calls of tools.
+// withoutCalls replaces the parts of an answer that are tool calls.
 func (c *copier) withoutCalls(text []byte) (replaced []byte, changed bool) {
 	if rawjson.Check(text) != nil {
 		if !bytes.Contains(bytes.ToLower(text), []byte("function")) && !bytes.Contains(text, []byte(`\u00`)) {
-			return text, false // not what a lax reader could take for a call
+			return text, false // a lax reader could not take it for a call either
 		}
 		return []byte(`{"response":{"candidates":[{"content":{"role":"model","parts":[` + c.closing() + `]}}]}}`), true
 	}
@@ -198,7 +198,8 @@ func (c *copier) withoutCalls(text []byte) (replaced []byte, changed bool) {
 	return rawjson.Splice(text, edits...), true
 }
 
-// closing is the part in place of a call. The language server reads it once in an answer.
+// closing returns the part that replaces a call. The language server gets its text once in an
+// answer.
 func (c *copier) closing() string {
 	if c.closed {
 		return `{"text":""}`
@@ -208,7 +209,7 @@ func (c *copier) closing() string {
 }
 
 // calls appends the edits for the value about to be read: objects that have a call are replaced,
-// wherever they stand.
+// at any depth.
 func (c *copier) calls(at *rawjson.Cursor, edits []rawjson.Edit) []rawjson.Edit {
 	switch at.Kind() {
 	case rawjson.Array:
@@ -235,8 +236,8 @@ func (c *copier) calls(at *rawjson.Cursor, edits []rawjson.Edit) []rawjson.Edit 
 	return edits
 }
 
-// isCall says whether a member of a part is a call, by any name that a reader of protocol buffers
-// or a lax reader of JSON accepts.
+// isCall reports whether a member of a part is a call, by any name that a reader of protocol
+// buffers or a lax reader of JSON accepts.
 func isCall(key []byte) bool {
 	return len(key) >= len("functionCall") && strings.EqualFold(strings.ReplaceAll(string(key), "_", ""), "functionCall")
 }

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/lib/peeruser"
 )
 
-// An Endpoint is a loopback address that stands for the cloud.
+// An Endpoint is a loopback address that a language server uses in place of the cloud.
 type Endpoint struct {
 	handler *Handler
 	server  *http.Server
@@ -44,18 +44,18 @@ func Listen(ctx context.Context, handler *Handler) (*Endpoint, error) {
 	return e, nil
 }
 
-// URL is the address of the endpoint.
+// URL returns the address of the endpoint.
 func (e *Endpoint) URL() string { return e.url }
 
-// Close cuts off the language server. Calls whose answers have begun go on.
+// Close cuts off the language server. Calls with answers that have started continue.
 func (e *Endpoint) Close() error {
 	err := e.server.Close()
 	e.serving.Wait()
 	return err
 }
 
-// ServeHTTP lets only the language server in: no page of a browser, by whatever name it has found
-// the address.
+// ServeHTTP admits only the language server. It refuses requests of web pages, under any host
+// name.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil || !netguard.IsLoopback(host) || r.Header.Get("Origin") != "" {

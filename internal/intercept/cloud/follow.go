@@ -8,29 +8,30 @@ import (
 	"perigee"
 )
 
-// An OwnRequest is a request of the language server itself that is passed on to the cloud.
+// An OwnRequest is a request of the language server itself that is forwarded to the cloud.
 type OwnRequest struct {
-	Method  string // of the cloud, in lower case
+	Method  string // method of the cloud, in lower case
 	Path    string
-	Model   string         // empty: the request names none
-	Cascade string         // of a request of the agent; empty: it is none
+	Model   string         // empty if the request names none
+	Cascade string         // of a request of the agent; otherwise empty
 	Token   perigee.Secret // the access token
-	Request []byte         // the body as sent; nil: it was not read, because it is not JSON. It must not be changed
+	// the body as sent, which must not be changed; nil if it was not read, because it is not JSON
+	Request []byte
 
 	began time.Time
 }
 
-// Generation reports whether the request asks a model, and whether for a stream.
+// Generation reports whether the request calls a model, and whether it requests a stream.
 func (p *OwnRequest) Generation() (asks, stream bool) {
 	return isGeneration(p.Method), p.Method == "streamgeneratecontent"
 }
 
-// A Follower follows the answer to a request that is passed on. The methods are called one after
-// the other, by the goroutine that answers the language server, so they must not wait.
+// A Follower follows the answer to a request that is forwarded. The methods are called one after
+// the other, by the goroutine that answers the language server, so they must not block.
 type Follower interface {
 	Answer(status int, header http.Header)
-	Body(p []byte) // the next piece, as it was sent; it is valid during the call only
-	// End says that there is no more. left: the language server has not waited for the end.
+	Body(p []byte) // the next piece, as sent; it is valid during the call only
+	// End marks the end of the answer. left means that the language server has not waited for it.
 	End(left bool)
 }
 
@@ -39,7 +40,7 @@ func (h *Handler) follows(method string) bool {
 	return h.opts.Follow != nil && method != "" && !isTelemetry(method)
 }
 
-// pass sends a request of the language server on.
+// pass forwards a request of the language server.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, p *OwnRequest) {
 	followed := &followedWriter{ResponseWriter: w}
 	if h.follows(p.Method) {
@@ -60,7 +61,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, p *OwnRequest) {
 	ended = true
 }
 
-// A followedWriter shows an answer to a Follower after the language server got it.
+// A followedWriter passes an answer to a Follower after the language server got it.
 type followedWriter struct {
 	http.ResponseWriter
 	follower Follower
@@ -84,8 +85,8 @@ func (w *followedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush passes on what was written.
+// Flush sends buffered bytes.
 func (w *followedWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (w *followedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,13 +1,13 @@
-// Package cloud answers the requests that a language server makes to its cloud: it passes them on,
-// and puts calls of perigee into those that were made for them. It adds no credentials, so it is of
-// no use to other programs.
+// Package cloud answers the requests that a language server makes to its cloud: it forwards them,
+// and puts calls of perigee into the ones that were made for them. It adds no credentials, so it
+// is of no use to other programs.
 //
 // A call of perigee waits until the language server makes an agent request for a certain
-// conversation ("cascade"). The envelope of that request stays, its prompt becomes that of the
-// call, and the answer of the cloud goes to the call and, without calls of tools, to the language
-// server. All other requests pass unchanged, with one exception: a language server learns its
-// project once, from its first account. With the access token of another account the cloud refuses
-// that project, so the project is made to fit the token.
+// conversation ("cascade"). The envelope of that request is kept, its prompt is replaced by the
+// prompt of the call, and the answer of the cloud goes to the call and, without tool calls, to the
+// language server. All other requests are forwarded unchanged, with one exception: a language
+// server learns its project once, from its first account. With the access token of another account
+// the cloud refuses that project, so the project is replaced by the token's project.
 package cloud
 
 import (
@@ -25,27 +25,30 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// Options describe a handler.
+// Options configure a handler.
 type Options struct {
-	Calls     *Calls            // nil: all requests pass
-	Transport http.RoundTripper // sends the requests, without decompressing; nil: http.DefaultTransport
-	Cloud     string            // URL that all requests are sent to, with their path and query; empty: the host of their own URL
-	// Failed answers a passed request that got no answer, as in mitm.ForwarderOptions; nil: the
-	// answer has the form of the cloud.
+	Calls *Calls // if nil, all requests are forwarded
+	// sends the requests, without decompressing; http.DefaultTransport if nil
+	Transport http.RoundTripper
+	// URL that all requests are sent to, with their path and query; empty for the host of their
+	// own URL
+	Cloud string
+	// Failed answers a forwarded request that got no answer, as in mitm.ForwarderOptions. If it is
+	// nil, the answer has the form of the cloud.
 	Failed func(http.ResponseWriter, *http.Request, error)
-	// Project returns the project of the account that has an access token; empty: unknown, and the
-	// request stays as it is. Nil: none is known.
+	// Project returns the project of the account that has an access token. If it returns "" or is
+	// nil, the request is not changed.
 	Project func(token string) string
-	// Own says whether an access token is one that the language server was given. Only requests
-	// with such a token can be the reason why calls fail that wait for another request. Nil: all
-	// are.
+	// Own reports whether an access token was given to the language server. Only requests with
+	// such a token can be the reason why calls fail that wait for another request. If it is nil,
+	// all tokens count.
 	Own func(token string) bool
-	// Outdated says whether a language server uses an access token that it should have replaced by
-	// now. Then its request does not carry the call that waits for it, which fails with
-	// ErrOutdatedToken. Nil: never.
+	// Outdated reports whether a language server uses an access token that it should have replaced
+	// by now. Its request then does not carry the call that waits for it; that call fails with
+	// ErrOutdatedToken. If it is nil, no token is outdated.
 	Outdated func(token string) bool
-	// Follow is told of each request of the language server itself that is passed on, except
-	// telemetry, and returns what follows the answer; nil: nothing does. Nil: none is followed.
+	// Follow is called for each request of the language server itself that is forwarded, except
+	// telemetry. It returns the follower of the answer, or nil. It may be nil.
 	Follow         func(OwnRequest) Follower
 	LocalTelemetry bool // telemetry is answered here with an empty success
 	Logger         *slog.Logger
@@ -54,8 +57,8 @@ type Options struct {
 // A Handler answers the requests of a language server to its cloud.
 type Handler struct {
 	opts  Options
-	cloud *url.URL     // nil: that of the request
-	next  http.Handler // passes a request on to the host of its URL
+	cloud *url.URL     // nil for the URL of the request
+	next  http.Handler // forwards a request to the host of its URL
 }
 
 // New returns a handler.
@@ -76,7 +79,7 @@ func New(opts Options) (*Handler, error) {
 		RoundTripper: h.opts.Transport, Failed: opts.Failed, Logger: opts.Logger,
 	}
 	if opts.Failed == nil {
-		forward.Failed, forward.Logger = h.unreachable, nil // it logs itself
+		forward.Failed, forward.Logger = h.unreachable, nil // it logs errors itself
 	}
 	h.next = mitm.NewForwarder(forward)
 	return h, nil
@@ -106,7 +109,7 @@ func (h *Handler) aim(r *http.Request) {
 	}
 	to.RawQuery, to.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
 	r.URL, r.Host = &to, to.Host
-	r.RequestURI = "" // it has the path of before
+	r.RequestURI = "" // it has the old path
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +158,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	h.pass(w, r, p)
 }
 
-// serveOwn answers an agent request of a cascade that perigee has started. False: perigee has not.
+// serveOwn answers an agent request of a cascade that perigee has started. It returns false if
+// perigee has not started it.
 func (h *Handler) serveOwn(
 	w http.ResponseWriter, r *http.Request, e envelope, edits []rawjson.Edit,
 ) bool {
@@ -168,7 +172,7 @@ func (h *Handler) serveOwn(
 	switch {
 	case call != nil:
 		body := e.splice(append(edits, e.carry(call.call)...)...)
-		call.call.Request = nil // it is in the body
+		call.call.Request = nil // the project is in the body
 		if call.call.Sent != nil {
 			call.call.Sent(body)
 		}
@@ -182,8 +186,8 @@ func (h *Handler) serveOwn(
 	return true
 }
 
-// unreadable ends the waiting of the call that a request was for, as far as it tells. True: the
-// request must not be passed on.
+// unreadable fails the call that a request was for, as far as the request shows which one. It
+// returns true if the request must not be forwarded.
 func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 	if errors.Is(err, errEncoding) {
 		h.doubt(r, "the language server compresses its requests in a way that perigee does not read")
@@ -197,13 +201,13 @@ func (h *Handler) unreadable(r *http.Request, text []byte, err error) bool {
 	return h.opts.Calls.failOne(cascade, failure)
 }
 
-// formatHint is what can be done about a language server whose requests cannot be changed.
+// formatHint is the hint for a language server with requests that cannot be changed.
 const formatHint = "no setting of the language server or of perigee changes that: install another version of it and name that in binary, " +
 	"or use an upstream of kind antigravity; attach: true works with any version, for text only"
 
-// doubt notes why the waiting calls may get no request: those of the language server cannot be
-// changed. They are passed on unchanged. A call fails with that reason if the language server ends
-// its turn, or the call its waiting, without a request for it.
+// doubt records why the waiting calls may get no request: the requests of the language server
+// cannot be changed. They are forwarded unchanged. A call fails with that reason if the language
+// server ends its turn, or the call its waiting, without a request for it.
 func (h *Handler) doubt(r *http.Request, why string) {
 	kind, encoding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
 	err := perigee.Errorf(perigee.ClassUnimplemented, "%s (%s)", why, strings.TrimSpace(kind+" "+encoding)).WithHint(formatHint)
@@ -212,15 +216,15 @@ func (h *Handler) doubt(r *http.Request, why string) {
 	}
 }
 
-// isOwn says whether a request is of the language server, by its access token.
+// isOwn reports whether a request comes from the language server, by its access token.
 func (h *Handler) isOwn(r *http.Request) bool {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return h.opts.Own == nil || h.opts.Own(token)
 }
 
-// ErrOutdatedToken is in the error of a call for which the language server has used an access token
-// that it should have replaced. The cloud was not asked, and the language server will know the new
-// token in a moment.
+// ErrOutdatedToken is in the error of a call for which the language server has used an access
+// token that it should have replaced. The cloud was not called, and the language server will have
+// the new token in a moment.
 var ErrOutdatedToken = errors.New("outdated access token")
 
 var errOutdated = perigee.Errorf(perigee.ClassUnavailable, "the language server does not use the account that it has been given: %w", ErrOutdatedToken).
@@ -231,8 +235,8 @@ func (h *Handler) outdated(r *http.Request) bool {
 	return ok && h.opts.Outdated != nil && h.opts.Outdated(token)
 }
 
-// projectOf returns the project of the account whose access token a request has; empty: the request
-// stays as it is.
+// projectOf returns the project of the account that has the access token of a request. It returns
+// "" if the request is not to be changed.
 func (h *Handler) projectOf(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || h.opts.Project == nil || r.Method != http.MethodPost || !isJSON(r) {
@@ -241,7 +245,7 @@ func (h *Handler) projectOf(r *http.Request) string {
 	return h.opts.Project(token)
 }
 
-// unreachable answers a request that did not reach the cloud, as the cloud would say it.
+// unreachable answers a request that did not reach the cloud, in the form of the cloud's errors.
 func (h *Handler) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the language server has left

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// methodOf returns the method of the cloud that a request calls, in lower case; empty: it calls
+// methodOf returns the method of the cloud that a request calls, in lower case, or "" if it calls
 // none.
 func methodOf(r *http.Request) string {
 	if r.Method != http.MethodPost {
@@ -18,17 +18,17 @@ func methodOf(r *http.Request) string {
 	return strings.ToLower(r.URL.Path[strings.LastIndexAny(r.URL.Path, ":/")+1:])
 }
 
-// isGeneration says whether a method calls a model.
+// isGeneration reports whether a method calls a model.
 func isGeneration(method string) bool {
 	return method == "streamgeneratecontent" || method == "generatecontent"
 }
 
-// isTelemetry says whether a method only tells the cloud something: recordCodeAssistMetrics,
-// recordTrajectoryAnalytics, recordClientEvent and their like.
+// isTelemetry reports whether a method only sends data to the cloud: recordCodeAssistMetrics,
+// recordTrajectoryAnalytics, recordClientEvent and similar ones.
 func isTelemetry(method string) bool { return strings.HasPrefix(method, "record") }
 
-// answerTelemetry answers with an empty success, in the content type that the caller expects.
-// False: it expects one that has none.
+// answerTelemetry answers with an empty success, in the content type that the caller expects. It
+// returns false if there is no empty message of that type.
 func answerTelemetry(w http.ResponseWriter, r *http.Request) bool {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if accept, _, _ := mime.ParseMediaType(r.Header.Get("Accept")); hasEmpty(accept) {
@@ -37,7 +37,8 @@ func answerTelemetry(w http.ResponseWriter, r *http.Request) bool {
 	if !hasEmpty(kind) {
 		return false
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody)) // so that the connection can be used again
+	// so that the connection can be reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody))
 	w.Header().Set("Content-Type", kind)
 	if kind == "application/json" {
 		_, _ = io.WriteString(w, "{}")
@@ -45,8 +46,8 @@ func answerTelemetry(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// hasEmpty says whether there is an empty message of a content type. Those with envelopes or
-// trailers are not made here.
+// hasEmpty reports whether there is an empty message of a content type. Messages with envelopes or
+// trailers are not supported.
 func hasEmpty(kind string) bool {
 	switch kind {
 	case "application/json", "application/x-protobuf", "application/protobuf", "application/proto":
@@ -55,8 +56,8 @@ func hasEmpty(kind string) bool {
 	return false
 }
 
-// answerNothing answers a request to a model with an empty text, in the form that was asked for. It
-// ends the turn of a language server and costs nothing.
+// answerNothing answers a request to a model with an empty text, in the requested form. It ends
+// the turn of a language server and costs nothing.
 func answerNothing(w http.ResponseWriter, r *http.Request, e *envelope) {
 	text := rawjson.Writer{}
 	text.Lit(`{"response":{"candidates":[{"content":{"role":"model","parts":[{"text":""}]},"finishReason":"STOP","index":0}],` +

@@ -9,22 +9,22 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A span is where a value stands in a text. The zero span is none.
+// A span is the position of a value in a text. The zero span means that there is none.
 type span struct{ start, end int }
 
 func (s span) of(text []byte) []byte { return text[s.start:s.end] }
 
 func (s span) isString(text []byte) bool { return s.end > 0 && text[s.start] == '"' }
 
-// An envelope is where the members stand that perigee reads or changes in a request to the cloud.
+// An envelope has the positions of the members of a request that perigee reads or changes.
 type envelope struct {
 	text                                            []byte
 	project, model, requestID, requestType, request span
-	twice                                           bool // one of them is there twice
+	twice                                           bool // one of them occurs twice
 }
 
-// openEnvelope reads the top of a body. A body in which a name is there twice is an error: the
-// cloud might read the other one.
+// openEnvelope reads the top level of a body. A body in which a name occurs twice is an error,
+// because the cloud might read the other one.
 func openEnvelope(text []byte) (envelope, error) {
 	if err := rawjson.Check(text); err != nil {
 		return envelope{}, err
@@ -36,8 +36,8 @@ func openEnvelope(text []byte) (envelope, error) {
 	return e, nil
 }
 
-// scanEnvelope reads the top of a text that may be anything. Not ok: it is no JSON object. Where it
-// was not checked the spans may be wrong, but are inside the text.
+// scanEnvelope reads the top level of any text. ok is false if it is not a JSON object. Without a
+// check of the text the spans may be wrong, but they are inside the text.
 func scanEnvelope(text []byte) (e envelope, ok bool) {
 	c := rawjson.NewCursor(text)
 	if c.Kind() != rawjson.Object {
@@ -66,7 +66,7 @@ func scanEnvelope(text []byte) (e envelope, ok bool) {
 	return e, true
 }
 
-// modelName returns the model; empty: the envelope names none.
+// modelName returns the model, or "" if the envelope names none.
 func (e *envelope) modelName() string {
 	if !e.model.isString(e.text) {
 		return ""
@@ -74,8 +74,8 @@ func (e *envelope) modelName() string {
 	return rawjson.NewCursor(e.model.of(e.text)).String()
 }
 
-// cascade returns the conversation that an agent request belongs to. Empty: the request is not of
-// an agent.
+// cascade returns the conversation that an agent request belongs to, or "" if the request does not
+// come from an agent.
 func (e *envelope) cascade() string {
 	if !e.requestID.isString(e.text) {
 		return ""
@@ -94,17 +94,16 @@ func (e *envelope) cascade() string {
 	return cascade
 }
 
-// guessCascade returns the conversation that the beginning of a body names. Empty: it names none.
+// guessCascade returns the conversation that the start of a body names, or "" if it names none.
 func guessCascade(beginning []byte) string {
 	e, _ := scanEnvelope(beginning)
-	if e.twice || e.requestID.end == len(beginning) { // the name may go on
+	if e.twice || e.requestID.end == len(beginning) { // the name may be incomplete
 		return ""
 	}
 	return e.cascade()
 }
 
-// fitProject returns the change that gives an envelope another project, if it has one and that is
-// different.
+// fitProject returns the edit that sets the project of an envelope, if it has another one.
 func (e *envelope) fitProject(project string) []rawjson.Edit {
 	wanted := rawjson.AppendString(nil, project)
 	if project == "" || !e.project.isString(e.text) || e.project.end-e.project.start == len(`""`) || bytes.Equal(e.project.of(e.text), wanted) {
@@ -113,8 +112,8 @@ func (e *envelope) fitProject(project string) []rawjson.Edit {
 	return []rawjson.Edit{{Start: e.project.start, End: e.project.end, New: wanted}}
 }
 
-// carry returns the changes that put a call into an envelope. Of the request of the language server
-// only its session and its labels stay: all else is its own prompt.
+// carry returns the edits that put a call into an envelope. Only the session and the labels of the
+// language server's request are kept: all other members belong to its own prompt.
 func (e *envelope) carry(call Call) []rawjson.Edit {
 	w := rawjson.Writer{Buf: make([]byte, 0, len(call.Request)+1024)}
 	w.Object()
@@ -125,20 +124,20 @@ func (e *envelope) carry(call Call) []rawjson.Edit {
 	if e.model.end > 0 {
 		return []rawjson.Edit{{Start: e.request.start, End: e.request.end, New: w.Buf}, {Start: e.model.start, End: e.model.end, New: model}}
 	}
-	w.Key("model").Raw(model) // behind the request
+	w.Key("model").Raw(model) // after the request
 	return []rawjson.Edit{{Start: e.request.start, End: e.request.end, New: w.Buf}}
 }
 
-// splice makes changes, in whatever order they are.
+// splice applies edits, in any order.
 func (e *envelope) splice(edits ...rawjson.Edit) []byte {
 	slices.SortFunc(edits, func(a, b rawjson.Edit) int { return a.Start - b.Start })
 	return rawjson.Splice(e.text, edits...)
 }
 
-// ofLanguageServer says whether a member of a request stays as the language server wrote it.
+// ofLanguageServer reports whether a member of the language server's request is kept.
 func ofLanguageServer(name string) bool { return name == "sessionId" || name == "labels" }
 
-// copyMembers copies members of an object as they are.
+// copyMembers copies members of an object unchanged.
 func copyMembers(w *rawjson.Writer, object []byte, wanted func(name string) bool) {
 	c := rawjson.NewCursor(object)
 	for key := range c.Object() {
