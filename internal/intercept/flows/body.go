@@ -20,26 +20,26 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// maxDecoded is how many decoded bytes of a body are counted. A small body can become a thousand
-// times as large.
+// maxDecoded is the maximum number of decoded bytes of a body that are counted. A small body can
+// expand to a thousand times its size.
 const maxDecoded = 64 << 20
 
-// truncated is the comment about a body of which the end is missing.
+// truncated is the comment about a body with a missing end.
 const truncated = "truncated"
 
-// A body is a recording without secrets, as the HAR file has it.
+// A body is a recording without secrets, in the form of the HAR file.
 type body struct {
 	text     string
-	encoding string // base64, for what is no text
+	encoding string // base64, for content that is not text
 	comment  string
 	size     int64 // decoded
-	whole    bool  // size is that of the whole body
+	whole    bool  // size is the size of the whole body
 	form     bool  // text is a form
 }
 
-// decode returns a recording as it is shown: without its Content-Encoding, as text where it is
-// text, and without secrets, known ones included. A body with an unknown encoding is left out,
-// because it cannot be searched for secrets.
+// decode returns a recording in the form in which it is shown: without its Content-Encoding, as
+// text if it is text, and without secrets, including the known ones. A body with an unknown
+// encoding is left out, because it cannot be searched for secrets.
 func decode(r *recording, header http.Header, known *redact.Redactor) (b body) {
 	data, ok := r.kept, true
 	b.size, b.whole = r.size, !r.cut
@@ -79,7 +79,7 @@ func decode(r *recording, header http.Header, known *redact.Redactor) (b body) {
 	return b
 }
 
-// encodings are those of a body, the outermost first.
+// encodings returns the encodings of a body, the outermost first.
 func encodings(header http.Header) (list []string) {
 	for _, value := range header.Values("Content-Encoding") {
 		for name := range strings.SplitSeq(value, ",") {
@@ -91,8 +91,8 @@ func encodings(header http.Header) (list []string) {
 	return list
 }
 
-// unpack decodes data, which may be cut off, up to maxBody bytes, and counts the rest. Data that
-// are not what their encoding says stay as they are.
+// unpack decodes data, which may be cut off, up to maxBody bytes, and counts the remaining ones.
+// It returns data unchanged if they do not have their declared encoding.
 func unpack(data []byte, encoding string) (plain []byte, rest int64, ok bool) {
 	var from io.Reader
 	var err error
@@ -101,7 +101,7 @@ func unpack(data []byte, encoding string) (plain []byte, rest int64, ok bool) {
 		from, err = gzip.NewReader(bytes.NewReader(data))
 	case "deflate":
 		if from, err = zlib.NewReader(bytes.NewReader(data)); err != nil {
-			from, err = flate.NewReader(bytes.NewReader(data)), nil // what some servers mean by it
+			from, err = flate.NewReader(bytes.NewReader(data)), nil // some servers use it for this
 		}
 	case "br":
 		from = brotli.NewReader(bytes.NewReader(data))
@@ -114,7 +114,7 @@ func unpack(data []byte, encoding string) (plain []byte, rest int64, ok bool) {
 		}
 		return data, 0, true
 	}
-	plain, _ = io.ReadAll(io.LimitReader(from, maxBody)) // as far as it goes
+	plain, _ = io.ReadAll(io.LimitReader(from, maxBody)) // the part that can be decoded
 	if len(plain) == maxBody {
 		rest, _ = io.Copy(io.Discard, io.LimitReader(from, maxDecoded-maxBody))
 	}
@@ -171,7 +171,7 @@ func frames(media string) bool {
 	return strings.HasPrefix(media, "application/connect+") || strings.HasPrefix(media, "application/grpc") && !strings.Contains(media, "-text")
 }
 
-// unframe writes the messages of a stream without secrets and uncompressed, each with an envelope
+// unframe returns the messages of a stream without secrets and uncompressed, each with an envelope
 // of its new length.
 func unframe(data []byte, header http.Header) []byte {
 	const head, compressed = 5, 1

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// The objects of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec). Names that begin with _
-// are ours.
+// The objects of HAR 1.2 (http://www.softwareishard.com/blog/har-12-spec). Names that start with _
+// are extensions of perigee.
 type (
 	harCreator struct {
 		Name    string `json:"name"`
@@ -94,7 +94,7 @@ type (
 	}
 )
 
-// A record is what the HAR file needs of an exchange, after its end.
+// A record has the data of an exchange for the HAR file, after its end.
 type record struct {
 	x                        *exchange
 	flow                     Flow
@@ -112,11 +112,12 @@ func (r *record) release(m *memory) {
 	r.x.request.kept, r.x.response.kept = nil, nil
 }
 
-// shortest is the length from which a credential is replaced wherever it occurs. A shorter one may
+// shortest is the minimum length of a credential that is replaced in all places. A shorter one may
 // be a part of any text.
 const shortest = 8
 
-// known are the credentials of the request, which an answer may repeat under any name.
+// known returns a redactor of the request's credentials, which an answer may repeat under any
+// name.
 func (r *record) known() *redact.Redactor {
 	var secrets []perigee.Secret
 	add := func(value string) {
@@ -145,10 +146,10 @@ func (r *record) known() *redact.Redactor {
 	return redact.New(secrets...).ForRecording()
 }
 
-// notRecorded is the comment about what passed after an upgrade.
+// notRecorded is the comment about bytes after an upgrade.
 const notRecorded = "not recorded: the connection was upgraded"
 
-// entry is the record without secrets.
+// entry returns the record without secrets.
 func (r *record) entry() harEntry {
 	x, known := r.x, r.known()
 	timings, total := r.timings()
@@ -183,8 +184,8 @@ func (r *record) entry() harEntry {
 	return e
 }
 
-// timings are the times of the steps, and their sum. A step that did not happen is -1 and does not
-// count.
+// timings returns the times of the steps, and their sum. A step that did not happen is -1 and does
+// not count.
 func (r *record) timings() (t harTimings, total float64) {
 	x, s := r.x, &r.x.steps
 	t = harTimings{Blocked: -1, DNS: -1, Connect: -1, SSL: -1}
@@ -223,7 +224,7 @@ func (r *record) timings() (t harTimings, total float64) {
 	return t, rounded(total)
 }
 
-// rounded are milliseconds in whole microseconds.
+// rounded returns milliseconds rounded to whole microseconds.
 func rounded(ms float64) float64 { return math.Round(ms*1000) / 1000 }
 
 func mimeType(h http.Header) string {
@@ -233,7 +234,7 @@ func mimeType(h http.Header) string {
 	return "x-unknown"
 }
 
-// pairs are headers in the order of their names.
+// pairs returns headers in the order of their names.
 func pairs(h http.Header, known *redact.Redactor) []harPair {
 	list := []harPair{}
 	names := make([]string, 0, len(h))
@@ -249,7 +250,7 @@ func pairs(h http.Header, known *redact.Redactor) []harPair {
 	return list
 }
 
-// query are the parameters of a URL or a form, in their order.
+// query returns the parameters of a URL or a form, in their order.
 func query(raw string) []harPair {
 	list := []harPair{}
 	for pair := range strings.FieldsFuncSeq(raw, isDelimiter) {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	harInterval = 5 * time.Second // between two versions of the file, if there is something new
+	harInterval = 5 * time.Second // between two versions of the file, if there are new entries
 	harQueue    = 4096            // flows that wait to be written
 )
 
-// A HAR writes flows to an HTTP archive (HAR 1.2). The file is complete and valid at any time: each
-// version is written under another name, with mode 0600, and renamed. Entries are kept in a file
-// without a name until then, not in memory.
+// A HAR writes flows to an HTTP archive (HAR 1.2). The file is complete and valid at any time:
+// each version is written under another name, with mode 0600, and renamed. Until then entries are
+// kept in a file without a name, not in memory.
 type HAR struct {
 	path    string
 	version string
 	logger  *slog.Logger
 
-	memory memory // of bodies on their way
+	memory memory // of bodies that are not written yet
 	queue  chan *record
 	ended  chan struct{} // by the goroutine that writes
 	every  time.Duration
@@ -34,7 +34,7 @@ type HAR struct {
 	mu     sync.RWMutex // held while a record is added, so that none is added to a closed queue
 	closed bool
 
-	// Of the goroutine that writes.
+	// Used by the goroutine that writes.
 	entries *os.File // JSON of the entries, with commas between them
 	size    int64
 	changed bool  // since the last version
@@ -42,15 +42,15 @@ type HAR struct {
 	buffer  bytes.Buffer
 }
 
-// HAROptions are those of a HAR.
+// HAROptions configure a HAR.
 type HAROptions struct {
 	Path    string
-	Version string // of perigee, for the creator
+	Version string // version of perigee, for the creator
 	Logger  *slog.Logger
 }
 
-// NewHAR writes an archive without entries. A file that is there is replaced. The HAR has to be
-// closed.
+// NewHAR writes an archive without entries. It replaces an existing file. The caller must close
+// the HAR.
 func NewHAR(o HAROptions) (*HAR, error) { return newHAR(o, harInterval) }
 
 func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
@@ -65,7 +65,7 @@ func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
 	if h.entries, err = h.temporary(); err != nil {
 		return nil, err
 	}
-	// On most systems the file goes with the process, however that ends. Where an open file cannot
+	// On most systems the file is deleted when the process ends in any way. If an open file cannot
 	// be removed, Close does it.
 	_ = os.Remove(h.entries.Name())
 	if err := h.publish(false); err != nil {
@@ -85,7 +85,7 @@ func (h *HAR) discard() error {
 	return err
 }
 
-// add hands a flow over. It waits only if thousands of flows are not written yet.
+// add queues a flow. It blocks only if thousands of flows are not written yet.
 func (h *HAR) add(r *record) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -95,8 +95,8 @@ func (h *HAR) add(r *record) {
 	h.queue <- r
 }
 
-// Close writes the flows that are left and returns the error of the last version, if that could not
-// be written.
+// Close writes the remaining flows and returns the error of the last version, if that could not be
+// written.
 func (h *HAR) Close() error {
 	h.mu.Lock()
 	if !h.closed {
@@ -133,7 +133,8 @@ func (h *HAR) run() {
 	}
 }
 
-// write appends an entry. One that cannot be written is left out, so that the rest stays valid.
+// write appends an entry. An entry that cannot be written is left out, so that the file stays
+// valid.
 func (h *HAR) write(r *record) {
 	defer r.release(&h.memory)
 	h.buffer.Reset()
@@ -158,7 +159,8 @@ func (h *HAR) write(r *record) {
 	}
 }
 
-// publish writes a version of the file. The last one is on disk when it returns.
+// publish writes a version of the file. If last is set, the version is on disk when publish
+// returns.
 func (h *HAR) publish(last bool) (err error) {
 	f, err := h.temporary()
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"perigee/internal/lib/terminal"
 )
 
-// lineQueue is how many flows wait for a reader of the lines that has stopped reading.
+// lineQueue is the number of flows that wait for a reader of the lines that has stopped reading.
 const lineQueue = 16384
 
-// LinesOptions are those of Lines.
+// LinesOptions configure Lines.
 type LinesOptions struct {
 	Out    io.Writer
 	JSON   bool       // one object per line
-	Width  func() int // of the terminal; nil or 0: lines are not cut
+	Width  func() int // width of the terminal; lines are not cut if it is nil or returns 0
 	Colour bool
-	Zone   *time.Location // of the times in lines for people
+	Zone   *time.Location // time zone of the times in lines for people
 }
 
-// Lines prints a line for each flow. Flows never wait for it: if nothing reads the lines, those
+// Lines prints a line for each flow. Flows never wait for it: if the lines are not read, flows
 // after the first thousands are left out, and counted.
 type Lines struct {
 	LinesOptions
@@ -39,7 +39,7 @@ type Lines struct {
 	missed int
 }
 
-// NewLines starts printing. Lines have to be closed.
+// NewLines starts printing. The caller must close the Lines.
 func NewLines(o LinesOptions) *Lines {
 	l := &Lines{LinesOptions: o, queue: make(chan Flow, lineQueue), broken: make(chan struct{}), ended: make(chan struct{})}
 	go l.run()
@@ -60,11 +60,12 @@ func (l *Lines) Add(f Flow) {
 	}
 }
 
-// Broken is closed when lines cannot be written any more: their reader is gone.
+// Broken returns a channel that is closed when lines cannot be written any more, because their
+// reader has closed.
 func (l *Lines) Broken() <-chan struct{} { return l.broken }
 
-// Close waits until the lines are written, up to the given time, and returns how many were left
-// out.
+// Close waits until the lines are written, up to the given time, and returns the number of lines
+// that were left out.
 func (l *Lines) Close(patience time.Duration) (missed int) {
 	l.mu.Lock()
 	if !l.closed {
@@ -93,7 +94,7 @@ func (l *Lines) run() {
 		}
 		if out.Flush() != nil {
 			close(l.broken)
-			for range l.queue { // until it is closed
+			for range l.queue { // until the queue is closed
 			}
 			return
 		}
@@ -114,8 +115,8 @@ func (l *Lines) line(f Flow) string {
 	return b.String()
 }
 
-// minimumAddress is how much of a URL a terminal has to have room for. A narrower one shows fewer
-// columns.
+// minimumAddress is the minimum number of columns for the URL. A narrower terminal shows fewer
+// other columns.
 const minimumAddress = 40
 
 func (l *Lines) width() int {
@@ -125,7 +126,8 @@ func (l *Lines) width() int {
 	return l.Width()
 }
 
-// text is the line for a person. The URL, which is long, comes last, so that the rest is aligned.
+// text returns the line for a person. The URL comes last, because it is long, so that the other
+// columns are aligned.
 func (l *Lines) text(f Flow) string {
 	status, colour := fmt.Sprintf("%3d", f.Status), terminal.Good
 	switch {

@@ -1,5 +1,5 @@
-// Package flows records what passes a proxy: one line per finished flow, and a HAR file. It reads
-// along and changes nothing: neither a byte nor a moment of what passes waits for a recording.
+// Package flows records the requests that pass a proxy: one line per finished flow, and a HAR
+// file. It changes nothing, and requests never wait for a recording.
 //
 // Recordings have no secrets: package redact replaces them before anything is written.
 package flows
@@ -24,21 +24,23 @@ type Flow struct {
 	Time          time.Time `json:"time"`
 	Method        string    `json:"method"`
 	URL           string    `json:"url"`            // without secrets; host:port of a tunnel
-	Status        int       `json:"status"`         // 0: there was no answer
-	RequestBytes  int64     `json:"request_bytes"`  // of the body, as it passed
-	ResponseBytes int64     `json:"response_bytes"` // of the body, as it passed
+	Status        int       `json:"status"`         // 0 if there was no answer
+	RequestBytes  int64     `json:"request_bytes"`  // bytes of the body on the wire
+	ResponseBytes int64     `json:"response_bytes"` // bytes of the body on the wire
 	FirstByteMS   float64   `json:"first_byte_ms"`  // until the head of the answer
 	DurationMS    float64   `json:"duration_ms"`
-	HTTP          string    `json:"http"` // the version on the side of the client: HTTP/1.1 or HTTP/2.0
+	HTTP          string    `json:"http"` // the version on the client's side: HTTP/1.1 or HTTP/2.0
 	Error         string    `json:"error,omitempty"`
 }
 
-// Options are those of an Observer.
+// Options configure an Observer.
 type Options struct {
-	Next    http.Handler
-	Lines   *Lines // may be nil
-	HAR     *HAR   // may be nil: then bodies are counted and not kept
-	Proxied bool   // requests leave through another proxy, so that the address of the connection is not that of the server
+	Next  http.Handler
+	Lines *Lines // may be nil
+	HAR   *HAR   // may be nil: then bodies are counted and not kept
+	// requests leave through another proxy, so that the address of the connection is not the
+	// server's
+	Proxied bool
 }
 
 // An Observer is a handler that passes requests on to another one and records them.
@@ -85,7 +87,7 @@ func (o *Observer) Wait(ctx context.Context) {
 	}
 }
 
-// Tunnel records the end of a tunnel, whose bytes were not seen.
+// Tunnel records the end of a tunnel. Its bytes were not seen.
 func (o *Observer) Tunnel(f Flow) {
 	f.Method, f.HTTP = http.MethodConnect, "HTTP/1.1"
 	if o.Lines != nil {
@@ -96,7 +98,7 @@ func (o *Observer) Tunnel(f Flow) {
 type exchangeKey struct{}
 
 // SetError records why a request failed, for a handler that answers with an error of its own. ctx
-// is that of the request.
+// is the context of the request.
 func SetError(ctx context.Context, err error) {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && err != nil {
 		x.mu.Lock()
@@ -107,7 +109,7 @@ func SetError(ctx context.Context, err error) {
 	}
 }
 
-// errors of a flow whose handler reported none.
+// Errors of a flow for which the handler reported none.
 var (
 	errClientGone = errors.New("the connection of the client was closed") // by the client, or at the end of the proxy
 	errCutOff     = errors.New("the answer was cut off")
@@ -147,7 +149,7 @@ func (o *Observer) end(x *exchange, r *http.Request, header http.Header, returne
 	}
 }
 
-// urlOf is the absolute URL of a request, without secrets.
+// urlOf returns the absolute URL of a request, without secrets.
 func urlOf(r *http.Request) string {
 	u := *r.URL
 	if u.Host == "" {
@@ -162,19 +164,19 @@ func urlOf(r *http.Request) string {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // An exchange is a request and its answer while they pass. The body of the request may be read by
-// another goroutine than the one that writes the answer, and still be read when that has ended.
+// another goroutine than the one that writes the answer, even after the answer has ended.
 type exchange struct {
 	began  time.Time
-	memory *memory // for bodies; nil: they are only counted
+	memory *memory // for bodies; if nil, they are only counted
 
-	requestHeader http.Header // as it came
+	requestHeader http.Header // header as received
 
 	mu             sync.Mutex
-	closed         bool // nothing is recorded any more
+	closed         bool // nothing more is recorded
 	request        recording
 	response       recording
 	status         int
-	responseHeader http.Header // as it was sent
+	responseHeader http.Header // header as sent
 	trailer        http.Header
 	failure        error
 	writeFailed    bool
@@ -196,8 +198,8 @@ func (x *exchange) answered(status int, header http.Header) {
 	}
 }
 
-// complete reports whether the client has the whole answer before the handler returns: then it may
-// close the connection. The caller holds the lock.
+// complete reports whether the client has the whole answer before the handler returns, so that it
+// may close the connection. The caller holds the lock.
 func (x *exchange) complete(header http.Header) bool {
 	length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 	return x.status != 0 && err == nil && length == x.response.size
@@ -243,7 +245,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A responseWriter writes an answer and records it. http.ResponseController reaches everything else
+// A responseWriter writes an answer and records it. http.ResponseController reaches other methods
 // through Unwrap.
 type responseWriter struct {
 	http.ResponseWriter
@@ -275,17 +277,17 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError sends what is buffered, and with it the head.
+// FlushError sends buffered bytes, and the head if it was not sent.
 func (w *responseWriter) FlushError() error {
 	w.begin(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Flush is FlushError for callers that ask for an http.Flusher.
+// Flush is FlushError for callers that need an http.Flusher.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
-// Hijack hands over the connection, for an upgrade. What passes it from then on is the body of the
-// request and the answer.
+// Hijack hands over the connection, for an upgrade. Bytes that pass it from then on count as the
+// body of the request and of the answer.
 func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	maxMemory = 64 << 20 // bytes of all bodies that are not written yet
 )
 
-// A memory limits the bytes of bodies in memory. Bodies that find none left are cut.
+// A memory limits the bytes of bodies in memory. Bodies beyond the limit are cut.
 type memory struct{ used atomic.Int64 }
 
 // take returns how many of n bytes may be kept.
@@ -25,7 +25,7 @@ func (m *memory) take(n int) int {
 	return n
 }
 
-// A recording is the beginning of a body.
+// A recording is the start of a body.
 type recording struct {
 	size int64 // of the whole body
 	kept []byte
@@ -43,8 +43,8 @@ func (r *recording) add(p []byte, m *memory) {
 	r.cut = n < len(p)
 }
 
-// steps are the times of a request on its way to the server. They are zero where a connection was
-// reused, or nothing is known.
+// steps are the times of a request on its way to the server. They are zero if a connection was
+// reused, or if they are unknown.
 type steps struct {
 	dnsStart, dnsDone         time.Time
 	connectStart, connectDone time.Time
@@ -53,7 +53,7 @@ type steps struct {
 	address                   string // IP address of the server
 }
 
-// trace records the steps of the request that the context is passed on with.
+// trace records the steps of a request that is sent with the trace in its context.
 func (x *exchange) trace(address bool) *httptrace.ClientTrace {
 	at := func(step func(*steps) *time.Time) {
 		x.mu.Lock()

@@ -13,13 +13,13 @@ import (
 // maxHead is the longest head of an answer that is read from an upgraded connection.
 const maxHead = 64 << 10
 
-// An upgraded is the connection of a client after an upgrade. The answer's head is written to it,
-// too. What passes is counted and not kept: messages of a WebSocket are masked and often
+// An upgraded is the connection of a client after an upgrade. The answer's head is written to it
+// as well. Bytes are counted and not kept: messages of a WebSocket are masked and often
 // compressed, so that secrets in them would not be found.
 type upgraded struct {
 	net.Conn
 	x    *exchange
-	from io.Reader // what was read too early, then Conn
+	from io.Reader // bytes that were read too early, then Conn
 
 	mu   sync.Mutex
 	head []byte
@@ -52,7 +52,7 @@ func (u *upgraded) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// readHead collects the head of the answer and returns what follows it.
+// readHead collects the head of the answer and returns the bytes after it.
 func (u *upgraded) readHead(p []byte) (body []byte) {
 	u.head = append(u.head, p...)
 	end := bytes.Index(u.head, []byte("\r\n\r\n"))
@@ -75,7 +75,7 @@ func (u *upgraded) readHead(p []byte) (body []byte) {
 	return body
 }
 
-// CloseWrite ends one direction, which the connections of net and crypto/tls can.
+// CloseWrite ends one direction, if the connection supports that, as in net and crypto/tls.
 func (u *upgraded) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
