@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// An idleBody is a request body that fails if the client sends nothing for a time while the handler
-// reads.
+// An idleBody is a request body that fails if the client sends nothing for a time while the
+// handler reads.
 type idleBody struct {
 	io.ReadCloser
 	w    http.ResponseWriter
@@ -59,7 +59,7 @@ func (b *idleBody) expire() {
 }
 
 // stop is called when the handler has returned: the response must not be used any more. net/http
-// reads the rest of a body, to use the connection again; that is bounded.
+// reads the end of a body, to reuse the connection; that is bounded.
 func (b *idleBody) stop(rest time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,21 +74,21 @@ func (b *idleBody) stop(rest time.Duration) {
 	}
 }
 
-// replayLimit is how much of a request body is kept until the server answers, so that a request can
-// be sent again on another connection when nothing of it was written to the first one. That is less
-// than what one write of the transport reads.
+// replayLimit is the number of bytes of a request body that are kept until the server answers, so
+// that a request can be sent again on another connection when nothing of it was written to the
+// first one. It is less than one write of the transport reads.
 const replayLimit = 64 << 10
 
-// A source is the body of a client's request, which at least one attempt reads.
+// A source is the body of a client's request. At least one attempt reads it.
 type source struct {
 	body     io.ReadCloser
 	http2    bool
-	progress func() // is called when bytes came
+	progress func() // called when bytes arrive
 
 	mu      sync.Mutex
-	kept    *[]byte // everything that was read, if whole
+	kept    *[]byte // all bytes that were read, if whole
 	whole   bool
-	dropped int         // how much was kept, and is not any more
+	dropped int         // number of bytes that were kept, and are not any more
 	err     error       // the end of the body
 	reading atomic.Bool // a Read waits for the client
 	ended   atomic.Bool // the body was read to its end, without an error
@@ -110,7 +110,7 @@ func (s *source) attempt() (io.ReadCloser, error) {
 
 var errNoReplay = errors.New("the request cannot be sent again: its body is not kept")
 
-// ErrBody is in the error of a request whose body could not be read from the client.
+// ErrBody is in the error of a request with a body that could not be read from the client.
 var ErrBody = errors.New("the request body cannot be read")
 
 // An attempt reads the body for one attempt of the transport.
@@ -154,7 +154,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keep remembers what was read, as long as it is within the limit.
+// keep stores bytes that were read, as long as they are within the limit.
 func (s *source) keep(p []byte) {
 	if s.kept == nil {
 		s.kept = replays.Get().(*[]byte)
@@ -175,7 +175,7 @@ func (s *source) drop() {
 	}
 }
 
-// answered says that the request is not sent again.
+// answered records that the request will not be sent again.
 func (s *source) answered() {
 	if s.mu.TryLock() { // otherwise an attempt is still reading
 		s.drop()
@@ -185,9 +185,9 @@ func (s *source) answered() {
 
 var replays = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// Close ends the attempt, and not the body, which another attempt may read. But a Read that waits
-// for a client over HTTP/2 is ended: the transport waits for it before it hands over an answer that
-// came early.
+// Close ends the attempt, but not the body, which another attempt may read. It ends a Read that
+// waits for a client over HTTP/2, because the transport waits for it before it returns an answer
+// that came early.
 func (a *attempt) Close() error {
 	a.closed.Store(true)
 	if a.http2 && a.reading.Load() {

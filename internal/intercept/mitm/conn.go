@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// A clientConn is the connection of a client, from accept to close, whatever is spoken on it.
+// A clientConn is the connection of a client, from accept to close, with any protocol.
 type clientConn struct {
 	net.Conn
 	of     *registry
 	once   sync.Once
-	prefix []byte // was read already and is read again, before anything else
+	prefix []byte // bytes that were read already and are returned again first
 
-	host        string // the intercepted host; "": none
-	authority   string // of the URLs of its requests: host, and the port unless it is 443
-	destination string // where a redirected connection goes; "": not redirected
+	host        string // the intercepted host; empty if there is none
+	authority   string // host of the URLs of its requests, with the port unless it is 443
+	destination string // destination of a redirected connection; empty if it is not redirected
 
-	idle   atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0: it does not
+	// start of the wait for another request, in Unix nanoseconds; 0 if it does not wait
+	idle   atomic.Int64
 	resets resetBucket
 
-	// Writes have a deadline, so that a client that reads nothing is not waited for. It is moved on
-	// now and then, unless net/http or crypto/tls have set one.
+	// Writes have a deadline, for clients that do not read. It is extended now and then, unless
+	// net/http or crypto/tls have set one.
 	stall     time.Duration
 	stallFrom atomic.Int64
 	deadline  atomic.Bool
@@ -75,7 +76,7 @@ func (c *clientConn) CloseWrite() error {
 	return nil
 }
 
-// Close also frees the place of the connection.
+// Close closes the connection and frees its place.
 func (c *clientConn) Close() error {
 	c.once.Do(func() { c.of.remove(c) })
 	return c.Conn.Close()
@@ -104,7 +105,7 @@ func connOf(ctx context.Context) *clientConn {
 	return c
 }
 
-// clientOf finds the connection below TLS.
+// clientOf returns the connection below TLS.
 func clientOf(c net.Conn) *clientConn {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -113,8 +114,8 @@ func clientOf(c net.Conn) *clientConn {
 	return client
 }
 
-// Destination is the address, as ip:port, that a redirected connection was made to, given the
-// context of one of its requests. It is empty if the client used the proxy as one.
+// Destination returns the address, as ip:port, that a redirected connection was made to, given the
+// context of one of its requests. It returns "" if the client uses the proxy explicitly.
 func Destination(ctx context.Context) string {
 	if c := connOf(ctx); c != nil {
 		return c.destination
@@ -122,7 +123,7 @@ func Destination(ctx context.Context) string {
 	return ""
 }
 
-// noteState takes from net/http whether a connection waits for a request.
+// noteState records from the state of net/http whether a connection waits for a request.
 func noteState(c net.Conn, state http.ConnState) {
 	client := clientOf(c)
 	if client == nil {
@@ -135,7 +136,7 @@ func noteState(c net.Conn, state http.ConnState) {
 	client.idle.Store(idle)
 }
 
-// A registry has all open connections of clients, at most a number of them.
+// A registry has all open connections of clients, up to a maximum.
 type registry struct {
 	most int
 
@@ -146,8 +147,8 @@ type registry struct {
 
 func (r *registry) init(most int) { r.most, r.open = most, map[*clientConn]struct{}{} }
 
-// add gives a connection a place: a free one, or that of the connection that has been idle for the
-// longest time. It returns nil if there is none.
+// add gives a connection a place: a free one, or the place of the connection that has been idle
+// longest. It returns nil if there is none.
 func (r *registry) add(c net.Conn, stall time.Duration) *clientConn {
 	client := &clientConn{Conn: c, of: r, stall: stall}
 	r.mu.Lock()
@@ -220,8 +221,8 @@ func (r *registry) cut() {
 	}
 }
 
-// A resetBucket counts the HTTP/2 streams that a client reset before they were answered. One per
-// second is forgiven.
+// A resetBucket counts the HTTP/2 streams that a client reset before they were answered. It leaks
+// one per second.
 type resetBucket struct {
 	mu    sync.Mutex
 	count int
@@ -229,7 +230,8 @@ type resetBucket struct {
 	full  bool
 }
 
-// maxResets is how many early resets a connection may have. Attacks make thousands in a second.
+// maxResets is the maximum number of early resets of a connection. Attacks make thousands in a
+// second.
 const maxResets = 200
 
 // add counts a reset and reports, once, that there are too many.

@@ -17,12 +17,14 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// TransportOptions are how servers are reached.
+// TransportOptions configure the connections to servers.
 type TransportOptions struct {
-	CAFile string   // PEM with further roots for the certificates of servers
-	Proxy  *url.URL // http or socks5, with a user and password if it has any; nil: directly. Loopback addresses are reached directly.
+	CAFile string // PEM with additional roots for the certificates of servers
+	// http or socks5, with a user and password if it has any; nil for direct connections. Loopback
+	// addresses are always reached directly.
+	Proxy *url.URL
 
-	direct dialFunc // makes the connections; nil: a net.Dialer
+	direct dialFunc // makes the connections; a net.Dialer if nil
 }
 
 // connectTimeout bounds a TCP connection, and then again the handshakes of a proxy and of TLS.
@@ -87,7 +89,7 @@ func withDeadline(ctx context.Context, c net.Conn, handshake func() (net.Conn, e
 	return through, err
 }
 
-// connectHTTP has an HTTP proxy connect to an address.
+// connectHTTP connects to an address through an HTTP proxy.
 func connectHTTP(c net.Conn, proxy *url.URL, address string) (net.Conn, error) {
 	request := "CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n"
 	if proxy.User != nil {
@@ -113,7 +115,7 @@ func connectHTTP(c net.Conn, proxy *url.URL, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// A prefixed connection has bytes that were read already.
+// A prefixed connection returns bytes that were read already first.
 type prefixed struct {
 	net.Conn
 	prefix []byte
@@ -135,7 +137,7 @@ func (c *prefixed) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// connectSOCKS has a SOCKS5 proxy connect to an address.
+// connectSOCKS connects to an address through a SOCKS5 proxy.
 func connectSOCKS(c net.Conn, user *url.Userinfo, address string) (net.Conn, error) {
 	var auth *proxy.Auth
 	if user != nil {
@@ -149,7 +151,7 @@ func connectSOCKS(c net.Conn, user *url.Userinfo, address string) (net.Conn, err
 	return dialer.Dial("tcp", address)
 }
 
-// A connected dialer has the connection already.
+// A connected dialer returns an existing connection.
 type connected struct{ net.Conn }
 
 func (c connected) Dial(string, string) (net.Conn, error) { return c.Conn, nil }

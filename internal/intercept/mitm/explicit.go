@@ -41,7 +41,7 @@ func (l *explicitListener) Accept() (net.Conn, error) {
 	}
 }
 
-// serveClient answers a client that uses the proxy, or that has taken it for a web server.
+// serveClient answers a client that uses the proxy, or that uses it as a web server.
 func (p *Proxy) serveClient(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -67,8 +67,8 @@ func portOf(port, otherwise string) string {
 	return port
 }
 
-// serveOwn answers requests to the proxy as a server. It has no pages, and tells a web page
-// nothing.
+// serveOwn answers requests to the proxy as a server. It has no pages, and reveals nothing to web
+// pages.
 func (p *Proxy) serveOwn(w http.ResponseWriter, r *http.Request) {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -121,7 +121,7 @@ func (p *Proxy) failTunnel(w http.ResponseWriter, r *http.Request, address strin
 		p.opts.Tunnelled(Tunnel{Address: address, Began: began, Took: time.Since(began), Err: err})
 	}
 	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // the client is gone
+		panic(http.ErrAbortHandler) // the client has left
 	}
 	if errors.Is(err, errSelf) {
 		refuse(w, http.StatusForbidden, err.Error())
@@ -152,7 +152,8 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// establish answers CONNECT and takes the connection over; nil: it is lost.
+// establish answers CONNECT and takes over the connection. It returns nil if the connection is
+// lost.
 func (p *Proxy) establish(w http.ResponseWriter) *clientConn {
 	c, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -190,7 +191,7 @@ func splitTarget(target string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// authorityOf is the host of a URL with https.
+// authorityOf returns the host of a URL with https.
 func authorityOf(host, port string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if port == "443" {
@@ -199,7 +200,7 @@ func authorityOf(host, port string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// isOwnAddress reports whether host and port are those of one of the proxy's listeners, without
+// isOwnAddress reports whether host and port belong to one of the proxy's listeners, without
 // resolving names.
 func (p *Proxy) isOwnAddress(host, port string) bool {
 	number, err := strconv.Atoi(port)
@@ -213,8 +214,8 @@ func (p *Proxy) isOwnAddress(host, port string) bool {
 	return err == nil && p.isSelf(&net.TCPAddr{IP: ip.AsSlice(), Port: number})
 }
 
-// sameEndpoint compares addresses of listeners and connections. All loopback addresses, and those
-// that stand for every address, are the same.
+// sameEndpoint compares addresses of listeners and connections. All loopback addresses and
+// unspecified addresses are equal.
 func sameEndpoint(a, b net.Addr) bool {
 	one, ok := a.(*net.TCPAddr)
 	other, ok2 := b.(*net.TCPAddr)

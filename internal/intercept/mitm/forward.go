@@ -19,27 +19,28 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// ForwarderOptions are what NewForwarder needs.
+// ForwarderOptions configure a forwarder.
 type ForwarderOptions struct {
 	Transport TransportOptions
-	// RoundTripper sends the requests; nil: one that NewTransport makes of Transport.
+	// RoundTripper sends the requests. If it is nil, NewTransport makes one from Transport.
 	RoundTripper http.RoundTripper
-	Silence      time.Duration // the longest time without a byte of the server; 0: 15 min
-	Logger       *slog.Logger  // nil: nothing is logged
-	// Failed answers a request that got no answer; nil: AnswerFailed. The client's own end is not a
-	// failure.
+	Silence      time.Duration // the longest time without a byte of the server; 15 min if 0
+	Logger       *slog.Logger  // nil discards all messages
+	// Failed answers a request that got no answer; AnswerFailed if nil. It is not called if the
+	// client has left.
 	Failed func(http.ResponseWriter, *http.Request, error)
-	// Broken is called before an answer that the server has broken off is broken off for the
-	// client; nil: it is not.
+	// Broken is called before an answer is cut off for the client because the server has cut it
+	// off. It may be nil.
 	Broken func(*http.Request, error)
 }
 
-// NewForwarder returns a handler that passes requests on to the host of their URL, and answers as
-// they come. Paths, queries, headers and bodies pass unchanged, except for headers that are about
-// one connection (RFC 9110, 7.6.1) and Alt-Svc, which would have clients leave the proxy. The end
-// of the client ends the request to the server. An answer that breaks off breaks off for the
+// NewForwarder returns a handler that forwards requests to the host of their URL, and answers as
+// they arrive. Paths, queries, headers and bodies are not changed, except for hop-by-hop headers
+// (RFC 9110, 7.6.1) and Alt-Svc, which would make clients bypass the proxy. When the client
+// leaves, the request to the server is canceled. An answer that breaks off breaks off for the
 // client: the connection is cut, or the stream reset. If the transport cannot be made, for example
-// because its CA file is missing, each request fails with that error; NewTransport tells it before.
+// because its CA file is missing, each request fails with that error; NewTransport returns it
+// earlier.
 func NewForwarder(opts ForwarderOptions) http.Handler {
 	next, err := opts.RoundTripper, error(nil)
 	if next == nil {
@@ -68,7 +69,7 @@ func newPlainForwarder(opts Options) *forwarder {
 	return newForwarder(ForwarderOptions{Logger: opts.Logger}, newPlainTransport(opts.Dial))
 }
 
-// failing is a transport that does not work.
+// failing is a transport that always returns an error.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -114,7 +115,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if body != nil {
 		body.answered()
 		if r.ProtoMajor == 1 && !body.ended.Load() {
-			// What comes after a body that was not read to its end, or cannot be, is not another
+			// Bytes after a body that was not read to its end, or cannot be, are not another
 			// request.
 			w.Header().Set("Connection", "close")
 		}
@@ -139,8 +140,8 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(resp.StatusCode)
 	err = copyAnswer(w, resp, progress)
 	if err == nil {
-		// A server that is told that its request has ended may end its answer, and that may still
-		// be read.
+		// A server that detects the end of its request may end its answer, and the answer may
+		// still be readable.
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// causeOf prefers the reason for which ctx was ended here.
+// causeOf returns the reason for which ctx was canceled here, or else err.
 func causeOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilence) {
 		return cause
@@ -173,7 +174,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// outgoing makes the request to the server, without its body.
+// outgoing returns the request to the server, without its body.
 func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	out := r.WithContext(ctx)
 	out.RequestURI, out.Close = "", false
@@ -182,8 +183,8 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	return out
 }
 
-// sourceOf returns the body of a request; nil: it has none. Over HTTP/1.1 it can be read while the
-// answer is written.
+// sourceOf returns the body of a request, or nil if it has none. Over HTTP/1.1 it can be read
+// while the answer is written.
 func sourceOf(w http.ResponseWriter, r *http.Request, progress func()) *source {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -194,8 +195,8 @@ func sourceOf(w http.ResponseWriter, r *http.Request, progress func()) *source {
 	return newSource(r, progress)
 }
 
-// exactURL is the URL of a request, with its path as the client wrote it: net/url escapes some
-// characters that clients do not.
+// exactURL returns the URL of a request, with the path exactly as the client wrote it: net/url
+// escapes some characters that clients do not.
 func (f *forwarder) exactURL(r *http.Request) *url.URL {
 	u := *r.URL
 	raw, ok := rawPath(r.RequestURI)
@@ -209,7 +210,7 @@ func (f *forwarder) exactURL(r *http.Request) *url.URL {
 	return &u
 }
 
-// rawPath is the path in the first line of a request, in origin or absolute form.
+// rawPath returns the path in the first line of a request, in origin or absolute form.
 func rawPath(uri string) (path string, ok bool) {
 	path, _, _ = strings.Cut(uri, "?")
 	if !strings.HasPrefix(path, "/") {
@@ -223,7 +224,7 @@ func rawPath(uri string) (path string, ok bool) {
 	return path, true
 }
 
-// hopByHop are headers about one connection.
+// hopByHop are the headers that concern one connection.
 var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade"}
 
@@ -247,8 +248,8 @@ func requestHeader(r *http.Request) http.Header {
 	return h
 }
 
-// RemoveHopByHop removes the headers about one connection (RFC 9110, 7.6.1) from the header of a
-// message.
+// RemoveHopByHop removes the headers that concern one connection (RFC 9110, 7.6.1) from the header
+// of a message.
 func RemoveHopByHop(h http.Header) {
 	for _, value := range h["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {
@@ -262,7 +263,7 @@ func RemoveHopByHop(h http.Header) {
 	}
 }
 
-// upgradeOf is the protocol that a message wants to change to; "": none.
+// upgradeOf returns the protocol that a message requests to change to, or "" if there is none.
 func upgradeOf(h http.Header) string {
 	if !hasToken(h["Connection"], "upgrade") {
 		return ""
@@ -296,7 +297,7 @@ func copyAnswerHeader(dst, src http.Header) {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// copyAnswer passes the body of an answer on, each part as it comes.
+// copyAnswer copies the body of an answer, each part when it arrives.
 func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) error {
 	if resp.Body == http.NoBody {
 		return nil
@@ -316,7 +317,9 @@ func copyAnswer(w http.ResponseWriter, resp *http.Response, progress func()) err
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			flush(w) // so that the client sees an answer that breaks off, and not a connection on which it may ask again
+			// so that the client sees an answer that breaks off, and not a connection that it may
+			// reuse
+			flush(w)
 			return err
 		}
 		flush(w)
@@ -331,7 +334,7 @@ func flush(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// earlyAnswers passes informational answers on (1xx), which come while the answer is waited for.
+// earlyAnswers forwards informational answers (1xx), which arrive before the answer.
 type earlyAnswers struct {
 	w    http.ResponseWriter
 	mu   sync.Mutex
@@ -366,7 +369,7 @@ func (e *earlyAnswers) stop() {
 // fail answers a request that got no answer.
 func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // the client is gone
+		panic(http.ErrAbortHandler) // the client has left
 	}
 	f.log.Info("request not answered", "url", redact.URL(r.URL), "error", err)
 	if f.opts.Failed != nil {
@@ -376,14 +379,14 @@ func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	AnswerFailed(w, r, err)
 }
 
-// AnswerFailed answers a request that got no answer: 502 or 504 with a text that says why; 400 or
+// AnswerFailed answers a request that got no answer: 502 or 504 with the reason as text; 400 or
 // 408 if its body could not be read.
 func AnswerFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := explain(r.URL.Host, err)
 	refuse(w, status, text)
 }
 
-// explain says why a server did not answer.
+// explain returns the status and the text for a server that did not answer.
 func explain(host string, err error) (status int, text string) {
 	var (
 		certificate *tls.CertificateVerificationError

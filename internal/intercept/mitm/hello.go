@@ -11,9 +11,9 @@ import (
 var errNotTLS = errors.New("not a TLS handshake")
 
 // readHello reads the ClientHello of a connection and returns the server name in it, in lower
-// case; "": it has none. The bytes that were read are returned in any case, so that they can be
-// passed on. An error of r is returned as it is, one of the format is errNotTLS: also that of a
-// message of more than 64 KiB, which crypto/tls does not read.
+// case, or "" if it has none. The bytes that were read are returned in any case, so that they can
+// be forwarded. An error of r is returned unchanged. A malformed message, or one of more than 64
+// KiB, which crypto/tls does not read, is errNotTLS.
 func readHello(r io.Reader) (name string, read []byte, err error) {
 	conn, seen := &helloConn{from: r}, false
 	stop := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -30,9 +30,9 @@ func readHello(r io.Reader) (name string, read []byte, err error) {
 	return "", conn.read, errNotTLS
 }
 
-// A helloConn keeps what is read, and drops what is written.
+// A helloConn keeps bytes that are read, and drops bytes that are written.
 type helloConn struct {
-	net.Conn // nil: nothing else is called
+	net.Conn // nil; only Read and Write are called
 	from     io.Reader
 	read     []byte
 	err      error // of from
@@ -42,7 +42,7 @@ func (c *helloConn) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.read = append(c.read, p[:n]...)
 	if n > 0 {
-		return n, nil // an error comes again with the next Read
+		return n, nil // an error is returned again by the next Read
 	}
 	c.err = err
 	return 0, err

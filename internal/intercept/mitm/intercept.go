@@ -12,21 +12,20 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// tlsConfig is the configuration for clients. There is one, so that session tickets of one
-// connection are good for the next.
+// tlsConfig returns the configuration for clients. All connections share it, so that session
+// tickets of one connection are valid for the next.
 func (p *Proxy) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: p.certificate,
-		// Clients are on this machine: key exchange for the time after quantum computers would only
-		// take longer.
+		// Clients are on this machine: post-quantum key exchange only costs time on loopback.
 		CurvePreferences:            []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384},
 		DynamicRecordSizingDisabled: true,
 	}
 }
 
-// certificate returns a leaf for the name that the client asks for, if that is intercepted, or for
+// certificate returns a leaf for the name that the client requests, if that is intercepted, or for
 // the host of the tunnel.
 func (p *Proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	client, ok := hello.Conn.(*clientConn)
@@ -43,7 +42,7 @@ func (p *Proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 // intercept makes the TLS handshake and hands the connection to the server of intercepted requests.
 func (p *Proxy) intercept(client *clientConn) {
 	secure := tls.Server(client, p.tls)
-	// A client that says nothing is gone within HeaderTimeout, also on a busy machine.
+	// A client that sends nothing is disconnected after HeaderTimeout, also on a busy machine.
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.HeaderTimeout*9/10)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -74,7 +73,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		body := &idleBody{ReadCloser: r.Body, w: w, idle: p.opts.IdleTimeout}
 		defer body.stop(p.opts.HeaderTimeout)
-		r = r.WithContext(r.Context()) // net/http looks at the body of the request that it has made
+		r = r.WithContext(r.Context()) // net/http checks the body of the request that it has made
 		r.Body = body
 	}
 	finished := false
@@ -86,7 +85,8 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 			p.log.Error("panic in the handler of intercepted requests", "url", redact.URL(r.URL), "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
 		}
 		if !r.ProtoAtLeast(1, 1) && client != nil {
-			client.abort() // the end of the connection is the end of the answer, and must not look like one
+			// the end of the connection ends the answer, and must not look like a complete one
+			client.abort()
 		}
 		panic(http.ErrAbortHandler)
 	}()
@@ -108,8 +108,8 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	finished = true
 }
 
-// A stream is a ResponseWriter of HTTP/2. It knows whether the answer has begun, and does not wait
-// forever for a client that takes no bytes: on such a stream the connection itself may be well.
+// A stream is a ResponseWriter of HTTP/2. It records whether the answer has started, and bounds
+// the wait for a client that does not read: on such a stream the connection itself may be healthy.
 type stream struct {
 	http.ResponseWriter
 	began bool
@@ -134,10 +134,10 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// Flush sends what was written.
+// Flush sends buffered bytes.
 func (s *stream) Flush() { _ = s.FlushError() }
 
-// FlushError sends what was written.
+// FlushError sends buffered bytes.
 func (s *stream) FlushError() error {
 	s.began = true
 	s.watch()
@@ -175,7 +175,7 @@ func (s *stream) expire() {
 }
 
 // stop is called when the handler has returned: the response must not be used any more. net/http
-// still writes what it has buffered, and the end of the answer; that is bounded.
+// still writes buffered bytes, and the end of the answer; that is bounded.
 func (s *stream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// holdTime is how long the head of a request waits for the beginning of its body.
+	// holdTime is how long the head of a request waits for the start of its body.
 	holdTime = 300 * time.Microsecond
 	// maxHeld is the longest head that waits.
 	maxHeld = 4 << 10
 )
 
 // A mergingConn is a connection to a server over HTTP/1.1. net/http writes the head of a request
-// with a body by itself. Here it waits for a moment, so that it shares a TLS record and a system
-// call with the beginning of the body, which is most often all of it. Bodies are copied through
+// separately from its body. Here the head waits for a moment, so that it shares a TLS record and a
+// system call with the start of the body, which is most often all of it. Bodies are copied through
 // pooled buffers; net/http would make a new one for each request.
 type mergingConn struct {
 	net.Conn
@@ -48,15 +48,15 @@ func (c *mergingConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes, and holds nothing any more.
+// send writes p and releases the held head.
 func (c *mergingConn) send(p []byte) (int, error) {
 	c.timer.Stop()
 	c.held = c.held[:0]
 	return c.Conn.Write(p)
 }
 
-// release sends a head whose body does not come. If that fails, so does the next use of the
-// connection.
+// release sends a head if its body does not come. If that fails, the next use of the connection
+// fails as well.
 func (c *mergingConn) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *mergingConn) release() {
 	}
 }
 
-// ReadFrom is how net/http copies a body.
+// ReadFrom is used by net/http to copy a body.
 func (c *mergingConn) ReadFrom(r io.Reader) (n int64, err error) {
 	pooled := buffers.Get().(*[]byte)
 	defer buffers.Put(pooled)
@@ -88,8 +88,8 @@ func (c *mergingConn) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-// sendAfterHead writes a part of a body, which begins at maxHeld, after the head that waits, if one
-// does.
+// sendAfterHead writes a part of a body, which starts at maxHeld, after the head that waits, if
+// there is one.
 func (c *mergingConn) sendAfterHead(buf []byte, size int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *mergingConn) Close() error {
 	return err
 }
 
-// CloseWrite is for protocols that a connection was upgraded to.
+// CloseWrite is used by protocols that a connection was upgraded to.
 func (c *mergingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -129,8 +129,8 @@ var (
 	headExpect  = []byte("\r\nExpect: ")
 )
 
-// isHeadWithBody reports whether bytes are the head of a request after which a body comes at once.
-// If it errs, the bytes are late by holdTime.
+// isHeadWithBody reports whether bytes are the head of a request that is followed by a body at
+// once. If it is wrong, the bytes are late by holdTime.
 func isHeadWithBody(p []byte) bool {
 	if !bytes.HasSuffix(p, headEnd) || bytes.Contains(p, headExpect) {
 		return false

@@ -1,8 +1,8 @@
 // Package mitm is an intercepting proxy. It answers the requests of chosen hosts with a handler,
-// over HTTP/1.1 and HTTP/2, and tunnels the connections of all other hosts without reading them. It
-// serves clients that use it as a proxy, and connections that the system redirects to it. It also
-// has the parts that a handler needs to pass requests on: a forwarder, a transport, and a dialer
-// through other proxies.
+// over HTTP/1.1 and HTTP/2, and tunnels the connections of all other hosts without reading them.
+// It serves clients that use it as a proxy, and connections that the system redirects to it. It
+// also has the parts that a handler needs to forward requests: a forwarder, a transport, and a
+// dialer through other proxies.
 package mitm
 
 import (
@@ -20,32 +20,37 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// Options are what New needs. Handler, and Authority if there are hosts, must be set.
+// Options configure a Proxy. Handler, and Authority if there are hosts, must be set.
 type Options struct {
 	Authority *authority.Authority
-	Hosts     netguard.HostList // the intercepted hosts; connections to other hosts are tunnelled unseen
+	// the intercepted hosts; connections to other hosts are tunnelled unread
+	Hosts netguard.HostList
 	// Handler answers the requests of intercepted hosts. The URL of a request is absolute: its
-	// scheme, host and port are those of the tunnel, never those of the Host header. For redirected
+	// scheme, host and port come from the tunnel, never from the Host header. For redirected
 	// connections, Destination has the address.
 	Handler http.Handler
-	// Plain answers requests in absolute form (http://) to other hosts; nil: they are forwarded
-	// with Dial.
+	// Plain answers requests in absolute form (http://) to other hosts. If it is nil, they are
+	// forwarded with Dial.
 	Plain http.Handler
-	// Dial makes the connections of tunnels; nil: directly. Dialer makes one that goes through a
-	// proxy.
+	// Dial makes the connections of tunnels. If it is nil, they are direct. Dialer returns one
+	// that goes through a proxy.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Admit decides about a connection of ServeTransparent before it is read; one that is not
-	// admitted is closed. The destination is where a redirected connection was going, and not valid
-	// for one that was made to the listener itself. Nil: all are admitted.
+	// Admit reports whether a connection of ServeTransparent is admitted, before it is read;
+	// otherwise it is closed. The destination is the original one of a redirected connection, and
+	// not valid for a connection that was made to the listener itself. If Admit is nil, all are
+	// admitted.
 	Admit func(client net.Conn, destination netip.AddrPort) bool
-	// Tunnelled is called at the end of each tunnel; nil: it is not.
+	// Tunnelled is called at the end of each tunnel. It may be nil.
 	Tunnelled func(Tunnel)
 
-	MaxConns      int           // open connections of clients; 0: 1024
-	HeaderTimeout time.Duration // for CONNECT, the TLS handshake, and the head of a request; 0: 10 s
-	DialTimeout   time.Duration // for the connection of a tunnel; 0: 30 s
-	IdleTimeout   time.Duration // without a byte: between requests, in a request body, in an answer that is not read, in tunnels; 0: 5 min
-	Logger        *slog.Logger  // nil: nothing is logged
+	MaxConns int // open connections of clients; 1024 if 0
+	// for CONNECT, the TLS handshake, and the head of a request; 10 s if 0
+	HeaderTimeout time.Duration
+	DialTimeout   time.Duration // for the connection of a tunnel; 30 s if 0
+	// without a byte: between requests, in a request body, in an answer that is not read, in
+	// tunnels; 5 min if 0
+	IdleTimeout time.Duration
+	Logger      *slog.Logger // nil discards all messages
 }
 
 // maxHeader bounds the head of a request and of an answer.
@@ -60,7 +65,8 @@ type Proxy struct {
 	inner    *http.Server // requests of intercepted hosts
 	incoming *handover    // connections for inner, after their handshake
 	conns    registry
-	original func(*net.TCPConn) (netip.AddrPort, bool) // where a redirected connection was going
+	// returns the original destination of a redirected connection
+	original func(*net.TCPConn) (netip.AddrPort, bool)
 
 	start     sync.Once
 	inside    sync.WaitGroup // the loop of inner
@@ -107,7 +113,8 @@ func (p *Proxy) newServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes:               maxHeader,
 		ConnContext:                  connContext,
 		ConnState:                    noteState,
-		ErrorLog:                     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug), // what matters is logged where it happens
+		// relevant errors are logged where they occur
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -126,7 +133,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return err
 }
 
-// begin remembers a listener, and starts the server of intercepted connections.
+// begin records a listener, and starts the server of intercepted connections.
 func (p *Proxy) begin(l net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,9 +163,9 @@ func (p *Proxy) isSelf(addr net.Addr) bool {
 	return false
 }
 
-// Shutdown stops accepting connections, has clients end theirs (HTTP/1.1: Connection: close,
-// HTTP/2: GOAWAY) and waits until they are all closed. When ctx ends first it cuts the rest, so
-// that no answer looks complete that is not, and returns the error of ctx.
+// Shutdown stops accepting connections, requests clients to close theirs (HTTP/1.1: Connection:
+// close, HTTP/2: GOAWAY) and waits until they are all closed. When ctx ends first, it cuts the
+// remaining ones, so that no incomplete answer looks complete, and returns the error of ctx.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	p.closing = true
@@ -184,7 +191,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// A handover is a listener whose connections come from other goroutines.
+// A handover is a listener with connections that come from other goroutines.
 type handover struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -193,7 +200,7 @@ type handover struct {
 
 func newHandover() *handover { return &handover{conns: make(chan net.Conn), done: make(chan struct{})} }
 
-// give hands a connection over, and reports whether the listener has taken it.
+// give hands a connection over, and reports whether the listener has accepted it.
 func (h *handover) give(c net.Conn) bool {
 	select {
 	case h.conns <- c:

@@ -11,8 +11,8 @@ import (
 // soOriginalDst is SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, which have the same value.
 const soOriginalDst = 80
 
-// originalDestination asks netfilter where a connection was going before it was redirected. It
-// returns false if it was not.
+// originalDestination returns the destination of a connection before netfilter redirected it. It
+// returns false if the connection was not redirected.
 func originalDestination(c *net.TCPConn) (destination netip.AddrPort, ok bool) {
 	local, isTCP := c.LocalAddr().(*net.TCPAddr)
 	raw, err := c.SyscallConn()

@@ -7,5 +7,6 @@ import (
 	"net/netip"
 )
 
-// originalDestination is known on Linux only. Elsewhere the server name decides alone.
+// originalDestination returns false: the destination is known on Linux only. Elsewhere only the
+// server name is used.
 func originalDestination(*net.TCPConn) (netip.AddrPort, bool) { return netip.AddrPort{}, false }

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// ServeTransparent accepts connections that the system has redirected. A connection whose
-// ClientHello names an intercepted host is intercepted; its requests have the address that the
-// client connected to as Destination. Any other is tunnelled to that address. A connection that was
-// made to the listener itself goes to port 443 of the server that it names. ServeTransparent
-// returns http.ErrServerClosed after Shutdown, otherwise the error of the listener.
+// ServeTransparent accepts connections that the system has redirected. A connection with a
+// ClientHello that names an intercepted host is intercepted; its requests have the address that
+// the client connected to as Destination. Any other is tunnelled to that address. A connection
+// that was made to the listener itself goes to port 443 of the server that it names.
+// ServeTransparent returns http.ErrServerClosed after Shutdown, otherwise the error of the
+// listener.
 func (p *Proxy) ServeTransparent(l net.Listener) error {
 	if !p.begin(l) {
 		_ = l.Close()
@@ -57,7 +58,7 @@ func isTemporary(err error) bool {
 	return errors.As(err, &temporary) && temporary.Temporary()
 }
 
-// serveRedirected finds out where a connection goes, and intercepts or tunnels it.
+// serveRedirected determines the destination of a connection, and intercepts or tunnels it.
 func (p *Proxy) serveRedirected(client *clientConn) {
 	original := p.destinationOf(client)
 	if p.opts.Admit != nil && !p.opts.Admit(client.Conn, original) {
@@ -107,8 +108,8 @@ func (p *Proxy) serveRedirected(client *clientConn) {
 	p.tunnel(client, server, address, began)
 }
 
-// destinationOf is where a redirected connection was going; not valid: it was made to the proxy
-// itself.
+// destinationOf returns the original destination of a redirected connection. It is not valid if
+// the connection was made to the proxy itself.
 func (p *Proxy) destinationOf(client *clientConn) netip.AddrPort {
 	tcp, ok := client.Conn.(*net.TCPConn)
 	if !ok {

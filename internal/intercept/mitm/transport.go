@@ -17,10 +17,10 @@ import (
 )
 
 // NewTransport returns a transport for the requests of intercepted hosts. Certificates of servers
-// are always verified, bodies are left as they are. A request with ProtoMajor 2, as one that came
-// over HTTP/2, is sent over HTTP/2 if the server offers it; any other one over HTTP/1.1. If the
-// context of a request has a Destination, the request goes there, and the certificate must be that
-// of the host of the URL. The transport has a method CloseIdleConnections.
+// are always verified, and bodies are not changed. A request with ProtoMajor 2, such as one that
+// came over HTTP/2, is sent over HTTP/2 if the server offers it; any other one over HTTP/1.1. If
+// the context of a request has a Destination, the request goes there, and the certificate must be
+// valid for the host of the URL. The transport has a method CloseIdleConnections.
 func NewTransport(opts TransportOptions) (http.RoundTripper, error) {
 	dial, err := Dialer(opts)
 	if err != nil {
@@ -36,8 +36,9 @@ func NewTransport(opts TransportOptions) (http.RoundTripper, error) {
 	}, nil
 }
 
-// rootsWith returns a function for the roots of the system and those of a file; nil: those of the
-// system. It is called with the first connection, because the roots of the system take 4 MB.
+// rootsWith returns a function that returns the roots of the system and of a file, or nil for the
+// roots of the system alone. It is called for the first connection, because the roots of the
+// system take 4 MB.
 func rootsWith(file string) (func() *x509.CertPool, error) {
 	if file == "" {
 		return func() *x509.CertPool { return nil }, nil
@@ -78,7 +79,7 @@ func secureDialer(dial dialFunc, roots func() *x509.CertPool, protocols ...strin
 	}
 }
 
-// newHTTPTransport returns a transport that speaks HTTP/1.1 and, with the protocol h2, HTTP/2.
+// newHTTPTransport returns a transport for HTTP/1.1 and, with the protocol h2, HTTP/2.
 func newHTTPTransport(proxy *url.URL, secure, plain dialFunc, protocol string) *http.Transport {
 	t := &http.Transport{
 		DialContext:            plain,
@@ -158,9 +159,9 @@ func (t *transport) CloseIdleConnections() {
 	t.http2.CloseIdleConnections()
 }
 
-// redirected returns a request whose URL names both the destination and the host, so that net/http
-// keeps connections apart that have the same host and another destination. The form is
-// ip=port=host, with _ for the colons of IPv6; target reads it.
+// redirected returns a request with a URL that names both the destination and the host, so that
+// net/http does not share connections between requests with the same host and different
+// destinations. The form is ip=port=host, with _ for the colons of IPv6; target reads it.
 func redirected(r *http.Request, destination string) (*http.Request, error) {
 	ip, port, err := net.SplitHostPort(destination)
 	if err != nil {
@@ -179,8 +180,8 @@ func redirected(r *http.Request, destination string) (*http.Request, error) {
 	return &clone, nil
 }
 
-// target returns where a connection for an address of a URL goes, and whose certificate it must
-// have.
+// target returns the address to connect to for the address of a URL, and the name that its
+// certificate must have.
 func target(address string) (dialed, name string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A Tunnel is a connection whose bytes were passed on unseen.
+// A Tunnel is a connection with bytes that were forwarded unread.
 type Tunnel struct {
-	Address  string // where it went, as host:port
+	Address  string // its destination, as host:port
 	Began    time.Time
 	Took     time.Duration
 	Sent     int64 // bytes from the client
 	Received int64 // bytes to the client
-	Err      error // nil: both sides have ended it
+	Err      error // nil if both sides have ended it
 }
 
 var errIdle = errors.New("no bytes in either direction for the idle time of a tunnel")
@@ -47,11 +47,11 @@ type tunnel struct {
 	err   atomic.Pointer[error]
 }
 
-// copy passes bytes on in one direction. Between two TCP connections they do not leave the kernel
+// copy forwards bytes in one direction. Between two TCP connections they do not leave the kernel
 // on Linux.
 //
-// Reads have deadlines, after which it is seen whether bytes have moved. The deadline of writes is
-// later by the idle time: a write that reaches it has waited for at least that long.
+// Reads have deadlines, after which copy checks whether bytes have moved. The deadline of writes
+// is later by the idle time: a write that reaches it has waited for at least that long.
 func (t *tunnel) copy(dst, src net.Conn, first []byte) (n int64) {
 	fail := func(err error) int64 {
 		t.err.CompareAndSwap(nil, &err)
@@ -88,7 +88,8 @@ func (t *tunnel) copy(dst, src net.Conn, first []byte) (n int64) {
 			return n
 		case !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(writesUntil):
 			return fail(err)
-		case time.Since(time.Unix(0, t.moved.Load())) >= t.idle+period: // bytes of the last period may not be noted yet
+		// bytes of the last period may not be recorded yet
+		case time.Since(time.Unix(0, t.moved.Load())) >= t.idle+period:
 			return fail(errIdle)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// upgrade answers a request that changes the protocol, such as to WebSocket, and passes bytes on in
+// upgrade answers a request that changes the protocol, such as to WebSocket, and forwards bytes in
 // both directions.
 func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.Response) {
 	server, ok := resp.Body.(io.ReadWriteCloser)
@@ -29,7 +29,7 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.R
 	if resp.Write(buffered) != nil || buffered.Flush() != nil {
 		return
 	}
-	done := make(chan bool, 2) // true: the other direction continues
+	done := make(chan bool, 2) // true if the other direction continues
 	go func() { done <- passOn(client, server) }()
 	go func() { done <- passOn(server, buffered.Reader) }()
 	if <-done {
@@ -38,8 +38,8 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.R
 	}
 }
 
-// passOn copies until the end and passes it on. It reports whether that is possible, so that the
-// other direction continues.
+// passOn copies until the end of src and closes the write side of dst. It reports whether that is
+// possible, so that the other direction continues.
 func passOn(dst io.Writer, src io.Reader) bool {
 	if _, err := io.Copy(dst, src); err != nil {
 		return false
