@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// mark is the comment of our rules.
+// mark is the comment of perigee's rules.
 const mark = "perigee-redirect"
 
-// iptables puts its rules before those of other programs, in the chains that all programs share.
+// iptables inserts its rules before the rules of other programs, in the chains that all programs
+// share.
 type iptables struct{}
 
 func (*iptables) name() string { return IPTables }
@@ -32,7 +33,7 @@ func (*iptables) usable() error {
 // A family is IPv4 or IPv6.
 type family struct{ name, tool string }
 
-// families returns the families that the system has.
+// families returns the address families that the system has.
 func families() []family {
 	all := []family{{"ip", "iptables"}}
 	if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
@@ -41,7 +42,7 @@ func families() []family {
 	return all
 }
 
-// An iptablesRule is a rule with our mark.
+// An iptablesRule is a rule with perigee's mark.
 type iptablesRule struct {
 	table string
 	words []string // without the command
@@ -85,7 +86,8 @@ func (i *iptables) remove(ctx context.Context) error {
 	return nil
 }
 
-// marked returns our rules of a family. Unlike other ways to list rules, saving makes no tables.
+// marked returns perigee's rules of a family. Unlike other ways to list rules, saving creates no
+// tables.
 func marked(ctx context.Context, f family) ([]iptablesRule, error) {
 	if !installed(f.tool + "-save") {
 		return nil, nil
@@ -140,7 +142,8 @@ func (i *iptables) look(ctx context.Context) (rules, error) {
 	return all, nil
 }
 
-// read takes the user and the port from the rules of a family, and returns what is wrong with them.
+// read takes the user and the port from the rules of a family. It returns an error if they are
+// incomplete or inconsistent.
 func (r *rules) read(found []iptablesRule) error {
 	var tcp, udp, other int
 	for _, rule := range found {
@@ -170,8 +173,8 @@ func (r *rules) read(found []iptablesRule) error {
 	return nil
 }
 
-// missingChains returns the chains that iptables will have to make. The older iptables has chains
-// that are always there.
+// missingChains returns the chains that iptables will have to create. The chains of the legacy
+// iptables always exist.
 func missingChains(ctx context.Context) (missing []chain, err error) {
 	for _, f := range families() {
 		version, err := run(ctx, "", f.tool, "--version")

@@ -24,7 +24,8 @@ func (*nftables) usable() error {
 	return nil
 }
 
-// install replaces the table. Its chains come before those that other programs usually make.
+// install replaces the table. Its chains have priority over the chains that other programs usually
+// make.
 func (*nftables) install(ctx context.Context, uid, port int) error {
 	_, err := run(ctx, fmt.Sprintf(`
 table inet %[1]s
@@ -74,7 +75,7 @@ func (n *nftables) look(ctx context.Context) (rules, error) {
 	return found, nil
 }
 
-// readTable reads a table as nft prints it, and returns what is wrong with it.
+// readTable reads a table in the output format of nft, and returns its problem, or "".
 func (r *rules) readTable(text string) (problem string) {
 	var tcp, udp, other int
 	uids := map[string]bool{}

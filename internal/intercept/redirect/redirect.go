@@ -1,12 +1,12 @@
-// Package redirect sends the connections of one user of the system to the transparent proxy: TCP to
-// port 443, over IPv4 and IPv6. It makes that user if there is none, and takes everything back.
-// Rules end with the system; if it is asked to, it makes a unit of systemd that restores them.
+// Package redirect sends the connections of one user of the system to the transparent proxy: TCP
+// to port 443, over IPv4 and IPv6. It creates that user if there is none, and can undo all
+// changes. Rules end with the system; on request, it creates a systemd unit that restores them.
 //
-// What is installed is read from the rules in the kernel, never from a file. A user that was made
-// here has a comment in its entry that says so. The file state.json only tells programs that are
-// not root, which may not read rules, and remembers which chains and tables iptables had to make.
-// It counts only in the run of the system and in the network namespace in which it was written,
-// because rules end with these.
+// The installed state is read from the rules in the kernel, never from a file. A user that was
+// created here is marked by the comment in its entry. The file state.json is for programs that are
+// not root, which may not read rules, and records the chains and tables that iptables had to
+// create. It is valid only in the run of the system and in the network namespace in which it was
+// written, because rules end with these.
 package redirect
 
 import (
@@ -24,11 +24,11 @@ import (
 	"time"
 )
 
-// Dir is the directory of the state and of the homes of users that are made. It is one for the
-// whole system, as rules and users are.
+// Dir is the directory of the state and of the homes of users that are created. There is one for
+// the whole system, as for rules and users.
 const Dir = "/var/lib/perigee-redirect"
 
-// DefaultPort is where connections are sent to unless another port is asked for.
+// DefaultPort is the port that connections are redirected to unless another one is requested.
 const DefaultPort = 8742
 
 // The backends.
@@ -39,21 +39,23 @@ const (
 
 const undoPatience = 30 * time.Second // also after a signal
 
-// A Status is what is installed. Members other than Problem are zero if it is nothing, except for
-// User, Port and Persistent of rules that have ended with the system, as far as they are known.
+// A Status is the installed state. Members other than Problem are zero if nothing is installed,
+// except for User, Port and Persistent of rules that have ended with the system, as far as they
+// are known.
 type Status struct {
 	Installed bool   `json:"installed"`
 	User      string `json:"user"`
 	UID       int    `json:"uid"`
 	Backend   string `json:"backend"`
 	Port      int    `json:"port"`
-	// Persistent says that a unit of systemd restores the rules after a restart of the system.
-	Persistent bool   `json:"persistent,omitempty"`
-	Problem    string `json:"problem,omitempty"` // what is left of an install that is not complete, with the next step
+	// Persistent means that a systemd unit restores the rules after a restart of the system.
+	Persistent bool `json:"persistent,omitempty"`
+	// describes the rest of an incomplete install, with the next step
+	Problem string `json:"problem,omitempty"`
 }
 
-// Restore is the command that restores rules that have ended with the system. It is empty if there
-// are rules, complete or not, and if nothing was installed.
+// Restore returns the command that restores rules that have ended with the system. It returns ""
+// if there are rules, complete or not, and if nothing was installed.
 func (s *Status) Restore() string {
 	switch {
 	case s.Installed || s.Problem == "":
@@ -68,27 +70,27 @@ func (s *Status) Restore() string {
 	return fmt.Sprintf("sudo perigee redirect install --user %s --port %d", s.User, s.Port)
 }
 
-// A Request is what to install.
+// A Request describes an install.
 type Request struct {
 	User    string
 	Port    int
-	Backend string // empty: nftables if it is there, else iptables
-	Persist bool   // make a unit of systemd that installs the same after each start of the system
+	Backend string // if empty, nftables if available, else iptables
+	Persist bool   // create a systemd unit that installs the same after each start of the system
 }
 
 // rules are the rules of a backend that were found.
 type rules struct {
 	backend   string
 	uid, port int
-	any       bool   // there is something
-	problem   string // why it is not complete; empty: it is
+	any       bool   // there are rules
+	problem   string // why they are not complete; empty if they are
 }
 
 // A backend is a program that changes rules. All of its methods may be called when nothing is
 // installed.
 type backend interface {
 	name() string
-	usable() error // not: what to install
+	usable() error // why it cannot be used; nil if it can
 	look(context.Context) (rules, error)
 	install(ctx context.Context, uid, port int) error
 	remove(context.Context) error
@@ -107,8 +109,8 @@ func at(dir string) *Redirect {
 	return &Redirect{dir: dir, backends: []backend{&nftables{}, &iptables{}}}
 }
 
-// Installed returns the redirect that is installed: from the rules if perigee is root, and
-// otherwise, since only root can read them, from what the last install has noted.
+// Installed returns the installed redirect: from the rules if perigee is root, and otherwise,
+// since only root can read them, from the state that the last install has written.
 func Installed(ctx context.Context) (Status, error) {
 	r := New()
 	if os.Geteuid() == 0 {
@@ -156,10 +158,10 @@ func (r *Redirect) status(ctx context.Context) (Status, error) {
 	return r.describe(there)
 }
 
-// describe returns the status of what was found.
+// describe converts the parts that were found to a Status.
 func (r *Redirect) describe(there parts) (Status, error) {
 	found, made, unit := there.rules, there.users, there.unit
-	const mend = "; run perigee redirect remove, then install again"
+	const repairHint = "; run perigee redirect remove, then install again"
 	switch {
 	case len(found) == 0 && len(made) == 0 && !unit:
 		return Status{}, nil
@@ -174,25 +176,25 @@ func (r *Redirect) describe(there parts) (Status, error) {
 		return Status{User: made[0].Username, Port: s.Port, Problem: fmt.Sprintf("the user %s was made for a redirect, and there are no rules (they end with the system); "+
 			"run perigee redirect install --user %s again, or perigee redirect remove", made[0].Username, made[0].Username)}, nil
 	case len(found) > 1:
-		return Status{Problem: "there are rules of nftables and of iptables" + mend}, nil
+		return Status{Problem: "there are rules of nftables and of iptables" + repairHint}, nil
 	case found[0].problem != "":
-		return Status{Problem: "the rules of " + found[0].backend + " are not complete: " + found[0].problem + mend}, nil
+		return Status{Problem: "the rules of " + found[0].backend + " are not complete: " + found[0].problem + repairHint}, nil
 	}
 	owner, err := user.LookupId(strconv.Itoa(found[0].uid))
 	if err != nil {
-		return Status{Problem: fmt.Sprintf("the rules are for the user id %d, which no user has", found[0].uid) + mend}, nil
+		return Status{Problem: fmt.Sprintf("the rules are for the user id %d, which no user has", found[0].uid) + repairHint}, nil
 	}
 	return Status{Installed: true, User: owner.Username, UID: found[0].uid, Backend: found[0].backend, Port: found[0].port, Persistent: there.persistent}, nil
 }
 
-// parts are what Install makes, as far as they are there.
+// parts are the existing results of Install.
 type parts struct {
-	rules            []rules     // of each backend that has some
-	users            []user.User // that were made
+	rules            []rules     // rules of each backend that has some
+	users            []user.User // users that were created
 	unit, persistent bool        // as hasUnit returns them
 }
 
-// look reads the system.
+// look reads the state of the system.
 func (r *Redirect) look(ctx context.Context) (there parts, err error) {
 	for _, b := range r.backends {
 		got, err := b.look(ctx)
@@ -208,7 +210,7 @@ func (r *Redirect) look(ctx context.Context) (there parts, err error) {
 	return there, err
 }
 
-// names returns what is there, for people.
+// names returns descriptions of the existing parts.
 func (p parts) names() (list []string) {
 	for _, rules := range p.rules {
 		list = append(list, "rules of "+rules.backend)
@@ -224,7 +226,7 @@ func (p parts) names() (list []string) {
 
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 
-// check looks at a request by itself.
+// check validates a request, independent of the system.
 func (q Request) check() error {
 	switch {
 	case q.User == "":
@@ -239,12 +241,12 @@ func (q Request) check() error {
 	return nil
 }
 
-// An InvalidError is about a Request that can never be fulfilled.
+// An InvalidError means that a Request can never be fulfilled.
 type InvalidError struct{ message string }
 
 func (e *InvalidError) Error() string { return e.message }
 
-// Install makes the user if there is none, and the rules. If the same is installed already, it
+// Install creates the user if there is none, and the rules. If the same is installed already, it
 // changes nothing.
 func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	if err := q.check(); err != nil {
@@ -318,8 +320,8 @@ func (r *Redirect) choose(name string) (backend, error) {
 	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
 }
 
-// hinders reports whether there are rules, which are not complete, or a user or a unit that was
-// made for another install.
+// hinders reports whether there are incomplete rules, or a user or a unit that was created for
+// another install.
 func (p parts) hinders(q Request) bool {
 	other := slices.ContainsFunc(p.users, func(u user.User) bool { return u.Username != q.User })
 	return len(p.rules) > 0 || other || p.unit && !unitInstalls(q)
@@ -345,7 +347,8 @@ func (r *Redirect) install(ctx context.Context, q Request, b backend) (isNew boo
 		s.Made, err = missingChains(ctx)
 	}
 	if before, err := r.readState(); err == nil && before.System == s.System {
-		s.Made = append(s.Made, before.Made...) // of an install whose rules another program has removed
+		// of an install with rules that another program has removed
+		s.Made = append(s.Made, before.Made...)
 	}
 	if err = errors.Join(err, r.writeState(s)); err != nil {
 		return isNew, err
@@ -353,7 +356,7 @@ func (r *Redirect) install(ctx context.Context, q Request, b backend) (isNew boo
 	return isNew, b.install(ctx, uid, q.Port)
 }
 
-// undo takes back an install that has failed. A user that was there before stays.
+// undo reverts an install that has failed. An existing user is kept.
 func (r *Redirect) undo(ctx context.Context, isNew bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
 	defer cancel()
@@ -367,8 +370,8 @@ func (r *Redirect) undo(ctx context.Context, isNew bool) error {
 	return r.removeState()
 }
 
-// Remove takes back what Install has done, also what is left of one that was killed, and looks
-// whether nothing is left. It returns what there was.
+// Remove reverts Install, including an install that was killed, and checks that nothing is left.
+// It returns descriptions of the parts that it removed.
 func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	if err := ready("remove"); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// A state is what the last install has noted. Everything that can be read from the system is read
-// there instead.
+// A state is the record of the last install. It has only data that cannot be read from the system,
+// or not by all users.
 type state struct {
 	User    string  `json:"user"`
 	UID     int     `json:"uid"`
@@ -23,7 +23,7 @@ type state struct {
 	Made    []chain `json:"made,omitempty"`
 }
 
-// A chain is one that iptables makes in nf_tables when it is asked for a rule, and does not remove.
+// A chain is one that iptables creates in nf_tables together with a rule, and does not remove.
 type chain struct {
 	Family string `json:"family"` // ip or ip6
 	Table  string `json:"table"`
@@ -33,7 +33,7 @@ type chain struct {
 
 func (r *Redirect) stateFile() string { return filepath.Join(r.dir, "state.json") }
 
-// readState returns the state, which is empty if there is none.
+// readState returns the state. It is empty if there is none.
 func (r *Redirect) readState() (state, error) {
 	var s state
 	text, err := os.ReadFile(r.stateFile())
@@ -58,7 +58,7 @@ func (r *Redirect) writeState(s state) error {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(r.dir, 0o755); err != nil { // whatever the umask is
+	if err := os.Chmod(r.dir, 0o755); err != nil { // independent of the umask
 		return err
 	}
 	if err := atomicfile.Write(r.stateFile(), append(text, '\n')); err != nil {
@@ -67,8 +67,8 @@ func (r *Redirect) writeState(s state) error {
 	return os.Chmod(r.stateFile(), 0o644)
 }
 
-// noteUser writes the state again if it does not name what is installed here. The chains that
-// iptables has made stay noted.
+// noteUser writes the state again if it does not match the installed redirect. It keeps the
+// recorded chains of iptables.
 func (r *Redirect) noteUser(now Status) error {
 	s, err := r.readState()
 	want := state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend, System: systemID()}
@@ -80,7 +80,7 @@ func (r *Redirect) noteUser(now Status) error {
 	return r.writeState(want)
 }
 
-// removeState removes the state and its directory, unless there is something else in it.
+// removeState removes the state and its directory, unless that has other files.
 func (r *Redirect) removeState() error {
 	if err := os.Remove(r.stateFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemID names the run of the system and the network namespace.
+// systemID identifies the run of the system and the network namespace.
 func systemID() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	namespace, _ := os.Readlink("/proc/self/ns/net")
@@ -30,7 +30,7 @@ func othersCanChange(path string) (bool, error) {
 	return info.Uid != 0 || info.Mode&0o022 != 0, nil
 }
 
-// lock lets one command at a time change rules. It locks a directory that is always there, so that
+// lock lets one command at a time change rules. It locks a directory that always exists, so that
 // no file is left.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
@@ -54,8 +54,8 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	}
 }
 
-// Chains are asked for and removed with the protocol of nft(8), which may not be installed beside
-// iptables.
+// Chains are queried and removed with the protocol of nft(8), because nft may not be installed
+// next to iptables.
 
 var familyNumbers = map[string]uint8{"inet": 1, "ip": 2, "ip6": 10}
 
@@ -105,8 +105,8 @@ func (c chain) exists() (bool, error) {
 	return false, fmt.Errorf("the rules of the system cannot be read: %w", err)
 }
 
-// removeEmpty removes a chain that has no rules, and its table if that was made with it and has
-// nothing else, in one transaction. One that another program uses stays.
+// removeEmpty removes a chain that has no rules, and its table if that was created with it and has
+// no other content, in one transaction. A chain that another program uses is kept.
 func (c chain) removeEmpty() error {
 	const nonRecursive = 0x100 // NLM_F_NONREC
 	batch := []byte{0, 0, 0, unix.NFNL_SUBSYS_NFTABLES}

@@ -33,8 +33,8 @@ func installed(name string) bool {
 	return ok
 }
 
-// run runs a program to its end and returns what it prints. The error of one that fails is what it
-// says.
+// run runs a program to its end and returns its output. If the program fails, the error has its
+// output.
 func run(ctx context.Context, input, name string, args ...string) (string, error) {
 	path, ok := find(name)
 	if !ok {

@@ -12,15 +12,18 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// The unit of systemd that restores the rules after a restart of the system.
+// The systemd unit that restores the rules after a restart of the system.
 const (
 	unitName = "perigee-redirect.service"
 	unitFile = "/etc/systemd/system/" + unitName
-	unitLink = "/etc/systemd/system/multi-user.target.wants/" + unitName // made by systemctl enable
-	running  = "/run/systemd/system"                                     // is there if systemd runs the system
+	// created by systemctl enable
+	unitLink = "/etc/systemd/system/multi-user.target.wants/" + unitName
+	// exists if systemd runs the system
+	running = "/run/systemd/system"
 )
 
-// unitText is the unit. It starts after programs that replace all rules, and before the gateway.
+// unitText is the text of the unit. The unit starts after programs that replace all rules, and
+// before the gateway.
 const unitText = `# Made by perigee redirect install --persist. perigee redirect remove removes it.
 [Unit]
 Description=Redirect of the user %s to perigee
@@ -42,7 +45,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hasUnit reports whether there is anything of the unit, and whether it is complete.
+// hasUnit reports whether there are any files of the unit, and whether it is complete.
 func hasUnit() (any, complete bool) {
 	file, link := exists(unitFile), exists(unitLink)
 	return file || link, file && link
@@ -54,7 +57,7 @@ func unitInstalls(q Request) bool {
 	return err == nil && strings.Contains(string(text), fmt.Sprintf(" --user %s --port %d ", q.User, q.Port))
 }
 
-// unitProgram returns the program that the unit runs, or why there can be no unit.
+// unitProgram returns the program that the unit runs, or the reason why there can be no unit.
 func unitProgram(user string) (string, error) {
 	if !exists(running) || !installed("systemctl") {
 		return "", fmt.Errorf("--persist makes a unit of systemd, which does not run this system; leave out --persist, and have what starts programs here "+
@@ -82,7 +85,8 @@ func unitProgram(user string) (string, error) {
 	}
 }
 
-// persist makes and enables the unit for what is installed. Nothing is left of it after an error.
+// persist creates and enables the unit for the installed redirect. After an error nothing is left
+// of it.
 func (r *Redirect) persist(ctx context.Context, program string, now Status) (err error) {
 	defer func() {
 		if err != nil {
@@ -114,14 +118,16 @@ func (r *Redirect) undoUnit(ctx context.Context) error {
 	return r.removeUnit(ctx)
 }
 
-// removeUnit disables the unit and removes its files, also what is left of them without systemd.
+// removeUnit disables the unit and removes its files, including files that are left without
+// systemd.
 func (r *Redirect) removeUnit(ctx context.Context) error {
 	if any, _ := hasUnit(); !any {
 		return nil
 	}
 	started := exists(running) && installed("systemctl")
 	if started {
-		_, _ = run(ctx, "", "systemctl", "disable", "--now", unitName) // what it does not remove is removed below
+		// remaining files are removed below
+		_, _ = run(ctx, "", "systemctl", "disable", "--now", unitName)
 	}
 	for _, path := range []string{unitLink, unitFile} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +137,8 @@ func (r *Redirect) removeUnit(ctx context.Context) error {
 	if !started {
 		return nil
 	}
-	_, _ = run(ctx, "", "systemctl", "reset-failed", unitName) // which is an error if it has not failed
+	// returns an error if the unit has not failed
+	_, _ = run(ctx, "", "systemctl", "reset-failed", unitName)
 	if _, err := run(ctx, "", "systemctl", "daemon-reload"); err != nil {
 		return fmt.Errorf("the unit %s is removed, but systemd does not know: %w; run systemctl daemon-reload", unitName, err)
 	}
@@ -139,5 +146,5 @@ func (r *Redirect) removeUnit(ctx context.Context) error {
 }
 
 // firstWord returns the path of a program as the first word of a command line in a unit. systemd
-// replaces no variables there, so that $ stays as it is.
+// does not expand variables there, so that $ is not escaped.
 func firstWord(path string) string { return `"` + strings.ReplaceAll(path, "%", "%%") + `"` }

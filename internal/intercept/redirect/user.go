@@ -33,7 +33,7 @@ func madeUsers() ([]user.User, error) {
 	return all, nil
 }
 
-// ensureUser returns a user, which is made if there is none.
+// ensureUser returns a user, and creates it if there is none.
 func (r *Redirect) ensureUser(ctx context.Context, name string) (u *user.User, isNew bool, err error) {
 	home := filepath.Join(r.dir, name)
 	if u, err = user.Lookup(name); err != nil {
