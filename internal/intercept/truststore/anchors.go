@@ -19,7 +19,7 @@ import (
 type anchors struct {
 	machine Machine
 	dir     string   // of the administrator's certificates
-	marks   []string // files of which one exists where this is the store; empty: dir
+	marks   []string // one of these files exists if this is the store; dir if empty
 	update  []string // the tool
 	fresh   []string // its arguments after a removal
 	pack    string   // the package with the tool
@@ -28,7 +28,8 @@ type anchors struct {
 	stores  []string // files and directories that must not have it after a removal
 }
 
-// kinds are told apart by their directories. Several distributions use each of them.
+// kinds are the known stores, which differ in their directories. Several distributions use each of
+// them.
 var kinds = []anchors{
 	{ // Fedora, RHEL, Amazon Linux
 		dir: "/etc/pki/ca-trust/source/anchors", update: []string{"update-ca-trust", "extract"}, pack: "ca-certificates",
@@ -85,7 +86,7 @@ func (a *anchors) ready() error {
 	return nil
 }
 
-// file is where a certificate is written.
+// file returns the path that a certificate is written to.
 func (a *anchors) file(c *x509.Certificate) string {
 	return filepath.Join(a.machine.at(a.dir), "perigee-"+ID(c)+".crt")
 }
@@ -109,8 +110,8 @@ func (a *anchors) commands(c *x509.Certificate, file string) [][]string {
 	return commands
 }
 
-// updater is the tool with its arguments. Debian's removes the links to a certificate that is gone
-// with --fresh only.
+// updater returns the tool with its arguments. The tool of Debian removes the links to a removed
+// certificate only with --fresh.
 func (a *anchors) updater(add bool) []string {
 	command := slices.Clone(a.update)
 	if !add {
@@ -143,9 +144,9 @@ func (a *anchors) change(ctx context.Context, c *x509.Certificate, file string) 
 	return asRoot(err, inShell)
 }
 
-// writeAnchor writes a file that all users can read, whatever the umask is. Another file of that
-// name stays, with an error; the beginning of the same file is what an interrupted installation
-// left.
+// writeAnchor writes a file that all users can read, independent of the umask. It does not replace
+// another file of that name and returns an error. An incomplete copy of the same file is the rest
+// of an interrupted installation and is replaced.
 func writeAnchor(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -170,8 +171,8 @@ func writeAnchor(path string, text []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
-// files are the files of the administrator that have a certificate, or the beginning of it under
-// the name that it gets.
+// files returns the files of the administrator that have a certificate, or an incomplete copy of
+// it under the name that it gets.
 func (a *anchors) files(c *x509.Certificate) (found []string, err error) {
 	err = filepath.WalkDir(a.machine.at(a.dir), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -212,7 +213,7 @@ func (a *anchors) removeFiles(c *x509.Certificate) (files []string, err error) {
 }
 
 // javaHook returns the program that updates the keystore of Java on Debian, if that has a
-// certificate, and its input. The tool does not tell it which certificates are gone.
+// certificate, and its input. The tool does not pass the removed certificates to it.
 func (a *anchors) javaHook(c *x509.Certificate, files []string) (hook, lines string) {
 	hook = a.machine.at("/etc/ca-certificates/update.d/jks-keystore")
 	if _, err := os.Stat(hook); err != nil {
@@ -230,7 +231,7 @@ func (a *anchors) javaHook(c *x509.Certificate, files []string) (hook, lines str
 	return hook, lines
 }
 
-// state reads the files of the administrator, and all that the tool writes.
+// state reads the files of the administrator, and all files that the tool writes.
 func (a *anchors) state(ctx context.Context, c *x509.Certificate) (State, error) {
 	files, err := a.files(c)
 	if err != nil {
@@ -281,7 +282,7 @@ func acceptedBy(bundle []byte, c *x509.Certificate) bool {
 
 var hashName = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
 
-// links reports whether there are links by hash at all, and whether one leads to the certificate.
+// links reports whether there are any links by hash, and whether one leads to the certificate.
 func (a *anchors) links(c *x509.Certificate) (any, linked bool, err error) {
 	if a.hashed == "" {
 		return false, false, nil
@@ -329,7 +330,7 @@ func (a *anchors) isIn(dir string, c *x509.Certificate) (bool, error) {
 	return false, err
 }
 
-// askOpenSSL has OpenSSL confirm the result, if it is installed.
+// askOpenSSL confirms the result with OpenSSL, if it is installed.
 func (a *anchors) askOpenSSL(ctx context.Context, c *x509.Certificate, trusted bool) error {
 	if _, err := find("openssl"); err != nil {
 		return nil // it is not installed

@@ -17,8 +17,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// recordName is the file beside a CA with the certificates that were installed from there. Without
-// it the certificate of an earlier CA, which was replaced since, could not be found again.
+// recordName is the file next to a CA with the certificates that were installed from there.
+// Without it the certificate of an earlier CA, which was replaced since, could not be found again.
 const recordName = "installed.pem"
 
 // Recorded returns the certificates that were to be installed from a directory, including
@@ -31,8 +31,8 @@ func Recorded(dir string) ([]*x509.Certificate, error) {
 	return certificates(text), err
 }
 
-// Record adds a certificate to those of a directory. It has to be called before the certificate is
-// installed.
+// Record adds a certificate to the record of a directory. It has to be called before the
+// certificate is installed.
 func Record(dir string, c *x509.Certificate) error {
 	known, err := Recorded(dir)
 	if err != nil || slices.ContainsFunc(known, c.Equal) {
@@ -41,7 +41,7 @@ func Record(dir string, c *x509.Certificate) error {
 	return writeRecord(dir, append(known, c))
 }
 
-// Forget removes a certificate from those of a directory, when no store has it any more.
+// Forget removes a certificate from the record of a directory, when no store has it any more.
 func Forget(dir string, c *x509.Certificate) error {
 	known, err := Recorded(dir)
 	if err != nil || !slices.ContainsFunc(known, c.Equal) {
@@ -62,8 +62,8 @@ func writeRecord(dir string, all []*x509.Certificate) error {
 	return keepOwner(dir, path)
 }
 
-// Lock keeps other processes from changing trust for the CA of a directory, until the file is
-// closed. It makes the directory.
+// Lock keeps other processes from changing trust for the CA of a directory, until the caller
+// closes the file. It creates the directory.
 func Lock(ctx context.Context, dir string) (*os.File, error) {
 	for {
 		if err := errors.Join(ctx.Err(), os.MkdirAll(dir, 0o700)); err != nil {
@@ -92,13 +92,12 @@ func Lock(ctx context.Context, dir string) (*os.File, error) {
 // lockTime is how long Lock waits. A tool that updates the store takes seconds.
 const lockTime = 30 * time.Second
 
-// caFiles are the files of a CA. The key goes first; the certificates go last, because they tell
-// what to look for in the stores.
+// caFiles are the files of a CA in the order of their removal: the key first, and the certificates
+// last, because they are needed to find copies in the stores.
 var caFiles = []string{"ca.key", "bundle.pem", "ca.hosts", "ca.lock", "ca.pem", recordName, "install.lock"}
 
 // OwnCertificates returns the certificates in the files of a directory that may be in a store: of
-// the CA, of the one for perigee mitm, and of earlier ones. Files that are missing or damaged have
-// none.
+// the CA, of the CA for perigee mitm, and of earlier ones. Missing or damaged files have none.
 func OwnCertificates(dir string) (found []*x509.Certificate, err error) {
 	for _, name := range []string{"ca.pem", filepath.Join("mitm", "ca.pem"), recordName} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
@@ -114,9 +113,9 @@ func OwnCertificates(dir string) (found []*x509.Certificate, err error) {
 	return found, nil
 }
 
-// RemoveFiles removes the files of the CA of a directory and of the one for perigee mitm, and the
-// directories if nothing else is in them. It returns what it removed, and files that are not
-// perigee's and therefore stay.
+// RemoveFiles removes the files of the CA of a directory and of the CA for perigee mitm, and the
+// directories if they are empty then. It returns the removed files, and the files that are kept
+// because they do not belong to perigee.
 func RemoveFiles(dir string) (removed, kept []string, err error) {
 	for _, dir := range []string{filepath.Join(dir, "mitm"), dir} {
 		entries, err := os.ReadDir(dir)
@@ -152,8 +151,8 @@ func RemoveFiles(dir string) (removed, kept []string, err error) {
 	return removed, kept, nil
 }
 
-// order is the place of a file in caFiles; those that were interrupted while they were written go
-// with their files. It is -1 for other files.
+// order returns the position of a file in caFiles, or -1 for other files. Temporary files of an
+// interrupted write have the position of their file.
 func order(name string) int {
 	if base, ok := strings.CutSuffix(name, ".tmp"); ok && strings.HasPrefix(base, ".") {
 		name = strings.TrimSuffix(base[1:], filepath.Ext(base))

@@ -12,8 +12,8 @@ import (
 
 const systemKeychain = "/Library/Keychains/System.keychain"
 
-// keychain is the system keychain of macOS. It is written from the documentation of its tool and
-// has not been tried.
+// keychain is the system keychain of macOS. It follows the documentation of its tool and is
+// untested.
 type keychain struct{ machine Machine }
 
 func (k *keychain) ready() error {
@@ -60,8 +60,8 @@ func (k *keychain) all(ctx context.Context) ([]*x509.Certificate, error) {
 	return certificates([]byte(text)), err
 }
 
-// rootStore is the store of root certificates of Windows, for all users. It is written from the
-// documentation of its tool and has not been tried.
+// rootStore is the store of root certificates of Windows, for all users. It follows the
+// documentation of its tool and is untested.
 type rootStore struct{ machine Machine }
 
 func (r *rootStore) ready() error {
@@ -84,7 +84,7 @@ func (r *rootStore) change(ctx context.Context, c *x509.Certificate, file string
 	return err
 }
 
-// state has the tool write the certificate with the thumbprint, if there is one, to a file.
+// state makes the tool write the certificate with the thumbprint, if there is one, to a file.
 func (r *rootStore) state(ctx context.Context, c *x509.Certificate) (state State, err error) {
 	err = withFile(c, func(file string) error {
 		out := file + ".found"
@@ -102,10 +102,10 @@ func (r *rootStore) state(ctx context.Context, c *x509.Certificate) (state State
 	return state, err
 }
 
-// list is empty: the tool describes certificates in the language of the system only.
+// list returns nothing: the tool describes certificates in the language of the system only.
 func (r *rootStore) list(context.Context) ([]*x509.Certificate, error) { return nil, nil }
 
-// thumbprint names a certificate for the tools of macOS and Windows.
+// thumbprint identifies a certificate for the tools of macOS and Windows.
 func thumbprint(c *x509.Certificate) string {
 	return fmt.Sprintf("%X", sha1.Sum(c.Raw))
 }

@@ -16,8 +16,8 @@ import (
 	_ "modernc.org/sqlite" // NSS databases
 )
 
-// A database is an NSS database, in the directory of a browser profile. It is read as the SQLite
-// file that it is, because its tool finds certificates by nickname only, and changed with the tool.
+// A database is an NSS database, in the directory of a browser profile. It is read as an SQLite
+// file, because its tool finds certificates by nickname only, and changed with the tool.
 type database struct {
 	machine Machine
 	dir     string
@@ -38,14 +38,15 @@ var databasePlaces = []string{
 	"AppData/Roaming/Mozilla/Firefox/Profiles/*",
 }
 
-// databases are the directories with a database. Links to the same one count once.
+// databases returns the directories with a database. Links to the same one count once.
 func (m Machine) databases() (dirs []string) {
 	if m.Home == "" {
 		return nil
 	}
 	var seen []string
 	for _, place := range databasePlaces {
-		found, _ := fs.Glob(os.DirFS(m.Home), place+"/"+nssFile) // the patterns are valid, and the home directory is none
+		// the patterns are valid, and the home directory is not a pattern
+		found, _ := fs.Glob(os.DirFS(m.Home), place+"/"+nssFile)
 		for _, name := range found {
 			file := filepath.Join(m.Home, filepath.FromSlash(name))
 			if real, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(seen, real) {
@@ -57,7 +58,7 @@ func (m Machine) databases() (dirs []string) {
 	return dirs
 }
 
-// ready looks for certutil. Windows has another program of that name.
+// ready checks for certutil. Windows has another program of that name.
 func (d *database) ready() error {
 	pack := "libnss3-tools (Debian, Ubuntu), nss-tools (Fedora), nss (Arch, Homebrew) or mozilla-nss-tools (openSUSE)"
 	if d.machine.OS == "windows" {
@@ -70,7 +71,7 @@ func (d *database) ready() error {
 	return nil
 }
 
-// nickname is the name that a certificate gets in a database.
+// nickname returns the name that a certificate gets in a database.
 func nickname(c *x509.Certificate) string { return "perigee " + ID(c) }
 
 func (d *database) commands(c *x509.Certificate, file string) [][]string {
@@ -126,7 +127,7 @@ func (d *database) remove(ctx context.Context, c *x509.Certificate) error {
 	return nil
 }
 
-// state is Trusted only if certutil shows the trust to identify servers.
+// state returns Trusted only if certutil shows the trust to identify servers.
 func (d *database) state(ctx context.Context, c *x509.Certificate) (State, error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -151,7 +152,7 @@ func (d *database) state(ctx context.Context, c *x509.Certificate) (State, error
 	return Partial, nil
 }
 
-// listedLine is a nickname and its trust: to identify servers, for mail, for code.
+// listedLine matches a nickname and its trust: to identify servers, for mail, for code.
 var listedLine = regexp.MustCompile(`^(.*?)\s+([A-Za-z]*),[A-Za-z]*,[A-Za-z]*\s*$`)
 
 func (d *database) list(ctx context.Context) ([]*x509.Certificate, error) {
@@ -168,7 +169,7 @@ type nssRow struct {
 	certificate *x509.Certificate
 }
 
-// rows are the certificates of a database. NSS keeps PKCS #11 attributes in columns: a0 is
+// rows returns the certificates of a database. NSS keeps PKCS #11 attributes in columns: a0 is
 // CKA_CLASS (1 is a certificate), a3 CKA_LABEL, a11 CKA_VALUE.
 func (d *database) rows(ctx context.Context) (rows []nssRow, err error) {
 	where := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(d.dir, nssFile)),

@@ -4,5 +4,5 @@ package truststore
 
 func keepOwner(string, string) error { return nil }
 
-// ForeignTo is about users of Unix.
+// ForeignTo returns false: it applies to users of Unix.
 func ForeignTo(string) (uid int, foreign bool) { return 0, false }

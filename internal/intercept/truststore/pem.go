@@ -10,7 +10,7 @@ func encode(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// blocks are the contents of the blocks with certificates of a file in PEM.
+// blocks returns the contents of the certificate blocks of a PEM file.
 func blocks(text []byte) (found [][]byte) {
 	for {
 		var block *pem.Block
@@ -23,7 +23,7 @@ func blocks(text []byte) (found [][]byte) {
 	}
 }
 
-// certificates are those of a file in PEM that can be parsed.
+// certificates returns the certificates of a PEM file that can be parsed.
 func certificates(text []byte) (found []*x509.Certificate) {
 	for _, der := range blocks(text) {
 		if c, err := x509.ParseCertificate(der); err == nil {

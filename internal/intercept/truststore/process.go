@@ -9,8 +9,8 @@ import (
 )
 
 // Processes returns the IDs of running processes that were started with a file of a directory as
-// their SSL_CERT_FILE: language servers that trust the CA. It knows them on Linux only, and those
-// of other users for root only.
+// their SSL_CERT_FILE: language servers that trust the CA. It works on Linux only, and finds
+// processes of other users for root only.
 func Processes(dir string) (ids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -36,9 +36,10 @@ func find(name string) (string, error) {
 	return "", err
 }
 
-// run runs a tool to its end, also when ctx ends or Ctrl-C is pressed: a tool that is killed leaves
-// the store half written. It has no terminal, so that it cannot wait for a password. It inherits
-// the lock: if perigee is killed, the tool goes on, and the next command waits for it.
+// run runs a tool to its end, also when ctx ends or Ctrl-C is pressed, because a tool that is
+// killed leaves the store half written. The tool has no terminal, so that it cannot wait for a
+// password. It inherits the lock: if perigee is killed, the tool continues, and the next command
+// waits for it.
 func (m Machine) run(ctx context.Context, input []byte, command ...string) (output string, err error) {
 	path, err := find(command[0])
 	if err != nil {
@@ -55,28 +56,28 @@ func (m Machine) run(ctx context.Context, input []byte, command ...string) (outp
 	procgroup.Detach(cmd)
 	procgroup.Inherit(cmd, m.Held)
 	if err := cmd.Run(); err != nil {
-		said := lastLines(complaints.String() + "\n" + out.String())
-		return out.String(), &toolError{command[0], said, err}
+		output := lastLines(complaints.String() + "\n" + out.String())
+		return out.String(), &toolError{command[0], output, err}
 	}
 	return out.String(), nil
 }
 
-// A toolError is that of a tool that failed, with what it wrote.
+// A toolError is the error of a tool that failed, with its output.
 type toolError struct {
-	name, said string
-	err        error
+	name, output string
+	err          error
 }
 
 func (e *toolError) Error() string {
-	if e.said == "" {
+	if e.output == "" {
 		return fmt.Sprintf("%s: %v", e.name, e.err)
 	}
-	return fmt.Sprintf("%s: %v: %s", e.name, e.err, e.said)
+	return fmt.Sprintf("%s: %v: %s", e.name, e.err, e.output)
 }
 
 func (e *toolError) Unwrap() error { return e.err }
 
-// lastLines is the end of an output, in one line.
+// lastLines returns the end of an output, in one line.
 func lastLines(text string) string {
 	const most = 400
 	text = strings.Join(strings.Fields(text), " ")

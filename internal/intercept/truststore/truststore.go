@@ -24,7 +24,7 @@ const (
 	NSS    = "nss"    // Firefox, and Chromium on Linux
 )
 
-// A State is how far a store trusts a certificate.
+// A State is the extent to which a store trusts a certificate.
 type State int
 
 // The states.
@@ -34,16 +34,16 @@ const (
 	Trusted              // all files have it
 )
 
-// A Machine is where stores are looked for.
+// A Machine is the system on which stores are searched for.
 type Machine struct {
 	OS   string // as in runtime.GOOS
-	Root string // prefix of the files of the system; empty: the system itself
-	Home string // of the user whose NSS databases are meant
+	Root string // prefix of the files of the system; empty for the system itself
+	Home string // home of the user who owns the NSS databases
 
 	Held *os.File // the lock of Lock, for tools to inherit; may be nil
 }
 
-// Host is the machine that the process runs on.
+// Host returns the machine that the process runs on.
 func Host() Machine {
 	home, _ := os.UserHomeDir() // without one there are no databases
 	return Machine{OS: runtime.GOOS, Home: home}
@@ -56,7 +56,7 @@ type Store struct {
 	backend
 }
 
-// A backend knows the files and tools of a store.
+// A backend implements a store with its files and tools.
 type backend interface {
 	// ready returns an error if a tool is missing.
 	ready() error
@@ -64,7 +64,7 @@ type backend interface {
 	// change adds a certificate, which is also in a file, or removes it if file is empty. It can be
 	// repeated after an interruption.
 	change(ctx context.Context, c *x509.Certificate, file string) error
-	// commands do the same in a shell.
+	// commands returns shell commands with the same effect.
 	commands(c *x509.Certificate, file string) [][]string
 	// list returns the certificates of the store that perigee made.
 	list(ctx context.Context) ([]*x509.Certificate, error)
@@ -117,10 +117,10 @@ func (m Machine) system() (b backend, path string) {
 	return nil, ""
 }
 
-// at is where a file of the system is.
+// at returns the path of a file of the system.
 func (m Machine) at(path string) string { return filepath.Join(m.Root, path) }
 
-// State finds out how far the store trusts a certificate.
+// State returns the extent to which the store trusts a certificate.
 func (s *Store) State(ctx context.Context, c *x509.Certificate) (State, error) {
 	state, err := s.state(ctx, c)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Store) State(ctx context.Context, c *x509.Certificate) (State, error) {
 	return state, nil
 }
 
-// Install adds a certificate, which is also in a file. Without an error, the store was read again
+// Install adds a certificate, which is also in a file. If it returns nil, the store was read again
 // and trusts it.
 func (s *Store) Install(ctx context.Context, c *x509.Certificate, file string) error {
 	if err := s.change(ctx, c, file); err != nil {
@@ -144,7 +144,7 @@ func (s *Store) Install(ctx context.Context, c *x509.Certificate, file string) e
 	return nil
 }
 
-// Remove removes a certificate. Without an error, the store was read again and no file has it.
+// Remove removes a certificate. If it returns nil, the store was read again and no file has it.
 func (s *Store) Remove(ctx context.Context, c *x509.Certificate) error {
 	if state, err := s.State(ctx, c); err != nil || state == Absent {
 		return err
@@ -162,12 +162,12 @@ func (s *Store) Remove(ctx context.Context, c *x509.Certificate) error {
 	return nil
 }
 
-// InstallLine is a shell command that adds the certificate in a file.
+// InstallLine returns a shell command that adds the certificate in a file.
 func (s *Store) InstallLine(c *x509.Certificate, file string) string {
 	return shellLine(s.commands(c, file), s.needsRoot())
 }
 
-// RemoveLine is a shell command that removes the certificate.
+// RemoveLine returns a shell command that removes the certificate.
 func (s *Store) RemoveLine(c *x509.Certificate) string {
 	return shellLine(s.commands(c, ""), s.needsRoot())
 }
@@ -209,7 +209,7 @@ func (m Machine) Leftovers(ctx context.Context, dirs ...string) (found []Leftove
 	return found, errors.Join(failed...)
 }
 
-// ID names a certificate in file names and messages: the first 8 hex digits of its fingerprint.
+// ID returns the first 8 hex digits of a certificate's fingerprint, for file names and messages.
 func ID(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return fmt.Sprintf("%X", sum[:4])
@@ -229,8 +229,8 @@ func onlyOurs(all []*x509.Certificate) (ours []*x509.Certificate) {
 	return ours
 }
 
-// holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings behind
-// it, or as it is in a keystore.
+// holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings after
+// it, or in DER inside a keystore.
 func holds(text []byte, c *x509.Certificate) bool {
 	return bytes.Contains(text, c.Raw) || slices.ContainsFunc(blocks(text), func(der []byte) bool { return bytes.HasPrefix(der, c.Raw) })
 }
