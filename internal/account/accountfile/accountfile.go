@@ -118,8 +118,8 @@ func unusable(format string, args ...any) *perigee.Error {
 		WithHint("export the accounts again with the program that wrote the file")
 }
 
-// unknownFormat is the error about a file that is something else. Its next step is several lines,
-// one for each format.
+// unknownFormat returns the error about a file that is something else. Its next step is several
+// lines, one for each format.
 func unknownFormat(problem string) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).WithHint("%s", `perigee reads these formats:
   a list:                      [{"email": "ada@example.com", "refresh_token": "…"}]

@@ -222,7 +222,7 @@ func plausibleToken(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return notPrinted(r) || r == utf8.RuneError })
 }
 
-// text is the first of the members that is a string.
+// text returns the first of the members that is a string.
 func (m members) text(names ...string) (value string, ok bool) {
 	for _, name := range names {
 		if raw := m[name]; len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &value) == nil {
@@ -256,7 +256,7 @@ func (m members) moment(names ...string) time.Time {
 	return time.Time{}
 }
 
-// active is the email of the account that was in use, which files give as such or as an index.
+// active returns the email of the account that was in use, which files give as such or as an index.
 func (m members) active(accounts json.RawMessage) string {
 	if email, ok := m.text("active"); ok {
 		return folded(email)
@@ -272,5 +272,5 @@ func (m members) active(accounts json.RawMessage) string {
 	return ""
 }
 
-// folded is a name in lower case; whether there is such an account is checked elsewhere.
+// folded returns a name in lower case; whether there is such an account is checked elsewhere.
 func folded(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

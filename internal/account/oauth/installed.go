@@ -133,8 +133,8 @@ func (i *Installed) search() {
 	i.at, i.looked = time.Now(), strings.Join(notes, "; ")
 }
 
-// usualDirs are where the IDE's installers and its users put it. Directories below a variable that
-// is not set are left out.
+// usualDirs returns where the IDE's installers and its users put it. Directories below a variable
+// that is not set are left out.
 func usualDirs(system string, env func(string) string) (dirs []string) {
 	below := func(base string, names ...string) {
 		for _, name := range names {

@@ -117,7 +117,7 @@ func listen(port int) (listeners []net.Listener, taken int, err error) {
 	return nil, 0, err
 }
 
-// loopbacks are the loopback addresses that this machine has.
+// loopbacks returns the loopback addresses that this machine has.
 func loopbacks() (families [][2]string) {
 	for _, family := range [][2]string{{"tcp4", "127.0.0.1"}, {"tcp6", "::1"}} {
 		if probe, err := net.Listen(family[0], net.JoinHostPort(family[1], "0")); err == nil {

@@ -28,7 +28,7 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// defaultScopes are requested by a sign-in unless Options have others.
+// defaultScopes are requested by a sign-in unless Options have other scopes.
 var defaultScopes = []string{
 	"https://www.googleapis.com/auth/cloud-platform",
 	"https://www.googleapis.com/auth/userinfo.email",
@@ -120,8 +120,8 @@ type ask struct {
 	email       string // of the account to offer first; may be empty
 }
 
-// consentURL is the page where a person consents. It asks for a refresh token even if they have
-// consented before: the provider gives one only with the consent.
+// consentURL returns the page where a person consents. It asks for a refresh token even if they
+// have consented before: the provider gives one only with the consent.
 func (c *Client) consentURL(a ask) (string, error) {
 	page, err := url.Parse(c.opts.AuthURL)
 	if err != nil || page.Host == "" {
@@ -158,7 +158,7 @@ type NoClient struct {
 
 func (n *NoClient) Error() string { return "no OAuth client in an installed IDE" }
 
-// Identity is the OAuth client that is signed in with. When there is none, because it is not
+// Identity returns the OAuth client that is signed in with. When there is none, because it is not
 // configured and not to be found either, the error wraps a *NoClient if it was looked for.
 func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	own := Identity{ID: c.opts.ClientID, Secret: c.opts.ClientSecret}

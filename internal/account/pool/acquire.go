@@ -69,7 +69,7 @@ func (p *Pool) acquire(req Request) *acquisition {
 	return &acquisition{pool: p, req: req, models: g, groups: groups}
 }
 
-// candidates are the accounts that the caller can use.
+// candidates returns the accounts that the caller can use.
 func (a *acquisition) candidates() []*member {
 	if a.req.Email == "" {
 		return a.pool.members

@@ -93,13 +93,13 @@ func (b *breaker[P]) EndProbe(call P, v *providererr.Diagnosis, now steadyclock.
 	}
 }
 
-// Until is when the next call may probe.
+// Until returns when the next call may probe.
 func (b *breaker[P]) Until() steadyclock.Instant { return b.until }
 
-// Kind is why the last account was locked.
+// Kind returns why the last account was locked.
 func (b *breaker[P]) Kind() providererr.Kind { return b.kind }
 
-// Lost is the number of accounts that were locked since the last good answer.
+// Lost returns the number of accounts that were locked since the last good answer.
 func (b *breaker[P]) Lost() int { return len(b.lost) }
 
 // Cause describes why the breaker is open.

@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// breakerEnd is when the next call may probe.
+// breakerEnd returns when the next call may probe.
 func (p *Pool) breakerEnd() time.Time { return p.date(max(p.breaker.Until(), p.now)).UTC() }
 
 // reasonBreakerOpen is the reason of the cooldown that Status shows while the breaker is open.
@@ -17,13 +17,13 @@ const reasonBreakerOpen = "breaker_open"
 // breaker is open.
 func IsBreakerOpen(c perigee.Cooldown) bool { return c.Reason == reasonBreakerOpen }
 
-// breakerExplanation is the reason shown to the owner for an account that could be leased
+// breakerExplanation returns the reason shown to the owner for an account that could be leased
 // otherwise.
 func (p *Pool) breakerExplanation() string {
 	return p.breaker.Cause() + " (`perigee account enable` ends this), so it is not used"
 }
 
-// breakerRefusal is the error of a call that gets no account because the breaker is open.
+// breakerRefusal returns the error of a call that gets no account because the breaker is open.
 func (p *Pool) breakerRefusal(model string) error {
 	b := &p.breaker
 	return &perigee.Error{

@@ -77,7 +77,7 @@ func causeOf(kind providererr.Kind) cause {
 	return cause{}
 }
 
-// kindOfState is the kind of the cause that has put an account into a state.
+// kindOfState returns the kind of the cause that has put an account into a state.
 func kindOfState(state string) providererr.Kind {
 	for _, c := range causes {
 		if c.State == state {

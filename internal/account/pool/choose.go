@@ -122,7 +122,8 @@ func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
 	}
 }
 
-// next is the first eligible account from a place in the list on, all around; nil if there is none.
+// next returns the first eligible account from a place in the list on, all around; nil if there is
+// none.
 func (a *acquisition) next(g *quotaGroup, from int, low bool) *member {
 	members := a.pool.members
 	for i := range members {
@@ -133,7 +134,7 @@ func (a *acquisition) next(g *quotaGroup, from int, low bool) *member {
 	return nil
 }
 
-// first is the place of the account that sticky selection and round robin try first.
+// first returns the place of the account that sticky selection and round robin try first.
 func (p *Pool) first(g *quotaGroup) int {
 	if cur := g.current; p.opts.Selection == Sticky && cur != nil && cur.index >= 0 {
 		return cur.index

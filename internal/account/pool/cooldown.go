@@ -70,7 +70,7 @@ func (m *member) active() iter.Seq[*cooldown] {
 	}
 }
 
-// doubtAt is when the account may be probed although it cools down.
+// doubtAt returns when the account may be probed although it cools down.
 func (c *cooldown) doubtAt() instant {
 	if c.fromProvider {
 		return c.since + believed

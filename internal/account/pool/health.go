@@ -50,7 +50,7 @@ func (h *health) now(now steadyclock.Instant) float64 {
 	return min(most, h.points+regain*float64((now-h.pointsAt)/time.Hour))
 }
 
-// load is how long the account takes to recover from its latest calls.
+// load returns how long the account takes to recover from its latest calls.
 func (h *health) load(now steadyclock.Instant) time.Duration { return max(0, h.idleAt-now) }
 
 // Recover adds points, which may be negative.

@@ -146,8 +146,8 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 	return p.now - l.began - l.pause, err
 }
 
-// signInRefused is the error of a call that has lost as many accounts as it may to the answers of
-// the sign-in server.
+// signInRefused returns the error of a call that has lost as many accounts as it may to the answers
+// of the sign-in server.
 func signInRefused(err error, others bool) error {
 	e := *perigee.AsError(err)
 	e.Message = fmt.Sprintf("%d accounts cannot be signed in for the same cause: %s", breakerMaxLost, e.Message)

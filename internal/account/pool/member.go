@@ -15,7 +15,7 @@ type member struct {
 	email  string
 	source Source
 	signIn perigee.SignIn // as SetSources or Learn read it
-	index  int            // place in Pool.members; -1: it was removed
+	index  int            // place in Pool.members; -1 if it was removed
 
 	stopped   string // the state that a diagnosis has put it into; empty if there is none
 	reason    string // why
@@ -187,7 +187,7 @@ func (m *member) listCooldowns() (list []perigee.Cooldown) {
 	return list
 }
 
-// outOfUse is the cause that keeps an account out of use.
+// outOfUse returns the cause that keeps an account out of use.
 func (m *member) outOfUse() providererr.Kind {
 	if !m.signIn.Enabled {
 		return KindDisabled
@@ -195,7 +195,7 @@ func (m *member) outOfUse() providererr.Kind {
 	return kindOfState(m.state())
 }
 
-// score is the worth of the account in hybrid selection.
+// score returns the score of the account in hybrid selection.
 func (m *member) score(g *quotaGroup) float64 {
 	quota := quotaUnknown
 	if q := m.least[g.id]; q.until > m.pool.now {

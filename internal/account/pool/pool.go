@@ -139,7 +139,7 @@ func (p *Pool) lock() {
 	p.now = p.clock.Now()
 }
 
-// date is an instant on the wall clock, for people and stores.
+// date returns an instant on the wall clock, for people and stores.
 func (p *Pool) date(at instant) time.Time { return p.opts.Now().Round(0).Add(at - p.now) }
 
 // unlock serves the waiting calls, because the change made under the lock may have made an account

@@ -64,7 +64,8 @@ func (p *Pool) Refusal(req Request) error {
 	return a.refusal()
 }
 
-// waitsFor is the tally of one account. In several quota groups the cause that ends first counts.
+// waitsFor returns the tally of one account. In several quota groups the cause that ends first
+// counts.
 func (a *acquisition) waitsFor(m *member) tally {
 	t := tally{Count: 1}
 	for _, g := range a.groups {

@@ -47,7 +47,7 @@ type Leased struct {
 	Email   string
 	Project string
 	CLI     bool   // it is used from PoolCLI, which takes a plainer envelope
-	Why     string // it was chosen, for the trace of the call; WhyOnly: there was no choice
+	Why     string // it was chosen, for the trace of the call; WhyOnly if there was no choice
 }
 
 // A Lease is an account in use by a call.

@@ -20,7 +20,7 @@ func (r *Roster) Follow(ctx context.Context) error {
 	return nil
 }
 
-// preferred is the address of the preferred account; empty if there is none.
+// preferred returns the address of the preferred account; empty if there is none.
 func (r *Roster) preferred() string {
 	for _, s := range r.all() {
 		if signIn := s.SignIn(); signIn.Preferred {

@@ -133,7 +133,7 @@ func (r *Roster) recognize(ctx context.Context, signIns []perigee.SignIn) error 
 	return nil
 }
 
-// unusable is the error about a document that is refused whole.
+// unusable returns the error about a document that is refused whole.
 func unusable(skipped []perigee.ImportedRow, entries int) error {
 	if entries == 0 {
 		return perigee.Errorf(perigee.ClassInvalid, "there are no accounts in it").WithHint("sign in with `perigee login`")

@@ -110,10 +110,10 @@ func newDiscoverer(u config.Upstream, opts Options) *oauth.Discoverer {
 	})
 }
 
-// Upstream is the name of the upstream that the accounts are for.
+// Upstream returns the name of the upstream that the accounts are for.
 func (r *Roster) Upstream() string { return r.upstream }
 
-// Pool is where calls get an account from.
+// Pool returns the pool that leases the accounts.
 func (r *Roster) Pool() *pool.Pool { return r.pool }
 
 // SignIns returns the accounts as last read from the store.
