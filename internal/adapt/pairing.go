@@ -94,7 +94,7 @@ func (a *adapter) answer(out, message []perigee.Content, calls []*perigee.Functi
 	return out
 }
 
-// results are all results in a list of contents.
+// results returns all results in a list of contents.
 func results(list []perigee.Content) (all []*perigee.FunctionResponse) {
 	for i := range list {
 		for j := range list[i].Parts {
@@ -106,8 +106,8 @@ func results(list []perigee.Content) (all []*perigee.FunctionResponse) {
 	return all
 }
 
-// copies are the results that equal a used one of the same call: some clients repeat results when
-// they resume a conversation.
+// copies returns the results that equal a used one of the same call: some clients repeat results
+// when they resume a conversation.
 func copies(all []*perigee.FunctionResponse, used map[*perigee.FunctionResponse]bool) map[*perigee.FunctionResponse]bool {
 	byID := map[string]*perigee.FunctionResponse{}
 	for _, r := range all {

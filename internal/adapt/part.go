@@ -142,12 +142,12 @@ func (a *adapter) response(p *perigee.Part, model, asText bool) bool {
 	return true
 }
 
-// textOf is a call, or data of the provider, as a text.
+// textOf returns a call, or data of the provider, as a text.
 func textOf(what, name string, data json.RawMessage) perigee.Part {
 	return perigee.Part{Kind: perigee.PartText, Text: "[" + what + name + "] " + string(data)}
 }
 
-// textOfResult is a result as a text.
+// textOfResult returns a result as a text.
 func textOfResult(r *perigee.FunctionResponse) perigee.Part {
 	if r.Output == nil {
 		return textOf("result of tool ", r.Name, r.Response)

@@ -152,8 +152,8 @@ func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, resul
 const searcher = "You search the web for another program. Search for what you are asked, read what you are pointed at, and answer " +
 	"with the facts that you found, briefly and completely. Say so when you found nothing."
 
-// SearchPrompt is the prompt for a model that can search, after another model has called s. s may
-// be nil.
+// SearchPrompt returns the prompt for a model that can search, after another model has called s. s
+// may be nil.
 func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {
 	message := func(text string) perigee.Content {
 		return perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}}

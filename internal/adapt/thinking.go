@@ -50,8 +50,8 @@ func (a *adapter) namedThinking() bool {
 	return strings.HasSuffix(strings.ToLower(a.spec.ID), "-thinking") && a.spec.Thinking.Possible()
 }
 
-// outputLimit is how long the answer may be, thinking included; 0 if unknown. At the gateway all
-// models use their own limit where the client sets none, at the official API only Claude does.
+// outputLimit returns how long the answer may be, thinking included; 0 if unknown. At the gateway
+// all models use their own limit where the client sets none, at the official API only Claude does.
 func (a *adapter) outputLimit() int64 {
 	if limit := a.prompt.Generation.MaxOutputTokens; limit != nil {
 		return *limit
@@ -210,8 +210,8 @@ func (a *adapter) fitThinking(want perigee.Thinking) *perigee.Thinking {
 	return &want
 }
 
-// nearestLevel is the level itself, else the next higher one that the model has, else its highest.
-// Unknown words are left to the provider.
+// nearestLevel returns the level itself, else the next higher one that the model has, else its
+// highest. Unknown words are left to the provider.
 func (a *adapter) nearestLevel(level string) string {
 	have, rank := a.spec.Thinking.Levels, slices.Index(levels, level)
 	if rank < 0 || slices.Contains(have, level) {
@@ -282,7 +282,7 @@ func (a *adapter) fitBudget(want *perigee.Thinking) {
 	}
 }
 
-// budgetToLevel is the first level that thinks as much.
+// budgetToLevel returns the first level that thinks as much.
 func budgetToLevel(budget int64, have []string) string {
 	for _, level := range have {
 		if budget <= budgets[slices.Index(levels, level)] {

@@ -118,7 +118,7 @@ func withoutSignatures(parts []perigee.Part) []perigee.Part {
 
 func isThought(p perigee.Part) bool { return p.Thought }
 
-// leading is how many thoughts parts begin with.
+// leading returns how many thoughts parts begin with.
 func leading(parts []perigee.Part) int {
 	n := 0
 	for n < len(parts) && parts[n].Thought {

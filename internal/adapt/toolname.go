@@ -48,7 +48,7 @@ func (n *nameMap) legal(name string) bool {
 	return legalToolName(name) && (!n.NoPunctuation || !strings.ContainsAny(name, ".:"))
 }
 
-// key is the part of a name in which two of them must differ.
+// key returns the part of a name in which two of them must differ.
 func (n *nameMap) key(name string) string {
 	if n.FoldCase {
 		return strings.ToLower(name)

@@ -143,7 +143,7 @@ func (a *adapter) setToolConfig(config perigee.ToolConfig) {
 	}
 }
 
-// choice is how the model may choose among functions.
+// choice returns how the model may choose among functions.
 func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []string) {
 	mode = strings.ToUpper(config.Mode)
 	switch mode {

@@ -25,8 +25,8 @@ const (
 	Other     Family = ""
 )
 
-// SignatureKind is the kind of thought signature that the models of a family issue: models of the
-// same kind accept each other's signatures. It is empty for families without signatures.
+// SignatureKind returns the kind of thought signature that the models of a family issue: models of
+// the same kind accept each other's signatures. It is empty for families without signatures.
 func (f Family) SignatureKind() string {
 	switch f {
 	case Claude:

@@ -188,7 +188,7 @@ func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
 // version is.
 var variant = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
 
-// baseName is the name of a model without its variants.
+// baseName returns the name of a model without its variants.
 func baseName(model string) string {
 	for {
 		shorter := variant.ReplaceAllString(model, "")

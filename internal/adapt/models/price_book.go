@@ -41,7 +41,7 @@ func (b *PriceBook) time() time.Time {
 	return time.Now()
 }
 
-// Date is the date of the list prices.
+// Date returns the date of the list prices.
 func (b *PriceBook) Date() string { return b.current.Load().table.Date }
 
 // CallCost returns the cost of a call; it is unknown while the call is open.

@@ -32,7 +32,7 @@ var released = map[string]string{
 	"gpt-oss-120b-medium":            "2025-08-05",
 }
 
-// Released is when a model was released, at midnight UTC; zero if unknown.
+// Released returns when a model was released, at midnight UTC; zero if unknown.
 func Released(id string) time.Time {
 	t, err := time.Parse(time.DateOnly, released[id])
 	if err != nil {

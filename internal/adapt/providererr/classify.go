@@ -79,7 +79,7 @@ func ClassifyText(text string) (Diagnosis, bool) {
 // accounts.
 func WithoutAddresses(text string) string { return redact.Emails(text) }
 
-// rule is the first rule that the evidence matches. The last rule matches everything.
+// rule returns the first rule that the evidence matches. The last rule matches everything.
 func (e *evidence) rule() *rule {
 	for i := range rules {
 		if rules[i].matches(e) {
@@ -110,7 +110,7 @@ func (e *evidence) answerStatus() int {
 	return e.status
 }
 
-// advice is the hint of a kind with the time and the link filled in.
+// advice returns the hint of a kind with the time and the link filled in.
 func advice(m meaning, v Diagnosis, now time.Time) string {
 	link := "accounts.google.com"
 	// A link with an address in it is only for the owner of the account.
@@ -124,7 +124,7 @@ func advice(m meaning, v Diagnosis, now time.Time) string {
 	return strings.NewReplacer("{wait}", wait, "{link}", link).Replace(m.next)
 }
 
-// WaitFor is the hint to wait for a delay.
+// WaitFor returns the hint to wait for a delay.
 func WaitFor(delay time.Duration, now time.Time) string {
 	whole := (delay + time.Second - 1).Truncate(time.Second)
 	if delay < time.Minute {

@@ -15,8 +15,8 @@ const MaxDelay = 7 * 24 * time.Hour
 // longestRest is the top of the Ladder.
 const longestRest = time.Minute
 
-// Ladder is the cooldown of an account after so many failures in a row for which the provider named
-// no delay: 1, 2, 4 … 60 seconds. Without a failure it is 0.
+// Ladder returns the cooldown of an account after so many failures in a row for which the provider
+// named no delay: 1, 2, 4 … 60 seconds. Without a failure it is 0.
 func Ladder(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -143,7 +143,7 @@ func readDuration(text string) (d time.Duration, rest string, ok bool) {
 	return seconds(sum), rest, ok
 }
 
-// seconds is a time.Duration that does not overflow, and is not negative.
+// seconds returns a time.Duration that does not overflow, and is not negative.
 func seconds(s float64) time.Duration {
 	if !(s > 0) {
 		return 0

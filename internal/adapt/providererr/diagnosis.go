@@ -44,7 +44,7 @@ func New(kind Kind, said string, delay time.Duration, now time.Time) Diagnosis {
 	return v
 }
 
-// WithQuotaLeft is the diagnosis if the account is known to have quota left for the model, or
+// WithQuotaLeft returns the diagnosis if the account is known to have quota left for the model, or
 // another account got the same answer. A 429 without a reason is then no limit: the provider
 // refuses the client that the system prompt names that way, whatever account is used.
 func (v Diagnosis) WithQuotaLeft() Diagnosis {
@@ -62,9 +62,9 @@ func (v Diagnosis) WithQuotaLeft() Diagnosis {
 // SignInPause is the delay before the next request to a failing sign-in server that names none.
 const SignInPause = 5 * time.Second
 
-// AtSignIn is the diagnosis if the answer is of the sign-in server. Errors about the sign-in or the
-// account stay; any other error becomes KindNoToken, whatever it would mean at the gateway: no
-// model was asked, so it is not about quota.
+// AtSignIn returns the diagnosis if the answer is of the sign-in server. Errors about the sign-in
+// or the account stay; any other error becomes KindNoToken, whatever it would mean at the gateway:
+// no model was asked, so it is not about quota.
 func (v Diagnosis) AtSignIn(now time.Time) Diagnosis {
 	switch v.Kind {
 	case KindSignedOut, KindOAuthClient, KindVerification, KindBan, KindIneligible:
@@ -87,7 +87,7 @@ func (v Diagnosis) AtSignIn(now time.Time) Diagnosis {
 // either.
 var ErrRefreshPaused = errors.New("the account is left alone")
 
-// Reason is the text for the owner of the account, with the link, which clients do not get.
+// Reason returns the text for the owner of the account, with the link, which clients do not get.
 func (v Diagnosis) Reason() string {
 	reason := v.Error.Error()
 	if v.Link != "" && !strings.Contains(reason, v.Link) {

@@ -83,7 +83,7 @@ func objectOf(raw json.RawMessage) object {
 	return o
 }
 
-// text is the first of the members that is a string or a number.
+// text returns the first of the members that is a string or a number.
 func (o object) text(keys ...string) string {
 	for _, key := range keys {
 		if s := textOf(o[key]); s != "" {
@@ -342,7 +342,7 @@ func (e *evidence) recognizeOAuth() {
 
 var titlePattern = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
-// title is the title of a page.
+// title returns the title of a page.
 func title(page string) string {
 	if m := titlePattern.FindStringSubmatch(page); m != nil {
 		return m[1]

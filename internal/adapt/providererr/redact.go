@@ -83,8 +83,8 @@ func trusted(link string) bool {
 	return false
 }
 
-// bestLink is the address where the account is verified: the one in the details, or the likeliest
-// of those in the message.
+// bestLink returns the address where the account is verified: the one in the details, or the
+// likeliest of those in the message.
 func (e *evidence) bestLink() (best string) {
 	worth := 0
 	for _, link := range slices.Concat(e.links, linkPattern.FindAllString(e.message, maxLists)) {
@@ -108,7 +108,7 @@ func linkWorth(link string) int {
 	return 3
 }
 
-// quote is the provider's message for our own: one line, without secrets, at most maxShown
+// quote returns the provider's message for our own: one line, without secrets, at most maxShown
 // characters.
 func (e *evidence) quote() string {
 	fields := strings.FieldsFunc(e.message[:min(len(e.message), maxQuote)], func(r rune) bool {

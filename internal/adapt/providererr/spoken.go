@@ -48,7 +48,7 @@ func FromText(
 	return Classify(status, nil, body, now), status != 0
 }
 
-// namedStatus is the HTTP status that a text names; 0 if there is none.
+// namedStatus returns the HTTP status that a text names; 0 if there is none.
 func namedStatus(text string) int {
 	if strings.Contains(strings.ToLower(text), "no capacity") {
 		return http.StatusServiceUnavailable

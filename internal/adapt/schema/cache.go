@@ -86,7 +86,7 @@ func (c *Cache) find(key cacheKey) (cacheEntry, bool) {
 	return c.entries.Get(key)
 }
 
-// cost is about how many bytes an entry takes.
+// cost returns about how many bytes an entry takes.
 func cost(key cacheKey, e cacheEntry) int {
 	const entry, change = 300, 48 // of the map, the list and the entry itself; of one change without its texts
 	n := entry + len(key.raw) + len(e.result.Schema)

@@ -119,7 +119,7 @@ func (f *frame) addKind(k kind) {
 	f.kinds = append(f.kinds, k)
 }
 
-// declared is the first type that was asked for so far, or unknown.
+// declared returns the first type that was asked for so far, or unknown.
 func (f *frame) declared() kind {
 	for _, k := range f.kinds {
 		if k != kindNull && k != kindAny {
@@ -190,7 +190,7 @@ func (f *frame) inferKind() kind {
 	return kindString
 }
 
-// kindOfAll is the type of all values, or string, as which any value can be written.
+// kindOfAll returns the type of all values, or string, as which any value can be written.
 func kindOfAll(values []*node) kind {
 	var kinds []kind // different ones
 	for _, v := range values {

@@ -32,7 +32,7 @@ func (c *cleaner) follow(s source, ref string) (target *node, end bool) {
 	return target, target == nil || target == c.root || slices.Contains(s.chain, target) || len(s.chain) >= maxChain || c.exhausted()
 }
 
-// through is the source that a reference in s leads to.
+// through returns the source that a reference in s leads to.
 func (s source) through(target *node) source {
 	s.node, s.chain = target, append(slices.Clip(s.chain), target)
 	return s

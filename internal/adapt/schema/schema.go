@@ -80,7 +80,8 @@ func clean(raw []byte, r rules) Result {
 	return result
 }
 
-// valuesIn is how many values a JSON text has at most: commas and brackets in strings count, too.
+// valuesIn returns how many values a JSON text has at most: commas and brackets in strings count,
+// too.
 func valuesIn(raw []byte) int {
 	return bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")) + 1
 }

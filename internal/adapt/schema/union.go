@@ -360,7 +360,7 @@ func (c *cleaner) glanceMember(b, inner *branch, m *node, hops int) {
 	}
 }
 
-// firstKind is the first type that "type" names and that is not null.
+// firstKind returns the first type that "type" names and that is not null.
 func firstKind(m *node) kind {
 	found := kindNamed(m)
 	for _, v := range m.elements() {
