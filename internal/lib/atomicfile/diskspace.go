@@ -7,8 +7,8 @@ type Disk struct {
 	HasLimits bool  // the filesystem limits the number of files
 }
 
-// Free is how many bytes this user may still write to the disk that a directory is on. They are
-// known on Linux and macOS, for directories that exist.
+// Free returns how many bytes this user may still write to the disk that a directory is on. They
+// are known on Linux and macOS, for directories that exist.
 func Free(dir string) (bytes int64, known bool) {
 	disk, known := DiskOf(dir)
 	return disk.Free, known

@@ -84,7 +84,7 @@ type countedConn struct {
 	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0 if it does not wait
 	once sync.Once
 
-	head    atomic.Int64 // bytes that were read since the last request; -1: a request is being answered
+	head    atomic.Int64 // bytes that were read since the last request; -1 while a request is being answered
 	refused atomic.Bool
 
 	secure *tls.Conn   // the layer above; nil if there is none. It is set before the first byte is read.

@@ -109,7 +109,7 @@ type lister struct {
 	glob      string
 	byName    bool   // glob is for base names
 	globBase  string // the directory that everything that glob matches is in
-	globDepth int    // how many directories below there can be matches; -1: any number
+	globDepth int    // how many directories below there can be matches; -1 for any number
 
 	after   string // the last path that the cursor has seen
 	last    string // the last path that was looked at

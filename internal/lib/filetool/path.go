@@ -194,7 +194,7 @@ func (t *Tools) refuseReserved(asked string) error {
 		WithHint("use a path relative to %s, or an absolute path with a drive letter, without reserved names", t.roots[0].path)
 }
 
-// outside is the error for a path that is in none of the roots.
+// outside returns the error for a path that is in none of the roots.
 func (t *Tools) outside(asked string) error {
 	return perigee.Errorf(perigee.ClassForbidden, "%q is outside of the roots: %s", asked, strings.Join(t.Roots(), ", ")).
 		WithHint("use a path relative to %s, or an absolute path inside a root", t.roots[0].path)

@@ -74,7 +74,7 @@ func (m *Map[K, V]) Clear() {
 	m.cost = 0
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m *Map[K, V]) Len() int { return m.order.Len() }
 
 // TotalCost returns the total cost of the entries.

@@ -34,7 +34,7 @@ func listenerOf(address netip.AddrPort) (user int, found bool) {
 	return user, found
 }
 
-// anyOf is the remote address of listeners in the family of an address.
+// anyOf returns the remote address of listeners in the family of an address.
 func anyOf(address netip.AddrPort) netip.AddrPort {
 	if address.Addr().Is6() {
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
@@ -162,8 +162,8 @@ func searchTable(table, local, remote string) (user int, found bool) {
 	return 0, false
 }
 
-// hexAddress is an address and a port as the tables have them: the words of the address, then the
-// port.
+// hexAddress returns an address and a port as the tables have them: the words of the address, then
+// the port.
 func hexAddress(a netip.AddrPort) string {
 	text := ""
 	for word := range slices.Chunk(a.Addr().AsSlice(), 4) {
@@ -172,5 +172,5 @@ func hexAddress(a netip.AddrPort) string {
 	return fmt.Sprintf("%s:%04X", text, a.Port())
 }
 
-// hexWord is a word of an address, in the byte order of the machine.
+// hexWord returns a word of an address, in the byte order of the machine.
 func hexWord(word []byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(word)) }

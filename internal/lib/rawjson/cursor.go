@@ -160,8 +160,8 @@ func Reserve[T any](c *Cursor, list []T) []T {
 	return append(make([]T, 0, len(list)+max(c.rest(), len(list)/4)), list...)
 }
 
-// rest is how many elements are left of the array that is read, with the one that comes next. Where
-// the value is none of an array it is one.
+// rest returns how many elements are left of the array that is read, with the one that comes next.
+// Where the value is none of an array it is one.
 func (c *Cursor) rest() int {
 	n := 0
 	for i := c.pos; c.left == 0; {

@@ -28,7 +28,7 @@ func newKey(data []byte, start, end int, escaped bool) key {
 	return key{start: start, end: end, tag: keyTag(data, start, end)}
 }
 
-// keyTag is a fingerprint that costs next to nothing: the name itself if it has at most eight
+// keyTag returns a fingerprint that costs next to nothing: the name itself if it has at most eight
 // bytes, otherwise a mixture of both its ends.
 func keyTag(data []byte, start, end int) uint64 {
 	n := end - start

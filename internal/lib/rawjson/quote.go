@@ -47,7 +47,7 @@ func appendInner(dst []byte, s string) []byte {
 	return dst
 }
 
-// QuotedSize is how many bytes AppendString appends for a text in valid UTF-8.
+// QuotedSize returns how many bytes AppendString appends for a text in valid UTF-8.
 func QuotedSize(s string) int {
 	size := len(s) + 2
 	for i := range len(s) {

@@ -41,7 +41,7 @@ func (t *Text) flush() {
 	t.last = nil
 }
 
-// Len is how many bytes the text has.
+// Len returns how many bytes the text has.
 func (t *Text) Len() int { return t.size }
 
 // String returns the whole text.

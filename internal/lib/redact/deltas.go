@@ -166,8 +166,8 @@ func eachMember(stream []byte, visit func(name []byte, value span)) {
 	}
 }
 
-// stringEnd is where the closing quote of a string of JSON is; -1: the text does not begin with a
-// string.
+// stringEnd returns where the closing quote of a string of JSON is; -1 if the text does not begin
+// with a string.
 func stringEnd(text []byte) int {
 	if len(text) == 0 || text[0] != '"' {
 		return -1

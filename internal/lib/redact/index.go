@@ -45,7 +45,7 @@ type form struct {
 	at             int    // where in it
 }
 
-// size is how many bytes of a text a form takes at most, without escapes.
+// size returns how many bytes of a text a form takes at most, without escapes.
 func (f *form) size() int {
 	if f.whole == "" {
 		return len(f.text)

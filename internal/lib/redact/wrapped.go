@@ -78,7 +78,7 @@ func breakAfter(text []byte) int {
 	return size
 }
 
-// breakBefore is the size of the line break that a text ends with.
+// breakBefore returns the size of the line break that a text ends with.
 func breakBefore(text []byte) int {
 	n := len(text)
 	if n == 0 || text[n-1] > ' ' && (n < 2 || text[n-2] != '\\') && (n < 3 || text[n-3] != '%') {
@@ -104,7 +104,7 @@ func escapedSpace(c byte) byte {
 	return 0
 }
 
-// encodedSpace is the space that percent-encoding writes as two digits.
+// encodedSpace returns the space that percent-encoding writes as two digits.
 func encodedSpace(high, low byte) byte {
 	switch low {
 	case 'A', 'a':

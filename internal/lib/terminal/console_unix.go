@@ -14,8 +14,8 @@ func isConsole(file *os.File) bool {
 	return ok
 }
 
-// consoleColumns is the width of a terminal, 0 if the terminal does not know it. Other devices are
-// not ok.
+// consoleColumns returns the width of a terminal, 0 if the terminal does not report it. Other
+// devices are not ok.
 func consoleColumns(file *os.File) (columns int, ok bool) {
 	var size struct{ rows, columns, x, y uint16 }
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))

@@ -12,7 +12,7 @@ func isConsole(file *os.File) bool {
 	return syscall.GetConsoleMode(syscall.Handle(file.Fd()), &mode) == nil
 }
 
-// consoleColumns is the width of the console's window.
+// consoleColumns returns the width of the console's window.
 func consoleColumns(file *os.File) (columns int, ok bool) {
 	var info struct {
 		sizeX, sizeY, cursorX, cursorY int16

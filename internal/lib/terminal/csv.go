@@ -67,7 +67,7 @@ func columnsOf(index []int, t reflect.Type) (columns []csvColumn) {
 	return columns
 }
 
-// cell is the value of a column.
+// cell returns the value of a column.
 func (c csvColumn) cell(row reflect.Value) (string, error) {
 	v := row.FieldByIndex(c.index)
 	if c.omit && v.IsZero() {
@@ -93,7 +93,7 @@ func (c csvColumn) cell(row reflect.Value) (string, error) {
 	return string(data), nil
 }
 
-// harmless is a text that spreadsheets do not take for a formula.
+// harmless returns a text that spreadsheets do not take for a formula.
 func harmless(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
 		return "'" + text

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Span is a duration in the two largest units.
+// Span formats a duration in the two largest units.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -24,7 +24,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour))
 }
 
-// Duration is a duration in about three digits.
+// Duration formats a duration in about three digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -38,7 +38,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
 }
 
-// Size is a number of bytes in the largest unit of which there is at least one.
+// Size formats a number of bytes in the largest unit of which there is at least one.
 func Size(n int64) string {
 	size, unit := float64(n), "B"
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -53,8 +53,8 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, unit)
 }
 
-// Age is a duration in days or, if it is not a number of days, in hours and minutes. It is empty
-// for 0.
+// Age formats a duration in days or, if it is not a number of days, in hours and minutes. It is
+// empty for 0.
 func Age(age time.Duration) string {
 	switch {
 	case age == 0:
@@ -77,7 +77,7 @@ func Percent(fraction float64) string {
 	return fmt.Sprintf("%d%%", int(p))
 }
 
-// Number is a count with its noun.
+// Number formats a count with its noun.
 func Number(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -94,7 +94,7 @@ func Joined(words ...string) string {
 	return strings.Join(words, ", ")
 }
 
-// Labelled is a value with its label, empty without a value.
+// Labelled formats a value with its label, empty without a value.
 func Labelled(label, value string) string {
 	if value == "" {
 		return ""

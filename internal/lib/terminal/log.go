@@ -64,7 +64,7 @@ func (f *facts) add(a slog.Attr) bool {
 	return true
 }
 
-// text is the value of a key in one printable line, empty if there is none.
+// text returns the value of a key in one printable line, empty if there is none.
 func (f *facts) text(key string) string {
 	if f.values[key].Any() == nil {
 		return ""
@@ -79,7 +79,7 @@ func (f *facts) number(key string) int64 {
 	return 0
 }
 
-// duration is a duration in about three digits, empty if there is none.
+// duration returns a duration in about three digits, empty if there is none.
 func (f *facts) duration(key string) string {
 	if f.values[key].Kind() != slog.KindDuration {
 		return ""
@@ -87,7 +87,7 @@ func (f *facts) duration(key string) string {
 	return Duration(f.values[key].Duration())
 }
 
-// sentence is the message, the attributes in parentheses, and the error after a colon.
+// sentence returns the message, the attributes in parentheses, and the error after a colon.
 func (f *facts) sentence(message string) string {
 	var words []string
 	for _, key := range f.order {
@@ -145,7 +145,7 @@ type part struct {
 
 func (p part) size() int { return max(p.pad, utf8.RuneCountInString(p.text)) }
 
-// callLine is the line of a finished call.
+// callLine returns the line of a finished call.
 func (s *screen) callLine(at time.Time, f *facts) string {
 	model := f.text("model")
 	if asked := f.text("model_asked"); asked != "" {
@@ -180,7 +180,7 @@ func (s *screen) callLine(at time.Time, f *facts) string {
 	return s.line(parts, tail, colour)
 }
 
-// requestLine is the line of a request that is not a call of a model.
+// requestLine returns the line of a request that is not a call of a model.
 func (s *screen) requestLine(at time.Time, f *facts) string {
 	var tail []string
 	for _, key := range []string{"fault", "rule", "class", "error"} {
@@ -197,7 +197,7 @@ func (s *screen) requestLine(at time.Time, f *facts) string {
 	}, strings.Join(tail, ": "), Warning)
 }
 
-// statusPart is the HTTP status in its colour. A client that went away got none.
+// statusPart returns the HTTP status in its colour. A client that went away got none.
 func statusPart(f *facts) part {
 	status := f.number("status")
 	p := part{text: strconv.FormatInt(status, 10), colour: Good, pad: 3}
@@ -214,7 +214,7 @@ func statusPart(f *facts) part {
 	return p
 }
 
-// column is the width of a column so far, at most limit.
+// column returns the width of a column so far, at most limit.
 func (s *screen) column(i int, text string, limit int) int {
 	s.widest[i] = min(limit, max(s.widest[i], utf8.RuneCountInString(text)))
 	return s.widest[i]
@@ -257,7 +257,7 @@ func (s *screen) line(parts []part, tail, tailColour string) string {
 	return line
 }
 
-// length is the length of a line of parts, including the gap after the last.
+// length returns the length of a line of parts, including the gap after the last.
 func length(parts []part) (n int) {
 	for _, p := range parts {
 		if p.size() > 0 {
@@ -284,7 +284,7 @@ func (s *screen) paint(text, colour string) string {
 	return Paint(text, colour)
 }
 
-// otherLine is a record that is not about a request: its time and a sentence, folded.
+// otherLine returns a record that is not about a request: its time and a sentence, folded.
 func (s *screen) otherLine(r slog.Record, f *facts) string {
 	colour := ""
 	switch {

@@ -36,7 +36,7 @@ func (t *Table) Add(cells ...any) { t.rows = append(t.rows, cells) }
 // A Count is a number that a terminal shows in four digits or so: 12.3k.
 type Count int64
 
-// Short is the count as a terminal shows it.
+// Short returns the count as a terminal shows it.
 func (n Count) Short() string {
 	switch {
 	case n < 10_000:
@@ -141,7 +141,7 @@ func (t *Table) columns(terminal bool) (columns []column) {
 	return columns
 }
 
-// lines are the lines of a cell, or of the head for row -1.
+// lines returns the lines of a cell, or of the head for row -1.
 func (c column) lines(row int) []string {
 	if row < 0 {
 		return []string{c.head}
@@ -155,12 +155,12 @@ func (c column) lines(row int) []string {
 	return fold(c.cells[row], c.width, true)
 }
 
-// folded is the width to which the column can be folded without cutting a word.
+// folded returns the width to which the column can be folded without cutting a word.
 func (c column) folded() int {
 	return min(c.width, max(foldedWidth, c.longest, utf8.RuneCountInString(c.head)))
 }
 
-// cut is the width to which the column can be cut.
+// cut returns the width to which the column can be cut.
 func (c column) cut() int { return min(c.width, max(minimumWidth, utf8.RuneCountInString(c.head))) }
 
 // fit leaves out optional columns until the rest fits when it is folded. If nothing more can be

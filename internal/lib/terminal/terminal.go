@@ -12,7 +12,8 @@ import (
 // DefaultWidth is the width of a terminal that does not report one.
 const DefaultWidth = 80
 
-// Width is the number of characters in a line of the stream, or 0 if the stream is not a terminal.
+// Width returns the number of characters in a line of the stream, or 0 if the stream is not a
+// terminal.
 func Width(stream io.Writer) int {
 	file, ok := stream.(*os.File)
 	if !ok || !Is(file) {

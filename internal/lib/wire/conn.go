@@ -55,7 +55,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// ReadFrom is how net/http copies a body to a connection.
+// ReadFrom implements io.ReaderFrom: net/http copies a body to a connection with it.
 func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(*bodyReader); ok && body.left <= limited.N {

@@ -12,7 +12,7 @@ import (
 	"perigee"
 )
 
-// Trouble is the error of a call that failed without an answer of the provider: a time-out, a
+// Trouble returns the error of a call that failed without an answer of the provider: a time-out, a
 // caller that left, or a lost connection. Setting is the configuration key of the provider's
 // address.
 func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.Error {
