@@ -149,7 +149,7 @@ func (l *Log) save(ctx context.Context, e perigee.AuditEntry) error {
 	return err
 }
 
-// ResultOf is the Result of an act that ended with err.
+// ResultOf returns the Result of an act that ended with err.
 func ResultOf(err error) string {
 	if err == nil {
 		return perigee.AuditResultOK

@@ -135,7 +135,7 @@ func (l *loader) decodeMapping(node *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// kindOf is the kind of an upstream, "" if it is missing or unknown.
+// kindOf returns the kind of an upstream, "" if it is missing or unknown.
 func kindOf(pairs []pair) string {
 	for _, p := range pairs {
 		value := p.value

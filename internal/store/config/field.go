@@ -78,7 +78,7 @@ func readTags(t reflect.Type, index int) *field {
 // Belongs reports whether upstreams of a kind have the field.
 func (f *field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
 
-// PresetFor is the default for upstreams of a kind; nil if there is none.
+// PresetFor returns the default for upstreams of a kind; nil if there is none.
 func (f *field) PresetFor(kind string) *string {
 	if preset, ok := f.presets[kind]; ok {
 		return &preset
@@ -97,7 +97,7 @@ func findField(fields []*field, name string) *field {
 // isMapping reports whether values of type t are mappings with known keys.
 func isMapping(t reflect.Type) bool { return t.Kind() == reflect.Struct && scalars[t] == nil }
 
-// elemOf is the type of the items of a list or map, and t itself for other types.
+// elemOf returns the type of the items of a list or map, and t itself for other types.
 func elemOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		return t.Elem()
@@ -168,7 +168,7 @@ func leaves(c any) []setting {
 	return list
 }
 
-// Env is the environment variable of a setting.
+// Env returns the environment variable of a setting.
 func (s setting) Env() string {
 	return "PERIGEE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
@@ -181,7 +181,7 @@ func joinKey(key, name string) string {
 	return key + "." + name
 }
 
-// itemKey is the key of an item of a list.
+// itemKey returns the key of an item of a list.
 func itemKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
 // parentKey takes the last part off a key: "a.b[0]", "a.b", "a".

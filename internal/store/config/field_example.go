@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodeKind is the kind of node that values of a type are written as.
+// nodeKind returns the kind of node that values of a type are written as.
 func nodeKind(t reflect.Type) yaml.Kind {
 	switch {
 	case isMapping(t), t.Kind() == reflect.Map:
@@ -34,7 +34,7 @@ func hintForKind(t reflect.Type, node *yaml.Node) string {
 	return ""
 }
 
-// exampleItem is a mapping with its required keys, "" if it has none.
+// exampleItem returns a mapping with its required keys, "" if it has none.
 func exampleItem(t reflect.Type) string {
 	var parts []string
 	for _, f := range fieldsOf(t) {
@@ -48,7 +48,7 @@ func exampleItem(t reflect.Type) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// exampleOf is a value for a required
+// exampleOf returns a value for a required
 func exampleOf(f *field) string {
 	switch {
 	case f.Type.Kind() == reflect.Slice:

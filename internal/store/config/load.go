@@ -271,7 +271,7 @@ var KeyVariables = []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}
 // environmentUpstream is the name of the upstream that uses the API key in the environment.
 const environmentUpstream = "studio"
 
-// keyVariable is the variable that has an API key, "" if none has.
+// keyVariable returns the variable that has an API key, "" if none has.
 func (s Sources) keyVariable() string {
 	if i := slices.IndexFunc(KeyVariables, func(name string) bool { return s.lookup(name) != "" }); i >= 0 {
 		return KeyVariables[i]
@@ -406,7 +406,7 @@ func (l *loader) hint(search func() string) string {
 	return search()
 }
 
-// origin is where key, or the mapping or list around it, was set.
+// origin returns where key, or the mapping or list around it, was set.
 func (l *loader) origin(key string) Origin {
 	for ; key != ""; key = parentKey(key) {
 		if o, ok := l.Origins[key]; ok {
@@ -473,7 +473,7 @@ func (l *Loaded) Values() (list []Value) {
 	return list
 }
 
-// typed is the value of a setting for programs, or its text.
+// typed returns the value of a setting for programs, or its text.
 func typed(v reflect.Value, text string) any {
 	switch v.Interface().(type) {
 	case bool, int, int64, float64:

@@ -32,7 +32,7 @@ func (c *Config) priceTable() *models.PriceTable {
 	return table
 }
 
-// cached is the price of cached input in the terms of package price.
+// cached returns the price of cached input in the terms of package price.
 func cached(amount float64) float64 {
 	switch {
 	case amount < 0:

@@ -177,7 +177,7 @@ func (l *loader) warnAboutReadableSecrets() {
 	}
 }
 
-// modeForOthers is the mode of a file if it permits users besides the owner anything, and 0
+// modeForOthers returns the mode of a file if it permits users besides the owner anything, and 0
 // otherwise.
 func (l *loader) modeForOthers(path string) os.FileMode {
 	info, err := os.Stat(path)

@@ -339,7 +339,7 @@ func misspeltModel(name, base string, known []string) string {
 // maxCompared is how many names are compared with a misspelt one.
 const maxCompared = 1000
 
-// nearest is the known name that is most similar to name, or "".
+// nearest returns the known name that is most similar to name, or "".
 func nearest(name string, known []string) string {
 	if found := match.Nearest(name, known[:min(len(known), maxCompared)], 1); len(found) > 0 {
 		return found[0]

@@ -80,8 +80,8 @@ func (w *Watcher) poll() {
 	}
 }
 
-// reads is how many consecutive reads must agree on new content. A last line without a line break
-// is common in a file that is still being written, and rare in a complete one.
+// reads returns how many consecutive reads must agree on new content. A last line without a line
+// break is common in a file that is still being written, and rare in a complete one.
 func reads(inputs []input) int {
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.unfinished }) {
 		return 3

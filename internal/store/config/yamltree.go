@@ -107,7 +107,7 @@ func firstBadLine(text []byte, lines [][]byte) int {
 	return 1
 }
 
-// firstInvalid is the offset of the first byte that is NUL or not UTF-8, or -1.
+// firstInvalid returns the offset of the first byte that is NUL or not UTF-8, or -1.
 func firstInvalid(text []byte) int {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])

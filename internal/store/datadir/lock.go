@@ -75,7 +75,7 @@ func LockStop(ctx context.Context, dir string, patience time.Duration) (unlock f
 	return func() { _ = f.Close() }, nil
 }
 
-// LockPath is the file that a running daemon holds locked.
+// LockPath returns the file that a running daemon holds locked.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 
 // Holder returns the process ID of the daemon that used a data directory last, 0 if it is unknown.

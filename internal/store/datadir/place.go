@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Default is the data directory on a system (see runtime.GOOS), "" if there is none. lookup reads
-// the environment.
+// Default returns the data directory on a system (see runtime.GOOS), "" if there is none. lookup
+// reads the environment.
 func Default(system string, lookup func(string) string, home string) string {
 	switch system {
 	case "windows":

@@ -43,7 +43,7 @@ func Ours(name string) bool {
 	return slices.Contains(ourFiles, name) || slices.Contains(ourDirs, name) || strings.HasPrefix(name, StoreName+".before-")
 }
 
-// Unusable is the error about a data directory that cannot be used.
+// Unusable returns the error about a data directory that cannot be used.
 func Unusable(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) { // which permissions do not change
 		return fmt.Errorf("data_dir: %w; choose another one with data_dir or PERIGEE_DATA_DIR", err)

@@ -90,7 +90,7 @@ func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err e
 	return done, err
 }
 
-// tableNames are all tables of the parts.
+// tableNames returns all tables of the parts.
 func tableNames() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.tables...)

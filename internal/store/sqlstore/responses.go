@@ -110,7 +110,7 @@ func (s *Store) replaceRow(ctx context.Context, tx engine.Tx, id string, row []a
 	return err
 }
 
-// bytesOf is the size of a tree that shares nothing.
+// bytesOf returns the size of a tree that shares nothing.
 func bytesOf(t *segmentTree) int64 {
 	n := int64(len(t.Response)+len(t.Plain)) + responseOverhead
 	for _, list := range [][]segment{t.Items, t.Members} {
@@ -121,7 +121,7 @@ func bytesOf(t *segmentTree) int64 {
 	return n
 }
 
-// last is the id of the last segment; empty when there is none.
+// last returns the id of the last segment; empty when there is none.
 func last(list []segment) []byte {
 	if len(list) == 0 {
 		return []byte{}

@@ -20,7 +20,7 @@ const (
 	forgetTotals = `DELETE FROM response_totals WHERE client_key = $1 AND responses = 0`
 )
 
-// selectKnown is a query for some segments by id.
+// selectKnown returns a query for some segments by id.
 func selectKnown(some int) string {
 	return `SELECT id, named FROM response_items WHERE id IN (` + engine.Places(some) + `)`
 }

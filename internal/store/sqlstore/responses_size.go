@@ -17,7 +17,7 @@ const (
 	) SELECT own + (SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM path) FROM found`
 )
 
-// ResponseSize is about how many bytes Response would return: names of calls that are put into
+// ResponseSize returns about how many bytes Response would return: names of calls that are put into
 // items do not count.
 func (s *Store) ResponseSize(ctx context.Context, key, id string) (size int64, err error) {
 	defer s.db.Explain("read response "+id+" from", &err)

@@ -65,7 +65,7 @@ func (s *segment) Body() []byte {
 	return append(body, s.text[from:]...)
 }
 
-// Size is the length of the body.
+// Size returns the length of the body.
 func (s *segment) Size() int { return len(s.text) - len(s.holes)*(len(s.Name)-1) }
 
 // chain gives each of the segments of a key its id.
@@ -202,7 +202,7 @@ func callOf(item []byte) (call []byte, at int) {
 // A segmentTree is how a response is stored.
 type segmentTree struct {
 	Items      []segment // of input and output
-	InputBytes int64     // -1: they are in plain instead
+	InputBytes int64     // -1 if they are in plain instead
 	Plain      []byte
 	Members    []segment // large members of the response
 	Response   []byte    // the rest of it
@@ -340,7 +340,7 @@ func runsOf(list []segment) (runs nameRuns) {
 	return runs
 }
 
-// at is the call that the segment at a place is named after.
+// at returns the call that the segment at a place is named after.
 func (n nameRuns) at(place int) string {
 	i := sort.Search(len(n), func(i int) bool { return n[i].from > place })
 	if i == 0 {

@@ -161,7 +161,7 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 	return `SELECT ` + strings.Join(columns, ", ") + `, ` + totals + ` FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
 }
 
-// micros is a time in microseconds; nil if there is none.
+// micros returns a time in microseconds; nil if there is none.
 func micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

@@ -41,9 +41,9 @@ var errNoRing = errors.New("there is no session bus")
 func (noRing) Get(string) (string, error) { return "", errNoRing }
 func (noRing) Set(string, string) error   { return errNoRing }
 
-// platformRing is the keyring of this machine. Where it is reached over a session bus, there has to
-// be one: asking all the same would start a bus of its own, which outlives us and has no keyring on
-// it.
+// platformRing returns the keyring of this machine. Where it is reached over a session bus, there
+// has to be one: asking all the same would start a bus of its own, which outlives us and has no
+// keyring on it.
 func platformRing() ring {
 	switch runtime.GOOS {
 	case "windows", "darwin":

@@ -31,7 +31,7 @@ type Key struct {
 	aead  cipher.AEAD
 	place string
 
-	// others returns a key that sealed something earlier; nil if there is none.
+	// The function returns a key that sealed something earlier; nil if there is none.
 	others func() ([]byte, error)
 
 	mu    sync.Mutex

@@ -37,7 +37,7 @@ type Bulk struct {
 	Args func(row int, into []any) ([]any, error)
 }
 
-// ForEach is a statement with one argument, for many of them.
+// ForEach returns a statement with one argument, for many of them.
 func ForEach[T any](statement string, args []T) Bulk {
 	return Bulk{statement, len(args), func(i int, into []any) ([]any, error) { return append(into, args[i]), nil }}
 }
@@ -198,7 +198,7 @@ func (m microseconds) Scan(value any) error {
 	return nil
 }
 
-// Insert is a statement that inserts a row with these columns.
+// Insert returns a statement that inserts a row with these columns.
 func Insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + Places(strings.Count(columns, ",")+1) + ")"
 }
@@ -226,7 +226,7 @@ func insertOr(table, key, columns string, value func(column string) string) stri
 	return Insert(table, columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", ")
 }
 
-// Places are the names of n arguments: $1, $2.
+// Places returns the names of n arguments: $1, $2.
 func Places(n int) string {
 	names := make([]string, n)
 	for i := range names {

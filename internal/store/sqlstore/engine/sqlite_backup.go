@@ -16,7 +16,7 @@ const (
 	spareCopy = 64 << 20  // bytes that are left on the disk
 )
 
-// CopyName is the copy that is kept of a file before it is migrated to a version.
+// CopyName returns the copy that is kept of a file before it is migrated to a version.
 func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
 
 // backUp keeps a copy of the file, with which the previous perigee can go on. Only the last copy is
