@@ -69,7 +69,7 @@ func (e *Env) say(text string) {
 	fmt.Fprintln(e.Stderr, line)
 }
 
-// Width is the number of characters in a line of Stdout, or 0 if Stdout is not a terminal.
+// Width returns the number of characters in a line of Stdout, or 0 if Stdout is not a terminal.
 func (e *Env) Width() int { return terminal.Width(e.Stdout) }
 
 // Run runs the command that the arguments name.
@@ -144,7 +144,7 @@ func (p *Program) find(name string) (*Command, error) {
 	return nil, Usagef("no command %q; perigee help lists them", name)
 }
 
-// HelpText is the help for a command, or the introduction for perigee.
+// HelpText returns the help for a command, or the introduction for perigee.
 func (p *Program) HelpText(name string) string {
 	text, err := fs.ReadFile(p.Help, "help/"+name+".txt")
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	TerminalInput              // a person
 )
 
-// Input is the kind of Stdin.
+// Input returns the kind of Stdin.
 func (e *Env) Input() Input {
 	if e.Stdin == nil {
 		return NoInput
@@ -87,7 +87,7 @@ func (e *Env) readLine(ctx context.Context) (line string, err error) {
 	}
 }
 
-// Lines is a reader of stdin that is shared by all questions. It ends after 1 MiB, so that an
+// Lines returns a reader of stdin that is shared by all questions. It ends after 1 MiB, so that an
 // endless pipe does not fill the memory.
 func (e *Env) Lines() *bufio.Reader {
 	if e.reader == nil {

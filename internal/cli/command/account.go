@@ -91,7 +91,7 @@ func Addressed(text, email string) string {
 	return strings.ReplaceAll(text, email+"` with its address", email+"`")
 }
 
-// Cooldowns are the cooldowns of an account and how long they last.
+// Cooldowns returns the cooldowns of an account and how long they last.
 func Cooldowns(row perigee.AccountRow, now time.Time) string {
 	var words []string
 	for _, c := range row.Cooldowns {

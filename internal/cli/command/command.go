@@ -21,8 +21,8 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// DaemonOptions are the options with which commands use package daemon. Its warnings are printed as
-// messages.
+// DaemonOptions returns the options with which commands use package daemon. Its warnings are
+// printed as messages.
 func DaemonOptions(env *cli.Env, loaded *config.Loaded) daemon.Options {
 	return daemon.Options{
 		Loaded: loaded, Version: env.Program.Version,
@@ -35,8 +35,8 @@ func Load(env *cli.Env, spare func(key string) bool) (*config.Loaded, error) {
 	return config.Load(config.Sources{Path: env.Config, Spare: spare})
 }
 
-// NoSecrets is a spare function for commands that use no secret, so that they work in a shell that
-// has none.
+// NoSecrets is a spare function for commands that use no secret, so that they work in a shell
+// that has none.
 func NoSecrets(string) bool { return true }
 
 // Connect returns a handle on the running daemon or, if none runs, on the store and the upstreams.
@@ -145,7 +145,7 @@ func Misused(err error) error {
 	return err
 }
 
-// Parameters are the parameters of a query to the daemon, without the empty ones.
+// Parameters returns the parameters of a query to the daemon, without the empty ones.
 func Parameters(values map[string]string) url.Values {
 	query := url.Values{}
 	for name, value := range values {
@@ -156,7 +156,7 @@ func Parameters(values map[string]string) url.Values {
 	return query
 }
 
-// Timestamp is a time as a parameter, empty for the zero time.
+// Timestamp returns a time as a parameter, empty for the zero time.
 func Timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -164,7 +164,7 @@ func Timestamp(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// StateText is the state of an account inside a sentence.
+// StateText returns the state of an account inside a sentence.
 func StateText(state string) string {
 	if state == perigee.AccountVerification {
 		return "to be verified"

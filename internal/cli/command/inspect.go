@@ -62,8 +62,8 @@ func Salvage(ctx context.Context, env *cli.Env, src config.Sources) (loaded *con
 	return loaded, borrowed, problems
 }
 
-// defaults is the configuration of the environment alone, or the preset one if that has problems,
-// too.
+// defaults returns the configuration of the environment alone, or the preset one if that has
+// problems, too.
 func defaults() *config.Loaded {
 	src := config.Sources{ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }, Spare: NoSecrets}
 	for _, isUsed := range []func(name string) bool{

@@ -70,7 +70,7 @@ func byGroup(rows []perigee.QuotaRow) (grouped []perigee.QuotaRow) {
 	return grouped
 }
 
-// clock is a time of today or, with the day of the week, of another day, in the zone of this
+// clock returns a time of today or, with the day of the week, of another day, in the zone of this
 // machine.
 func clock(t, now time.Time) string {
 	zone := Zone()

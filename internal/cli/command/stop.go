@@ -55,7 +55,7 @@ func (e *Elsewhere) String() string {
 	return fmt.Sprintf("the perigee at %s (process %d) uses the data directory %s, and the configuration says %s", e.cfg.Listen, e.PID, e.Dir, e.cfg.DataDir)
 }
 
-// Stop is the command that stops it.
+// Stop returns the command that stops it.
 func (e *Elsewhere) Stop() string {
 	if e.unit.Name != "" {
 		return e.unit.Systemctl("stop")
@@ -63,7 +63,7 @@ func (e *Elsewhere) Stop() string {
 	return "PERIGEE_DATA_DIR=" + terminal.ShellWord(e.Dir) + " perigee stop"
 }
 
-// Restart is the command that stops it and starts the daemon of the configuration.
+// Restart returns the command that stops it and starts the daemon of the configuration.
 func (e *Elsewhere) Restart() string {
 	if e.unit.Name != "" {
 		return e.unit.Systemctl("restart")

@@ -2,7 +2,7 @@ package command
 
 import "time"
 
-// OrDash returns s, or a dash for an empty cell.
+// OrDash returns s, or a dash if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -10,7 +10,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// YesNo is a boolean in a table.
+// YesNo formats a boolean for a table.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -18,8 +18,8 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Zone is the current time zone of this machine, named by its offset, so that all rows of a listing
-// have the same zone.
+// Zone returns the current time zone of this machine, named by its offset, so that all rows of a
+// listing have the same zone.
 func Zone() *time.Location {
 	_, offset := time.Now().Zone()
 	if offset == 0 {

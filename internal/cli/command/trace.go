@@ -51,7 +51,7 @@ const (
 	longestID  = 20
 )
 
-// idDigits is the number of characters that distinguish the ids of a listing.
+// idDigits returns the number of characters that distinguish the ids of a listing.
 func idDigits(rows []perigee.TraceRow) int {
 	for digits := shortestID; digits < longestID; digits++ {
 		seen := map[string]bool{}

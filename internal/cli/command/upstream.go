@@ -28,7 +28,7 @@ func KnownUpstream(cfg *config.Config, name string) error {
 	return cli.Usagef("no upstream %q; perigee config show lists them", name)
 }
 
-// WithAccounts are the names of the upstreams that have accounts.
+// WithAccounts returns the names of the upstreams that have accounts.
 func WithAccounts(cfg *config.Config) (known []string) {
 	for _, u := range cfg.Upstreams {
 		if u.HasAccounts() {

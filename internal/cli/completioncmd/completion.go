@@ -154,7 +154,7 @@ func (l *line) readCommand(p *cli.Program, name string) {
 	}
 }
 
-// subcommands are the names of the subcommands of a command.
+// subcommands returns the names of the subcommands of a command.
 func subcommands(c *cli.Command) (names []string) {
 	for _, s := range c.Subcommands {
 		names = append(names, strings.Fields(s)[0])
@@ -166,7 +166,7 @@ func (l *line) hasSubcommand(name string) bool {
 	return l.command != nil && slices.Contains(subcommands(l.command), name)
 }
 
-// applicable are the forms that the line may have.
+// applicable returns the forms that the line may have.
 func (l *line) applicable() (list []usage) {
 	for _, u := range l.forms {
 		if l.sub == "" && len(u.subcommands) == 0 || slices.Contains(u.subcommands, l.sub) {
@@ -176,7 +176,7 @@ func (l *line) applicable() (list []usage) {
 	return list
 }
 
-// flags are the flags that the line may have.
+// flags returns the flags that the line may have.
 func (l *line) flags() (list []flag) {
 	for _, u := range l.applicable() {
 		for _, f := range u.flags {
@@ -238,7 +238,7 @@ func (c *Completer) arguments(ctx context.Context, l *line) (list Candidates) {
 	return list
 }
 
-// values are the candidates for the value of a flag.
+// values returns the candidates for the value of a flag.
 func (c *Completer) values(ctx context.Context, l *line, f flag) Candidates {
 	return c.valuesOf(ctx, l, f.name, f.value)
 }

@@ -93,8 +93,8 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 // newestCalls is how many calls are offered.
 const newestCalls = 10
 
-// newest are the IDs of the newest calls that are stored. The daemon is not asked for them: each
-// listing of calls would be in the audit log.
+// newest returns the IDs of the newest calls that are stored. The daemon is not asked for them:
+// each listing of calls would be in the audit log.
 func newest(ctx context.Context, cfg *config.Config) (list []string) {
 	options := daemon.StoreOptions(cfg)
 	options.ReadOnly = true

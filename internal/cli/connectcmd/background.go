@@ -35,7 +35,7 @@ const (
 	leaseTime = 500 * time.Millisecond // between looks at the leases
 )
 
-// maxSocketPath is the longest path of a Unix socket.
+// maxSocketPath returns the longest path of a Unix socket.
 func maxSocketPath() int {
 	if runtime.GOOS == "linux" {
 		return 107
@@ -130,7 +130,7 @@ func nextDaemon(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, 
 	}
 }
 
-// lastLine is the last message in a log.
+// lastLine returns the last message in a log.
 func lastLine(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -13,7 +13,7 @@ var passedOn = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscal
 // fromTerminal reports whether the terminal sends a signal to the client as well.
 func fromTerminal(s os.Signal) bool { return s == os.Interrupt || s == syscall.SIGQUIT }
 
-// exitStatus is the exit code of a process as a shell reports it.
+// exitStatus returns the exit code of a process as a shell reports it.
 func exitStatus(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -137,7 +137,7 @@ func (a Accounts) withQuota(row perigee.AccountRow, all []perigee.AccountRow, qu
 	return result
 }
 
-// another is the command that has another account used, or adds one.
+// another returns the command that has another account used, or adds one.
 func another(row perigee.AccountRow, all []perigee.AccountRow) string {
 	for _, r := range all {
 		if r.Upstream == row.Upstream && r.Email != row.Email && stateOf(r).Status == OK {

@@ -48,7 +48,7 @@ func (c Client) Check() Result {
 	return ok(name, "not connected; perigee connect %s writes its settings", c.Name)
 }
 
-// overrideFix is the command that removes an override, or opens its file.
+// overrideFix returns the command that removes an override, or opens its file.
 func overrideFix(override string) string {
 	if name, isVariable := strings.CutPrefix(override, "the environment variable "); isVariable {
 		return "unset " + name

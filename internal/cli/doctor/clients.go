@@ -40,7 +40,7 @@ func (e *examination) clients(context.Context) (results []Result) {
 	return results
 }
 
-// address is where clients reach perigee: at the running daemon, or else at the address in the
+// address returns where clients reach perigee: at the running daemon, or else at the address in the
 // configuration, if that has a port.
 func (e *examination) address() string {
 	if e.daemon.Status != nil {

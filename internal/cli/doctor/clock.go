@@ -85,7 +85,7 @@ func (c Clock) date(ctx context.Context, now func() time.Time) (date, at time.Ti
 	return date, at, err
 }
 
-// setClock is the command that has the system set its clock by the network.
+// setClock returns the command that has the system set its clock by the network.
 func setClock() string {
 	switch runtime.GOOS {
 	case "darwin":

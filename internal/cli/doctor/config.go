@@ -84,7 +84,7 @@ func configFix(p config.Problem, loaded *config.Loaded) string {
 	return edit(path, p.Line)
 }
 
-// readable is the command that lets this user read a file.
+// readable returns the command that lets this user read a file.
 func readable(path string) string {
 	if info, err := os.Stat(path); err == nil && !datadir.Owned(info) {
 		return `sudo chown "$(id -u)" ` + commandLine(path)

@@ -186,7 +186,7 @@ func (c Check) bounded(ctx context.Context, limit time.Duration) []Result {
 	return []Result{warn(c.Name, longer(limit), "the check did not end within %v", limit)}
 }
 
-// longer is the fix for a check that was not given enough time.
+// longer returns the fix for a check that was not given enough time.
 func longer(limit time.Duration) string {
 	return fmt.Sprintf("perigee doctor --timeout %.0fs", max(6*limit, 30*time.Second).Seconds())
 }
@@ -219,7 +219,7 @@ func merge(check string, results []Result) Result {
 	return merged
 }
 
-// commandLine is a command line with its words quoted for a shell where that is needed.
+// commandLine returns a command line with its words quoted for a shell where that is needed.
 func commandLine(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

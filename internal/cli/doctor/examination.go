@@ -133,7 +133,7 @@ func (e *examination) reachDaemon(ctx context.Context) {
 	e.daemon.Stale = command.StaleEnvironment(ctx, e.loaded, status)
 }
 
-// local are the checks of this machine.
+// local returns the checks of this machine.
 func (e *examination) local() []Check {
 	cfg := e.loaded.Config
 	home, _ := os.UserHomeDir()

@@ -2,7 +2,7 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// networkFilesystem is the kind of the network filesystem that a directory is on, or "".
+// networkFilesystem returns the kind of the network filesystem that a directory is on, or "".
 func networkFilesystem(dir string) string {
 	var disk unix.Statfs_t
 	if unix.Statfs(dir, &disk) != nil {

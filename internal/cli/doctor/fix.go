@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// edit is a command that opens a file at a line in the user's editor; line 0 is anywhere. Without a
-// file it writes one.
+// edit returns a command that opens a file at a line in the user's editor; line 0 is anywhere.
+// Without a file it writes one.
 func edit(path string, line int) string {
 	if path == "" {
 		return "perigee config init"

@@ -28,7 +28,7 @@ type Daemon struct {
 	Owner   Owner                 // of the port of that address, if no daemon was reached
 }
 
-// restart is a command that starts the daemon again, after its open calls.
+// restart returns a command that starts the daemon again, after its open calls.
 func (d Daemon) restart() string {
 	switch {
 	case d.Restart != "":

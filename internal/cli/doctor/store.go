@@ -51,7 +51,7 @@ func brokenStore(ctx context.Context, options sqlstore.Options, err error) Resul
 	return look(fail(NameStore, "perigee store", "%v", err))
 }
 
-// moveAway is a command that moves a database out of the way, each time to another directory.
+// moveAway returns a command that moves a database out of the way, each time to another directory.
 func moveAway(dir, path string) string {
 	return fmt.Sprintf(`d=%s/damaged-$(date +%%s) && mkdir -p "$d" && mv %s* "$d"`, commandLine(dir), commandLine(path))
 }

@@ -37,7 +37,7 @@ func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
 	return described
 }
 
-// addressOf is the base URL of the provider of an upstream, or "".
+// addressOf returns the base URL of the provider of an upstream, or "".
 func addressOf(u config.Upstream) string {
 	switch {
 	case u.Kind == config.KindGemini:
@@ -50,17 +50,17 @@ func addressOf(u config.Upstream) string {
 	return ""
 }
 
-// Skipped is the result for an upstream that is not asked, and need not be.
+// Skipped returns the result for an upstream that is not asked, and need not be.
 func (u Upstream) Skipped(reason string) Result {
 	return ok(NameUpstream+u.Name, "kind %s; not asked: %s", u.Kind, reason)
 }
 
-// Blocked is the result for an upstream that cannot be asked before something else is fixed.
+// Blocked returns the result for an upstream that cannot be asked before something else is fixed.
 func (u Upstream) Blocked(fix, reason string) Result {
 	return warn(NameUpstream+u.Name, fix, "not asked: %s", reason)
 }
 
-// NoAccount is the result for an upstream without an account.
+// NoAccount returns the result for an upstream without an account.
 func (u Upstream) NoAccount() Result {
 	return fail(NameUpstream+u.Name, u.signIn(), "no account is signed in")
 }
@@ -145,7 +145,7 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 	}
 }
 
-// signIn is the command for a credential that is missing or refused.
+// signIn returns the command for a credential that is missing or refused.
 func (u Upstream) signIn() string {
 	switch {
 	case u.Kind == config.KindAntigravity || u.Kind == config.KindLangserver:
@@ -156,7 +156,7 @@ func (u Upstream) signIn() string {
 	return edit(u.Config, 0)
 }
 
-// look is the command that shows why an upstream cannot be reached.
+// look returns the command that shows why an upstream cannot be reached.
 func (u Upstream) look() string {
 	switch {
 	case u.Kind == config.KindLangserver:

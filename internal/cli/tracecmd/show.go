@@ -15,7 +15,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// tracesDir is where the trace directories are.
+// tracesDir returns where the trace directories are.
 func tracesDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "traces") }
 
 // printCall prints a call: from its trace directory if that exists, and otherwise from the

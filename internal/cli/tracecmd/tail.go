@@ -190,7 +190,7 @@ func (t *tailer) label(id string) string {
 	return t.palette.Paint("  "+terminal.Printable(id[:min(len(id), shortID)])+" | ", terminal.Faint)
 }
 
-// call is the line of a call that begins or ends.
+// call returns the line of a call that begins or ends.
 func (t *tailer) call(l *live.Line) string {
 	c := l.Call
 	at, result, colour := c.Time, string(c.Outcome), terminal.Good

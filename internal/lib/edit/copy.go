@@ -67,7 +67,7 @@ func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 	return data, kept, err
 }
 
-// textOf is the text of a value in a JSON file.
+// textOf returns the text of a value in a JSON file.
 func textOf(file []byte, path Path) (string, bool, error) {
 	s, _, text, err := open(JSON, file)
 	if err != nil {
@@ -76,8 +76,8 @@ func textOf(file []byte, path Path) (string, bool, error) {
 	return s.text(text, path)
 }
 
-// changes are the paths of the values that differ between two objects, in order. An object that is
-// new here and in the file is compared by its members.
+// changes returns the paths of the values that differ between two objects, in order. An object that
+// is new here and in the file is compared by its members.
 func (c Copy) changes(at Path, before, after, file map[string]any) []Path {
 	all := maps.Clone(before)
 	if all == nil {

@@ -138,7 +138,7 @@ func Get(tree map[string]any, path Path) (value any, ok bool) {
 	return value, true
 }
 
-// itemIndex is the index of the item that a path element selects, or -1.
+// itemIndex returns the index of the item that a path element selects, or -1.
 func itemIndex(list []any, element string) int {
 	member, value, ok := selector(element)
 	return slices.IndexFunc(list, func(item any) bool {
@@ -332,7 +332,7 @@ func withoutIn(container any, path Path) any {
 	return container
 }
 
-// lineEnd is the line end that a text uses.
+// lineEnd returns the line end that a text uses.
 func lineEnd(src []byte) string {
 	if at := bytes.IndexByte(src, '\n'); at > 0 && src[at-1] == '\r' {
 		return "\r\n"
@@ -345,10 +345,10 @@ func splice(src []byte, from, to int, text string) []byte {
 	return slices.Concat(src[:from], []byte(text), src[to:])
 }
 
-// lineStart is the offset of the line that contains an offset.
+// lineStart returns the offset of the line that contains an offset.
 func lineStart(src []byte, offset int) int { return bytes.LastIndexByte(src[:offset], '\n') + 1 }
 
-// lineAfter is the offset behind the line that contains an offset, with its line end.
+// lineAfter returns the offset behind the line that contains an offset, with its line end.
 func lineAfter(src []byte, offset int) int {
 	if at := bytes.IndexByte(src[offset:], '\n'); at >= 0 {
 		return offset + at + 1

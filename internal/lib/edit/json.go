@@ -171,7 +171,7 @@ func indentation(extra []byte) (string, bool) {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))]), true
 }
 
-// lineIndent is the white space at the start of the line of an offset.
+// lineIndent returns the white space at the start of the line of an offset.
 func lineIndent(src []byte, offset int) string {
 	line := src[lineStart(src, offset):offset]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])

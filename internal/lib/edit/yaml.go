@@ -109,7 +109,7 @@ func yamlMember(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// offset is where a node starts.
+// offset returns where a node starts.
 func (yamlSyntax) offset(src []byte, node *yaml.Node) int {
 	at := 0
 	for range node.Line - 1 {
@@ -156,8 +156,8 @@ func (s yamlSyntax) span(src []byte, place yamlPlace) (from, to int, err error) 
 	return from, from + to, nil
 }
 
-// quotedEnd is the length of a quoted text at the start of a line, or 0 if it does not end on this
-// line.
+// quotedEnd returns the length of a quoted text at the start of a line, or 0 if it does not end on
+// this line.
 func quotedEnd(line []byte, mark, escape byte) int {
 	for i := 1; i < len(line); i++ {
 		switch {
@@ -262,7 +262,7 @@ func (s yamlSyntax) insert(src []byte, place yamlPlace, rest Path, text string) 
 	return insertLines(src, lineAfter(src, s.offset(src, place.key)), yamlLines(rest, text, node.Column-1)), nil
 }
 
-// lastLine is the offset behind the last member of a mapping that is on one line.
+// lastLine returns the offset behind the last member of a mapping that is on one line.
 func (s yamlSyntax) lastLine(src []byte, mapping *yaml.Node) (int, error) {
 	for i := len(mapping.Content) - 2; i >= 0; i -= 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
@@ -273,7 +273,7 @@ func (s yamlSyntax) lastLine(src []byte, mapping *yaml.Node) (int, error) {
 	return 0, errors.New("no member of the item is on one line")
 }
 
-// yamlLines are the lines of a value in the containers of a path.
+// yamlLines returns the lines of a value in the containers of a path.
 func yamlLines(path Path, text string, indent int) []string {
 	var lines []string
 	lead, space := strings.Repeat(" ", indent), strings.Repeat(" ", indent)
@@ -321,7 +321,7 @@ func (s yamlSyntax) remove(src []byte, path Path) ([]byte, error) {
 	return removeLines(src, from, lineAfter(src, max(from, s.offset(src, last)))), nil
 }
 
-// lastNode is the node that ends last.
+// lastNode returns the node that ends last.
 func lastNode(node *yaml.Node) *yaml.Node {
 	for len(node.Content) > 0 {
 		node = slices.MaxFunc(node.Content, func(a, b *yaml.Node) int { return a.Line - b.Line })

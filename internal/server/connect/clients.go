@@ -24,7 +24,7 @@ func maintained(value any, path ...string) edit.Setting {
 	return edit.Setting{Path: path, Value: value, Part: edit.Maintained}
 }
 
-// Clients is the table of clients.
+// Clients returns the table of clients.
 func Clients() []Client {
 	return []Client{
 		claudeCode(), codex(), geminiCLI(), openCode(), copilot(), qwenCode(), cline(), continueCLI(), zed(), aider(), vscode(), cursor(),
@@ -149,7 +149,7 @@ func geminiVariables(t Target) [][2]string {
 	return [][2]string{{"GOOGLE_GEMINI_BASE_URL", t.URL}, {"GEMINI_API_KEY", t.key()}, {"GEMINI_MODEL", t.Model}}
 }
 
-// variableFile is a file of variables beside a settings file.
+// variableFile returns a file of variables beside a settings file.
 func variableFile(dir, root string, variables [][2]string) File {
 	f := File{Path: filepath.Join(dir, ".env"), root: root, Format: edit.Dotenv, Secret: true, URL: edit.Path{variables[0][0]}}
 	for _, v := range variables {
@@ -203,8 +203,8 @@ func geminiCLI() Client {
 	}
 }
 
-// geminiHelpers are the settings that have Gemini CLI ask its own model for summaries, if perigee
-// does not have the one that it would ask for.
+// geminiHelpers returns the settings that have Gemini CLI ask its own model for summaries, if
+// perigee does not have the one that it would ask for.
 func geminiHelpers(t Target) []edit.Setting {
 	if t.Answers == nil || t.Answers("gemini-3.5-flash-lite") {
 		return nil

@@ -24,7 +24,7 @@ type Machine struct {
 	Dir    string // the working directory
 }
 
-// Host is the machine and the user that the process runs on and as.
+// Host returns the machine and the user that the process runs on and as.
 func Host() (Machine, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -40,8 +40,8 @@ func OnPath(program string) bool {
 	return err == nil
 }
 
-// under is the directory in an environment variable, or else one below the home directory. root is
-// the directory that links may not lead out of.
+// under returns the directory in an environment variable, or else one below the home directory.
+// root is the directory that links may not lead out of.
 func (m Machine) under(variable string, elements ...string) (dir, root string) {
 	if dir := m.Getenv(variable); variable != "" && filepath.IsAbs(dir) {
 		return dir, dir
@@ -49,10 +49,11 @@ func (m Machine) under(variable string, elements ...string) (dir, root string) {
 	return filepath.Join(append([]string{m.Home}, elements...)...), m.Home
 }
 
-// configDir is the directory below which programs that follow the XDG rules keep their settings.
+// configDir returns the directory below which programs that follow the XDG rules keep their
+// settings.
 func (m Machine) configDir() (dir, root string) { return m.under("XDG_CONFIG_HOME", ".config") }
 
-// appData is the directory for settings of desktop programs.
+// appData returns the directory for settings of desktop programs.
 func (m Machine) appData() (dir, root string) {
 	switch m.System {
 	case "windows":
@@ -187,7 +188,7 @@ func (c *Client) Probe(mark string) (args, env []string) {
 	return c.probe("Answer with the single word ok. (test " + mark + ")")
 }
 
-// Names are the names of all clients, in the order of listings.
+// Names returns the names of all clients, in the order of listings.
 func Names() []string {
 	var names []string
 	for _, c := range Clients() {

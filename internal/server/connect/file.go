@@ -112,7 +112,7 @@ func writableDir(dir string) error {
 	return nil
 }
 
-// missingDirs are the directories above a file that do not exist, outermost first.
+// missingDirs returns the directories above a file that do not exist, outermost first.
 func missingDirs(path string) []string {
 	var missing []string
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {

@@ -8,8 +8,8 @@ import (
 	"perigee/internal/lib/edit"
 )
 
-// Overrides are the settings of this shell, of the working directory and of the machine that count
-// before those that connect writes, as texts for a person.
+// Overrides returns the settings of this shell, of the working directory and of the machine that
+// count before those that connect writes, as texts for a person.
 func (c *Client) Overrides(m Machine, t Target) []string {
 	written := c.Files(m, t)
 	var found []string

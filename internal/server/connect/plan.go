@@ -94,7 +94,7 @@ func (p *Plan) Secret() bool {
 	return false
 }
 
-// Diff is the change as a unified diff. The key is not in it.
+// Diff returns the change as a unified diff. The key is not in it.
 func (p *Plan) Diff() string {
 	text := new(strings.Builder)
 	for _, c := range p.Files {

@@ -134,7 +134,7 @@ func (s *standIn) look() error {
 	return err
 }
 
-// names are the entries of a directory, except those that are not linked.
+// names returns the entries of a directory, except those that are not linked.
 func (s *standIn) names(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -58,7 +58,7 @@ type content struct {
 	Data    []byte `json:"data"`
 }
 
-// first is the file before the first run of connect.
+// first returns the file before the first run of connect.
 func (f *keptFile) first() content {
 	if f.First != nil {
 		return *f.First
@@ -281,7 +281,7 @@ func (s Store) Undo(client string) ([]Outcome, error) {
 	return outcomes, errors.Join(os.RemoveAll(s.copies(client)), os.Remove(s.path(client)))
 }
 
-// copies is the directory of the copies of a client's files from before the first connect.
+// copies returns the directory of the copies of a client's files from before the first connect.
 func (s Store) copies(client string) string { return filepath.Join(s.Dir, client) }
 
 // copyFirst writes the content of a file before the first connect to the store, and returns its
