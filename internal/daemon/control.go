@@ -29,7 +29,7 @@ func newControl(g *gateway.Gateway, store accountsOpener, now func() time.Time) 
 	}}
 }
 
-// audited is the control with a log of everything that it changes.
+// audited returns the control with a log of everything that it changes.
 func (c control) audited(log *audit.Log) perigee.Control {
 	return perigee.Control{AccountControl: log.Accounts(c), RoutingControl: c, QuotaControl: c}
 }

@@ -95,8 +95,8 @@ func (o Options) complete() Options {
 // An accountsOpener returns the store of accounts, which it opens when it is first called.
 type accountsOpener = func(context.Context) (*sqlstore.Accounts, error)
 
-// forUpstreams are the options that upstreams are built with. open is called when one of them needs
-// sign-ins.
+// forUpstreams returns the options that upstreams are built with. open is called when one of them
+// needs sign-ins.
 func (o Options) forUpstreams(open accountsOpener) gateway.Options {
 	return gateway.Options{
 		Simulate: o.Simulate, Version: o.Version, Logger: o.Logger, Now: o.Now, Transport: o.Transport,
@@ -267,7 +267,7 @@ func StoreOptions(cfg *config.Config) sqlstore.Options {
 	return sqlstore.Options{Path: filepath.Join(cfg.DataDir, datadir.StoreName), URL: cfg.Store.URL}
 }
 
-// SocketPath is where the owner's commands reach the daemon.
+// SocketPath returns where the owner's commands reach the daemon.
 func SocketPath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.SocketName) }
 
 // Timeouts that no client exceeds. There is no limit on a whole request or answer, because a stream
@@ -311,10 +311,10 @@ func (d *Daemon) newServer(h http.Handler) *http.Server {
 // wanted.
 func (d *Daemon) Simulated() bool { return d.gateway.Simulated() }
 
-// Active is how many requests are being answered right now.
+// Active returns how many requests are being answered right now.
 func (d *Daemon) Active() int { return d.api.Active() }
 
-// config is the configuration in force.
+// config returns the configuration in force.
 func (d *Daemon) config() *config.Config { return d.loaded.Load().Config }
 
 // status returns the configuration and state of the daemon.
@@ -408,7 +408,7 @@ func (d *Daemon) release(ctx context.Context) {
 	}
 }
 
-// settings are the part of the configuration that the HTTP edge enforces.
+// settings returns the part of the configuration that the HTTP edge enforces.
 func (d *Daemon) settings(cfg *config.Config) server.Settings {
 	s := server.Settings{
 		MaxBody:     int64(cfg.Limits.Body),

@@ -24,7 +24,7 @@ type environment struct {
 	Digests map[string]string `json:"digests"`
 }
 
-// digest is a keyed hash of the value of a variable, empty if it is not set.
+// digest returns a keyed hash of the value of a variable, empty if it is not set.
 func (e environment) digest(name string) string {
 	value := os.Getenv(name)
 	if value == "" {

@@ -25,7 +25,7 @@ type keeper struct {
 
 var _ admin.StoreKeeper = keeper{}
 
-// offlineKeeper is the Keeper of a data directory that no daemon uses.
+// offlineKeeper returns the Keeper of a data directory that no daemon uses.
 func offlineKeeper(cfg *config.Config, store *sqlstore.Store) keeper {
 	return keeper{Config: func() *config.Config { return cfg }, Store: store, Images: imagestore.New(imagestore.Options{Dir: imageDir(cfg)})}
 }
@@ -33,7 +33,7 @@ func offlineKeeper(cfg *config.Config, store *sqlstore.Store) keeper {
 // imageDir returns the directory of generated images.
 func imageDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.ImagesName) }
 
-// keptTraceDir is where the trace directories of calls are.
+// keptTraceDir returns where the trace directories of calls are.
 func keptTraceDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.TracesName) }
 
 // StoreReport adds the files that are not in the database.

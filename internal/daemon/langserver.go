@@ -22,8 +22,8 @@ func Langservers(ctx context.Context, cfg *config.Config) ([]perigee.LangserverR
 	return Ask[[]perigee.LangserverRow](ctx, cfg, remote.LangserverPath)
 }
 
-// LangserverCommand is the command that an upstream of kind langserver runs, without arguments of a
-// language server.
+// LangserverCommand returns the command that an upstream of kind langserver runs, without arguments
+// of a language server.
 func LangserverCommand(u config.Upstream) ([]string, error) {
 	if u.Binary == headless.StandIn {
 		return gateway.StandIn()

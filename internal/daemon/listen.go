@@ -86,7 +86,7 @@ func (d *Daemon) listeners() []string {
 	return list
 }
 
-// URL is the address that clients use.
+// URL returns the address that clients use.
 func (d *Daemon) URL() string {
 	address := d.clients.listeners[0].Addr()
 	switch {

@@ -91,7 +91,7 @@ func (o *observers) Unrecorded(dialect perigee.Dialect, class perigee.Class) {
 	o.metrics.Refused(dialect, class)
 }
 
-// Points are the paths of the observers.
+// Points returns the paths of the observers.
 func (o *observers) Points() []mount.Point {
 	return slices.Concat(o.newReplays().Points(), o.dashboard.Points(), []mount.Point{o.newTail(), o.newBundles(), o.metrics.Point()})
 }

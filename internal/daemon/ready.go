@@ -54,7 +54,7 @@ func (d *Daemon) logReadiness(reasons []server.Unready) {
 	}
 }
 
-// StopTime is how long Stop should be given to wait for open calls.
+// StopTime returns how long Stop should be given to wait for open calls.
 func (d *Daemon) StopTime() time.Duration {
 	limits := d.loaded.Load().Config.Limits
 	return limits.ShutdownDelay + limits.Drain
@@ -95,7 +95,7 @@ type healthCheck struct {
 	running chan struct{} // closed when the check that is running ends; nil if none is running
 }
 
-// result is the outcome of a check that ended less than probeKeep ago.
+// result returns the outcome of a check that ended less than probeKeep ago.
 func (p *healthCheck) result(check func(ctx context.Context) error) error {
 	p.mu.Lock()
 	if time.Since(p.at) < probeKeep {

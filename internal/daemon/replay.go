@@ -12,7 +12,7 @@ import (
 	"perigee/internal/store/datadir"
 )
 
-// traceDir is where traces are.
+// traceDir returns where traces are.
 func (o *observers) traceDir() string {
 	return filepath.Join(o.opts.Loaded().Config.DataDir, datadir.TracesName)
 }

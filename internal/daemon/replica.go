@@ -32,8 +32,8 @@ func replicaName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:10]))
 }
 
-// sharedRequests is where the requests of keys are counted over all replicas; nil when there are
-// none.
+// sharedRequests returns where the requests of keys are counted over all replicas; nil when there
+// are none.
 func sharedRequests(store *sqlstore.Store) clientkey.RequestCounter {
 	if !store.Shared() {
 		return nil

@@ -30,7 +30,7 @@ func inherit(fd int, name string) (net.Listener, error) {
 	return l, nil
 }
 
-// monotonic is the time of the clock that managers compare with.
+// monotonic returns the time of the clock that managers compare with.
 func monotonic() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // this clock is always there

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Entries are the upstreams in force, in the order of the configuration.
+// Entries returns the upstreams in force, in the order of the configuration.
 func (g *Gateway) Entries() []*Entry { return g.current.Load().entries }
 
 // Hold returns the upstreams in force, of which none is closed until release is called.
@@ -23,7 +23,7 @@ func (g *Gateway) Hold() (list []*Entry, release func()) {
 	return r.entries, release
 }
 
-// Rosters are the accounts of the upstreams that have any.
+// Rosters returns the accounts of the upstreams that have any.
 func (g *Gateway) Rosters() []*roster.Roster {
 	var list []*roster.Roster
 	for _, entry := range g.current.Load().entries {

@@ -253,7 +253,7 @@ func (g *Gateway) Close(ctx context.Context) {
 	}
 }
 
-// Signatures are the thought signatures of all upstreams.
+// Signatures returns the thought signatures of all upstreams.
 func (g *Gateway) Signatures() *thoughtsig.Memory { return g.signatures }
 
 // Simulated reports whether the simulator answers because no upstream is configured or wanted.
@@ -269,7 +269,7 @@ func (g *Gateway) Upstreams(model string) []string { return g.current.Load().rou
 // changed.
 func (g *Gateway) ForgetModels() { g.current.Load().router.ForgetModels() }
 
-// Missing is the error about a model that no upstream has.
+// Missing returns the error about a model that no upstream has.
 func (g *Gateway) Missing(ctx context.Context, name string) (unsure bool, err error) {
 	r, release := g.acquire()
 	defer release()

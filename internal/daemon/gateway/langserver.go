@@ -108,7 +108,7 @@ func (r *routing) rosterOf(e *Entry) *roster.Roster {
 	return nil
 }
 
-// ProxyAddress is where the intercepting proxy of language servers listens; empty if it is not
+// ProxyAddress returns where the intercepting proxy of language servers listens; empty if it is not
 // open.
 func (g *Gateway) ProxyAddress() string { return g.interception.Address() }
 

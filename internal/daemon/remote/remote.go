@@ -91,7 +91,7 @@ func (l limits) of(method, path string) time.Duration {
 	return l.alive
 }
 
-// Control is the client as a Control.
+// Control returns the client as a Control.
 func (c *Client) Control() perigee.Control {
 	return perigee.Control{AccountControl: c, RoutingControl: c, QuotaControl: c}
 }
@@ -170,7 +170,7 @@ func (s silence) Error() string { return fmt.Sprintf("no answer within %v", time
 
 func (s silence) Unwrap() error { return context.DeadlineExceeded }
 
-// refusal is the error that the daemon answered with.
+// refusal returns the error that the daemon answered with.
 func refusal(resp *http.Response, raw []byte) error {
 	var said struct{ Error struct{ Message string } }
 	_ = json.Unmarshal(raw, &said)
@@ -264,7 +264,7 @@ func (c *Client) Open(ctx context.Context, method, path string) (*http.Response,
 	return resp, nil
 }
 
-// Refusal is the error that the daemon has answered with.
+// Refusal returns the error that the daemon has answered with.
 func Refusal(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a missing part is not needed
 	return refusal(resp, raw)

@@ -31,7 +31,7 @@ type Unit struct {
 	OfUser bool   // it belongs to the service manager of a user
 }
 
-// Systemctl is the command line that has systemd act on the unit.
+// Systemctl returns the command line that has systemd act on the unit.
 func (u Unit) Systemctl(verb string) string {
 	if u.OfUser {
 		return "systemctl --user " + verb + " " + u.Name
