@@ -72,8 +72,8 @@ const (
 )
 
 // Discover returns the project of the account that an access token belongs to. An account that has
-// none is onboarded to the tier that the provider offers first; own is the project to give to tiers
-// that want the user's own, and may be empty. progress may be nil.
+// none is onboarded to the tier that the provider offers first; own is the project for tiers that
+// require the user's own, and may be empty. progress may be nil.
 //
 // When the provider refuses the account, the error wraps a *Refusal. Its Link is where the account
 // is verified, if verification is missing.

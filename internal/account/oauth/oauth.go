@@ -77,7 +77,7 @@ func NewClient(opts Options) *Client {
 // A Grant is the result of a sign-in or a refresh.
 type Grant struct {
 	Access   perigee.Secret
-	Refresh  perigee.Secret // empty after a refresh: the one before stays good
+	Refresh  perigee.Secret // empty if the previous one stays valid after a refresh
 	Lifetime time.Duration  // of Access, from when it was asked for
 	Scope    string
 }

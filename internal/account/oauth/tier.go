@@ -27,7 +27,7 @@ type tier struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
 	Default    bool   `json:"isDefault"`
-	OwnProject bool   `json:"userDefinedCloudaicompanionProject"` // it wants a project that the user made
+	OwnProject bool   `json:"userDefinedCloudaicompanionProject"` // it requires a project that the user made
 }
 
 // ineligible is a tier that the account cannot have, and why.
@@ -68,8 +68,8 @@ func (a *assistance) withTier(id string) Project {
 
 const freeTier = "free-tier"
 
-// choose picks the tier to onboard to: the provider's default, else its first, else the one that
-// the account is on. A tier that wants the user's own project is used only if there is one. The ids
+// choose picks the tier to onboard to: the provider's default, else its first, else the account's
+// current tier. A tier that requires the user's own project is used only if there is one. The ids
 // of paid tiers are not for onboarding.
 func (a *assistance) choose(own string, now time.Time) (tier, error) {
 	usable := slices.DeleteFunc(slices.Clone(a.Allowed), func(t tier) bool { return t.ID == "" || t.OwnProject && own == "" })

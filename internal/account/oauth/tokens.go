@@ -21,7 +21,7 @@ const (
 	pauseAhead    = 15 * time.Second // after a refresh ahead of time that did not work
 	refreshTime   = 90 * time.Second // of one refresh with everything that it takes
 	saveTime      = 15 * time.Second // of keeping a rotated token, whatever else ends
-	maxRounds     = 4                // of finding that the sign-in was changed meanwhile
+	maxRounds     = 4                // of retries after the sign-in was changed concurrently
 )
 
 // Tokens returns access tokens for one sign-in. A token that is about to expire is refreshed when
@@ -309,8 +309,7 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 // ask refreshes and leaves the answer in unsaved.
 func (t *Tokens) ask(ctx context.Context) error {
 	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
-		// Only another token can help, or enabling the account again: the provider need not be
-		// asked.
+		// Only another token can help, or enabling the account again: no request is necessary.
 		err := t.look(ctx)
 		s := t.SignIn()
 		switch {
@@ -362,7 +361,7 @@ func (t *Tokens) handleRefusal(ctx context.Context, refusal *Refusal, used perig
 	return refusal
 }
 
-// remember keeps the answer to a refresh token, so that it need not be asked for again.
+// remember caches the answer to a refresh token, so that the token is not sent again.
 func (t *Tokens) remember(refusal *Refusal, used perigee.Secret) {
 	t.refused, t.refusal, t.since = refusal, used, t.SignIn().Generation
 }

@@ -41,10 +41,10 @@ var guesses = map[providererr.Kind]time.Duration{
 // one model.
 type cooldown struct {
 	group   *quotaGroup // nil for the whole account
-	missing bool        // it is about a model that the account does not have
+	missing bool        // it is for a model that the account does not have
 
 	since        instant
-	until        instant          // not after the present: there is none
+	until        instant          // if not after the present, there is no cooldown
 	kind         providererr.Kind // why
 	fromProvider bool             // the provider gave the duration; otherwise it is a guess
 	brief        bool             // so short that waiting is better than another account
@@ -145,7 +145,7 @@ func (m *member) endCooldown(c *cooldown) {
 	}
 }
 
-// clearCooldown ends a cooldown and forgets the failures that led to it.
+// clearCooldown ends a cooldown and resets its count of failures.
 func (m *member) clearCooldown(c *cooldown) {
 	c.failures, c.briefs = 0, 0
 	if c.until > m.pool.now {
@@ -175,8 +175,8 @@ func (m *member) save(c *cooldown) {
 	}
 }
 
-// restore takes over the cooldowns that other pools have stored since. One that this pool has
-// stored itself, or has taken over before, is not news, even if the pool has ended it meanwhile.
+// restore takes over the cooldowns that other pools have stored since. It skips those that this
+// pool has stored itself or has taken over before, even if the pool has ended them since.
 func (m *member) restore() {
 	p := m.pool
 	for _, stored := range m.signIn.Cooldowns {
@@ -206,8 +206,8 @@ func (m *member) cooldownOf(stored perigee.Cooldown) *cooldown {
 	return nil
 }
 
-// maxMissing bounds the models that an account is known not to have. There are fewer real ones: the
-// rest are misspelt names, of which the oldest are dropped.
+// maxMissing limits the models that an account is recorded not to have. There are fewer real ones:
+// the other names are misspelt, and the oldest are dropped.
 const maxMissing = 32
 
 // missingModel returns the cooldown of a model that the account does not have; nil if it may have
@@ -221,8 +221,8 @@ func (m *member) missingModel(g *quotaGroup, model string) *cooldown {
 	return nil
 }
 
-// setMissing notes that the account does not have a model, or may not use it. Whether such a model
-// exists at all shows when another account is found to have it.
+// setMissing records that the account does not have a model, or may not use it. Whether such a
+// model exists is shown when another account has it.
 func (m *member) setMissing(g *quotaGroup, model string, kind providererr.Kind) {
 	c := m.missingModel(g, model)
 	if c == nil {

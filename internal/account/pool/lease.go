@@ -89,7 +89,7 @@ func (l *lease) end(v *providererr.Diagnosis) {
 	l.pool.breaker.EndProbe(l, v, l.pool.now)
 }
 
-// release gives back an account that was not used.
+// release returns an account that was not used.
 func (l *lease) release() {
 	l.pool.lock()
 	defer l.pool.unlock()

@@ -47,7 +47,7 @@ func newMember(p *Pool, source Source, s perigee.SignIn) *member {
 	return m
 }
 
-// inUse reports whether the account takes part at all.
+// inUse reports whether the account can be leased.
 func (m *member) inUse() bool {
 	return m.index >= 0 && m.signIn.Enabled && perigee.UsableState(m.state())
 }
@@ -157,7 +157,7 @@ func (m *member) renew(source Source, s perigee.SignIn) {
 		m.stopped, m.reason = "", ""
 	}
 	if source != m.source || wasOut && m.stopped == "" && s.Enabled && perigee.UsableState(s.State) {
-		m.pool.breaker.Reset() // the owner wants it used
+		m.pool.breaker.Reset() // the owner has selected it
 	}
 	m.source, m.signIn = source, s
 }

@@ -173,7 +173,7 @@ func (p *Pool) find(email string) *member {
 }
 
 // Use makes an account the one that sticky selection stays with from now on; sessions may move to
-// it as well. The owner wants this account used, so its cooldowns end too.
+// it as well. Its cooldowns end, too, because the owner has selected it.
 func (p *Pool) Use(email string) error {
 	p.lock()
 	defer p.unlock()

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	quotaAge = 15 * time.Minute // how long reported figures are believed
-	someLeft = 0.05             // the fraction of a quota that rules out that a call was refused for want of it
+	quotaAge = 15 * time.Minute // how long reported figures are used
+	someLeft = 0.05             // the fraction of a quota that rules out that a call was refused because it was used up
 
 	lookEvery    = time.Minute      // how often at most a Look asks for the quota of an account
 	lookAfterLie = 15 * time.Minute // the same after figures have ended a cooldown that was still needed
-	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait at all
+	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait
 )
 
 // A Look reads the remaining quota of accounts from the provider, and reports it to the pool. It
@@ -29,7 +29,7 @@ type remainder struct {
 	until    instant // when that is out of date
 }
 
-// exhausted reports whether a cooldown of this kind is about a quota that is used up.
+// exhausted reports whether a cooldown of this kind means that a quota is used up.
 func exhausted(kind providererr.Kind) bool {
 	return kind == providererr.KindQuota || kind == providererr.KindCredits
 }

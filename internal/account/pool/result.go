@@ -20,7 +20,7 @@ const (
 	// because such errors may end at any moment.
 	maxFaults     = 5
 	faultCooldown = 30 * time.Second
-	faultAge      = time.Hour // after which a fault is not in a row with the one before
+	faultAge      = time.Hour // after which a fault does not count as consecutive
 )
 
 // answered applies a success. A call that was under way before the last failure proves nothing

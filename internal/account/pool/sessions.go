@@ -21,7 +21,7 @@ type SessionStore interface {
 	SaveSession(ctx context.Context, session, family, email, pool string) error
 	// FindSession returns empty strings when the session is unknown.
 	FindSession(ctx context.Context, session, family string) (email, pool string, err error)
-	// ForgetSessions lets all sessions choose anew.
+	// ForgetSessions removes the accounts of all sessions, so that each chooses again.
 	ForgetSessions(ctx context.Context) error
 }
 
@@ -109,8 +109,8 @@ func (a *acquisition) bind(b binding) {
 	}
 }
 
-// forgetSessions lets sessions choose anew, here and in other replicas. Those that wait to be
-// stored are not stored any more.
+// forgetSessions removes the accounts of all sessions, here and in other replicas. Those that wait
+// to be stored are not stored any more.
 func (p *Pool) forgetSessions() {
 	p.sessions.Clear()
 	store := p.opts.Sessions

@@ -249,7 +249,7 @@ func (c Control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 	return accountRow(changed), err
 }
 
-// RemoveAccount forgets an account.
+// RemoveAccount removes an account.
 func (c Control) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
 	found, err := c.find(ctx, name)
 	if err != nil {

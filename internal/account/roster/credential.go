@@ -59,7 +59,7 @@ func (r *Roster) Credential(ctx context.Context, email string) (c Credential, er
 	if s == nil {
 		return c, perigee.Errorf(perigee.ClassUnavailable, "the account %s was removed: %w", email, errNoAccount).WithHint("try again")
 	}
-	for range 3 { // the token may be replaced meanwhile
+	for range 3 { // the token may be replaced concurrently
 		access, err := s.Token(ctx)
 		if v, ok := providererr.Of(err); ok {
 			r.pool.Report(s, v)

@@ -95,7 +95,7 @@ func (r *Roster) publishDifference(before, after map[string]visible) {
 	}
 }
 
-// learned lets the pool and the subscribers know that an account has changed.
+// learned reports a change of an account to the pool and the subscribers.
 func (r *Roster) learned(s *Source) {
 	r.pool.Learn(s)
 	r.publish(s.SignIn().Email, Updated)

@@ -13,12 +13,13 @@ import (
 // for another reason.
 const lookupTime = 10 * time.Second
 
-// projectPause is how long it is believed that looking a project up again would bring nothing else.
+// projectPause is how long the result of looking up a project is used.
 const projectPause = 10 * time.Minute
 
 var _ pool.ProjectFinder = (*Source)(nil)
 
-// takeTurn lets one call at a time look up the project of the account; waiting calls then find it.
+// takeTurn allows one call at a time to look up the project of the account; waiting calls then find
+// it.
 func (s *Source) takeTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -57,7 +58,7 @@ func (s *Source) FindProject(ctx context.Context, refused string) bool {
 	}
 	defer release()
 	if s.SignIn().ProjectID != refused {
-		return true // found meanwhile, or the next token brings it
+		return true // another call has found it, or the next token does
 	}
 	now := s.roster.now()
 	s.mu.Lock()
@@ -83,7 +84,7 @@ func (s *Source) FindProject(ctx context.Context, refused string) bool {
 		s.roster.logger.Debug("no other project found", "upstream", s.roster.upstream, "project", refused, "error", err)
 		return false
 	}
-	s.replaceProject(ctx, refused, found.ID) // without one, the next token brings it
+	s.replaceProject(ctx, refused, found.ID) // without one, the next token finds it
 	s.roster.logger.Info("refused project replaced", "upstream", s.roster.upstream,
 		"account", s.tokens.SignIn().Email, "refused", refused, "project", found.ID)
 	return s.SignIn().ProjectID != refused

@@ -74,8 +74,8 @@ func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts 
 	return r, r.load(ctx)
 }
 
-// RestoreSessions lets the pool know which sessions are with which account, where no other process
-// adds to them: then no call has to look for one. Without it, each new session is looked up once.
+// RestoreSessions loads the accounts of all sessions into the pool, if no other process adds to
+// them: then no call has to look for one. Without it, each new session is looked up once.
 func (r *Roster) RestoreSessions(ctx context.Context) {
 	if r.store.Shared() {
 		return
