@@ -60,8 +60,8 @@ func (a *adapter) text(p *perigee.Part) bool {
 	return p.Text != "" || p.Signature != "" || !a.gateway && len(p.Extra) > 0
 }
 
-// other keeps the provider's own kinds of parts for its own models, and makes texts of them for the
-// rest.
+// other keeps the provider's own kinds of parts for its own models, and makes texts of them for
+// other models.
 func (a *adapter) other(p *perigee.Part) bool {
 	if !a.gateway {
 		return len(p.Extra) > 0

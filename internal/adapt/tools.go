@@ -196,7 +196,7 @@ func (a *adapter) declaredOf(names []string) (list []string) {
 	return list
 }
 
-// serverSide is the member of the official API's tool config that lets built-in tools work beside
+// serverSide is the member of the official API's tool config that allows built-in tools beside
 // functions.
 const serverSide = "includeServerSideToolInvocations"
 

@@ -62,7 +62,7 @@ type Thinking struct {
 	Levels   []string
 }
 
-// Possible reports whether the model thinks at all.
+// Possible reports whether the model thinks.
 func (t Thinking) Possible() bool { return t.Max > 0 || len(t.Levels) > 0 }
 
 // Lookup returns the properties of exactly this model. The slices in it are shared and must not be

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxDelay is the longest delay that is believed: the longest window of the provider is a week.
+// MaxDelay is the longest delay that is accepted: the longest window of the provider is a week.
 const MaxDelay = 7 * 24 * time.Hour
 
 // longestRest is the top of the Ladder.

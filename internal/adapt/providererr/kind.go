@@ -13,8 +13,8 @@ const (
 	KindUnexplained     Kind = "unexplained"     // a 429 without a reason, see Diagnosis.WithQuotaLeft
 	KindCapacity        Kind = "capacity"        // the model is overloaded for everybody
 	KindVersion         Kind = "version"         // the client version that we name is too old
-	KindIdentity        Kind = "identity"        // the provider does not want this client
-	KindOAuthClient     Kind = "oauth_client"    // the sign-in server does not want our OAuth client, or how it asks
+	KindIdentity        Kind = "identity"        // the provider does not accept this client
+	KindOAuthClient     Kind = "oauth_client"    // the sign-in server does not accept our OAuth client, or its request
 	KindVerification    Kind = "verification"    // the owner of the account must prove their identity
 	KindBan             Kind = "ban"             // the account was disabled
 	KindIneligible      Kind = "ineligible"      // the account never had the service

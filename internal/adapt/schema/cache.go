@@ -11,9 +11,9 @@ import (
 // tools each.
 const CacheBytes = 4 << 20
 
-// A Cache cleans schemas and remembers the results, least recently used first out: an agent
-// declares the same tools in every request. Results are shared: callers do not change them. It is
-// safe for concurrent use. A nil Cache cleans, too, and remembers nothing.
+// A Cache cleans schemas and caches the results, least recently used first out: an agent declares
+// the same tools in every request. Results are shared: callers must not change them. It is safe for
+// concurrent use. A nil Cache cleans, too, without caching.
 type Cache struct {
 	mu      sync.Mutex
 	entries lru.Map[cacheKey, cacheEntry]

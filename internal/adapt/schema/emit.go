@@ -115,8 +115,8 @@ func (c *cleaner) explainTuple(f *frame) {
 	}
 }
 
-// decideConstraints decides for every plain keyword whether it is written, and moves the rest into
-// the description.
+// decideConstraints decides for every plain keyword whether it is written, and moves the other
+// keywords into the description.
 func (c *cleaner) decideConstraints(f *frame, k kind) {
 	exists := func(name string) bool { return f.byName[name] != nil }
 	f.entries = slices.DeleteFunc(f.entries, func(e entry) bool {
@@ -129,7 +129,7 @@ func (c *cleaner) decideConstraints(f *frame, k kind) {
 	})
 }
 
-// decideRequired marks the properties that are required, and adds one where the provider wants one.
+// decideRequired marks the properties that are required, and adds one if the provider requires one.
 func (c *cleaner) decideRequired(f *frame, k kind, top bool) {
 	if k != kindObject {
 		if len(f.props) > 0 {

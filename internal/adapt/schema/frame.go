@@ -137,7 +137,7 @@ func (c *cleaner) gather(f *frame, s source, level int) {
 	c.gatherConditions(f, s, level)
 }
 
-// member takes one member of a node, unless it brings in other nodes or values, which it reports.
+// member takes one member of a node, unless it refers to other nodes or values, which it reports.
 func (c *cleaner) member(f *frame, s source, m *node) (brings bool) {
 	if m.kind == rawjson.Null && m.key.name != "const" {
 		return false // the same as absent; nullable already expresses a default of null
