@@ -28,7 +28,7 @@ type Limiter struct {
 	maxHeads atomic.Int64
 	logger   *slog.Logger
 
-	Encrypted bool // refusals are not written: they would not be part of TLS
+	Encrypted bool // refusals are not written, because they would not be part of TLS
 
 	mu       sync.Mutex
 	open     map[*countedConn]struct{}
@@ -111,7 +111,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	}
 	before := max(head-freeHead, 0)
 	if !c.head.CompareAndSwap(head, head+int64(n)) {
-		return n, err // the request began meanwhile
+		return n, err // the request has begun since
 	}
 	more := max(head+int64(n)-freeHead, 0) - before
 	if more > 0 && c.of.heads.Add(more) > c.of.maxHeads.Load() && !c.of.freeHeads(c) && c.refused.CompareAndSwap(false, true) {

@@ -22,7 +22,7 @@ func copyAttributes(to *os.File, dir *os.Root, name string, old fs.FileInfo) {
 	}
 	defer func() { _ = from.Close() }()
 	if info, err := from.Stat(); err != nil || !os.SameFile(info, old) {
-		return // swapped meanwhile
+		return // it was replaced concurrently
 	}
 	withDescriptors(from, to, func(from, to int) {
 		buf := make([]byte, maxAttribute)

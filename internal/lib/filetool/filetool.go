@@ -28,7 +28,7 @@ type Options struct {
 	// Write allows Write.
 	Write bool
 	// Forbidden are files and directories that are neither read, written nor listed, also inside a
-	// root and also through links and hard links. They need not exist.
+	// root and also through links and hard links. They do not have to exist.
 	Forbidden []string
 }
 

@@ -65,7 +65,8 @@ type rule struct {
 	literal int // length of the part before the first special character
 	negated bool
 	dirOnly bool
-	// anchored patterns match the path below the directory of the file, the rest match base names.
+	// anchored patterns match the path below the directory of the file, other patterns match base
+	// names.
 	anchored bool
 }
 

@@ -296,7 +296,7 @@ func (l *lister) add(d *listedDir, name string) (isDir bool, err error) {
 	}
 	info, err := l.walk.top().dir.Lstat(name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // it may have been removed meanwhile
+		if !errors.Is(err, fs.ErrNotExist) { // it may have been removed concurrently
 			l.fail(l.show(path), err)
 		}
 		l.last = path
@@ -359,7 +359,7 @@ func (l *lister) enter(d *listedDir, name string) error {
 	}
 	info, err := w.top().dir.Lstat(name)
 	if err != nil || !info.IsDir() {
-		return nil // removed or swapped meanwhile
+		return nil // removed or replaced concurrently
 	}
 	entered, err := w.down(name, info)
 	if err != nil {

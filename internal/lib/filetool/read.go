@@ -50,8 +50,8 @@ type ReadResult struct {
 }
 
 // Read reads lines of a file. Content and hash are from one pass over one open file. If the file
-// changes meanwhile, it is read again, three times in all; after that the result is marked and has
-// no hash.
+// changes during that, it is read again, three times in all; after that the result is marked and
+// has no hash.
 func (t *Tools) Read(ctx context.Context, in ReadInput) (*ReadResult, error) {
 	if in.Path == "" {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "path is missing").WithHint("name the file to read")
@@ -173,7 +173,7 @@ func (w *walk) irregular(mode fs.FileMode) error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s is %s", w.shown(), kind).WithHint("only regular files can be read and written")
 }
 
-// A scan is one pass over a file: it collects the lines that were asked for, counts the rest, and
+// A scan is one pass over a file: it collects the requested lines, counts the other lines, and
 // hashes the bytes.
 type scan struct {
 	size    int64
@@ -215,7 +215,7 @@ func (s *scan) run(ctx context.Context, f io.Reader) error {
 	return nil
 }
 
-// done reports whether nothing in the rest of the file matters.
+// done reports whether the rest of the file is not needed.
 func (s *scan) done() bool {
 	return s.sum == nil && (s.lines.full || s.binary && len(s.head) == maxBinary)
 }
@@ -287,7 +287,7 @@ func (c *collector) add(text []byte) {
 	}
 }
 
-// skip counts lines that are not wanted.
+// skip counts lines that were not requested.
 func (c *collector) skip(text []byte) {
 	c.breaks += bytes.Count(text, []byte("\n"))
 	c.open = text[len(text)-1] != '\n'

@@ -26,14 +26,14 @@ func NewCheck(ctx context.Context, further ...int) *Check {
 	return Only(ctx, append([]int{os.Geteuid()}, further...)...)
 }
 
-// Only returns a check that lets in root and certain users, and not the user of this process unless
+// Only returns a check that accepts root and certain users, and not the user of this process unless
 // it is one of them.
 func Only(ctx context.Context, users ...int) *Check {
 	return &Check{users: append([]int{0}, users...), known: peersKnown(ctx)}
 }
 
-// Own reports whether a connection is from a process of a user that is let in. A socket that was
-// closed belongs to none.
+// Own reports whether a connection is from a process of an accepted user. A socket that was closed
+// has no user.
 func (c *Check) Own(conn net.Conn) bool { return c.OwnTo(conn, netip.AddrPort{}) }
 
 // OwnTo is Own for a connection that the system has redirected: the socket of the client is still
@@ -44,7 +44,7 @@ func (c *Check) OwnTo(conn net.Conn, destination netip.AddrPort) bool {
 	return own
 }
 
-// owner reports whether a connection is from a user that is let in, and whether its user is known.
+// owner reports whether a connection is from an accepted user, and whether its user is known.
 func (c *Check) owner(conn net.Conn, destination netip.AddrPort) (own, known bool) {
 	if !c.known {
 		return true, false
@@ -60,14 +60,14 @@ func (c *Check) owner(conn net.Conn, destination netip.AddrPort) (own, known boo
 	return found && slices.Contains(c.users, user), found
 }
 
-// With returns a check that lets in further users as well.
+// With returns a check that accepts further users as well.
 func (c *Check) With(further ...int) *Check {
 	return &Check{users: append(slices.Clone(c.users), further...), known: c.known}
 }
 
-// OwnServer is Own for the client of a connection: it reports whether the server is a process of a
-// user that is let in. It also works before the server has accepted the connection, so that nothing
-// has to be sent to learn it.
+// OwnServer is Own for the client of a connection: it reports whether the server is a process of an
+// accepted user. It also works before the server has accepted the connection, so that nothing has
+// to be sent before the check.
 func (c *Check) OwnServer(conn net.Conn) bool {
 	if !c.known {
 		return true
@@ -135,7 +135,7 @@ func (c *checkedConn) check() error {
 		}
 		c.err = errRefused
 		_ = c.TCPConn.Close()
-		if known { // and not closed by its client meanwhile
+		if known { // and not closed by its client since
 			c.of.refused()
 		}
 	})

@@ -116,7 +116,7 @@ func uninterrupted(call func() error) error {
 	}
 }
 
-// searching lets one table be read at a time: with many connections they are large.
+// searching is held while a table is read: with many connections they are large.
 var searching sync.Mutex
 
 // search looks for the user of a socket in the tables of the kernel.

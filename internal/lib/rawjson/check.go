@@ -4,7 +4,7 @@
 // validates such a text once, more strictly than encoding/json; a Cursor then reads the parts that
 // are needed, from left to right; Find and Splice change a few bytes and keep the other bytes.
 //
-// The package does not map JSON to structs, does not format it, and does not read streams: it wants
+// The package does not map JSON to structs, does not format it, and does not read streams: it needs
 // the whole text in memory. The dialects call it with request bodies, the upstreams with answer
 // chunks.
 package rawjson

@@ -212,8 +212,8 @@ func (c *Cursor) more(closing byte) bool {
 	return true
 }
 
-// leave goes behind the value that started at before, whether the loop body has read it, in part or
-// not at all.
+// leave moves behind the value that started at before, whether or not the loop body has read it, or
+// a part of it.
 func (c *Cursor) leave(before int) {
 	c.Kind()
 	if c.pos == before {
@@ -221,7 +221,7 @@ func (c *Cursor) leave(before int) {
 	}
 }
 
-// next reports whether a value of the wanted kind is about to be read. A null is read here, any
+// next reports whether a value of the requested kind is about to be read. A null is read here, any
 // other kind fails.
 func (c *Cursor) next(want Kind) bool {
 	if c.err != nil {

@@ -84,7 +84,8 @@ func (c *Cursor) numeral(want string) (text []byte, start int, ok bool) {
 	return text, start, true
 }
 
-// parseInt parses a numeral that has the form of a JSON number, exactly or not at all.
+// parseInt parses a numeral that has the form of a JSON number; ok is false if n would not be
+// exact.
 func parseInt(text []byte) (n int64, ok bool) {
 	if len(text) <= 20 { // longer than any plain int64
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {

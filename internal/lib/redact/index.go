@@ -116,9 +116,9 @@ func (x *index) sort(written func(string) string) (list []string) {
 	return slices.Compact(list)
 }
 
-// cutOff returns where the beginning of a secret is that the end of a text cuts off; the length of
-// the text: there is none, or it has less than four characters. Secrets of less than eight
-// characters have no such beginnings.
+// cutOff returns the start of a secret that the end of a text cuts off, or the length of the text
+// if there is none, or if it has less than four characters. Secrets of less than eight characters
+// are not considered.
 func (x *index) cutOff(text []byte) int {
 	from := max(0, len(text)-x.longest*maxEscape)
 	d := x.decode(new([2]decodedText), text[from:], false)

@@ -52,7 +52,7 @@ func Assignments(text string) string { return assignments.ReplaceAllString(text,
 var parameters = regexp.MustCompile(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=(?:[^\s"'\\&]|\\[^"'])+`)
 
 // Parameters replaces the values of parameters that have credentials in URLs and forms. Errors of
-// net/http quote the URL that they are about.
+// net/http quote their URL.
 func Parameters(text string) string { return parameters.ReplaceAllString(text, "$1="+Mark) }
 
 var emails = regexp.MustCompile(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)

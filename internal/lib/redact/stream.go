@@ -154,7 +154,7 @@ func (s *Stream) release(dst []byte) []byte {
 // maxKept is how much memory a Stream keeps for texts that follow.
 const maxKept = 4 << 10
 
-// keep holds the rest of a text back.
+// keep holds back the end of a text.
 func (s *Stream) keep(rest []byte) {
 	if cap(s.held) > max(maxKept, 4*len(rest)) || cap(s.held) < len(rest) {
 		s.held = append(make([]byte, 0, 2*len(rest)), rest...)

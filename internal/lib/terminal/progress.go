@@ -81,7 +81,7 @@ func (p *Progress) run(ctx context.Context) {
 	}
 }
 
-// Step begins a step, and ends the one before.
+// Step begins a step, and ends the previous one.
 func (p *Progress) Step(format string, args ...any) { p.set(true, fmt.Sprintf(format, args...)) }
 
 // Update changes the text of the present step.

@@ -163,7 +163,7 @@ func (c column) folded() int {
 // cut returns the width to which the column can be cut.
 func (c column) cut() int { return min(c.width, max(minimumWidth, utf8.RuneCountInString(c.head))) }
 
-// fit leaves out optional columns until the rest fits when it is folded. If nothing more can be
+// fit leaves out optional columns until the remaining ones fit when folded. If nothing more can be
 // left out, words are cut.
 func fit(columns []column, width int) []column {
 	for _, head := range optional {

@@ -12,9 +12,9 @@ import (
 	"perigee"
 )
 
-// A Body is the body of a call on its way to the provider, in pieces that need not be put together.
-// The transport may go on reading it after it has returned the response, so the owner of the bytes
-// waits until all readers are closed.
+// A Body is the body of a call on its way to the provider, in pieces that do not have to be joined.
+// The transport may continue to read it after it has returned the response, so the owner of the
+// bytes waits until all readers are closed.
 type Body struct {
 	size    int64
 	log     *perigee.CallLog
@@ -245,7 +245,7 @@ func (r *bodyReader) advance(n int64) {
 	}
 }
 
-// end lets go of the bytes, once.
+// end releases the bytes, once.
 func (r *bodyReader) end() {
 	if r.done != nil {
 		r.done()

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// An Answer makes events of a provider's chunks, and sends them with the Relay that brings the
+// An Answer makes events of a provider's chunks, and sends them with the Relay that passes it the
 // chunks.
 type Answer interface {
 	// Chunk takes one chunk, which it may use only until it returns. more is true if the next one

@@ -57,8 +57,8 @@ func (t *Transport) renew(old *http.Transport) {
 	}
 }
 
-// NewClient returns a client that does not follow redirects: they would carry the secret of the
-// call to wherever they point. A nil transport is a new one.
+// NewClient returns a client that does not follow redirects: they would send the secret of the call
+// to any host. If transport is nil, the client has a new one.
 func NewClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = NewTransport()

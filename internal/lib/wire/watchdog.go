@@ -61,7 +61,7 @@ func (w *Watchdog) start(d time.Duration, cause error) {
 	w.timer = time.AfterFunc(d, func() { w.fire(number, d, cause) })
 }
 
-// fire ends the wait of the timer with a number. One that was stopped or replaced meanwhile does
+// fire ends the wait of the timer with a number. A timer that was stopped or replaced since does
 // nothing.
 func (w *Watchdog) fire(number int, d time.Duration, cause error) {
 	w.mu.Lock()
