@@ -21,8 +21,8 @@ import (
 // saveTime bounds one row: an act never waits longer for its entry.
 const saveTime = 5 * time.Second
 
-// refusedPerMinute is how many refused requests are recorded one by one. The next entry counts the
-// rest.
+// refusedPerMinute is how many refused requests are recorded one by one. The next entry has the
+// number of further ones.
 const refusedPerMinute = 10
 
 // Options set where entries are written. Store is required.

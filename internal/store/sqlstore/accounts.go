@@ -128,8 +128,8 @@ func (a *Accounts) find(ctx context.Context, upstream, email string) (list []per
 }
 
 // change runs work in a transaction that has reached the disk when it returns: a provider may
-// already have forgotten the token that the new one replaces, so a power cut must not bring the old
-// one back.
+// already have invalidated the token that the new one replaces, so a power cut must not restore the
+// old one.
 func (a *Accounts) change(ctx context.Context, doing string, work func(ctx context.Context, tx engine.Tx) error) error {
 	err := a.store.db.TransactDurably(ctx, doing, work)
 	if errors.Is(err, perigee.ErrAccountChanged) {
@@ -215,7 +215,7 @@ func (a *Accounts) ChangeSignIn(ctx context.Context, s perigee.SignIn) (generati
 	return s.Generation, nil
 }
 
-// RemoveSignIn forgets an account with its cooldowns and reports whether there was one.
+// RemoveSignIn removes an account with its cooldowns and reports whether there was one.
 func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (removed bool, err error) {
 	email = fold(email)
 	err = a.change(ctx, "remove account "+email+" from", func(ctx context.Context, tx engine.Tx) error {
@@ -229,9 +229,9 @@ func (a *Accounts) RemoveSignIn(ctx context.Context, upstream, email string) (re
 	return removed && err == nil, err
 }
 
-// PreferSignIn makes an account the preferred one of its upstream, in place of the one before. When
-// it is not there it changes nothing and returns perigee.ErrAccountChanged. The generation does not
-// change, so a concurrent token refresh of the account is not disturbed.
+// PreferSignIn makes an account the preferred one of its upstream, in place of the previous one. If
+// it does not exist, PreferSignIn changes nothing and returns perigee.ErrAccountChanged. The
+// generation does not change, so a concurrent token refresh of the account is not disturbed.
 func (a *Accounts) PreferSignIn(ctx context.Context, upstream, email string) error {
 	email = fold(email)
 	return a.change(ctx, "prefer account "+email+" in", func(ctx context.Context, tx engine.Tx) error {
@@ -263,9 +263,9 @@ func (a *Accounts) SaveCooldown(ctx context.Context, upstream, email string, c p
 	})
 }
 
-// LeaseRefresh waits until neither this process nor another replica refreshes an account, and keeps
-// them from it until release is called. A holder that is killed holds nothing any more. In a store
-// that may not write release is nil.
+// LeaseRefresh waits until neither this process nor another replica refreshes an account, and
+// blocks them until release is called. The lease of a process that is killed ends. In a store that
+// may not write release is nil.
 func (a *Accounts) LeaseRefresh(ctx context.Context, upstream, email string) (release func(), err error) {
 	email = fold(email)
 	defer a.store.db.Explain("wait for the turn to refresh "+email+" in", &err)

@@ -17,7 +17,7 @@ const (
 	leaseRenew = 5 * time.Second
 )
 
-// The database's clock decides, so that replicas need not agree on the time.
+// The database's clock decides, so that the clocks of replicas may differ.
 const (
 	databaseNow = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 

@@ -36,9 +36,8 @@ var parts = []part{
 	}},
 }
 
-// Report returns the number of rows and the bytes of each part of the database. It looks at each
-// page of an SQLite file, which takes seconds for gigabytes, and keeps nothing from being written
-// meanwhile.
+// Report returns the number of rows and the bytes of each part of the database. It reads each page
+// of an SQLite file, which takes seconds for gigabytes, and does not block writers.
 func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err error) {
 	defer s.db.Explain("read the sizes of", &err)
 	report, sizes, err := s.db.Driver.Sizes(ctx, s.db.Read)
@@ -67,8 +66,8 @@ func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err err
 	return report, nil
 }
 
-// Compact returns free space to the file system, as far as the engine can. Calls that are being
-// saved meanwhile hardly wait.
+// Compact returns free space to the file system, as far as the engine can. Calls that are saved at
+// the same time hardly wait.
 func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err error) {
 	done.Database = s.db.Name
 	if err := s.db.Writable("compact"); err != nil {

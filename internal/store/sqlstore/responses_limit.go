@@ -29,7 +29,7 @@ type keptState struct {
 }
 
 // trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep
-// removes the rest.
+// removes further ones.
 func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 	if _, err := s.trim(ctx, kept); err != nil && !errors.Is(err, context.Canceled) {
 		s.logger.Debug("stored responses cannot be removed", "error", err)

@@ -62,7 +62,7 @@ func (s *Store) dropRow(ctx context.Context, tx engine.Tx, row *responseRow) (fr
 	return -removed.bytes, err
 }
 
-// dropList gives up one reference to a segment, and removes it and those before it that nothing
+// dropList removes one reference to a segment, and removes it and those before it that nothing
 // refers to any more.
 func (d *total) dropList(ctx context.Context, tx engine.Tx, end []byte) error {
 	if len(end) == 0 {
@@ -108,8 +108,8 @@ func (s *Store) DeleteResponse(ctx context.Context, key, id string) error {
 	})
 }
 
-// remove removes a response of a key if it is there and wanted, and returns the bytes that are free
-// now.
+// remove removes a response of a key if it exists and is wanted, and returns the number of bytes
+// freed.
 func (s *Store) remove(
 	ctx context.Context, tx engine.Tx, key, id string, wanted func(*responseRow) bool,
 ) (freed int64, found bool, err error) {

@@ -30,8 +30,8 @@ type Sessions struct {
 // Sessions returns the sessions of an upstream. It is valid until the Store is closed.
 func (s *Store) Sessions(upstream string) *Sessions { return &Sessions{s, upstream} }
 
-// SaveSession keeps which account, in which pool of quota, a session is with for a family of
-// models, in place of the one before. It is forgotten after some hours.
+// SaveSession stores the account, and its pool of quota, of a session for a family of models, in
+// place of the previous one. It expires after some hours.
 func (n *Sessions) SaveSession(ctx context.Context, session, family, email, pool string) error {
 	now := n.store.now()
 	return n.store.db.Transact(ctx, "save a session in", func(ctx context.Context, tx engine.Tx) error {
@@ -63,7 +63,7 @@ func (n *Sessions) Known(ctx context.Context, most int) (list []KnownSession, er
 	})
 }
 
-// ForgetSessions forgets which accounts all sessions are with.
+// ForgetSessions removes the accounts of all sessions.
 func (n *Sessions) ForgetSessions(ctx context.Context) error {
 	_, err := n.store.db.Exec(ctx, "forget sessions in", forgetSessions, n.upstream)
 	return err

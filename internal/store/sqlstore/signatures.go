@@ -17,8 +17,8 @@ const dropSignatures = `DELETE FROM signatures WHERE expires_us <= $1`
 
 var saveSignature = engine.Upsert("signatures", "key", "key, value, seal, expires_us")
 
-// SaveSignatures writes the signatures in one transaction, each under its key, and forgets those
-// that have expired. Either all of them are kept or none.
+// SaveSignatures writes the signatures in one transaction, each under its key, and removes those
+// that have expired. Either all of them are stored or none.
 func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signature) error {
 	if len(signatures) == 0 {
 		return nil

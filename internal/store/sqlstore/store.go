@@ -122,8 +122,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Shared reports whether other processes may be using the database as this one does: whether it is
-// PostgreSQL.
+// Shared reports whether other processes may use the database at the same time, which PostgreSQL
+// allows.
 func (s *Store) Shared() bool { return s.db.Shared }
 
 // Close closes the database. Calls that are under way end with an error or finish first.

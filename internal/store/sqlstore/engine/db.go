@@ -73,7 +73,8 @@ type Driver interface {
 	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
 	// Sizes returns the size of the database, in all and for each table with its indexes.
 	Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
-	// Compact returns the free space of tables to the file system. Transactions can run meanwhile.
+	// Compact returns the free space of tables to the file system. Transactions can run at the same
+	// time.
 	Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error)
 	// Advice returns the class of an error of the database, and a hint.
 	Advice(err error) (class perigee.Class, hint string)

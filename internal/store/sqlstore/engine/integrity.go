@@ -13,9 +13,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 )
 
-// CheckIntegrity reads each page of an SQLite file, which takes seconds for gigabytes, and keeps
-// nothing from being written meanwhile. Damage is an error with the cause ErrDamaged. PostgreSQL
-// checks its own files.
+// CheckIntegrity reads each page of an SQLite file, which takes seconds for gigabytes, and does not
+// block writers. Damage is an error with the cause ErrDamaged. PostgreSQL checks its own files.
 func (db *DB) CheckIntegrity(ctx context.Context) (err error) {
 	defer db.Explain("check", &err)
 	if db.Shared {

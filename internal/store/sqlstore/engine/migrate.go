@@ -105,7 +105,7 @@ func (db *DB) usable(ctx context.Context, q querier, version int, steps []migrat
 }
 
 // migrate applies the steps that the database does not have yet and returns how many there were.
-// Each is one transaction together with its number, so a step is there whole or not at all.
+// Each is one transaction together with its number, so a step is applied whole or not at all.
 func (db *DB) migrate(ctx context.Context, steps []migration, now func() time.Time) (applied int, err error) {
 	for more := true; more; {
 		err := inTransaction(ctx, db.Write, func(tx *sql.Tx) (err error) {

@@ -19,8 +19,9 @@ const (
 // CopyName returns the copy that is kept of a file before it is migrated to a version.
 func CopyName(path string, version int) string { return path + ".before-" + strconv.Itoa(version) }
 
-// backUp keeps a copy of the file, with which the previous perigee can go on. Only the last copy is
-// kept. A copy that cannot be made keeps nothing from being migrated: each step is a transaction.
+// backUp makes a copy of the file, which the previous perigee can continue to use. Only the last
+// copy is kept. If the copy fails, the database is migrated all the same: each step is a
+// transaction.
 func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logger) {
 	name := CopyName(f.path, version)
 	info, err := os.Stat(f.path)
@@ -46,7 +47,7 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logge
 	}
 }
 
-// copyTo writes a copy that is whole or not there at all, for the owner only.
+// copyTo writes a copy for the owner only; after an error there is no copy.
 func (f *sqliteFile) copyTo(ctx context.Context, name string) error {
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // 0600
 	if err != nil {

@@ -78,8 +78,8 @@ func (f *sqliteFile) Compact(ctx context.Context, db *sql.DB, _ []string) (note 
 	return "", f.shorten(ctx, db)
 }
 
-// shorten moves the log into the file, which gets shorter by that. Where a reader keeps it from
-// doing so, the next checkpoint does it: writers would wait as long as this does.
+// shorten moves the log into the file, which becomes shorter. If a reader prevents that, the next
+// checkpoint does it: writers would wait as long as this does.
 func (f *sqliteFile) shorten(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -45,7 +45,7 @@ func (f *sqliteFile) Advice(err error) (perigee.Class, string) {
 	return perigee.ClassInternal, ""
 }
 
-// isDamage reports whether an error is about an SQLite file that is damaged, or that is none.
+// isDamage reports whether an error means that an SQLite file is damaged, or is not an SQLite file.
 func isDamage(err error) bool {
 	kind := code(err) & 0xff
 	return kind == sqlite3.SQLITE_NOTADB || kind == sqlite3.SQLITE_CORRUPT || errors.Is(err, ErrDamaged)
