@@ -99,7 +99,7 @@ func openToUsers(ctx context.Context, dir string) (open []openFile, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // removed concurrently
 			return nil
 		case err != nil:
 			return err

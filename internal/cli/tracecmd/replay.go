@@ -81,7 +81,7 @@ func replayCall(ctx context.Context, env *cli.Env, args []string) error {
 	return r.result(ctx, env)
 }
 
-// A lastByte writer remembers the last byte.
+// A lastByte is a writer that records the last byte.
 type lastByte struct {
 	to   io.Writer
 	last byte

@@ -225,7 +225,7 @@ func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
 }
 
 // merge makes the changes of a copy in a file of the user, or none of them if whole is set and one
-// cannot be made. It begins again if the file is changed meanwhile.
+// cannot be made. It begins again if the file is changed concurrently.
 func merge(path, root string, c edit.Copy, now []byte, whole bool) (kept []edit.Path, err error) {
 	for range 5 {
 		if kept, err = mergeOnce(path, root, c, now, whole); !errors.Is(err, errChanged) {
