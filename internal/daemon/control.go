@@ -89,7 +89,7 @@ func (c control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 	return c.Control.EnableAccount(ctx, name, enabled)
 }
 
-// RemoveAccount forgets an account and its models.
+// RemoveAccount removes an account, and drops cached lists of models.
 func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
 	defer c.gateway.ForgetModels()
 	return c.Control.RemoveAccount(ctx, name)

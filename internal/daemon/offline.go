@@ -74,8 +74,8 @@ func openAccounts(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 	return store.Accounts(key), nil
 }
 
-// openOnce opens something for the first caller, and returns it to all. Callers that come meanwhile
-// wait, at most until ctx ends. After a failure the next caller tries again.
+// openOnce opens something for the first caller, and returns it to all. Concurrent callers wait, at
+// most until ctx ends. After a failure the next caller tries again.
 func openOnce[T any](open func(context.Context) (*T, error)) func(context.Context) (*T, error) {
 	turn := make(chan struct{}, 1)
 	var opened *T

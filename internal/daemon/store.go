@@ -31,8 +31,9 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 	return offlineKeeper(cfg, store).StoreReport(ctx)
 }
 
-// CompactStore has the running daemon give the free space of the database back, or does it itself,
-// and keeps a daemon from starting meanwhile.
+// CompactStore returns the free space of the database to the system, through the running daemon or
+// directly. Without a daemon it locks the data directory of an SQLite database, so that no daemon
+// starts during it.
 func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCompacted, err error) {
 	switch err := reach(ctx, cfg); {
 	case err == nil:

@@ -96,7 +96,7 @@ func (s *SystemdService) Reloading() error {
 	return s.Notify("RELOADING=1", "MONOTONIC_USEC="+now, "STATUS=reloading the configuration")
 }
 
-// Managed reports whether a service manager has started this process and wants messages.
+// Managed reports whether a service manager has started this process and expects messages.
 func (s *SystemdService) Managed() bool { return s != nil && s.notify != "" }
 
 // Stopping notifies the manager that the service is about to end.

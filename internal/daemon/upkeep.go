@@ -11,7 +11,7 @@ import (
 
 const (
 	upkeepEvery = time.Minute            // when there was nothing left to do
-	upkeepPause = 100 * time.Millisecond // between two pieces of work: calls are saved meanwhile
+	upkeepPause = 100 * time.Millisecond // between two pieces of work, in which calls are saved
 )
 
 // An upkeepTask has the store sum up recorded calls and remove those that are older than Keep.

@@ -212,7 +212,7 @@ func (c *Client) EnableAccount(ctx context.Context, name perigee.AccountName, en
 	}{name, enabled})
 }
 
-// RemoveAccount forgets an account.
+// RemoveAccount removes an account.
 func (c *Client) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
 	query := url.Values{"email": {name.Email}, "upstream": {name.Upstream}}
 	_, err := Ask[nothing](ctx, c, http.MethodDelete, accountsPath+"?"+query.Encode(), nil)

@@ -41,7 +41,7 @@ func (u Unit) Systemctl(verb string) string {
 
 // Find returns the daemon that uses a data directory; nil if there is none.
 func Find(ctx context.Context, dir string) (*Daemon, error) {
-	for range 3 { // one that ends or starts meanwhile is noticed in the next round
+	for range 3 { // one that ends or starts concurrently is noticed in the next round
 		held, err := datadir.Locked(ctx, dir)
 		if err != nil || !held {
 			return nil, err
