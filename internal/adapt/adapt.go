@@ -72,7 +72,7 @@ type adapter struct {
 	gateway bool // to the Antigravity gateway, otherwise to the official API
 	spec    models.Spec
 	opts    AntigravityOptions
-	prompt  perigee.Prompt // a shallow copy: the values it points to are the client's, and are replaced, not changed
+	prompt  perigee.Prompt // a shallow copy: values are replaced, not changed
 	names   nameMap
 	notes   perigee.Notes
 	undo    Undo

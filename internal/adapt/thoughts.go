@@ -130,7 +130,7 @@ func leading(parts []perigee.Part) int {
 func startsWithThought(c *perigee.Content) bool { return c.Parts[0].Thought }
 
 // turnStarts returns where the current turn begins, and the first content of the model in it for
-// each rule on what ends a turn beside results: nothing, a text, or anything. They are in order,
+// each rule for the end of a turn beside results: nothing, a text, or anything. They are in order,
 // and nil unless the model has to continue after results.
 func turnStarts(list []perigee.Content) (turn int, starts []int) {
 	turn = perigee.CurrentTurn(list)

@@ -125,7 +125,7 @@ type Daemon struct {
 	cancel      context.CancelCauseFunc
 	background  sync.WaitGroup
 	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
-	behind      atomic.Pointer[behind]          // the part of its file that is not in force; nil if there is none
+	behind      atomic.Pointer[behind]          // the part of its file not in force, or nil
 	certificate atomic.Pointer[tls.Certificate] // nil for plain HTTP
 	redactor    atomic.Pointer[redact.Redactor] // of its secrets
 	admin       *datadir.AdminToken
@@ -341,7 +341,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 // Upstreams describes the upstreams in force, a line for each.
 func (d *Daemon) Upstreams() []string { return d.gateway.Describe(d.config().Models.Routes) }
 
-// Advice returns what the owner should do before the upstreams can answer, a line for each.
+// Advice returns the steps that the owner has to take before the upstreams can answer, one a line.
 func (d *Daemon) Advice() []string {
 	var lines []string
 	for _, r := range d.gateway.Rosters() {

@@ -4,7 +4,7 @@
 // package accountfile.
 //
 // It does not choose between accounts, retry calls or store anything itself: a perigee.AccountStore
-// stores the sign-ins, and package providererr decides what a refusal means. It has no OAuth client
+// stores the sign-ins, and package providererr classifies refusals. It has no OAuth client
 // of its own: id and secret come from the user's configuration, or from the user's own copy of the
 // IDE (Installed). The daemon calls it, for the accounts of its pools and for `perigee login`.
 package oauth

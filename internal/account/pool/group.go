@@ -43,7 +43,7 @@ type quotaGroup struct {
 	group group
 	pool  string
 
-	current *member // the account that sticky and hybrid selection stay with; nil if there is none yet
+	current *member // the account of sticky and hybrid selection; nil if there is none yet
 	turn    int     // index of the member that round robin has chosen last
 
 	lastUnexplained sighting // the last refusal without a reason

@@ -69,7 +69,7 @@ type availability struct {
 	until        instant          // when that ends; 0 if it does not end by itself
 	missing      bool             // the account does not have the model
 	faulty       bool             // provider errors are the only cause
-	low          bool             // so much of the quota is used that accounts with more left go first
+	low          bool             // so little quota is left that other accounts go first
 	fromProvider bool             // the provider gave the duration of one of the cooldowns
 	doubt        instant          // when the account may be probed although it cools down
 }

@@ -106,7 +106,7 @@ type Pool struct {
 	breaker  breaker[*lease]
 	looking  <-chan struct{} // closed when the figures of the last Look are reported
 	waiters  []*acquisition  // calls that wait, in the order in which they came
-	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed yet
+	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed
 	after    []func()        // to be called without the lock
 }
 
@@ -216,7 +216,7 @@ func unknown(email string) error {
 // A Status is the state of an account, and its cooldowns.
 type Status struct {
 	perigee.Account
-	Reason  string // why it cannot be used; empty when it can, or when its cooldowns are the only reason
+	Reason  string // why it cannot be used; empty when it can, or only cools down
 	Refused string // the project that the provider does not let it use; empty if there is none
 }
 

@@ -15,7 +15,7 @@ import (
 type tally struct {
 	Kind   providererr.Kind
 	Count  int
-	First  steadyclock.Instant // when the first of them is back, or probed; 0 if there is no such time
+	First  steadyclock.Instant // when the first of them is back, or probed; 0 if never
 	Probed bool                // it is probed, although it may have to cool down for longer
 }
 

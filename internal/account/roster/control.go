@@ -231,7 +231,7 @@ func (c Control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 		switch {
 		case !enabled || s.State == perigee.AccountSignedOut || perigee.UsableState(s.State):
 		case s.State == perigee.AccountMisnamed:
-			s.State, s.Reason = perigee.AccountUntested, "" // the next use asks for the account's email again
+			s.State, s.Reason = perigee.AccountUntested, "" // the next use reads the email again
 		default:
 			s.State, s.Reason = perigee.AccountReady, ""
 		}

@@ -76,7 +76,7 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 		}
 		return rows
 	}
-	only, pool := "", "" // why the other accounts are not used, and the pool that they would be used from
+	only, pool := "", "" // why the other accounts are not used, and their pool
 	for _, name := range router.Upstreams(model) {
 		if router.AccountsOf(name) != r.upstream {
 			continue

@@ -58,7 +58,7 @@ const (
 	ScopeRequest       Scope = "request"        // this request, wherever it goes
 	ScopeHost          Scope = "host"           // this endpoint
 	ScopeProvider      Scope = "provider"       // all endpoints, for this account: only another account shows whether the account is the cause
-	ScopeNetwork       Scope = "network"        // nothing was reached, which is not the fault of an account
+	ScopeNetwork       Scope = "network"        // nothing was reached; not an account's fault
 	ScopeModel         Scope = "model"          // this model, for every account
 	ScopeAccount       Scope = "account"        // this account, for every model
 	ScopeAccountFamily Scope = "account+family" // this account, for this family of models in this pool

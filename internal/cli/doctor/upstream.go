@@ -43,7 +43,7 @@ func addressOf(u config.Upstream) string {
 	case u.Kind == config.KindGemini:
 		return u.URL
 	case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
-		return u.Endpoints[len(u.Endpoints)-1] // the first endpoint that lists of models are read from
+		return u.Endpoints[len(u.Endpoints)-1] // lists of models are read from it first
 	case u.Kind == config.KindLangserver:
 		return u.CloudURL
 	}

@@ -40,7 +40,7 @@ type index struct {
 // A form is one way to write a secret, or a part of one that shows where to look for the whole.
 type form struct {
 	text           string
-	plain, decoded bool   // it is searched for in the original text, in the text without its escapes
+	plain, decoded bool   // searched for in the original and in the unescaped text
 	whole          string // the form that text is a part of, which may have line breaks between its characters; empty if text is the whole
 	at             int    // where in it
 }

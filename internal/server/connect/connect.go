@@ -134,7 +134,7 @@ type File struct {
 	Set       []edit.Setting
 	IfMissing []edit.Setting // set only if there is no value
 	Secret    bool           // the key of perigee is in it
-	URL       edit.Path      // the setting with the address of perigee; nil if it is in another file
+	URL       edit.Path      // the setting with perigee's address; nil if in another file
 
 	root string // links may not lead out of this directory
 }
@@ -160,7 +160,7 @@ type Launch struct {
 	Env     []string          // NAME=value
 	Unset   []string          // variables that would count before these
 	Args    []string          // before the user's own
-	Files   map[string][]byte // for a private directory; {dir} in Env and Args is replaced by its path
+	Files   map[string][]byte // for a private directory, {dir} in Env and Args
 	Warning string
 
 	of      owner

@@ -17,7 +17,7 @@ type field struct {
 	Name     string // in the file
 	Path     string // "Limits.FirstByte"
 	Type     reflect.Type
-	Scalar   *scalarType       // type of the value, or of the items of a list or map; nil for mappings
+	Scalar   *scalarType       // type of the value, or of the items; nil for mappings
 	Preset   *string           // the default as text; nil if there is none
 	presets  map[string]string // defaults of kinds for which it differs
 	Enum     []string

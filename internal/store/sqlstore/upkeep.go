@@ -102,7 +102,7 @@ type bounds struct {
 	signatureLimit int64 // the most bytes
 
 	mu         sync.Mutex
-	signatures int64 // bytes: at least the actual number, except for rows that other replicas have saved
+	signatures int64 // bytes: at least the number without other replicas' rows
 	counted    int   // how many more times Upkeep uses that number before it adds signatures up again
 }
 
