@@ -63,7 +63,7 @@ type Options struct {
 	// Gateway answers the requests, which a Carrier sends through the language server. If it is
 	// nil, the language server's agent answers them.
 	Gateway perigee.Upstream
-	// Attached means that the language server belongs to an IDE with a user who can answer
+	// Attached means that the language server belongs to an IDE, so that its user can answer
 	// questions of the agent.
 	Attached bool
 	// Own deletes the conversations of calls that are not continued. If it is nil, all of them are
