@@ -31,6 +31,5 @@ func Example() {
 	}
 	fmt.Println(strings.TrimSpace(string(body)))
 	// Output:
-	// data:
-	// {"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"OTHER","index":0}],"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":2,"totalTokenCount":10},"modelVersion":"gemini-2.5-flash","responseId":"s8XtMYc-3v3gXffSo_zAUQ"}
+	// data: {"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"OTHER","index":0}],"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":2,"totalTokenCount":10},"modelVersion":"gemini-2.5-flash","responseId":"s8XtMYc-3v3gXffSo_zAUQ"}
 }

@@ -157,8 +157,8 @@ func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	return other, nil
 }
 
-// privateDir makes a directory, or checks that an existing one belongs to this user and is closed
-// to others.
+// privateDir makes a directory, or checks that an existing one belongs to this user and that no
+// other user can enter it.
 func privateDir(dir string) error { return ownDir(dir, 0o700) }
 
 func ownDir(dir string, mode os.FileMode) error {
