@@ -43,8 +43,8 @@ func NewTracker(from Cursor) *Tracker {
 // Cursor returns where the next event comes from. It may be called between two events of Apply.
 func (t *Tracker) Cursor() Cursor { return t.cursor.clone() }
 
-// Offset is the index from which steps have to be read. The first of them is final already: it
-// shows whether steps were replaced since.
+// Offset returns the index from which steps have to be read. The first of them is final already:
+// it shows whether steps were replaced since.
 func (t *Tracker) Offset() int {
 	for i := range t.cursor.Marks {
 		if !t.cursor.Marks[i].final() {

@@ -84,7 +84,7 @@ func (t *Turn) At(step int) WrittenStep {
 	return WrittenStep{Step: step}
 }
 
-// Text is the text of all steps, which Separator separates.
+// Text returns the text of all steps, joined by Separator.
 func (t *Turn) Text() string {
 	var texts []string
 	for i := range t.Written {
@@ -95,7 +95,7 @@ func (t *Turn) Text() string {
 	return strings.Join(texts, Separator)
 }
 
-// Steps is how many steps there are after the message of the user.
+// Steps returns the number of steps after the message of the user.
 func (t *Turn) Steps() int { return max(t.Last-t.First, 0) }
 
 // Tokens converts to perigee's count: input includes tokens read from and written to the cache,

@@ -39,8 +39,8 @@ func waitingOf(s *geminicoder.Step, trajectory string, index int) *Waiting {
 	return w
 }
 
-// memberOf is the member of CascadeUserInteraction that answers a step: the one that the step asks
-// for, or the one of its payload.
+// memberOf returns the member of CascadeUserInteraction that answers a step: the one that the step
+// requests, or the one of its payload.
 func memberOf(s *geminicoder.Step) string {
 	if r := s.GetRequestedInteraction().ProtoReflect(); r.IsValid() {
 		if field := r.WhichOneof(r.Descriptor().Oneofs().ByName("interaction")); field != nil {
@@ -64,7 +64,7 @@ func memberOf(s *geminicoder.Step) string {
 	return "permission"
 }
 
-// permissionOf is the request of a step for a file.
+// permissionOf returns the request of a step for a file.
 func permissionOf(s *geminicoder.Step) *cortexpb.FilePermissionInteractionSpec {
 	return cmp.Or(s.GetRequestedInteraction().GetFilePermission(), s.GetCodeAction().GetFilePermissionRequest(),
 		s.GetViewFile().GetFilePermissionRequest(), s.GetListDirectory().GetFilePermissionRequest(),
@@ -93,7 +93,7 @@ func subjectOf(s *geminicoder.Step) string {
 		s.GetMetadata().GetToolCall().GetName())
 }
 
-// questions are the questions of a step and the answers that it offers, one question per line.
+// questions returns the questions of a step and the answers that it offers, one question per line.
 func questions(q *cortexpb.CortexStepAskQuestion) string {
 	var lines []string
 	for _, entry := range q.GetQuestions() {
