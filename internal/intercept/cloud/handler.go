@@ -28,7 +28,7 @@ import (
 // Options configure a handler.
 type Options struct {
 	Calls *Calls // if nil, all requests are forwarded
-	// sends the requests, without decompressing; http.DefaultTransport if nil
+	// sends the requests, without decompressing; the default of net/http if nil
 	Transport http.RoundTripper
 	// URL that all requests are sent to, with their path and query; empty for the host of their
 	// own URL
