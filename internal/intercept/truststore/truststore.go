@@ -38,7 +38,7 @@ const (
 type Machine struct {
 	OS   string // as in runtime.GOOS
 	Root string // prefix of the files of the system; empty for the system itself
-	Home string // home of the user who owns the NSS databases
+	Home string // home directory of the NSS databases' user
 
 	Held *os.File // the lock of Lock, for tools to inherit; may be nil
 }
