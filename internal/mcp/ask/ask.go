@@ -1,5 +1,5 @@
-// Package ask has a prompt answered: by the agent of an IDE that is open, by the agent of a
-// headless language server, or by a model. Each of these is an Asker.
+// Package ask answers prompts: with the agent of an open IDE, with the agent of a headless
+// language server, or with a model. Each of these is an Asker.
 package ask
 
 import (
@@ -14,12 +14,12 @@ import (
 
 // An Asker answers prompts. Ask can be called concurrently; answers of several asks never mix.
 //
-// An error says that the prompt was not handed over, so nothing was done. It is a *perigee.Error;
-// if it wraps ErrDeclined, another Asker may be tried. As soon as an agent or a model may have got
-// the prompt, Ask returns an Answer and no error: an agent edits files, so a prompt that is handed
-// over twice is worked on twice.
+// An error means that the prompt was not handed over, so nothing was done. It is a *perigee.Error;
+// if it wraps ErrDeclined, another Asker may be tried. As soon as an agent or a model may have
+// received the prompt, Ask returns an Answer and no error: an agent edits files, so a prompt that
+// is handed over twice is worked on twice.
 //
-// If ctx ends with the cause ErrTimeout, Ask returns what there is with the status Timeout and
+// If ctx ends with the cause ErrTimeout, Ask returns the answer so far with the status Timeout and
 // leaves the agent working. If it ends with another cause, Ask stops the agent and returns the
 // status Cancelled.
 type Asker interface {
@@ -40,80 +40,85 @@ func Declined(class perigee.Class, format string, args ...any) *perigee.Error {
 	return Decline(perigee.Errorf(class, format, args...))
 }
 
-// Decline returns an error as one that wraps ErrDeclined.
+// Decline wraps an error so that it also wraps ErrDeclined.
 func Decline(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	e.Cause = errors.Join(ErrDeclined, e.Cause)
 	return &e
 }
 
-// A Request is a prompt and how it is to be answered. Everything but Prompt is optional.
+// A Request is a prompt with its options. All fields but Prompt are optional.
 type Request struct {
-	ID     string `json:"id,omitzero"` // of the call
-	Prompt string `json:"prompt"`      // empty with a Conversation: wait for the answer that is being written
+	ID string `json:"id,omitzero"` // of the call
+	// empty with a Conversation to wait for the answer that is being written
+	Prompt string `json:"prompt"`
 	Model  string `json:"model,omitzero"`
 	// Workspace is the directory that the agent works in; a window with that directory open
 	// answers.
 	Workspace string `json:"workspace,omitzero"`
 	// Roots are the directories of the client, which choose the window if there is no Workspace.
-	Roots        []string `json:"roots,omitzero"`
-	Conversation string   `json:"conversation,omitzero"` // the one to continue; empty: a new one
-	// Timeout bounds the whole ask. 0: the ask ends when nothing has happened for the configured
-	// time.
-	Timeout  time.Duration `json:"timeout,omitzero"`
-	ReadOnly bool          `json:"read_only,omitzero"` // nothing may be changed; an Asker that cannot promise that refuses
-	// Decision answers what the agent of Conversation waits for. Without one nothing is ever
-	// approved.
+	Roots []string `json:"roots,omitzero"`
+	// the conversation to continue; empty for a new one
+	Conversation string `json:"conversation,omitzero"`
+	// Timeout bounds the whole ask. If it is 0, the ask ends after the configured time without
+	// progress.
+	Timeout time.Duration `json:"timeout,omitzero"`
+	// nothing may be changed; an Asker that cannot guarantee that refuses
+	ReadOnly bool `json:"read_only,omitzero"`
+	// Decision answers the input that the agent of Conversation waits for. Without one nothing is
+	// ever approved.
 	Decision *Decision `json:"decision,omitzero"`
 
 	Client perigee.Client `json:"client,omitzero"`
-	// AllowsModel reports whether the client's key allows a model; nil: every model is allowed.
+	// AllowsModel reports whether the client's key allows a model. If it is nil, every model is
+	// allowed.
 	AllowsModel func(model string) bool `json:"-"`
 
-	// Log collects notes and attempts for the record. Nil: they are discarded.
+	// Log collects notes and attempts for the record. If it is nil, they are discarded.
 	Log *perigee.CallLog `json:"-"`
 	// Observe may be called with events of the answer, in the goroutine of Ask, by an Asker that
-	// knows more about it than its Answer says: EventStart with the upstream, the account and the
-	// model, EventUsage, EventFinish. Nil: nothing observes.
+	// has more details than its Answer: EventStart with the upstream, the account and the model,
+	// EventUsage, EventFinish. It may be nil.
 	Observe func(*perigee.Event) `json:"-"`
 }
 
 // Allows reports whether the client's key allows a model.
 func (r *Request) Allows(model string) bool { return r.AllowsModel == nil || r.AllowsModel(model) }
 
-// Forbidden is the error for a model that the client's key does not allow.
+// Forbidden returns the error for a model that the client's key does not allow.
 func (r *Request) Forbidden(model string) *perigee.Error {
 	return perigee.Errorf(perigee.ClassForbidden, "the key %q does not allow the model %s", r.Client.Key, perigee.Clip(model, 100)).
 		WithHint("name a model that list_models has")
 }
 
-// ModelConversation is how the ids of conversations with models begin, which perigee keeps itself.
-// No other source has them.
+// ModelConversation is the prefix of IDs of conversations with models, which perigee stores
+// itself. No other source has them.
 const ModelConversation = "ask_"
 
-// A Decision answers an agent that waits for a person: it allows or denies what the agent wants to
-// do, or answers its question.
+// A Decision answers an agent that waits for a person: it allows or denies an action of the agent,
+// or answers its question.
 type Decision struct {
 	Allow bool   `json:"allow"`
 	Text  string `json:"text,omitzero"` // the answer to a question
 }
 
-// Progress is how far an answer is. Text is the whole text so far, which may also be rewritten.
+// Progress is the progress of an answer. Text is the whole text so far, which may also be
+// rewritten.
 type Progress struct {
 	Text  string `json:"text"`
 	Steps int    `json:"steps,omitzero"` // of the agent
 }
 
-// A Status says how an ask has ended.
+// A Status is the outcome of an ask.
 type Status string
 
 // The statuses.
 const (
 	Done      Status = "done"
-	Waiting   Status = "waiting"   // for a person; WaitingFor says for what
-	Failed    Status = "failed"    // Error says why
+	Waiting   Status = "waiting"   // waits for a person; WaitingFor describes the input
+	Failed    Status = "failed"    // Error has the reason
 	Cancelled Status = "cancelled" // by the client, or by a person in the IDE
-	Timeout   Status = "timeout"   // Text is what there is so far; Conversation continues it
+	Timeout   Status = "timeout"   // Text is the answer so far; Conversation continues it
 )
 
 // An Answer is the end of an ask.
@@ -126,16 +131,17 @@ type Answer struct {
 	Model        string         `json:"model,omitzero"`
 	Usage        *perigee.Usage `json:"usage,omitzero"`
 	Error        *Failure       `json:"error,omitzero"`
-	Skipped      []Skipped      `json:"skipped,omitzero"` // sources that were not asked, and why
+	// sources that were not used, with the reason
+	Skipped []Skipped `json:"skipped,omitzero"`
 }
 
-// A Failure is why an ask has failed.
+// A Failure is the reason why an ask has failed.
 type Failure struct {
 	Class   perigee.Class `json:"class"`
 	Message string        `json:"message"`
 	Hint    string        `json:"hint,omitzero"`
 
-	Public string `json:"-"` // for clients in place of Message and Hint, as in perigee.Error
+	Public string `json:"-"` // replaces Message and Hint for clients, as in perigee.Error
 }
 
 // Fail returns an answer that has failed with an error.
@@ -144,15 +150,15 @@ func Fail(err error) Answer {
 	return Answer{Status: Failed, Error: &Failure{Class: e.Class, Message: e.Message, Hint: e.Hint, Public: e.Public}}
 }
 
-// Skipped is a source that was not asked.
+// Skipped is a source that was not used.
 type Skipped struct {
 	Source string `json:"source"`
 	Reason string `json:"reason"`
 
-	Public string `json:"-"` // for clients in place of Reason, as in perigee.Error
+	Public string `json:"-"` // replaces Reason for clients, as in perigee.Error
 }
 
-// ForClient returns the answer as a client gets it that may not see details of this machine.
+// ForClient returns the answer for a client that may not see details of this machine.
 func (a Answer) ForClient() Answer {
 	if a.Error != nil && a.Error.Public != "" {
 		a.Error = &Failure{Class: a.Error.Class, Message: a.Error.Public}

@@ -10,15 +10,16 @@ import (
 // A call is the record of an ask.
 type call struct {
 	observation *record.Observation
-	started     bool // the source has said which upstream and model answer
-	finished    bool // the source has said how the answer ended
-	spent       bool // the source has said what it cost
+	started     bool // the source has reported the upstream and the model
+	finished    bool // the source has reported how the answer ended
+	spent       bool // the source has reported the usage
 
 	prompt string
 	log    *perigee.CallLog
 }
 
-// begin records an ask as open, and has the request collect what its source says about it.
+// begin records an ask as open, and sets the functions of the request that collect reports of its
+// source.
 func (s *Service) begin(r *Request) *call {
 	origin := &perigee.Origin{ID: r.ID, Dialect: perigee.DialectMCP, Client: r.Client, Log: r.Log, Body: r.body()}
 	c := &call{prompt: r.Prompt, observation: s.opts.Record.Begin(record.Operation{Name: perigee.OperationGenerate, Model: r.Model, Stream: true}, origin)}
@@ -32,18 +33,18 @@ func (s *Service) begin(r *Request) *call {
 	return c
 }
 
-// body is what the client has asked, for the trace of the call.
+// body returns the client's request, for the trace of the call.
 func (r *Request) body() []byte {
 	asked := *r
 	asked.ID, asked.Client = "", perigee.Client{}
 	body, err := json.Marshal(asked)
 	if err != nil {
-		return nil // there is no text that cannot be written
+		return nil // every text can be encoded
 	}
 	return body
 }
 
-// conclude records how the ask ended.
+// conclude records the outcome of the ask.
 func (c *call) conclude(answer *Answer, err error) {
 	if err != nil {
 		c.observation.Fail(err)
@@ -60,7 +61,7 @@ func (c *call) conclude(answer *Answer, err error) {
 	}
 }
 
-// complete records what the source has not said by events.
+// complete records data that the source has not reported by events.
 func (c *call) complete(answer *Answer) {
 	if !c.started {
 		c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: answer.Source, Model: answer.Model})
@@ -69,7 +70,8 @@ func (c *call) complete(answer *Answer) {
 		}
 	}
 	usage := answer.Usage
-	if usage == nil && !c.spent && answer.Text != "" { // tokens that are not reported count for the limits of a key, too
+	// unreported tokens also count for the limits of a key
+	if usage == nil && !c.spent && answer.Text != "" {
 		usage = &perigee.Usage{Input: perigee.EstimateTokens(len(c.prompt), 0), Output: perigee.EstimateTokens(len(answer.Text), 0)}
 		c.log.Note(perigee.EstimatedUsage)
 	}
@@ -78,7 +80,7 @@ func (c *call) complete(answer *Answer) {
 	}
 }
 
-// err is the failure as an error; nil: an error that has no text.
+// err returns the failure as an error. For a nil failure it returns one without a reason.
 func (f *Failure) err() *perigee.Error {
 	if f == nil {
 		return perigee.Errorf(perigee.ClassInternal, "the prompt failed without a reason")

@@ -13,11 +13,11 @@ import (
 type limited struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	idle   time.Duration // 0: progress does not matter
+	idle   time.Duration // 0 if progress does not extend the time
 
 	mu    sync.Mutex
 	timer *time.Timer
-	end   time.Time // at the latest
+	end   time.Time // the latest end
 	last  Progress
 }
 
@@ -48,7 +48,7 @@ func setting(get func() time.Duration, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// progress reports whether p differs from the last progress, and gives the ask more time if it
+// progress reports whether p differs from the last progress, and extends the time of the ask if it
 // does.
 func (l *limited) progress(p Progress) bool {
 	l.mu.Lock()
@@ -63,8 +63,8 @@ func (l *limited) progress(p Progress) bool {
 	return true
 }
 
-// explain returns the error of an ask whose prompt was not handed over. One that is out of time
-// says so.
+// explain returns the error of an ask with a prompt that was not handed over. If the ask is out of
+// time, the error is about that.
 func (l *limited) explain(err error) error {
 	if errors.Is(context.Cause(l), ErrTimeout) && l.Err() != nil {
 		e := perigee.Errorf(perigee.ClassUnavailable, "the ask was out of time before the prompt was handed over: %s", perigee.AsError(err).Message).

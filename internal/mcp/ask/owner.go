@@ -7,12 +7,12 @@ import (
 	"perigee/internal/lib/lru"
 )
 
-// maxOwned is how many conversations are kept with their keys.
+// maxOwned is the maximum number of conversations that are kept with their keys.
 const maxOwned = 1 << 14
 
-// owners are the keys that conversations with agents were begun with. An agent has the
-// conversations of all keys, and those of the person at the IDE; a key may continue, read and
-// decide only in its own. Conversations with models are kept for their key.
+// owners maps conversations with agents to the keys that started them. An agent has the
+// conversations of all keys and of the person at the IDE; a key may continue, read and decide only
+// in its own. Conversations with models are stored with their key.
 type owners struct {
 	mu   sync.Mutex
 	keys lru.Map[string, string]
@@ -27,8 +27,8 @@ func (o *owners) add(conversation, key string) {
 	o.keys.Put(conversation, key)
 }
 
-// allow reports whether a client may continue a conversation. One without a key is the owner of the
-// gateway, or it has no keys.
+// allow reports whether a client may continue a conversation. A client without a key is the owner
+// of the gateway, or the gateway has no keys.
 func (o *owners) allow(conversation, key string) bool {
 	if key == "" || strings.HasPrefix(conversation, ModelConversation) {
 		return true

@@ -13,10 +13,10 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// RelayPath is where the daemon takes asks of the owner.
+// RelayPath is the path at which the daemon accepts asks of the owner.
 const RelayPath = "/v1/ask"
 
-// A line is one of the answer: progress, or the end.
+// A line is one line of the answer: progress, or the end.
 type line struct {
 	Progress *Progress `json:"progress,omitzero"`
 	Answer   *Answer   `json:"answer,omitzero"`
@@ -32,10 +32,10 @@ func RelayPoint(asker Asker) mount.Point {
 		}
 		request.ID = mount.CallOf(r).ID
 		mount.StreamHeader(w.Header(), "application/jsonl")
-		w.WriteHeader(http.StatusOK) // which says that the daemon has the ask
+		w.WriteHeader(http.StatusOK) // confirms that the daemon has the ask
 		out := http.NewResponseController(w)
 		_ = out.Flush()
-		// A client that is gone has its ask cancelled, so errors need no attention.
+		// The ask of a client that has left is cancelled, so errors can be ignored.
 		write := func(l line) {
 			if err := json.NewEncoder(w).Encode(l); err == nil {
 				_ = out.Flush()
@@ -52,10 +52,10 @@ func RelayPoint(asker Asker) mount.Point {
 	}}.At(RelayPath, mount.Admin)
 }
 
-// A RelayClient is an ask.Asker that has the daemon answer.
+// A RelayClient is an ask.Asker that forwards asks to the daemon.
 type RelayClient struct {
 	HTTP *http.Client
-	URL  string // of the daemon, without a path
+	URL  string // URL of the daemon, without a path
 }
 
 // maxLine bounds a line, which has the whole text of an answer.
@@ -76,7 +76,7 @@ func (c *RelayClient) Ask(ctx context.Context, r Request, progress func(Progress
 		if ctx.Err() != nil {
 			return lost(ctx), nil
 		}
-		// The head comes before the daemon has the ask answered, so a daemon that ends without one
+		// The head is sent before the daemon processes the ask, so a daemon that ends without one
 		// has handed nothing over.
 		return Answer{}, Declined(perigee.ClassUnavailable, "the daemon does not answer")
 	}
@@ -108,7 +108,7 @@ func (c *RelayClient) Ask(ctx context.Context, r Request, progress func(Progress
 	return lost(ctx), nil
 }
 
-// lost is the answer to an ask whose connection has ended.
+// lost returns the answer to an ask with a connection that has ended.
 func lost(ctx context.Context) Answer {
 	if ctx.Err() != nil {
 		return Answer{Status: Cancelled}

@@ -20,13 +20,13 @@ const (
 
 // A Source is an Asker of a Service.
 type Source struct {
-	Name  string // as the configuration calls it: ide, langserver, model
-	Asker Asker  // nil: the source is skipped, and Why says why
+	Name  string // name in the configuration: ide, langserver, model
+	Asker Asker  // if nil, the source is skipped for the reason in Why
 	Why   string
-	Hint  string // what to do so that it is no longer skipped
+	Hint  string // how to enable it
 }
 
-// A Holder is an Asker that knows which conversations are its own. Has may report true for a
+// A Holder is an Asker that can identify its own conversations. Has may report true for a
 // conversation that Ask does not find.
 type Holder interface {
 	Has(ctx context.Context, conversation string) (bool, error)
@@ -37,23 +37,22 @@ type Options struct {
 	// Sources returns the sources in the order in which they are tried. It is called for each ask.
 	Sources func() []Source
 
-	// Idle returns how long an ask without a Timeout may go on without progress, and Max how long
-	// in all. Nil or 0: 50 s and 10 min.
+	// Idle returns how long an ask without a Timeout may run without progress, and Max how long in
+	// total. If they are nil or return 0, the limits are 50 s and 10 min.
 	Idle, Max func() time.Duration
 
-	// Resolve returns the model that a name stands for, by aliases. Nil: each name stands for
-	// itself.
+	// Resolve returns the model for a name, by aliases. If it is nil, names are not changed.
 	Resolve func(model string) string
 
-	// Record records each ask as a call. Sources must not record asks themselves. Nil: asks are not
-	// recorded.
+	// Record records each ask as a call. Sources must not record asks themselves. If it is nil,
+	// asks are not recorded.
 	Record *record.Recorder
-	NewID  func() string // of calls whose Request has no ID; nil: perigee.NewCallID
+	NewID  func() string // for calls without an ID in their Request; perigee.NewCallID if nil
 }
 
-// A Service is an Asker that has the first of its sources answer that does not decline. It bounds
-// the time of asks, checks models against the client's key, and records each ask as one call of the
-// dialect mcp.
+// A Service is an Asker that returns the answer of the first source that does not decline. It
+// bounds the time of asks, checks models against the client's key, and records each ask as one
+// call of the dialect mcp.
 type Service struct {
 	opts   Options
 	owners owners
@@ -71,7 +70,7 @@ func NewService(opts Options) *Service {
 
 func newCallID() string { return perigee.NewCallID(time.Now()) }
 
-// Ask has a source answer. The answer names the sources before it that were skipped.
+// Ask returns the answer of a source. The answer lists the sources before it that were skipped.
 func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	r.ID = cmp.Or(r.ID, s.opts.NewID())
 	if s.opts.Record == nil {
@@ -84,7 +83,7 @@ func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (
 	return answer, err
 }
 
-// owned has a source answer, and keeps which key began the conversation.
+// owned returns the answer of a source, and records which key started the conversation.
 func (s *Service) owned(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	answer, err := s.ask(ctx, r, progress)
 	if err == nil && r.Conversation == "" {
@@ -132,7 +131,7 @@ func (s *Service) check(r *Request) error {
 	return nil
 }
 
-// first has the first source answer that does not decline.
+// first returns the answer of the first source that does not decline.
 func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answer, error) {
 	var refused refusals
 	for _, source := range s.opts.Sources() {
@@ -155,7 +154,7 @@ func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answe
 	return Answer{}, refused.error()
 }
 
-// resume has the source answer that has the conversation.
+// resume returns the answer of the source that has the conversation.
 func (s *Service) resume(ctx *limited, r Request, progress func(Progress)) (Answer, error) {
 	var trouble refusals
 	for _, source := range s.opts.Sources() {
@@ -200,17 +199,17 @@ func unknownConversation(id string) error {
 // refusals are the sources that have not answered.
 type refusals struct {
 	skipped []Skipped
-	classes []perigee.Class // of those that were asked
+	classes []perigee.Class // errors of the sources that were tried
 	hints   []string
 }
 
-// add adds a source that was asked.
+// add adds a source that was tried.
 func (r *refusals) add(source string, e *perigee.Error) {
 	r.classes = append(r.classes, e.Class)
 	r.skip(source, e)
 }
 
-// skip adds a source that was not asked.
+// skip adds a source that was not tried.
 func (r *refusals) skip(source string, e *perigee.Error) {
 	r.skipped = append(r.skipped, Skipped{Source: source, Reason: e.Message, Public: e.Public})
 	if e.Hint != "" && !slices.Contains(r.hints, e.Hint) {
@@ -233,10 +232,10 @@ func (r *refusals) after(err error) error {
 
 func (r *refusals) list() string { return list(r.skipped) }
 
-// public is the list for clients that may not see details of this machine.
+// public returns the list for clients that may not see details of this machine.
 func (r *refusals) public() string { return list(Answer{Skipped: r.skipped}.ForClient().Skipped) }
 
-// private reports whether a reason is not for such clients.
+// private reports whether a reason must be hidden from such clients.
 func (r *refusals) private() bool {
 	return slices.ContainsFunc(r.skipped, func(s Skipped) bool { return s.Public != "" })
 }
@@ -249,7 +248,8 @@ func list(skipped []Skipped) string {
 	return strings.Join(texts, "; ")
 }
 
-// error names all sources. Its class is that of all that were asked, or else unavailable.
+// error returns an error that names all sources. Its class is the common class of the sources that
+// were tried, or else unavailable.
 func (r *refusals) error() *perigee.Error {
 	if len(r.skipped) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "there is no source that could answer").

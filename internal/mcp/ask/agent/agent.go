@@ -1,5 +1,5 @@
-// Package agent has the agent of a language server answer prompts: in the language server of an IDE
-// window, or in a headless one.
+// Package agent answers prompts with the agent of a language server: in the language server of an
+// IDE window, or in a headless one.
 //
 // An ask is a message in a conversation, which is followed until the end of the turn. Between asks
 // the package makes no calls.
@@ -23,28 +23,28 @@ import (
 
 // Options configure an Agent. Zero values mean defaults.
 type Options struct {
-	Source   string // as answers call it: ide or langserver
-	Upstream string // as records call it; default: Source
+	Source   string // source in answers: ide or langserver
+	Upstream string // upstream in records; Source by default
 
 	// Workspaces are the directories that the agent works in. An ask about another directory is
-	// declined. Empty: any directory.
+	// declined. If it is empty, any directory is accepted.
 	Workspaces []string
-	// Track says that no IDE tells the language server of the workspaces.
+	// Track means that no IDE registers the workspaces with the language server.
 	Track bool
 
-	Models   *lsclient.Catalogue // default: one without the cloud
+	Models   *lsclient.Catalogue // by default one without the cloud
 	ReadOnly bool                // all asks are read-only
-	Logger   *slog.Logger        // nil: no log
+	Logger   *slog.Logger        // nil discards all messages
 }
 
-// An Agent is an ask.Asker that asks the agent of one language server. Several asks can run at
+// An Agent is an ask.Asker that uses the agent of one language server. Several asks can run at
 // once, each in a conversation of its own.
 type Agent struct {
 	ls   *lsclient.Client
 	opts Options
 
 	mu   sync.Mutex
-	busy map[string]bool // conversations with an ask
+	busy map[string]bool // conversations with a running ask
 }
 
 var (
@@ -78,8 +78,8 @@ func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
 	return err == nil, err
 }
 
-// Ask starts a conversation with a prompt, or goes on with one: with a prompt, with a decision, or
-// by waiting for the answer that is being written.
+// Ask starts a conversation with a prompt, or continues one: with a prompt, with a decision, or by
+// waiting for the answer that is being written.
 func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	t := a.newTurn(&r, progress)
 	begin := t.resume
@@ -105,7 +105,7 @@ func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progre
 	return answer, nil
 }
 
-// enter refuses a second ask in a conversation: the two answers would mix.
+// enter refuses a second ask in a conversation, because the two answers would mix.
 func (a *Agent) enter(conversation string) (leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,13 +121,14 @@ func (a *Agent) enter(conversation string) (leave func(), err error) {
 	}, nil
 }
 
-// maxNamed is how much of a name that a client chose an error repeats.
+// maxNamed is the maximum length of a client's name in an error.
 const maxNamed = 100
 
-// errSent is in the chain of an error after which the agent may have got the prompt.
+// errSent is in the chain of an error after which the agent may have received the prompt.
 var errSent = errors.New("the prompt may have been handed over")
 
-// declined is an error of the language server before it got a prompt: another source may be tried.
+// declined returns the error of a language server that has not received a prompt: another source
+// may be tried.
 func declined(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return perigee.AsError(err)
@@ -154,7 +155,8 @@ func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
 	}
 	options := lsclient.StartOptions{Cascade: t.Conversation, Workspaces: workspaces}
 	id, err := a.ls.Start(ctx, options)
-	if err != nil && len(workspaces) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid { // of a version that does not know them
+	// from a version that does not support them
+	if err != nil && len(workspaces) > 0 && perigee.AsError(err).Class == perigee.ClassInvalid {
 		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation})
 	}
 	if err != nil {
@@ -185,7 +187,7 @@ func (a *Agent) workspaces(dir string) ([]string, error) {
 	return uris, nil
 }
 
-// resolved is a path without links, as far as it exists.
+// resolved returns a path without links, as far as it exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -193,7 +195,7 @@ func resolved(path string) string {
 	return filepath.Clean(path)
 }
 
-// resume goes on with a conversation.
+// resume continues a conversation.
 func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
 	now, err := trajectory.Read(ctx, t.agent.ls, t.Conversation)
 	if err != nil {
@@ -222,7 +224,7 @@ func (t *turn) resume(ctx context.Context) (trajectory.Cursor, error) {
 	return now.Cursor, t.send(ctx, now.Cursor.Size())
 }
 
-// decide answers what the agent waits for.
+// decide sends the decision that the agent waits for.
 func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory.Cursor, error) {
 	if len(now.Turn.Waiting) == 0 || !now.Running {
 		return trajectory.Cursor{}, perigee.Errorf(perigee.ClassInvalid, "the agent waits for no decision in conversation %s", t.Conversation).
@@ -247,8 +249,8 @@ func (t *turn) decide(ctx context.Context, now *trajectory.Snapshot) (trajectory
 	return now.Cursor, nil
 }
 
-// choose finds the model of a message: the one that the ask names, or that the conversation had
-// before, or the default. The key must allow it.
+// choose returns the model of a message: the one that the ask names, or the previous one of the
+// conversation, or the default. The key must allow it.
 func (t *turn) choose(ctx context.Context, before string) (err error) {
 	models, r := t.agent.opts.Models, t.request
 	switch {
@@ -272,7 +274,8 @@ func (t *turn) choose(ctx context.Context, before string) (err error) {
 	return nil
 }
 
-// send sends the prompt, once. An error that wraps errSent says that the agent may have got it.
+// send sends the prompt, once. An error that wraps errSent means that the agent may have received
+// it.
 func (t *turn) send(ctx context.Context, known int) error {
 	queued, err := t.agent.ls.Send(ctx, t.Conversation, lsclient.Message{
 		Text: t.request.Prompt, Model: t.model.Enum, ReadOnly: t.readOnly, Known: known, Once: true,

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// patience is how long a conversation may be impossible to read, for example while the language
-	// server is restarted.
+	// patience is how long a conversation may be unreadable, for example while the language server
+	// is restarted.
 	patience = 15 * time.Second
 	// decisionTime is how long a step may still wait after it got a decision.
 	decisionTime = 5 * time.Second
-	// maxAnswer bounds the text and the thinking of an answer, with what was rewritten.
+	// maxAnswer bounds the text and the thinking of an answer, including rewritten text.
 	maxAnswer = 64 << 20
-	// maxWaiting bounds the line about what the agent waits for.
+	// maxWaiting bounds the line that describes the input that the agent waits for.
 	maxWaiting = 1000
 )
 
@@ -32,18 +32,18 @@ type Following struct {
 	Reader       trajectory.Reader
 	Conversation string
 	Cursor       trajectory.Cursor
-	Turn         trajectory.Turn     // what was read of the turn before Cursor
-	Patience     time.Duration       // how long reading may fail; 0: a minute
-	Progress     func(ask.Progress)  // nil: progress is not reported
-	Observe      func(perigee.Event) // gets the first text; nil: nothing is observed
+	Turn         trajectory.Turn     // the part of the turn before Cursor
+	Patience     time.Duration       // how long reading may fail; a minute if 0
+	Progress     func(ask.Progress)  // may be nil
+	Observe      func(perigee.Event) // called with the first text; may be nil
 	Cancel       func(ctx context.Context)
-	// Explain returns the error of an answer that cannot be read to its end, from the one of the
-	// reader.
+	// Explain returns the error of an answer that cannot be read to its end, given the error of
+	// the reader.
 	Explain func(err error) *perigee.Error
 
-	decided *trajectory.Waiting // what got a decision by this ask; nil: nothing
+	decided *trajectory.Waiting // the inputs that this ask has decided; nil if there are none
 	told    ask.Progress
-	content bool // some was observed
+	content bool // the first text was observed
 }
 
 // Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the
@@ -84,7 +84,7 @@ func (f *Following) undecided(reason trajectory.Reason) bool {
 	return w.Trajectory == d.Trajectory && w.Index == d.Index && w.Member == d.Member
 }
 
-// take adds an event, and reports what is new.
+// take adds an event, and reports changes.
 func (f *Following) take(e trajectory.Event) {
 	f.Turn.Take(e)
 	p := ask.Progress{Text: f.told.Text, Steps: f.Turn.Steps()}
@@ -106,7 +106,7 @@ func (f *Following) take(e trajectory.Event) {
 	}
 }
 
-// answer is what there is so far.
+// answer returns the answer so far.
 func (f *Following) answer(status ask.Status) ask.Answer {
 	a := ask.Answer{Text: f.Turn.Text(), Conversation: f.Conversation, Status: status}
 	if f.Turn.Usage != (trajectory.Usage{}) {
@@ -121,7 +121,7 @@ func (f *Following) failed(err error) ask.Answer {
 	return a
 }
 
-// done is the answer of a turn that is over.
+// done returns the answer of a turn that is over.
 func (f *Following) done(reason trajectory.Reason) ask.Answer {
 	a := f.answer(ask.Done)
 	var err *perigee.Error
@@ -156,7 +156,7 @@ func (f *Following) done(reason trajectory.Reason) ask.Answer {
 	return a
 }
 
-// waitingFor says in one line what the agent waits for.
+// waitingFor describes the input that the agent waits for, in one line.
 func waitingFor(turn *trajectory.Turn) string {
 	var list []string
 	for _, e := range turn.Waiting {
@@ -168,8 +168,8 @@ func waitingFor(turn *trajectory.Turn) string {
 	return perigee.Clip(strings.Join(list, "; "), maxWaiting)
 }
 
-// Interrupted is the answer if the turn cannot be followed to its end: the ask is out of time or
-// was cancelled, or the conversation cannot be read.
+// Interrupted returns the answer if the turn cannot be followed to its end: the ask is out of time
+// or was cancelled, or the conversation cannot be read.
 func (f *Following) Interrupted(ctx context.Context, err error) ask.Answer {
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
@@ -203,7 +203,7 @@ func (t *turn) observe(e perigee.Event) {
 	}
 }
 
-// explain says what has become of the conversation.
+// explain returns the error for a conversation that cannot be read.
 func explain(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	switch {
@@ -222,7 +222,7 @@ func explain(err error) *perigee.Error {
 	return &e
 }
 
-// cancel stops the agent. It waits for the language server, but not for ever.
+// cancel stops the agent. It waits for the language server for a limited time.
 func (t *turn) cancel(ctx context.Context) {
 	if err := t.agent.ls.Cancel(context.WithoutCancel(ctx), t.Conversation); err != nil {
 		t.agent.opts.Logger.Warn("conversation not cancelled", "upstream", t.agent.opts.Upstream, "call", t.request.ID, "error", err)

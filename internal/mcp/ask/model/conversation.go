@@ -15,16 +15,16 @@ const keep = 24 * time.Hour
 // saveTime bounds the time in which a conversation is saved, also after the ask has ended.
 const saveTime = 5 * time.Second
 
-// A conversation is what was said before.
+// A conversation has the earlier messages.
 type conversation struct {
 	asker   *Asker
-	id      string // empty: it is not kept
+	id      string // empty if it is not kept
 	key     string
 	created time.Time
 	items   []item
 }
 
-// An item is a message of a conversation, as the Responses API writes it.
+// An item is a message of a conversation, in the form of the Responses API.
 type item struct {
 	Type    string    `json:"type"`
 	Role    string    `json:"role"` // user or assistant
@@ -40,7 +40,7 @@ func said(role, kind, text string) item {
 	return item{Type: "message", Role: role, Content: []content{{kind, text}}}
 }
 
-// open reads the conversation of a request, or begins one.
+// open reads the conversation of a request, or starts one.
 func (a *Asker) open(ctx context.Context, r *ask.Request) (*conversation, error) {
 	c := &conversation{asker: a, key: r.Client.Key, created: a.opts.Now()}
 	if r.Conversation == "" {
@@ -76,7 +76,7 @@ func (c *conversation) unknown() error {
 		WithHint("leave conversation out to start a new one; conversations with models are kept for 24 hours, for the key that began them")
 }
 
-// prompt is the conversation with another message of the user.
+// prompt returns the conversation with another message of the user.
 func (c *conversation) prompt(text string) *perigee.Prompt {
 	p := &perigee.Prompt{}
 	add := func(role, text string) {
@@ -95,7 +95,8 @@ func (c *conversation) prompt(text string) *perigee.Prompt {
 	return p
 }
 
-// save keeps the conversation with what was said now, and returns its id. Empty: it is not kept.
+// save stores the conversation with the new prompt and answer, and returns its ID, or "" if it is
+// not kept.
 func (c *conversation) save(ctx context.Context, prompt, answer string) string {
 	if c.id == "" {
 		return ""

@@ -71,7 +71,7 @@ func (e *exchange) take(event *perigee.Event) {
 	}
 }
 
-// shown is the text as the client gets it.
+// shown returns the text for the client.
 func (e *exchange) shown() string {
 	if e.asker.opts.Simulated() {
 		return SimulatorLine + "\n" + e.text.String()
@@ -79,15 +79,14 @@ func (e *exchange) shown() string {
 	return e.text.String()
 }
 
-// estimate counts the tokens of an answer that was broken off before the provider had named what it
-// cost.
+// estimate estimates the tokens of an answer that was broken off before the provider had reported
+// its usage.
 func (e *exchange) estimate(prompt *perigee.Prompt) {
 	e.usage = &perigee.Usage{Input: prompt.EstimateTokens(), Output: perigee.EstimateTokens(e.text.Len(), 0)}
 	e.request.Log.Note(perigee.EstimatedUsage)
 }
 
-// answer is what there is at the end. An answer that was cut off is a part of the conversation,
-// too.
+// answer returns the answer at the end. A truncated answer is a part of the conversation as well.
 func (e *exchange) answer(ctx context.Context, failed error) (ask.Answer, error) {
 	a := ask.Answer{Text: e.shown(), Status: ask.Done, Source: e.start.Upstream, Model: e.start.Model, Usage: e.usage}
 	if e.asker.opts.Simulated() {
@@ -111,7 +110,8 @@ func (e *exchange) answer(ctx context.Context, failed error) (ask.Answer, error)
 	return a, nil
 }
 
-// refused is why there is no text; nil: there is some, or the model had nothing to say.
+// refused returns the reason why there is no text, or nil if there is some, or if the model
+// returned an empty answer.
 func (e *exchange) refused() error {
 	switch f := e.finish; {
 	case e.text.Len() > 0 || f == nil:

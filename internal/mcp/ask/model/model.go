@@ -1,5 +1,5 @@
-// Package model has a model answer prompts. Its conversations are kept in the store for 24 hours,
-// for the key of the client.
+// Package model answers prompts with a model. Its conversations are kept in the store for 24
+// hours, for the key of the client.
 package model
 
 import (
@@ -21,31 +21,33 @@ import (
 const SimulatorLine = "[perigee simulator: no model is configured]"
 
 // A Store keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a
-// response of the Responses API, so that what conversations have in common is kept once, and the
-// limits of stored responses hold for them, too.
+// response of the Responses API, so that common parts of conversations are stored once, and the
+// limits of stored responses apply to them.
 type Store interface {
 	SaveResponse(ctx context.Context, r *perigee.StoredResponse) error
 	Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error)
 }
 
-// Options configure an Asker. Everything but Upstream is optional.
+// Options configure an Asker. All fields but Upstream are optional.
 type Options struct {
-	Upstream  perigee.Upstream          // answers; it must not record calls
-	Model     func() string             // for asks that name none; empty: the default of the upstream, or else one of its models
-	Resolve   func(model string) string // the model that a name, also an empty one, stands for; nil: each name stands for itself
-	Simulated func() bool               // answers come from the simulator
-	Store     Store                     // nil: no conversation is kept
+	Upstream perigee.Upstream // answers; it must not record calls
+	// for asks that name none; if empty, the default of the upstream, or else one of its models
+	Model func() string
+	// returns the model for a name, which may be empty; if nil, names are not changed
+	Resolve   func(model string) string
+	Simulated func() bool // answers come from the simulator
+	Store     Store       // if nil, no conversation is kept
 	Now       func() time.Time
 	NewID     func() string
 	Logger    *slog.Logger
 }
 
-// An Asker is an ask.Asker whose answers are those of a model.
+// An Asker is an ask.Asker that answers with a model.
 type Asker struct {
 	opts Options
 
 	mu   sync.Mutex
-	busy map[string]bool // conversations with an ask
+	busy map[string]bool // conversations with a running ask
 }
 
 var (
@@ -76,13 +78,13 @@ func New(opts Options) *Asker {
 	return &Asker{opts: opts, busy: map[string]bool{}}
 }
 
-// Has reports whether a conversation is one with a model, also if it has expired or belongs to
+// Has reports whether a conversation is one with a model, even if it has expired or belongs to
 // another key.
 func (a *Asker) Has(_ context.Context, conversation string) (bool, error) {
 	return strings.HasPrefix(conversation, ask.ModelConversation), nil
 }
 
-// Ask asks the model. A model has no tools, so an ask is always read-only.
+// Ask sends the prompt to the model. A model has no tools, so an ask is always read-only.
 func (a *Asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	switch {
 	case r.Decision != nil:
@@ -107,7 +109,7 @@ func (a *Asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progre
 	return e.run(ctx, name)
 }
 
-// choose returns the name of the model to ask, which the key must allow.
+// choose returns the name of the model to use, which the key must allow.
 func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
 	name := r.Model
 	if name == "" {
@@ -126,12 +128,12 @@ func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
 	return name, nil
 }
 
-// any returns a model that writes text: where neither the ask nor the configuration names one, a
+// any returns a model that writes text, if neither the ask nor the configuration names one: a
 // Flash model if there is one.
 func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
 	lister, ok := a.opts.Upstream.(perigee.ModelLister)
 	if !ok {
-		return "", nil // the upstream says that a name is missing
+		return "", nil // the upstream returns an error for the missing name
 	}
 	list, err := lister.Models(ctx)
 	if err != nil {
@@ -150,8 +152,8 @@ func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
 	return best, nil
 }
 
-// suitability is how well a model suits a prompt of unknown kind; negative: it does not write plain
-// text, or is the agent of an IDE, which has a source of its own.
+// suitability returns how well a model suits a prompt of unknown kind. It is negative for models
+// that do not write plain text, and for the agent of an IDE, which has a source of its own.
 func suitability(m perigee.Model) int {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(m.ID, word) })
@@ -174,7 +176,7 @@ func suitability(m perigee.Model) int {
 	return score
 }
 
-// enter refuses a second ask in a conversation: one of the two answers would be lost.
+// enter refuses a second ask in a conversation, because one of the two answers would be lost.
 func (a *Asker) enter(conversation string) (leave func(), err error) {
 	if conversation == "" {
 		return func() {}, nil
@@ -193,8 +195,8 @@ func (a *Asker) enter(conversation string) (leave func(), err error) {
 	}, nil
 }
 
-// declined is an error before the model has answered anything: another source may be tried, unless
-// the request is the reason.
+// declined returns an error from before the start of the answer: another source may be tried,
+// unless the request is the reason.
 func declined(err error) error {
 	e := *perigee.AsError(err)
 	switch e.Class {
