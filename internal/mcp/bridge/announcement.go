@@ -41,7 +41,7 @@ const (
 	maxToken        = 4096
 )
 
-// refusedTime bounds the look at the port of a process that has ended.
+// refusedTime bounds the check of the port of a process that has ended.
 const refusedTime = time.Second
 
 // Dir returns the directory of announcements: $PERIGEE_BRIDGES, or perigee/bridges in the user's
@@ -95,7 +95,7 @@ type IDE struct {
 	Version string `json:"version"`
 }
 
-// A Problem is a file that is not used, and why. It is left alone.
+// A Problem is a file that is not used, with the reason. It is not removed.
 type Problem struct {
 	Path   string
 	Reason string
@@ -105,10 +105,10 @@ func (p Problem) String() string { return fmt.Sprintf("%s is ignored: %s", p.Pat
 
 var fileName = regexp.MustCompile(`^([1-9][0-9]{0,9})\.json$`)
 
-// Find reads the announcements in a directory, in the order of their process IDs. An announcement
-// is removed if its process has ended and its port refuses connections: the process alone may be
-// one of a container, which cannot be seen from here. Files that are no announcement of this user
-// are problems. A directory that does not exist has no windows.
+// Find reads the announcements in a directory, in the order of their process IDs. It removes an
+// announcement if its process has ended and its port refuses connections: a process in a container
+// cannot be seen from here, so the process alone is not enough. Files that are not announcements
+// of this user are problems. A directory that does not exist has no windows.
 func Find(ctx context.Context, dir string) ([]Window, []Problem, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +127,7 @@ func Find(ctx context.Context, dir string) ([]Window, []Problem, error) {
 		path := filepath.Join(dir, entry.Name())
 		window, info, err := read(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the window was closed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the window was closed in between
 		case err != nil:
 			problems = append(problems, Problem{path, err.Error()})
 		case window.stale(ctx):
@@ -189,8 +189,8 @@ func read(path string) (Window, fs.FileInfo, error) {
 	return window, info, err
 }
 
-// readSame reads the file that was looked at. Without O_NONBLOCK, a pipe that has taken its place
-// would block.
+// readSame reads the file that was checked. O_NONBLOCK keeps it from blocking if a pipe has
+// replaced the file.
 func readSame(path string, info fs.FileInfo) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -211,7 +211,7 @@ func readSame(path string, info fs.FileInfo) ([]byte, error) {
 	return data, nil
 }
 
-// reasonOf is an error of the system without the path, which the message has already.
+// reasonOf returns the text of a system error without the path, which the message has already.
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
@@ -248,7 +248,7 @@ func parse(data []byte) (Window, error) {
 	return Window{PID: a.PID, IDE: a.IDE, Workspace: a.Workspace, Port: a.Port, Token: perigee.NewSecret(a.Token)}, nil
 }
 
-// stale reports whether the window is gone for certain.
+// stale reports whether the window is certainly closed.
 func (w Window) stale(ctx context.Context) bool {
 	if alive(w.PID) {
 		return false
@@ -265,8 +265,8 @@ func (w Window) stale(ctx context.Context) bool {
 
 func (w Window) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.Port)) }
 
-// remove removes the file that was read. A window with the same process ID may have announced
-// itself meanwhile: then its process is alive, or the file is another one.
+// remove removes the file that was read. If a window with the same process ID has announced itself
+// since, its process is alive, or the file is another one.
 func remove(path string, pid int, info fs.FileInfo) error {
 	now, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

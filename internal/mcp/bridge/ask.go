@@ -16,7 +16,7 @@ import (
 // cancelTime is how long an ask may take to end after it was canceled.
 const cancelTime = 5 * time.Second
 
-// A notice is how far an ask is.
+// A notice is the progress of an ask.
 type notice struct {
 	ID           string `json:"id"`
 	Text         string `json:"text"`
@@ -29,7 +29,7 @@ type notice struct {
 type mailbox struct {
 	mu   sync.Mutex
 	last notice
-	full chan struct{} // there is a notice that was not taken
+	full chan struct{} // there is a new notice
 }
 
 func (b *mailbox) put(n notice) {
@@ -51,7 +51,7 @@ func (b *mailbox) get() notice {
 	return b.last
 }
 
-// progress hands a notice to its ask.
+// progress stores a notice in the mailbox of its ask.
 func (c *Conn) progress(params json.RawMessage) {
 	var n notice
 	if json.Unmarshal(params, &n) != nil {
@@ -65,8 +65,8 @@ func (c *Conn) progress(params json.RawMessage) {
 	}
 }
 
-// Ask has the agent of the window answer a prompt, as ask.Asker describes it. The window must be
-// able to follow conversations. The answer has no source.
+// Ask returns the agent's answer to a prompt, as described in ask.Asker. The window must be able
+// to follow conversations. The answer has no source.
 func (c *Conn) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return ask.Answer{}, perigee.AsError(err)
@@ -120,7 +120,7 @@ func askParams(r ask.Request) object {
 	return params
 }
 
-// unsent is the error of a request that was not sent.
+// unsent returns the error of a request that was not sent.
 func (c *Conn) unsent(err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
@@ -128,8 +128,8 @@ func (c *Conn) unsent(err error) error {
 	return declined(perigee.ClassUnavailable, nil, "the connection to the editor window was lost: %s", c.clean(err.Error()))
 }
 
-// leave ends an ask whose caller does not wait any longer: the agent is left working if the ask is
-// out of time, and stopped otherwise.
+// leave ends an ask after its caller has stopped waiting: the agent continues if the ask is out of
+// time, and is stopped otherwise.
 func (c *Conn) leave(ctx context.Context, id string, reply chan message, box *mailbox) (ask.Answer, error) {
 	if errors.Is(context.Cause(ctx), ask.ErrTimeout) {
 		n := box.get()
@@ -149,7 +149,7 @@ func (c *Conn) leave(ctx context.Context, id string, reply chan message, box *ma
 	return ask.Answer{Text: n.Text, Conversation: n.Conversation, Status: ask.Cancelled}, nil
 }
 
-// lost is the answer after the connection has ended.
+// lost returns the answer after the connection has ended.
 func (c *Conn) lost(reply chan message, box *mailbox) (ask.Answer, error) {
 	select {
 	case m := <-reply: // it came before the end
@@ -195,7 +195,7 @@ func (c *Conn) answer(m message, n notice) (ask.Answer, error) {
 	return a, nil
 }
 
-// refusal is what an error says about an ask: it was not handed over, was canceled, or failed.
+// refusal converts the error of an ask: it was not handed over, was canceled, or failed.
 func (c *Conn) refusal(e *RPCError, n notice) (ask.Answer, error) {
 	if e.Code == codeCancelled {
 		return ask.Answer{Text: n.Text, Conversation: n.Conversation, Status: ask.Cancelled}, nil
@@ -207,7 +207,8 @@ func (c *Conn) refusal(e *RPCError, n notice) (ask.Answer, error) {
 	return ask.Answer{}, err
 }
 
-// explain is the error of a reply. If it wraps ErrUnclear, the request may have been carried out.
+// explain returns the error of a reply. If it wraps ErrUnclear, the request may have been carried
+// out.
 func (c *Conn) explain(e *RPCError) *perigee.Error {
 	text := c.clean(e.Message)
 	switch e.Code {
@@ -240,13 +241,14 @@ func (c *Conn) explain(e *RPCError) *perigee.Error {
 	return err
 }
 
-// A Submitted says when a prompt was put into the panel, and which conversations there were before.
+// A Submitted is the time at which a prompt was put into the panel, and the conversations before
+// it.
 type Submitted struct {
 	Time   string         `json:"submitted"` // RFC 3339
-	Before []Conversation `json:"before"`    // as they were before
+	Before []Conversation `json:"before"`    // their state before the submission
 }
 
-// A Conversation is what the window knows of a conversation. Zero values mean unknown.
+// A Conversation describes a conversation of the window. Zero values mean unknown.
 type Conversation struct {
 	ID        string `json:"id"`
 	Workspace string `json:"workspace"`
@@ -254,14 +256,14 @@ type Conversation struct {
 	Steps     int    `json:"steps"`
 }
 
-// ModifiedAt returns when the conversation was modified; zero: unknown.
+// ModifiedAt returns when the conversation was modified, or the zero time if that is unknown.
 func (c Conversation) ModifiedAt() time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, c.Modified)
 	return at
 }
 
-// Submit puts a prompt into the agent's panel, in a new conversation or the one that is named. If
-// the error wraps ErrUnclear, the agent may have got the prompt.
+// Submit puts a prompt into the agent's panel, in a new conversation or the named one. If the
+// error wraps ErrUnclear, the agent may have received the prompt.
 func (c *Conn) Submit(ctx context.Context, id, prompt, conversation string) (Submitted, error) {
 	params := object{"id": id, "prompt": prompt}
 	if conversation != "" {
@@ -272,7 +274,7 @@ func (c *Conn) Submit(ctx context.Context, id, prompt, conversation string) (Sub
 	return s, err
 }
 
-// Recent lists conversations of the window; limit 0: as many as the window likes.
+// Recent lists conversations of the window. With limit 0 the window chooses their number.
 func (c *Conn) Recent(ctx context.Context, limit int) ([]Conversation, error) {
 	params := object{}
 	if limit > 0 {
@@ -285,7 +287,7 @@ func (c *Conn) Recent(ctx context.Context, limit int) ([]Conversation, error) {
 	return r.Conversations, err
 }
 
-// do makes a call whose errors callers get.
+// do makes a call and converts its error for callers.
 func (c *Conn) do(ctx context.Context, method string, params, result any) error {
 	err := c.call(ctx, method, params, result)
 	if err == nil {

@@ -32,13 +32,13 @@ const (
 	maxText    = 500 // bytes of a message of the extension that an error quotes
 )
 
-// ErrUnclear is in the chain of an error after which the window may have got the request: it was
-// sent, and its answer is missing.
+// ErrUnclear is in the chain of an error after which the window may have received the request: it
+// was sent, and its answer is missing.
 var ErrUnclear = errors.New("the request was sent, and its answer is missing")
 
-// ErrOpen is in the chain of an error of Dial if there is a window, although it cannot be asked: it
-// is stuck or busy, or speaks another version of the protocol. Otherwise its announcement is of no
-// window any more.
+// ErrOpen is in the chain of an error of Dial if there is a window, although it cannot be used: it
+// is stuck or busy, or uses another version of the protocol. Without it, the announcement no
+// longer belongs to a window.
 var ErrOpen = errors.New("the window is open")
 
 // Why a window cannot be used.
@@ -51,7 +51,7 @@ var (
 	errClosed       = errors.New("the connection was closed")
 )
 
-// A Hello is what a window says about itself.
+// A Hello is a window's description of itself.
 type Hello struct {
 	Version        int             `json:"version"`
 	IDE            IDE             `json:"ide"`
@@ -59,16 +59,17 @@ type Hello struct {
 	PID            int             `json:"pid"`
 	Busy           bool            `json:"busy"` // its panel has a prompt of perigee
 	Capabilities   Capabilities    `json:"capabilities"`
-	LanguageServer *LanguageServer `json:"language_server"` // nil: unknown
+	LanguageServer *LanguageServer `json:"language_server"` // nil if unknown
 }
 
-// Capabilities are what a window can do.
+// Capabilities are the capabilities of a window.
 type Capabilities struct {
-	LLM    bool `json:"llm"`
-	FS     bool `json:"fs"`
-	State  bool `json:"state"`
-	UI     bool `json:"ui"`
-	Follow bool `json:"follow"` // llm/ask returns the answer; otherwise only llm/submit works. Default: as llm
+	LLM   bool `json:"llm"`
+	FS    bool `json:"fs"`
+	State bool `json:"state"`
+	UI    bool `json:"ui"`
+	// llm/ask returns the answer; otherwise only llm/submit works. By default the same as llm
+	Follow bool `json:"follow"`
 }
 
 // UnmarshalJSON reads the member capabilities. The protocol itself has llm/ask only, and no member
@@ -87,7 +88,7 @@ func (c *Capabilities) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A LanguageServer is that of a window.
+// A LanguageServer is the language server of a window.
 type LanguageServer struct {
 	Port, HTTPSPort int // one of them may be 0
 	CSRF            perigee.Secret
@@ -157,8 +158,8 @@ func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 	return c, nil
 }
 
-// ownUsers tells whose a connection is. After a window was killed, a program of another user may
-// get its port: it must not get the token.
+// ownUsers checks which user a connection belongs to. After a window was killed, a program of
+// another user may get its port: it must not get the token.
 var ownUsers = sync.OnceValue(func() *peeruser.Check { return peeruser.NewCheck(context.Background()) })
 
 // newHTTPClient returns a client for one connection to a server of this user on this machine. It
@@ -182,7 +183,7 @@ func newHTTPClient(address string, dialed func(net.Conn)) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// String names the window for people.
+// String returns a description of the window for error messages.
 func (w Window) String() string {
 	name := w.IDE.Name
 	if name == "" {
@@ -191,7 +192,7 @@ func (w Window) String() string {
 	return fmt.Sprintf("%s window %d", perigee.Clip(name, 40), w.PID)
 }
 
-// declined is an error before anything was handed over.
+// declined returns an error from before the prompt was handed over.
 func declined(class perigee.Class, cause error, format string, args ...any) *perigee.Error {
 	e := ask.Declined(class, format, args...)
 	if cause != nil {
@@ -200,7 +201,7 @@ func declined(class perigee.Class, cause error, format string, args ...any) *per
 	return e
 }
 
-// undialed is the error of a connection that was not made.
+// undialed returns the error of a connection that was not made.
 func (c *Conn) undialed(ctx context.Context, w Window, response *http.Response, err error) error {
 	switch {
 	case response != nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
@@ -220,7 +221,7 @@ func (c *Conn) undialed(ctx context.Context, w Window, response *http.Response, 
 	return declined(perigee.ClassUnavailable, nil, "%s cannot be reached: %s", w, c.clean(err.Error())).WithHint("reload the window")
 }
 
-// hello introduces perigee.
+// hello exchanges hello with the window.
 func (c *Conn) hello(ctx context.Context, w Window, perigeeVersion string) error {
 	err := c.call(ctx, "hello", object{"version": version, "client": object{"name": "perigee", "version": perigeeVersion}}, &c.Hello)
 	switch e := (*RPCError)(nil); {
@@ -248,7 +249,7 @@ func (c *Conn) hello(ctx context.Context, w Window, perigeeVersion string) error
 	return nil
 }
 
-// clean is a text of the extension as errors quote it.
+// clean returns a text of the extension in the form in which errors quote it.
 func (c *Conn) clean(text string) string {
 	c.mu.Lock()
 	redactor := c.redactor
@@ -256,7 +257,7 @@ func (c *Conn) clean(text string) string {
 	return perigee.Clip(redactor.Text(text), maxText)
 }
 
-// plain is a name of the extension as errors and listings show it.
+// plain returns a name of the extension in the form of errors and listings.
 func (c *Conn) plain(name string) string {
 	return c.clean(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -266,10 +267,10 @@ func (c *Conn) plain(name string) string {
 	}, name))
 }
 
-// Close ends the connection. Calls that wait fail.
+// Close ends the connection. Waiting calls fail.
 func (c *Conn) Close() {
 	c.fail(errClosed)
-	// The closing handshake takes as long as the window needs to answer it, which may be stuck.
+	// The closing handshake waits for the window, which may be stuck.
 	timer := time.AfterFunc(closeTime, func() { _ = c.raw.Close() })
 	defer timer.Stop()
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")
@@ -286,7 +287,7 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// why is the error that ended the connection.
+// why returns the error that ended the connection.
 func (c *Conn) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,8 +336,8 @@ func (c *Conn) read() {
 }
 
 // handle handles a message of the window: a reply, a notification or a request. perigee has no
-// methods, so requests are refused. Replies to requests that no call waits for any more, and
-// unknown notifications, are ignored.
+// methods, so requests are refused. Replies without a waiting call, and unknown notifications, are
+// ignored.
 func (c *Conn) handle(data []byte) error {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil || m.JSONRPC != "2.0" {
@@ -363,8 +364,8 @@ func (c *Conn) handle(data []byte) error {
 	return nil
 }
 
-// request sends a request. The caller waits for the reply, and forgets it. An error says that the
-// window has not got the request.
+// request sends a request. The caller waits for the reply, and removes it. An error means that the
+// window has not received the request.
 func (c *Conn) request(method string, params any) (id string, reply chan message, err error) {
 	body, err := json.Marshal(params)
 	if err != nil {
@@ -394,8 +395,8 @@ func (c *Conn) forget(id string) {
 	delete(c.replies, id)
 }
 
-// write sends a message. Its own limit counts and not that of a call: a message that is cut off
-// ends the connection.
+// write sends a message. It uses its own time limit instead of the call's, because a message that
+// is cut off ends the connection.
 func (c *Conn) write(m message) error {
 	m.JSONRPC = "2.0"
 	data, err := json.Marshal(m)
@@ -472,7 +473,7 @@ type RPCError struct {
 
 func (e *RPCError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// UnmarshalJSON reads an error. What data has of another type is ignored.
+// UnmarshalJSON reads an error. Members of data with another type are ignored.
 func (e *RPCError) UnmarshalJSON(raw []byte) error {
 	var wire struct {
 		Code    int             `json:"code"`

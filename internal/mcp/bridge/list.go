@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A State says whether a window can be asked.
+// A State is the availability of a window.
 type State string
 
 // The states.
 const (
 	Ready        State = "ready"
 	Busy         State = "busy"
-	Unreachable  State = "unreachable"  // nothing of this user answers at its port
+	Unreachable  State = "unreachable"  // no program of this user answers at its port
 	Refused      State = "refused"      // it does not accept the token of its announcement
-	Incompatible State = "incompatible" // it speaks another version of the protocol
+	Incompatible State = "incompatible" // it uses another version of the protocol
 )
 
 // A Row describes a window for people and programs. It has no secrets.
@@ -32,11 +32,11 @@ type Row struct {
 	State     State    `json:"state"`
 }
 
-// listTime bounds the look at each window.
+// listTime bounds the check of each window.
 const listTime = time.Second
 
-// List describes the windows that are announced in a directory. It connects to all of them at once.
-// A window whose port belongs to another user is a problem as well.
+// List describes the windows that are announced in a directory. It connects to all of them at
+// once. A window with a port that belongs to another user is also a problem.
 func List(ctx context.Context, dir, perigeeVersion string) ([]Row, []Problem, error) {
 	windows, problems, err := Find(ctx, dir)
 	if err != nil {
