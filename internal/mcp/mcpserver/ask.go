@@ -86,7 +86,7 @@ func askTool() *tool {
 				prop("reason", text, "Why it was not asked."),
 			)), "Sources that come earlier in the configured order and were not asked."),
 		))
-	t.lenient = true // a prompt that is left out is an empty one
+	t.lenient = true // a missing prompt is an empty one
 	open, destructive := true, true
 	t.def.Annotations.ReadOnlyHint, t.def.Annotations.OpenWorldHint = false, &open
 	t.def.Annotations.DestructiveHint = &destructive
@@ -153,8 +153,8 @@ func (c *call) askRequest(in askInput) (ask.Request, error) {
 	return r, nil
 }
 
-// askAnswer is the result of an ask. Its first text is the answer; another one says how to go on,
-// for models that see texts only.
+// askAnswer returns the result of an ask. Its first text is the answer; another one explains how
+// to continue, for models that see texts only.
 func askAnswer(a ask.Answer) (*mcp.CallToolResult, error) {
 	out := askResult{
 		Text: a.Text, Conversation: a.Conversation, Status: a.Status, WaitingFor: a.WaitingFor, Source: a.Source, Model: a.Model,
@@ -194,8 +194,8 @@ func askAnswer(a ask.Answer) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// unfinished says how to get the rest of an answer that has timed out. An agent is still working; a
-// model was stopped.
+// unfinished explains how to get the rest of an answer that has timed out. An agent is still
+// working; a model was stopped.
 func unfinished(a ask.Answer) string {
 	switch {
 	case a.Conversation == "":

@@ -8,13 +8,13 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxBatch is how many messages a batch may have. Each takes many times its size when it is
+// maxBatch is the maximum number of messages in a batch. Each takes many times its size when it is
 // decoded.
 const maxBatch = 100
 
 // checkMessage returns the error for a message that must not be decoded: one that is not JSON or
 // too deep, that is cut into more values than its size allows, or a batch of too many messages. It
-// takes no memory. nil: it may be decoded, and may still be no message.
+// allocates no memory. A message for which it returns nil may still be invalid.
 func checkMessage(data []byte) *jsonrpc.Error {
 	count, err := rawjson.CheckCount(data)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"perigee"
 )
 
-// codeRefused is the JSON-RPC code of errors that are not about a message.
+// codeRefused is the JSON-RPC code of errors that do not concern a message.
 const codeRefused = -32001
 
-// WriteError answers a request with an error that is not about a message: a JSON-RPC error without
-// an id, and the HTTP status and the x-perigee-class header of its class.
+// WriteError answers a request with an error that does not concern a message: a JSON-RPC error
+// without an ID, and the HTTP status and the x-perigee-class header of its class.
 func WriteError(w http.ResponseWriter, err *perigee.Error) {
 	status := err.HTTPStatus(perigee.DialectMCP)
 	if status == http.StatusUnauthorized {
@@ -54,7 +54,7 @@ func writeRefusal(w http.ResponseWriter, status int, r refusal) {
 	_, _ = w.Write(append(data, '\n'))
 }
 
-// statusClass is the class of an error of the SDK, of which only the HTTP status is known.
+// statusClass returns the class of an error of the SDK, for which only the HTTP status is known.
 func statusClass(status int) perigee.Class {
 	switch status {
 	case http.StatusUnauthorized:

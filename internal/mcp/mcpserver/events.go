@@ -12,12 +12,12 @@ import (
 
 const (
 	maxEventBytes = 1 << 20 // of a session, with eventCost for each event
-	eventCost     = 64      // bytes that are counted for an event besides its data
+	eventCost     = 64      // bytes that are charged for an event in addition to its data
 	maxStreams    = 1024    // of a session; each request is one
 )
 
-// An eventStore keeps the last events of each session, so that a client whose connection was cut
-// can fetch what it has missed. It also learns of the beginning and the end of sessions.
+// An eventStore keeps the last events of each session, so that a client with a lost connection can
+// fetch the events it has missed. It is also notified of the start and the end of sessions.
 type eventStore struct {
 	opened func(ctx context.Context, session string)
 	closed func(session string)
@@ -34,7 +34,7 @@ type eventLog struct {
 	queue   []string // the stream of each event that is kept, in the order in which they were sent
 }
 
-// A streamLog has the events of a stream, from the index first on.
+// A streamLog has the events of a stream, starting with the index first.
 type streamLog struct {
 	first  int
 	events [][]byte

@@ -54,12 +54,12 @@ func explainTool() *tool {
 	return t
 }
 
-// local finds addresses, paths and URLs in an error. The record of a call has no message without
-// them.
+// local matches addresses, paths and URLs in an error. The record of a call has no version of the
+// message without them.
 var local = regexp.MustCompile(`(?i)\b(?:dial|read|write|lookup|listen) (?:tcp|udp|unix|ip)?|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.%]*:[0-9a-f:.%]*\]|://|(?:^|[\s"'(=])(?:~?/|[a-z]:\\|\\\\)\S`)
 
-// forClient returns the error of a call for a client that may not see details of this machine. What
-// the provider says about the request is no such detail.
+// forClient returns the error of a call for a client that may not see details of this machine. The
+// provider's message about the request is not such a detail.
 func forClient(t perigee.Trace) string {
 	if t.Class != perigee.ClassUnavailable && t.Class != perigee.ClassInternal || !local.MatchString(t.Error) {
 		return t.Error
@@ -81,7 +81,7 @@ func explain(t perigee.Trace) explainResult {
 	}
 }
 
-// An advice is what an error class means, and what to do.
+// An advice explains an error class, and has the next step.
 type advice struct{ explanation, next string }
 
 var cutOff = advice{

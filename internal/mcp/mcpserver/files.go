@@ -29,7 +29,7 @@ func readTool() *tool {
 	return t
 }
 
-// readTexts are the text of a file, and how to get the rest of it.
+// readTexts returns the text of a file, and how to read the remaining part.
 func readTexts(in filetool.ReadInput, out *filetool.ReadResult) []string {
 	if out.Encoding != "" {
 		part := "content"
@@ -90,7 +90,7 @@ func listTool() *tool {
 	return t
 }
 
-// files returns the file tools of a caller; nil: there are none.
+// files returns the file tools of a caller, or nil if there are none.
 func (s *Server) files(c Caller) *filetool.Tools {
 	if s.o.Files == nil {
 		return nil
@@ -126,7 +126,7 @@ func runFile[In any](run func(context.Context, *filetool.Tools, In) (*mcp.CallTo
 			return nil, err
 		}
 		tools := c.server.files(c.caller)
-		if tools == nil { // since it was looked at
+		if tools == nil { // changed since the check
 			return nil, noFiles(c.server, c)
 		}
 		if c.session != nil {
@@ -139,14 +139,14 @@ func runFile[In any](run func(context.Context, *filetool.Tools, In) (*mcp.CallTo
 	}
 }
 
-// argumentsOf is the schema of a type as arguments, with descriptions from its tags.
+// argumentsOf returns the schema of a type as arguments, with descriptions from its tags.
 func argumentsOf[T any]() *jsonschema.Schema {
 	s := resultOf[T]()
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	return s
 }
 
-// resultOf is the schema of a type as a result, with descriptions from its tags.
+// resultOf returns the schema of a type as a result, with descriptions from its tags.
 func resultOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.ForType(reflect.TypeFor[T](), &jsonschema.ForOptions{})
 	if err != nil {
@@ -156,7 +156,7 @@ func resultOf[T any]() *jsonschema.Schema {
 	return s
 }
 
-// simplify removes what the other schemas do not have either: null as a type, and
+// simplify removes keywords that the other schemas do not have either: null as a type, and
 // additionalProperties.
 func simplify(s *jsonschema.Schema) {
 	if len(s.Types) > 0 {

@@ -22,7 +22,7 @@ import (
 // stateless is the first version of the protocol without sessions.
 const stateless = "2026-07-28"
 
-// web are the connections over HTTP: requests without a session, and sessions.
+// web handles the connections over HTTP: requests without a session, and sessions.
 type web struct {
 	server    *Server
 	stateless http.Handler
@@ -98,25 +98,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.web.stateful.ServeHTTP(out, r.WithContext(withSession(r.Context(), session)))
 }
 
-// Drain ends the event streams that stand open between calls: an http.Server that is shut down
-// would wait for them. Calls of tools go on.
+// Drain ends the event streams that are open between calls, because an http.Server that is shut
+// down would wait for them. Tool calls continue.
 func (s *Server) Drain(context.Context) error {
 	s.web.drain()
 	return nil
 }
 
-// standing returns a request of a stream that ends when the server is drained.
+// standing returns a request with a context that ends when the server is drained.
 func (w *web) standing(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(w.draining, cancel)
 	return r.WithContext(ctx), func() { stop(); cancel() }
 }
 
-// streamHeader names the stream of a request to the methods that it calls: in a session their
-// context is not that of the request.
+// streamHeader identifies the stream of a request for the methods that it calls, because in a
+// session their context is not the request's.
 const streamHeader = "Perigee-Stream"
 
-// mark returns the request with the header that names its stream.
+// mark returns the request with the header that identifies its stream.
 func (w *web) mark(r *http.Request, out *streamWriter) (*http.Request, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,8 +149,8 @@ func (w *web) calling(req mcp.Request) {
 	}
 }
 
-// checkBody answers a request whose body cannot be read, is too large, or is refused by
-// checkMessage, and returns false. It leaves the body to be read again.
+// checkBody answers a request with a body that cannot be read, is too large, or is refused by
+// checkMessage, and returns false. Otherwise the body can be read again.
 func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
@@ -179,7 +179,7 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// isJSON reports whether a request says that its body is JSON. The SDK refuses all other requests.
+// isJSON reports whether a request declares a JSON body. The SDK refuses all other requests.
 func isJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"
@@ -193,8 +193,7 @@ type readAgain struct {
 
 func (readAgain) Close() error { return nil }
 
-// isStateless reports whether a request is one of a version without sessions, by its header or by
-// what its body says.
+// isStateless reports whether a request has a version without sessions, by its header or its body.
 func isStateless(r *http.Request) bool {
 	if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 		return true
@@ -212,8 +211,8 @@ func isStateless(r *http.Request) bool {
 	return json.Unmarshal(b.body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
 }
 
-// lacksSession reports whether a request is neither one of a session nor one that opens a session.
-// What is no single message is left to the SDK.
+// lacksSession reports whether a request neither belongs to a session nor opens one. Bodies that
+// are not a single message are left to the SDK.
 func lacksSession(r *http.Request) bool {
 	b, ok := r.Body.(readAgain)
 	if !ok || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
@@ -225,7 +224,7 @@ func lacksSession(r *http.Request) bool {
 	return json.Unmarshal(b.body, &m) == nil && m.Method != "" && m.Method != "initialize"
 }
 
-// enter finds the session of a request, or makes one for a request that may open one.
+// enter returns the session of a request, or creates one for a request that may open one.
 func (w *web) enter(r *http.Request) (*session, *perigee.Error) {
 	caller := callerOf(r.Context())
 	id := r.Header.Get("Mcp-Session-Id")
@@ -252,7 +251,7 @@ func noSession() *perigee.Error {
 	return perigee.Errorf(perigee.ClassNotFound, "there is no such session").WithHint("it may have ended: send initialize without Mcp-Session-Id")
 }
 
-// open makes room for a session. If there are too many, one is ended that is not in use.
+// open makes room for a session. If there are too many, it ends one that is not in use.
 func (w *web) open(c Caller) (*session, *perigee.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,9 +272,9 @@ func (w *web) open(c Caller) (*session, *perigee.Error) {
 	return s, nil
 }
 
-// oldestIdle returns the session to end for a new one of a key: of the key with the most sessions,
-// the one that was not used for the longest time. A key never ends sessions of one that has fewer;
-// nil: there is none to end. It is called with the mutex locked.
+// oldestIdle returns the session to end for a new one of a key: the least recently used one of the
+// key with the most sessions. A key never ends sessions of a key that has fewer. It returns nil if
+// there is none to end. The mutex must be locked.
 func (w *web) oldestIdle(key string) *session {
 	type idle struct {
 		count  int // of all sessions
@@ -308,7 +307,7 @@ func (w *web) oldestIdle(key string) *session {
 	return most.oldest
 }
 
-// opened is called when the SDK has given a session its id.
+// opened is called when the SDK has assigned the ID of a session.
 func (w *web) opened(ctx context.Context, id string) {
 	s := sessionOf(ctx)
 	if s == nil {
@@ -343,7 +342,7 @@ func (w *web) ended(id string) {
 
 func (w *web) leave(s *session) {
 	s.mu.Lock()
-	if s.web.id == "" { // the request has not opened a session after all
+	if s.web.id == "" { // the request has not opened a session
 		s.mu.Unlock()
 		w.mu.Lock()
 		w.opening--

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxLine is how many bytes a line may have.
+	// maxLine is the maximum number of bytes in a line.
 	maxLine = 64 << 20
-	// graceEOF is how long calls may go on after the end of the input, so that the answers of
+	// graceEOF is how long calls may continue after the end of the input, so that the answers of
 	// `printf … | perigee mcp` are written.
 	graceEOF = 500 * time.Millisecond
 	// graceCancelled is how long cancelled calls may take to end.
@@ -37,18 +37,19 @@ type lineConn struct {
 	writing sync.Mutex
 	out     io.Writer
 
-	mu      sync.Mutex
-	queue   []jsonrpc.Message // of a batch
-	open    map[jsonrpc.ID]*incoming
-	idle    chan struct{} // closed when open becomes empty after the end of the input; nil: not waited for
-	version string        // of the protocol, as initialize has negotiated it
+	mu    sync.Mutex
+	queue []jsonrpc.Message // of a batch
+	open  map[jsonrpc.ID]*incoming
+	// closed when open becomes empty after the end of the input; nil if nothing waits for it
+	idle    chan struct{}
+	version string // version of the protocol that initialize has negotiated
 }
 
 // An incoming is a request that was not answered yet.
 type incoming struct {
 	cancelled  bool // by the client: it gets no answer
 	initialize bool
-	batch      *batch // nil: none
+	batch      *batch // nil if there is none
 }
 
 // A batch is a line with several messages. Its answers are written together.
@@ -59,14 +60,14 @@ type batch struct {
 
 type line struct {
 	data []byte
-	err  error // io.EOF, errTooLong, or what reading has failed with
+	err  error // io.EOF, errTooLong, or the error of reading
 }
 
 var errTooLong = fmt.Errorf("the message is longer than %d bytes", maxLine)
 
-// newLineConn starts to read in. The goroutine ends at the end of in, or at the next line after the
-// connection is closed. onEOF is called when the input has ended and calls are still open after a
-// moment; it has to cancel them.
+// newLineConn starts reading in. The goroutine ends at the end of in, or at the next line after
+// the connection is closed. onEOF is called when the input has ended and calls are still open
+// after a moment; it has to cancel them.
 func newLineConn(in io.Reader, out io.Writer, onEOF func()) *lineConn {
 	lines := make(chan line)
 	c := &lineConn{onEOF: onEOF, lines: lines, closed: make(chan struct{}), out: out, open: map[jsonrpc.ID]*incoming{}}
@@ -87,8 +88,8 @@ func newLineConn(in io.Reader, out io.Writer, onEOF func()) *lineConn {
 	return c
 }
 
-// readLine returns the next line. A line that is longer than limit is read to its end, and is
-// errTooLong. The last line need not end in a newline.
+// readLine returns the next line. A line that is longer than limit is read to its end, and
+// errTooLong is returned. The last line need not end in a newline.
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	var data []byte
 	tooLong := false
@@ -159,7 +160,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// drain waits for open requests at the end of the input, and cancels those that take longer.
+// drain waits for open requests at the end of the input, and cancels the ones that take longer.
 func (c *lineConn) drain() {
 	c.mu.Lock()
 	if len(c.open) == 0 {
@@ -210,8 +211,7 @@ func (c *lineConn) accept(data []byte) {
 // maxID is the largest number that the SDK repeats exactly.
 const maxID int64 = 1 << 53
 
-// decodeMessage reads a message. The SDK would answer a number that it cannot represent with
-// another one.
+// decodeMessage reads a message. It refuses IDs that the SDK cannot represent and would change.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	var m struct {
 		ID json.RawMessage `json:"id"`
@@ -254,18 +254,18 @@ func (c *lineConn) acceptBatch(data []byte) {
 	}
 }
 
-// enqueue is called with the mutex locked.
+// enqueue queues a message. The mutex must be locked.
 func (c *lineConn) enqueue(m jsonrpc.Message, b *batch) {
 	if r, ok := m.(*jsonrpc.Request); ok {
 		switch {
 		case r.Method == "notifications/cancelled":
 			c.markCancelled(r)
 		case r.IsCall() && c.open[r.ID] != nil:
-			// The SDK drops a request whose id is in use without an answer.
+			// The SDK drops a request with an ID that is in use without an answer.
 			c.answer(&jsonrpc.Response{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: fmt.Sprintf("the id %v is in use by a request that was not answered yet", r.ID.Raw())}})
 			return
-		case r.IsCall() && r.Method != "subscriptions/listen": // which is answered only when it is cancelled
+		case r.IsCall() && r.Method != "subscriptions/listen": // answered only when it is cancelled
 			c.open[r.ID] = &incoming{initialize: r.Method == "initialize", batch: b}
 			if b != nil {
 				b.waiting++
@@ -291,7 +291,7 @@ func (c *lineConn) refuse(code int64, message string) {
 	c.answer(&jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: message}})
 }
 
-// answer writes an answer that has no id.
+// answer writes an answer that has no ID.
 func (c *lineConn) answer(r *jsonrpc.Response) {
 	e := r.Error.(*jsonrpc.Error)
 	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": e.Code, "message": e.Message}})
@@ -324,8 +324,8 @@ func (c *lineConn) Write(_ context.Context, m jsonrpc.Message) error {
 	return c.writeLine(data)
 }
 
-// answered forgets the request of an answer, and returns what is to be written; nil: nothing yet,
-// or nothing at all.
+// answered removes the request of an answer, and returns the bytes to write, or nil if there are
+// none yet, or none at all.
 func (c *lineConn) answered(r *jsonrpc.Response, data []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -134,7 +134,7 @@ func runUsage(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	return structured(map[string]any{"usage": append([]perigee.UsageRow{}, rows...)})
 }
 
-// moment reads a time, or a duration before now.
+// moment parses a time, or a duration before now.
 func moment(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

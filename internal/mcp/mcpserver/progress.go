@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	progressPause  = 250 * time.Millisecond // between notifications
-	progressRepeat = 10 * time.Second       // after which one is sent although nothing has changed, so that the client keeps waiting
-	progressTail   = 200                    // bytes of the text in a notification
+	progressPause = 250 * time.Millisecond // between notifications
+	// after which one is sent without a change, so that the client keeps waiting
+	progressRepeat = 10 * time.Second
+	progressTail   = 200 // bytes of the text in a notification
 )
 
-// A reporter sends progress notifications for a call whose client has asked for them. A slow client
-// delays notifications, never the answer: only the newest state is sent.
+// A reporter sends progress notifications for a call if its client has requested them. A slow
+// client delays notifications, never the answer: only the newest state is sent.
 type reporter struct {
 	send func(value float64, message string)
 
@@ -60,7 +61,7 @@ func (r *reporter) update(p ask.Progress) {
 	}
 }
 
-// close sends what was not sent yet. No notification follows it.
+// close sends the last state if it was not sent yet. No notification follows it.
 func (r *reporter) close() {
 	if r.send != nil {
 		close(r.stop)
@@ -96,7 +97,8 @@ func (r *reporter) loop() {
 	}
 }
 
-// notify sends the state. The value is the length of the text, and grows even if the text does not.
+// notify sends the state. The value is the length of the text, and grows even if the text does
+// not.
 func (r *reporter) notify() {
 	r.mu.Lock()
 	p := r.state
@@ -105,7 +107,7 @@ func (r *reporter) notify() {
 	r.send(r.value, progressMessage(p))
 }
 
-// progressMessage is the end of the text, on one line.
+// progressMessage returns the end of the text, on one line.
 func progressMessage(p ask.Progress) string {
 	if p.Text == "" {
 		if p.Steps > 0 {

@@ -11,21 +11,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// followRoots has the server notice that the roots of a client have changed.
+// followRoots sets the handler for changes of a client's roots.
 func (s *Server) followRoots(o *mcp.ServerOptions) {
 	o.InitializedHandler = func(ctx context.Context, r *mcp.InitializedRequest) { s.initialized(ctx, r.Session) }
 	o.RootsListChangedHandler = func(ctx context.Context, r *mcp.RootsListChangedRequest) { s.rootsChanged(ctx, r.Session) }
 }
 
-// roots are what a client has answered when it was asked for its roots.
+// roots are the answer of a client to the request for its roots.
 type roots struct {
-	done      chan struct{} // closed when the rest is set
-	dirs      []string      // empty: the client has named none, or has not answered
-	cancelled bool          // the call that asked was cancelled before the client could answer
+	done chan struct{} // closed when the other fields are set
+	dirs []string      // empty if the client has named none, or has not answered
+	// the call that requested them was cancelled before the client could answer
+	cancelled bool
 }
 
-// initialized asks a client on stdio for its roots. Over HTTP they are asked for when a tool needs
-// them, because only the stream of a call surely reaches the client.
+// initialized requests the roots of a client on stdio. Over HTTP they are requested when a tool
+// needs them, because only the stream of a call is sure to reach the client.
 func (s *Server) initialized(ctx context.Context, client *mcp.ServerSession) {
 	if session := sessionOf(ctx); session != nil && session.stdio {
 		go session.clientRoots(session.ctx, client)
@@ -43,8 +44,8 @@ func (s *Server) rootsChanged(ctx context.Context, client *mcp.ServerSession) {
 	s.initialized(ctx, client)
 }
 
-// clientRoots returns the directories that the client works in. It asks the client once, and again
-// after they have changed. A client that does not answer within rootsTimeout has named none.
+// clientRoots returns the directories that the client works in. It requests them once, and again
+// after they have changed. A client that does not answer within rootsTimeout has none.
 func (s *session) clientRoots(ctx context.Context, client *mcp.ServerSession) []string {
 	p := client.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil || p.ProtocolVersion >= stateless {

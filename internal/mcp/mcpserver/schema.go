@@ -8,8 +8,8 @@ import (
 )
 
 // Schemas use type, description, properties, required, items, enum, minimum, maximum and
-// additionalProperties only: some clients pass the schemas of tools on to models whose APIs refuse
-// other keywords.
+// additionalProperties only: some clients pass the schemas of tools on to models with APIs that
+// refuse other keywords.
 
 // A field is a property of an object. Its name ends in "?" if it is optional.
 type field struct {
@@ -46,7 +46,8 @@ func list(items *jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "array", Items: items}
 }
 
-// object is an object that may have more properties than these: results may grow.
+// object returns the schema of an object that may have more properties than these, because results
+// may grow.
 func object(fields ...field) *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 	for _, f := range fields {
@@ -63,7 +64,7 @@ func object(fields ...field) *jsonschema.Schema {
 	return s
 }
 
-// arguments is an object with these properties and no more.
+// arguments returns the schema of an object with exactly these properties.
 func arguments(fields ...field) *jsonschema.Schema {
 	s := object(fields...)
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}

@@ -1,6 +1,6 @@
-// Package mcpserver is perigee's MCP server: files of the machine, prompts for an agent or a model,
-// and what perigee knows about models, quota, usage and errors. The same tools are served over
-// stdio and over HTTP, to clients of every revision of the protocol that the SDK speaks.
+// Package mcpserver is perigee's MCP server: files of the machine, prompts for an agent or a
+// model, and information about models, quota, usage and errors. The same tools are served over
+// stdio and over HTTP, to clients of every revision of the protocol that the SDK supports.
 package mcpserver
 
 import (
@@ -32,21 +32,21 @@ const (
 	rootsTimeout = 5 * time.Second  // for a client to name its roots
 )
 
-// A Caller is the client of a request and what it may do.
+// A Caller is the client of a request with its permissions.
 type Caller struct {
-	Key         string // its name; empty: none is required
+	Key         string // name of its key; empty if none is required
 	Client      perigee.Client
-	AllowsModel func(model string) bool // nil: every model
+	AllowsModel func(model string) bool // nil allows every model
 	Trusted     bool                    // the user of this machine: stdio, the owner's socket, the admin token
-	// HostChecked says that the Host header of the request was accepted by the configuration.
+	// HostChecked means that the Host header of the request was accepted by the configuration.
 	// Otherwise a request that comes in on a loopback address must name one.
 	HostChecked bool
-	// Admit applies the limits of the key to an ask, and returns what gives back what it has taken.
-	// Nil: there are no limits.
+	// Admit applies the limits of the key to an ask. The caller calls release after the ask. If
+	// Admit is nil, there are no limits.
 	Admit func(ctx context.Context) (release func(), err error)
 }
 
-// A Backend answers what is not about files.
+// A Backend answers the calls that do not concern files.
 type Backend interface {
 	ask.Asker
 	Models(ctx context.Context, c Caller) ([]perigee.ModelRow, error)
@@ -57,19 +57,19 @@ type Backend interface {
 	LastError(ctx context.Context, c Caller) (trace perigee.Trace, found bool, err error)
 }
 
-// Options are the parts of a Server. Backend is required.
+// Options configure a Server. Backend is required.
 type Options struct {
 	Backend Backend
 	Version string // of perigee
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// Files returns the file tools of a caller; nil: the caller has none. The server does not close
-	// them.
+	// Files returns the file tools of a caller, or nil if the caller has none. The server does not
+	// close them.
 	Files func(Caller) *filetool.Tools
 	// ReadOnly reports whether nothing may be changed: write_file is not listed, and asks are sent
 	// with ReadOnly.
 	ReadOnly func() bool
-	// Fixtures adds the tools, resources and prompts that the conformance suite of MCP asks for by
+	// Fixtures adds the tools, resources and prompts that the conformance suite of MCP requires by
 	// name.
 	Fixtures bool
 }
@@ -158,8 +158,8 @@ func callerOf(ctx context.Context) Caller {
 	return c
 }
 
-// receive is around every method of the protocol. It filters the list of tools, and bounds, cancels
-// and recovers calls of tools.
+// receive wraps every method of the protocol. It filters the list of tools, and bounds, cancels
+// and recovers tool calls.
 func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		switch method {
@@ -193,8 +193,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// begin counts a call of a tool, and returns a context that also ends with the session and the
-// server.
+// begin counts a tool call, and returns a context that also ends with the session and the server.
 func (s *Server) begin(ctx context.Context) (context.Context, func(), *perigee.Error) {
 	session, owner := sessionOf(ctx), s.ctx
 	var done func()
@@ -232,7 +231,7 @@ func tooMany(limit int, where string) *perigee.Error {
 		WithHint("wait for one of them to end, then call again")
 }
 
-// quiet logs what the SDK says at level debug: most of it is about what clients do.
+// quiet logs messages of the SDK at level debug: most of them are about the behaviour of clients.
 type quiet struct{ slog.Handler }
 
 func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {

@@ -21,7 +21,7 @@ type session struct {
 	caller Caller             // of the last request; always the same key
 	server *mcp.ServerSession // nil before initialize
 	calls  int                // of tools that are running
-	roots  *roots             // of the client; nil: not asked yet
+	roots  *roots             // roots of the client; nil if not requested yet
 
 	web webState // of a session over HTTP
 }
@@ -38,7 +38,7 @@ func withSession(ctx context.Context, s *session) context.Context {
 	return context.WithValue(ctx, sessionKey, s)
 }
 
-// sessionOf returns the session of a request; nil if it has none.
+// sessionOf returns the session of a request, or nil if it has none.
 func sessionOf(ctx context.Context) *session {
 	s, _ := ctx.Value(sessionKey).(*session)
 	return s
@@ -50,7 +50,7 @@ func (s *session) bind(server *mcp.ServerSession) {
 	s.server = server
 }
 
-// begin counts a call of a tool; false: there are too many.
+// begin counts a tool call. It returns false if there are too many.
 func (s *session) begin(limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *Server) caller(ctx context.Context, client *mcp.ServerSession) Caller {
 	return c
 }
 
-// webState is what a session over HTTP has: an id, and a timer while it is idle. It is guarded by
-// the mutex of the session.
+// webState is the state of a session over HTTP: an ID, and a timer while it is idle. It is guarded
+// by the mutex of the session.
 type webState struct {
 	id      string
 	users   int         // requests and calls of tools that are running

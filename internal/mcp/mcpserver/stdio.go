@@ -9,11 +9,11 @@ import (
 // stuck is how long a connection may take to end after its calls were cancelled.
 const stuck = 5 * time.Second
 
-// ServeStdio serves one client: a line of in is a message of the client, a line of out one of the
-// server. The caller is trusted, unless ctx has one. It returns nil at the end of in, after open
-// calls were cancelled, and after Close; and the cause of ctx when ctx ends first. A read of in
-// that is under way is not interrupted, nor is a write to a client that does not read. A line that
-// is no message is answered with an error and skipped.
+// ServeStdio serves one client: each line of in is a message of the client, each line of out a
+// message of the server. The caller is trusted, unless ctx has one. It returns nil at the end of
+// in, after open calls were cancelled, and after Close; and the cause of ctx when ctx ends first.
+// A read of in that is under way is not interrupted, nor is a write to a client that does not
+// read. A line that is not a message is answered with an error and skipped.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	caller, ok := ctx.Value(callerKey).(Caller)
 	if !ok {

@@ -9,20 +9,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A streamWriter is between the SDK and a client. It sends comments on an event stream while
-// nothing else is sent, so that neither the client nor a proxy takes the connection for dead, and
-// gives the SDK's errors in plain text the form of all errors.
+// A streamWriter is between the SDK and a client. It sends comments on an idle event stream, so
+// that neither the client nor a proxy considers the connection dead, and converts the SDK's
+// plain-text errors to the form of all errors.
 type streamWriter struct {
 	w     http.ResponseWriter
 	pause time.Duration // between comments
 
 	mu      sync.Mutex
-	ready   bool   // the SDK has set all headers
-	started bool   // the header was sent
-	stream  bool   // an event stream
-	refused int    // status of an error in plain text, whose text is being collected; 0: none
+	ready   bool // the SDK has set all headers
+	started bool // the header was sent
+	stream  bool // an event stream
+	// status of a plain-text error with a text that is being collected; 0 if there is none
+	refused int
 	text    []byte // of that error
-	late    bool   // an error came after the stream had begun
+	late    bool   // an error came after the stream had started
 	done    bool
 	timer   *time.Timer
 }
@@ -37,11 +38,11 @@ func (s *streamWriter) Header() http.Header {
 	return s.w.Header()
 }
 
-// Unwrap is for http.ResponseController. Flush is not passed on through it, because it must not be
-// concurrent with alive.
+// Unwrap is used by http.ResponseController. Flush is not reached through it, because it must not
+// be concurrent with alive.
 func (s *streamWriter) Unwrap() http.ResponseWriter { return s.w }
 
-// FlushError is for http.ResponseController.
+// FlushError is used by http.ResponseController.
 func (s *streamWriter) FlushError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *streamWriter) Write(data []byte) (int, error) {
 	return s.w.Write(data)
 }
 
-// calling says that the SDK has called a tool for this request. Until then it may still set
+// calling records that the SDK has called a tool for this request. Until then it may still set
 // headers, and may refuse the request.
 func (s *streamWriter) calling() {
 	s.mu.Lock()

@@ -18,10 +18,10 @@ import (
 type tool struct {
 	def   *mcp.Tool
 	input *jsonschema.Schema
-	// lenient says that the tool itself looks for required arguments.
+	// lenient means that the tool itself checks for required arguments.
 	lenient bool
-	// hidden returns why the tool is not offered in a request; nil: it is. A nil func never hides
-	// the tool.
+	// hidden returns why the tool is not offered in a request, or nil if it is offered. A nil func
+	// never hides the tool.
 	hidden func(*Server, *call) *perigee.Error
 	run    func(context.Context, *call) (*mcp.CallToolResult, error)
 }
@@ -29,7 +29,7 @@ type tool struct {
 // A call is a call of a tool.
 type call struct {
 	server  *Server
-	session *session // nil: none
+	session *session // nil if there is none
 	client  *mcp.ServerSession
 	caller  Caller
 	tool    *tool
@@ -75,13 +75,12 @@ func (s *Server) handler(t *tool) mcp.ToolHandler {
 	}
 }
 
-// failed is the result of a call that has failed.
+// failed returns the result of a call that has failed.
 func failed(c Caller, err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: explainTo(c, err)}}}
 }
 
-// explainTo returns what went wrong and what to do about it. Details of this machine are only for
-// its user.
+// explainTo returns the error and its hint as text. Details of this machine are only for its user.
 func explainTo(c Caller, err error) string {
 	e := perigee.AsError(err)
 	if e.Public != "" && !c.Trusted {
@@ -90,8 +89,8 @@ func explainTo(c Caller, err error) string {
 	return e.Error()
 }
 
-// structured is a result with a value, and with texts for clients and models that do not read the
-// value. Without texts the value is also the text.
+// structured returns a result with a value, and with texts for clients and models that do not read
+// the value. Without texts the value is also the text.
 func structured(value any, texts ...string) (*mcp.CallToolResult, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -107,8 +106,8 @@ func structured(value any, texts ...string) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// decode reads the arguments of a call. Arguments that the tool does not have are an error: a model
-// that has misspelled one would otherwise get a result that it did not ask for.
+// decode reads the arguments of a call. Unknown arguments are an error: a model that has
+// misspelled one would otherwise get a result that it did not ask for.
 func decode[T any](c *call) (T, error) {
 	var in T
 	args := bytes.TrimSpace(c.params.Arguments)
@@ -164,8 +163,8 @@ func (c *call) badArguments(format string, args ...any) *perigee.Error {
 	return e.WithHint("its arguments are %s", strings.Join(known, ", "))
 }
 
-// newTool returns a tool. An annotation is added to these: no tool but ask_antigravity reaches
-// beyond this machine.
+// newTool returns a tool and sets one more annotation: only ask_antigravity reaches beyond this
+// machine.
 func newTool(name, title, description string, input, output *jsonschema.Schema) *tool {
 	closed := false
 	return &tool{
