@@ -1,5 +1,5 @@
-// Package backend answers what MCP clients ask of perigee, from the interfaces that the daemon and
-// commands without one have.
+// Package backend implements the queries of MCP clients about perigee, with the interfaces that
+// the daemon and commands without one have.
 package backend
 
 import (
@@ -15,12 +15,11 @@ import (
 // A Backend is a mcpserver.Backend.
 type Backend struct {
 	ask.Asker
-	// Open returns the control of perigee, and what is to be called after its use.
+	// Open returns the control of perigee, and a function that the caller must call after its use.
 	Open func(ctx context.Context) (control perigee.Control, done func(), err error)
-	// Spent reads what was spent.
+	// Spent returns the recorded usage.
 	Spent func(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error)
-	// Failed returns the last call with an error that a key has made; all says that the key does
-	// not matter.
+	// Failed returns the last failed call of a key, or of any key if all is set.
 	Failed func(ctx context.Context, key string, all bool) (trace perigee.Trace, found bool, err error)
 }
 
@@ -37,8 +36,8 @@ func (b *Backend) Models(ctx context.Context, _ mcpserver.Caller) ([]perigee.Mod
 	return list.Rows, err
 }
 
-// Quota returns what is left of the models that match a pattern; empty: of all. Only a trusted
-// caller has the provider asked anew.
+// Quota returns the remaining quota of the models that match a pattern, or of all if it is empty.
+// The provider is queried again only for a trusted caller.
 func (b *Backend) Quota(ctx context.Context, c mcpserver.Caller, model string) ([]perigee.QuotaRow, error) {
 	control, done, err := b.Open(ctx)
 	if err != nil {
@@ -58,7 +57,7 @@ func (b *Backend) Quota(ctx context.Context, c mcpserver.Caller, model string) (
 	return rows, nil
 }
 
-// Usage returns what was spent: by the caller's key, unless it is trusted.
+// Usage returns the usage of the caller's key, or of all keys if the caller is trusted.
 func (b *Backend) Usage(ctx context.Context, c mcpserver.Caller, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	if !c.Trusted {
 		q.Key = c.Key
@@ -66,19 +65,19 @@ func (b *Backend) Usage(ctx context.Context, c mcpserver.Caller, q perigee.Usage
 	return b.Spent(ctx, q)
 }
 
-// LastError returns the last call of the caller's key that has failed; a trusted caller gets that
-// of any key.
+// LastError returns the last failed call of the caller's key, or of any key if the caller is
+// trusted.
 func (b *Backend) LastError(ctx context.Context, c mcpserver.Caller) (perigee.Trace, bool, error) {
 	return b.Failed(ctx, c.Key, c.Trusted)
 }
 
-// lookBack is how many failed calls are searched for one of a key.
+// lookBack is the number of failed calls that are searched for one of a key.
 const lookBack = 100
 
 // LastFailure finds the last failed call in a store of calls, as Backend.Failed does.
 func LastFailure(ctx context.Context, calls perigee.CallReader, key string, all bool) (perigee.Trace, bool, error) {
 	query := perigee.CallQuery{Errors: true, Sent: true, Limit: 1}
-	if !all { // the name of a key is a pattern in a query, and none cannot be queried
+	if !all { // the name of a key is a pattern in a query, and a missing key cannot be queried
 		query.Key, query.Limit = key, lookBack
 	}
 	found, err := calls.Calls(ctx, query)

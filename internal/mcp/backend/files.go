@@ -12,8 +12,9 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Files returns the file tools of callers over HTTP, by the configuration that loaded returns; nil:
-// a caller has none. Tools of an earlier configuration stay valid for the calls that use them.
+// Files returns a function that returns the file tools of callers over HTTP, by the configuration
+// that loaded returns, or nil for a caller that has none. Tools of an earlier configuration stay
+// valid for the calls that use them.
 func Files(loaded func() *config.Loaded, logger *slog.Logger) func(mcpserver.Caller) *filetool.Tools {
 	var mu sync.Mutex
 	var built filetool.Options
@@ -40,8 +41,9 @@ func Files(loaded func() *config.Loaded, logger *slog.Logger) func(mcpserver.Cal
 	}
 }
 
-// Existing returns those of the configured roots that are directories: one that is missing, on a
-// drive that is not mounted, leaves the rest usable. If there is none, it returns all of them.
+// Existing returns the configured roots that are directories: a missing one, for example on a
+// drive that is not mounted, leaves the other ones usable. If there is none, it returns all of
+// them.
 func Existing(roots []string) []string {
 	found := slices.DeleteFunc(slices.Clone(roots), func(dir string) bool {
 		info, err := os.Stat(dir)
@@ -53,7 +55,7 @@ func Existing(roots []string) []string {
 	return found
 }
 
-// PrivateFiles are the files and directories of perigee that no tool may use: its data, its
+// PrivateFiles returns the files and directories of perigee that no tool may use: its data, its
 // configuration with the files of secrets that it names, and the announcements of editor windows.
 func PrivateFiles(loaded *config.Loaded) []string {
 	list := append(loaded.Files(), loaded.Config.DataDir, loaded.Path, loaded.Config.TLS.Key)
