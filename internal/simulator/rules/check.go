@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CheckEnvelope judges the root of a private-gateway body: its allow-list and the types of its
-// fields. The request inside is not looked at. Bodies of the official API have no envelope and
+// CheckEnvelope checks the root of a private-gateway body: its allow-list and the types of its
+// fields. It does not check the request inside. Bodies of the official API have no envelope and
 // always pass.
 func CheckEnvelope(in Input) *Refusal {
 	if err := CheckJSON(in.Body); err != nil {
@@ -28,9 +28,8 @@ func CheckEnvelope(in Input) *Refusal {
 	return refusal
 }
 
-// Check judges everything else that can be judged from the body alone, in the provider's order.
-// Exactly one of its results is nil. It assumes that CheckEnvelope has passed and does not repeat
-// it.
+// Check applies all other checks that need only the body, in the provider's order. Exactly one of
+// its results is nil. It assumes that CheckEnvelope has passed and does not repeat it.
 func Check(in Input) (*Parsed, *Refusal) {
 	if err := CheckJSON(in.Body); err != nil {
 		return nil, RefuseJSON(err)
@@ -58,7 +57,8 @@ type request struct {
 	bothCounts bool // a count request with contents and a whole request
 }
 
-// read walks the body once. Rules find in it what was declared, and the objections to the rest.
+// read walks the body once. The result has the declared members, and the objections to all other
+// members.
 func read(in Input) *request {
 	w := &walker{scanner: scanner{b: in.Body}, vocabulary: vocabulary{in: in}}
 	r := &request{in: in, root: &node{}}
@@ -98,7 +98,7 @@ func (w *walker) enveloped() *node {
 	return &found
 }
 
-// refuse is the usual answer to a request that makes no sense.
+// refuse returns the usual answer to an invalid request.
 func refuse(message string) *Refusal {
 	return &Refusal{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Message: message}
 }

@@ -53,7 +53,7 @@ func TestFrontEnd(t *testing.T) {
 			`Invalid JSON payload received. Unknown name "parametersJsonSchema" at 'request.tools[0].function_declarations[0]': Cannot find field.`},
 		{"nor are server-side tool invocations", internal(`{` + hi + `,"toolConfig":{"includeServerSideToolInvocations":true}}`),
 			`Invalid JSON payload received. Unknown name "includeServerSideToolInvocations" at 'request.tool_config': Cannot find field.`},
-		{"cache control is unknown to gemini", internal(`{` + talk(`user [{"text":"a","cache_control":{}}]`) + `}`),
+		{"cache control is unknown to gemini", internal(`{` + turnsJSON(`user [{"text":"a","cache_control":{}}]`) + `}`),
 			`Invalid JSON payload received. Unknown name "cache_control" at 'request.contents[0].parts[0]': Cannot find field.`},
 		{"no request", Example{Body: `{"project":"p","model":"gemini-3-flash"}`}, "* GenerateContentRequest.contents: contents is not specified"},
 		{"role must be given to the private gateway", internal(`{"contents":[{"parts":[{"text":"a"}]}]}`), "Please use a valid role: user, model."},
@@ -96,7 +96,7 @@ func TestCountTokens(t *testing.T) {
 		{"official, whole request", Example{Surface: V1Beta, Method: Count, Request: `{"generateContentRequest":{"model":"models/m",` + hi + `,"tools":[{"functionDeclarations":[{"name":"f"}]}]}}`}, ""},
 		{"official, fault inside", Example{Surface: V1Beta, Method: Count, Request: `{"generateContentRequest":{` + hi + `,"x":1}}`},
 			`Invalid JSON payload received. Unknown name "x" at 'generate_content_request': Cannot find field.`},
-		{"structure does not matter", Example{Method: Count, Model: "claude-sonnet-4-6", Request: `{` + talk(`model [{"text":"a"}]`) + `}`}, ""},
+		{"structure does not matter", Example{Method: Count, Model: "claude-sonnet-4-6", Request: `{` + turnsJSON(`model [{"text":"a"}]`) + `}`}, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { expect(t, test.example, test.want) })
@@ -115,8 +115,8 @@ func TestConversations(t *testing.T) {
 		got2   = `{"functionResponse":{"id":"t2","name":"f","response":{}}}`
 		image  = `{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`
 	)
-	gemini := func(turns ...string) Example { return internal(`{` + talk(turns...) + `}`) }
-	claude := func(turns ...string) Example { return onClaude(`{` + talk(turns...) + `}`) }
+	gemini := func(turns ...string) Example { return internal(`{` + turnsJSON(turns...) + `}`) }
+	claude := func(turns ...string) Example { return onClaude(`{` + turnsJSON(turns...) + `}`) }
 	orphan := "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
 	tests := []struct {
 		name    string
@@ -127,8 +127,8 @@ func TestConversations(t *testing.T) {
 		{"only the first of parallel calls is signed", gemini(ask, `model [`+signed+`,`+bare+`]`, `user [`+result+`,`+result+`]`), ""},
 		{"each step of a loop is signed", gemini(ask, `model [`+signed+`]`, `user [`+result+`]`, `model [`+bare+`]`, `user [`+result+`]`),
 			strings.Replace(findRule("gemini.signature_missing").Text, "position 2", "position 4", 1)},
-		{"gemini 2.5 wants none", onModel("gemini-2.5-pro", `{`+talk(ask, `model [`+bare+`]`, `user [`+result+`]`)+`}`), ""},
-		{"gemini 2.5 checks those it gets", onModel("gemini-2.5-pro", `{`+talk(ask, `model [`+strings.Replace(signed, GeminiSignature, "AAAA", 1)+`]`, `user [`+result+`]`)+`}`), "Corrupted thought signature."},
+		{"gemini 2.5 wants none", onModel("gemini-2.5-pro", `{`+turnsJSON(ask, `model [`+bare+`]`, `user [`+result+`]`)+`}`), ""},
+		{"gemini 2.5 checks those it gets", onModel("gemini-2.5-pro", `{`+turnsJSON(ask, `model [`+strings.Replace(signed, GeminiSignature, "AAAA", 1)+`]`, `user [`+result+`]`)+`}`), "Corrupted thought signature."},
 		{"a signature may ride on text alone", gemini(ask, `model [{"text":"b"},{"text":"","thoughtSignature":"`+GeminiSignature+`"}]`, ask), ""},
 		{"a sentinel may not", gemini(ask, `model [{"text":"b","thoughtSignature":"skip_thought_signature_validator"}]`, ask), "Corrupted thought signature."},
 		{"snake spelling of a signature", gemini(ask, `model [{"functionCall":{"name":"f"},"thought_signature":"`+GeminiSignature+`"}]`, `user [`+result+`]`), ""},
@@ -136,7 +136,7 @@ func TestConversations(t *testing.T) {
 		{"calls may not be talked over", gemini(ask, `model [`+signed+`]`, ask), countText},
 		{"call and result in one content", gemini(ask, `model [`+signed+`,`+result+`]`), unexpectedText},
 		{"a conversation that starts with a call", gemini(`model [`+signed+`]`, `user [`+result+`]`), "Please ensure that function call turn comes immediately after a user turn or after a function response turn."},
-		{"gpt-oss ignores signatures", onModel("gpt-oss-120b-medium", `{`+talk(ask, `model [{"functionCall":{"name":"f"},"thoughtSignature":"AAAA"}]`, `user [`+result+`]`)+`}`), ""},
+		{"gpt-oss ignores signatures", onModel("gpt-oss-120b-medium", `{`+turnsJSON(ask, `model [{"functionCall":{"name":"f"},"thoughtSignature":"AAAA"}]`, `user [`+result+`]`)+`}`), ""},
 
 		{"all results in one content", claude(ask, `model [`+use+`,`+use2+`]`, `user [`+got2+`,`+got+`,`+image+`]`), ""},
 		{"calls in two contents are one message", claude(ask, `model [`+use+`]`, `model [`+use2+`]`, `user [`+got+`,`+got2+`]`), ""},
@@ -153,7 +153,7 @@ func TestConversations(t *testing.T) {
 		{"blank text", claude(`user [{"text":" \n"}]`), "messages.0: text content blocks must contain non-whitespace text"},
 		{"sentinel on a claude call is ignored", claude(ask, `model [{"functionCall":{"id":"t1","name":"f"},"thoughtSignature":"skip_thought_signature_validator"}]`, `user [`+got+`]`), ""},
 		{"gemini signature on a claude call", claude(ask, `model [{"functionCall":{"id":"t1","name":"f"},"thoughtSignature":"`+GeminiSignature+`"}]`, `user [`+got+`]`), "messages.1.content.0: Invalid `signature` in `thinking` block"},
-		{"includeThoughts without budget does not switch thinking on", onClaude(`{` + talk(ask, `model [`+use+`]`, `user [`+got+`]`) + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`), ""},
+		{"includeThoughts without budget does not switch thinking on", onClaude(`{` + turnsJSON(ask, `model [`+use+`]`, `user [`+got+`]`) + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`), ""},
 		{"claude has no levels", onClaude(think(`"thinkingLevel":"high"`)), "Thinking level is not supported for this model."},
 		{"a level that is not set, of a model that has none", Example{Surface: V1Beta, Model: "gemini-2.5-pro", Request: think(`"thinkingLevel":"THINKING_LEVEL_UNSPECIFIED","includeThoughts":true`)}, ""},
 		{"a level that is not set, beside a budget", internal(think(`"thinkingLevel":"THINKING_LEVEL_UNSPECIFIED","thinkingBudget":1024`)), ""},

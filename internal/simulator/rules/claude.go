@@ -11,8 +11,8 @@ const thinkingAdvice = " When `thinking` is enabled, a final `assistant` message
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// claudeRules are those of the backend behind the gateway: it counts in messages and content
-// blocks.
+// claudeRules returns the rules of the backend behind the gateway: it counts in messages and
+// content blocks.
 func claudeRules() []Rule {
 	const (
 		ask     = `user [{"text":"a"}]`
@@ -20,9 +20,9 @@ func claudeRules() []Rule {
 		call    = `{"functionCall":{"id":"t1","name":"f","args":{}}}`
 		result  = `{"functionResponse":{"id":"t1","name":"f","response":{"result":"ok"}}}`
 	)
-	plain := func(turns ...string) Example { return onClaude(`{` + talk(turns...) + `}`) }
+	plain := func(turns ...string) Example { return onClaude(`{` + turnsJSON(turns...) + `}`) }
 	thinking := func(turns ...string) Example {
-		return onClaude(`{` + talk(turns...) + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2048}}}`)
+		return onClaude(`{` + turnsJSON(turns...) + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2048}}}`)
 	}
 	loop := plain(ask, `model [`+call+`]`, `user [`+result+`,{"text":"go on"}]`)
 	return []Rule{
@@ -199,8 +199,8 @@ func checkResultsPresent(r *request) *Refusal {
 	return nil
 }
 
-// checkResultsExpected refuses results whose call is not in the message before, and second results
-// of one call.
+// checkResultsExpected refuses results without a call in the message before, and second results of
+// one call.
 func checkResultsExpected(r *request) *Refusal {
 	contents := r.parsed.Contents
 	called := map[int]map[string]bool{} // by the content that must answer
@@ -242,7 +242,7 @@ func (r *request) thinkingOn() bool {
 	return b != nil && *b != 0
 }
 
-// block is how the backend calls a part.
+// block returns the backend's name for a part.
 func block(p Part) string {
 	switch {
 	case p.Call != nil:

@@ -11,7 +11,7 @@ func think(config string) string {
 	return `{` + hi + `,"generationConfig":{"thinkingConfig":{` + config + `}}}`
 }
 
-// configRules judge the generation config: limits of the model, thinking, structured output.
+// configRules check the generation config: limits of the model, thinking, structured output.
 func configRules() []Rule {
 	limited := func(limit, budget string) string {
 		return `{` + hi + `,"generationConfig":{"maxOutputTokens":` + limit + `,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":` + budget + `}}}`
@@ -74,7 +74,8 @@ func configRules() []Rule {
 	}
 }
 
-// generating says whether the request is to be answered by the model, and so its config matters.
+// generating reports whether the request is to be answered by the model, so that its config
+// matters.
 func (r *request) generating() bool { return r.in.Method == Generate }
 
 func (r *request) budget() (int64, bool) {
@@ -167,8 +168,8 @@ func checkBudgetMinimum(r *request) *Refusal {
 	return refuse(fmt.Sprintf("thinking.enabled.budget_tokens: Input should be greater than or equal to %d", r.in.Model.MinBudget))
 }
 
-// checkBudgetBelowMax holds for Claude, and on the private gateway for other models where the
-// switch says so. The official API takes a budget above the limit: clients send it.
+// checkBudgetBelowMax applies to Claude, and on the private gateway to other models if the switch
+// is on. The official API accepts a budget above the limit: clients send it.
 func checkBudgetBelowMax(r *request) *Refusal {
 	b, ok := r.budget()
 	limit := r.parsed.Config.MaxTokens

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// contentRules judge the conversation's form, whatever the model.
+// contentRules check the form of the conversation, for all models.
 func contentRules() []Rule {
 	call := `{"functionCall":{"name":"f","args":{}},"thoughtSignature":"` + GeminiSignature + `"}`
 	badCall := strings.Replace(call, `"f"`, `"1f/x"`, 1)
@@ -16,32 +16,32 @@ func contentRules() []Rule {
 			Fail: internal(`{"contents":[]}`),
 			Text: "* GenerateContentRequest.contents: contents is not specified"},
 		{Name: "contents.role", Section: "1.8", Step: 10, check: checkRoles,
-			Pass: internal(`{` + talk(`user [{"text":"a"}]`, `user [{"text":"b"}]`, `model [{"text":"c"}]`, `user [{"text":"d"}]`) + `}`),
-			Fail: internal(`{` + talk(`system [{"text":"a"}]`, `user [{"text":"b"}]`) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `user [{"text":"b"}]`, `model [{"text":"c"}]`, `user [{"text":"d"}]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`system [{"text":"a"}]`, `user [{"text":"b"}]`) + `}`),
 			Text: "Please use a valid role: user, model."},
 		{Name: "contents.empty_parts", Section: "1.8", Step: 10, check: checkParts,
 			Pass: internal(`{` + hi + `}`),
-			Fail: internal(`{` + talk(`user [{"text":"a"}]`, `model []`, `user [{"text":"b"}]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model []`, `user [{"text":"b"}]`) + `}`),
 			Text: "* GenerateContentRequest.contents[1].parts: contents.parts must not be empty."},
 		{Name: "contents.part_data", Section: "1.8", Step: 10, check: checkPartData,
-			Pass: internal(`{` + talk(`user [{"text":""}]`) + `}`),
-			Fail: internal(`{` + talk(`user [{"text":"a"},{"thought":true}]`) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":""}]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [{"text":"a"},{"thought":true}]`) + `}`),
 			Text: "* GenerateContentRequest.contents[0].parts[1].data: required oneof field 'data' must have one initialized field"},
 		{Name: "contents.call_name", Section: "4.5", Step: 10, check: checkCallNames,
-			Pass: internal(`{` + talk(`user [{"text":"a"}]`, `model [`+call+`]`, `user [`+result+`]`) + `}`),
-			Fail: internal(`{` + talk(`user [{"text":"a"}]`, `model [`+badCall+`]`, `user [`+result+`]`) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `user [`+result+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+badCall+`]`, `user [`+result+`]`) + `}`),
 			Text: "* GenerateContentRequest.contents[1].parts[0].function_call.name: " + nameRule},
 		{Name: "contents.call_role", Section: "5.2", Step: 10, check: checkCallRole,
-			Pass: internal(`{` + talk(`user [{"text":"a"}]`, `model [`+call+`]`, `user [`+result+`]`) + `}`),
-			Fail: internal(`{` + talk(`user [`+call+`]`) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `user [`+result+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [`+call+`]`) + `}`),
 			Text: "Please ensure that function call turn comes immediately after a user turn or after a function response turn."},
 		{Name: "contents.response_role", Section: "5.2", Step: 10, check: checkResponseRole,
-			Pass: internal(`{` + talk(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`),
-			Fail: internal(`{` + talk(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`).with(func(s *Switches) { s.FunctionResponseRole = "user" }),
+			Pass: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [{"text":"a"}]`, `model [`+call+`]`, `model [`+result+`]`) + `}`).with(func(s *Switches) { s.FunctionResponseRole = "user" }),
 			Text: "Please ensure that function response parts are in a turn with the role user."},
 		{Name: "contents.media", Section: "3.1", Step: 10, check: checkMedia,
-			Pass: internal(`{` + talk(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`) + `}`),
-			Fail: onModel("gpt-oss-120b-medium", `{`+talk(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`)+`}`),
+			Pass: internal(`{` + turnsJSON(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`) + `}`),
+			Fail: onModel("gpt-oss-120b-medium", `{`+turnsJSON(`user [{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]`)+`}`),
 			Text: "Image input is not supported by the model gpt-oss-120b-medium."},
 	}
 }

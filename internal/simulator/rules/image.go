@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// imageRules judge what is asked of models that draw.
+// imageRules check requests to models that generate images.
 func imageRules() []Rule {
 	drawing := func(rest string) Example { return onModel("gemini-3.1-flash-image", `{`+hi+`,`+rest+`}`) }
 	return []Rule{

@@ -9,7 +9,7 @@ import (
 // scalar names, "struct" (any object), "value" (any JSON), "enum X", the name of a message, "[]T"
 // and "map T".
 //
-// It is read-only; what differs elsewhere is in overlays.
+// It is read-only; differences of other surfaces are in overlays.
 var messages = map[string]map[string]string{
 	"Envelope": {"project": "string", "model": "string", "request": "struct", "userAgent": "string", "requestType": "string",
 		"requestId": "string", "enabledCreditTypes": "[]string"},
@@ -79,8 +79,8 @@ var messages = map[string]map[string]string{
 	"ResponseSchema": schemaFields("ResponseSchema"),
 }
 
-// schemaFields is the documented schema message. Tools and answers have one each because only that
-// of tools depends on the family.
+// schemaFields returns the documented schema message. Tools and answers have one each because only
+// the schema of tools depends on the family.
 func schemaFields(self string) map[string]string {
 	return map[string]string{"type": "enum Type", "format": "string", "title": "string", "description": "string", "nullable": "bool",
 		"enum": "[]string", "items": self, "minItems": "int64", "maxItems": "int64", "properties": "map " + self,

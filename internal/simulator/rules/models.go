@@ -7,7 +7,7 @@ func Families() []Family {
 	return []Family{Claude, Gemini, Gemini2, GPTOSS, Image, Embedding}
 }
 
-// ModelTable lists the models the simulator knows, by their upstream ids.
+// ModelTable lists the models of the simulator, by their upstream IDs.
 func ModelTable() []Model {
 	all := []string{"minimal", "low", "medium", "high"}
 	three := all[1:]
@@ -27,7 +27,8 @@ func ModelTable() []Model {
 		{ID: "gemini-3.1-flash-image", Family: Image, MinBudget: 128, MaxBudget: 32768, DynamicBudget: true, Levels: []string{"minimal", "high"}},
 		{ID: "gemini-3-pro-preview", Family: Gemini, MaxOutput: 65536, MinBudget: 128, MaxBudget: 32768, Levels: []string{"low", "high"}},
 		{ID: "gemini-3-flash-preview", Family: Gemini, MaxOutput: 65536, MinBudget: 128, MaxBudget: 32768, Levels: all},
-		// Clients ask 2.5 Pro for budget 0, although its documentation says that it always thinks.
+		// Clients send budget 0 to 2.5 Pro, although its documentation states that it always
+		// thinks.
 		{ID: "gemini-2.5-pro", Family: Gemini2, MaxOutput: 65536, MinBudget: 128, MaxBudget: 32768, ZeroBudget: true},
 		{ID: "gemini-2.5-flash", Family: Gemini2, MaxOutput: 65536, MinBudget: 1, MaxBudget: 24576, ZeroBudget: true},
 		{ID: "gemini-2.5-flash-lite", Family: Gemini2, MaxOutput: 65536, MinBudget: 512, MaxBudget: 24576, ZeroBudget: true},

@@ -10,8 +10,8 @@ const (
 	unexpectedText = "Please ensure that function response turn comes immediately after a function call turn."
 )
 
-// pairingRules judge how calls and results follow each other everywhere but at Claude, whose
-// backend has its own.
+// pairingRules check the order of calls and results for all models but Claude, which has rules of
+// its own.
 func pairingRules() []Rule {
 	ask := `user [{"text":"a"}]`
 	call := func(id, name string) string {
@@ -22,27 +22,27 @@ func pairingRules() []Rule {
 		return `{"functionResponse":{` + id + `"name":"` + name + `","response":{}}}`
 	}
 	f, rf, rg := call("", "f"), result("", "f"), result("", "g")
-	good := internal(`{` + talk(ask, `model [`+f+`,`+second+`]`, `user [`+rf+`,`+rg+`]`) + `}`)
+	good := internal(`{` + turnsJSON(ask, `model [`+f+`,`+second+`]`, `user [`+rf+`,`+rg+`]`) + `}`)
 	return []Rule{
 		{Name: "gemini.first_user", Section: "5.2", Step: 13, check: notClaude(checkFirstUser),
-			Pass: internal(`{` + talk(`user [{"text":""}]`, `model [{"text":"b"}]`, ask) + `}`),
-			Fail: internal(`{` + talk(`model [{"text":"b"}]`, ask) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":""}]`, `model [{"text":"b"}]`, ask) + `}`),
+			Fail: internal(`{` + turnsJSON(`model [{"text":"b"}]`, ask) + `}`),
 			Text: "Please ensure that multiturn requests start with a user turn."},
 		{Name: "gemini.response_count", Section: "5.2", Step: 13, check: notClaude(checkResponseCount),
 			Pass: good,
-			Fail: internal(`{` + talk(ask, `model [`+f+`,`+second+`]`, `user [`+rf+`]`, `user [`+rg+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(ask, `model [`+f+`,`+second+`]`, `user [`+rf+`]`, `user [`+rg+`]`) + `}`),
 			Text: countText},
 		{Name: "gemini.response_unexpected", Section: "5.2", Step: 13, check: notClaude(checkResponseUnexpected),
 			Pass: good,
-			Fail: internal(`{` + talk(ask, `model [{"text":"b"}]`, `user [`+rf+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(ask, `model [{"text":"b"}]`, `user [`+rf+`]`) + `}`),
 			Text: unexpectedText},
 		{Name: "gemini.response_id", Section: "5.2", Step: 13, check: notClaude(checkResponseIDs),
-			Pass: internal(`{` + talk(ask, `model [`+call(`"id":"c1",`, "f")+`]`, `user [`+result(`"id":"c1",`, "f")+`]`) + `}`),
-			Fail: internal(`{` + talk(ask, `model [`+call(`"id":"c1",`, "f")+`]`, `user [`+result(`"id":"c2",`, "f")+`]`) + `}`),
+			Pass: internal(`{` + turnsJSON(ask, `model [`+call(`"id":"c1",`, "f")+`]`, `user [`+result(`"id":"c1",`, "f")+`]`) + `}`),
+			Fail: internal(`{` + turnsJSON(ask, `model [`+call(`"id":"c1",`, "f")+`]`, `user [`+result(`"id":"c2",`, "f")+`]`) + `}`),
 			Text: "Please ensure that every function call id has a function response with the same id. Missing: c1"},
 		{Name: "gemini.response_name", Section: "4.3", Step: 13, check: notClaude(checkResponseNames),
 			Pass: good,
-			Fail: internal(`{` + talk(ask, `model [`+f+`]`, `user [`+rg+`]`) + `}`).with(func(s *Switches) { s.ResponseNames = true }),
+			Fail: internal(`{` + turnsJSON(ask, `model [`+f+`]`, `user [`+rg+`]`) + `}`).with(func(s *Switches) { s.ResponseNames = true }),
 			Text: "Please ensure that every function call has a function response with the same name. Missing: f"},
 	}
 }
@@ -75,8 +75,8 @@ type exchange struct {
 	ended   bool // nothing follows the calls
 }
 
-// exchanges pairs every stretch of model contents with what follows. A content of nothing but
-// results is an answer whichever role it has.
+// exchanges pairs every stretch of model contents with the contents after it. A content of results
+// alone is an answer with any role.
 func exchanges(contents []Content) []exchange {
 	var list []exchange
 	var pending []*Call
@@ -94,7 +94,8 @@ func exchanges(contents []Content) []exchange {
 		answers := len(results) > 0
 		speaks := c.Role == "model" && !resultsOnly(c)
 		if answers || !speaks {
-			flush(results) // where calls and results share a content, the results answer what came before
+			// if calls and results share a content, the results answer the calls before it
+			flush(results)
 		}
 		for _, j := range calls(c) {
 			pending = append(pending, c.Parts[j].Call)

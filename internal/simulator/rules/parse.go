@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parse turns what the walker found into what rules and models read. Wrongly typed values are left
-// out: a rule has already objected to them.
+// parse converts the nodes of the walker to the form that rules and models read. Wrongly typed
+// values are left out: a rule has already refused them.
 func parse(root *node) *Parsed {
 	p := &Parsed{
 		SessionID:     root.text("sessionId"),
@@ -113,7 +113,7 @@ func parseConfig(n *node) Config {
 	thinking := n.get("thinkingConfig")
 	c.Thinking = Thinking{Budget: thinking.int("thinkingBudget"), Level: strings.ToLower(thinking.text("thinkingLevel"))}
 	if c.Thinking.Level == "thinking_level_unspecified" {
-		c.Thinking.Level = "" // the enum's default is no wish
+		c.Thinking.Level = "" // the enum's default counts as not given
 	}
 	if include := thinking.get("includeThoughts"); include != nil {
 		c.Thinking.Include = string(include.raw) == "true"
@@ -154,7 +154,7 @@ func rawOf(n *node) json.RawMessage {
 	return json.RawMessage(n.raw)
 }
 
-// textBytes counts what a tokenizer would see. Media has a price of its own and is left out.
+// textBytes counts the bytes that a tokenizer would see. Media is counted separately and left out.
 func textBytes(p *Parsed) int {
 	total := len(p.System)
 	for _, c := range p.Contents {

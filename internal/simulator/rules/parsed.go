@@ -2,8 +2,8 @@ package rules
 
 import "encoding/json"
 
-// Parsed is what the model needs to answer a request that no rule refused. Raw values alias the
-// body.
+// Parsed has the parts of an accepted request that the model needs to answer it. Raw values alias
+// the body.
 type Parsed struct {
 	System        string // texts of the system instruction, joined by newlines
 	Contents      []Content
@@ -36,7 +36,7 @@ type Part struct {
 	Other     string // executableCode, codeExecutionResult, toolCall, toolResponse
 }
 
-// Blob is inline data. Size is that of the decoded bytes.
+// Blob is inline data. Size is the size of the decoded bytes.
 type Blob struct {
 	MIME string
 	Size int
@@ -60,14 +60,15 @@ type Response struct {
 }
 
 // Function is a declared function. Parameters is its schema as sent, nil when it takes none;
-// JSONSchema says that it came as parametersJsonSchema.
+// JSONSchema means that it came as parametersJsonSchema.
 type Function struct {
 	Name, Description string
 	Parameters        json.RawMessage
 	JSONSchema        bool
 }
 
-// Config is the generation config. Zero values mean "not given" unless a pointer says more.
+// Config is the generation config. Zero values mean "not given"; pointers distinguish that from
+// zero.
 type Config struct {
 	MaxTokens      int64
 	Stop           []string
@@ -87,7 +88,7 @@ type Config struct {
 
 // Thinking is the thinking config.
 type Thinking struct {
-	Budget  *int64 // nil: not given
-	Level   string // lower case; empty: not given
+	Budget  *int64 // nil if not given
+	Level   string // lower case; empty if not given
 	Include bool
 }

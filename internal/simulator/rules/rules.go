@@ -1,12 +1,13 @@
-// Package rules is the judging half of the simulator: given the body of a content request it
-// decides whether the real provider would refuse it, and with which words.
+// Package rules is the checking half of the simulator: given the body of a content request it
+// decides whether the real provider would refuse it, and with which message.
 //
-// It is pure: no network, no clock, no accounts. Whatever depends on the caller (sign-in, project,
-// quota, faults) belongs to package simulator, which is the only caller: it runs [CheckEnvelope],
-// then its own checks, then [Check], and lets its model answer from the [Parsed] request.
+// It is pure: no network, no clock, no accounts. Checks that depend on the caller (sign-in,
+// project, quota, faults) belong to package simulator, which is the only caller: it runs
+// [CheckEnvelope], then its own checks, then [Check], and lets its model answer from the [Parsed]
+// request.
 //
 // The rules are a table ([Table]); each entry names the section of the interface notes it comes
-// from and brings one example that passes and one that fails.
+// from and has one example that passes and one that fails.
 package rules
 
 // A Family groups the models that share a set of rules.
@@ -25,11 +26,11 @@ const (
 type Surface int
 
 const (
-	V1Internal Surface = iota // the private gateway: the request stands in an envelope
+	V1Internal Surface = iota // the private gateway: the request is inside an envelope
 	V1Beta                    // the official API: the body is the request
 )
 
-// A Method is what is asked of the model. Unary and streamed generation are judged alike.
+// A Method is the kind of a call to the model. Unary and streamed generation have the same rules.
 type Method int
 
 const (
@@ -37,21 +38,22 @@ const (
 	Count
 )
 
-// A Model is what the rules must know about a model.
+// A Model has the properties of a model that the rules need.
 type Model struct {
 	ID        string
 	Family    Family
-	MaxOutput int64 // 0: not limited
-	Context   int64 // input window in tokens; 0: not limited
+	MaxOutput int64 // 0 means no limit
+	Context   int64 // input window in tokens; 0 means no limit
 
-	MinBudget, MaxBudget int64    // legal thinking budgets; MaxBudget 0: the model ignores budgets
+	// legal thinking budgets; with MaxBudget 0 the model ignores budgets
+	MinBudget, MaxBudget int64
 	ZeroBudget           bool     // budget 0, thinking off, is legal
 	DynamicBudget        bool     // budget -1, the model decides, is legal
 	Levels               []string // legal thinking levels, lower case
 	Images               bool     // images are legal in the input
 }
 
-// Input is one request to judge.
+// Input is one request to check.
 type Input struct {
 	Surface  Surface
 	Method   Method
@@ -59,15 +61,16 @@ type Input struct {
 	Body     []byte
 	Switches Switches
 
-	// Verify says whether a signature was issued by this simulator, and to which family. Nil
-	// accepts none.
+	// Verify reports whether a signature was issued by this simulator, and for which family. If it
+	// is nil, no signature is accepted.
 	Verify func(sig string) (Family, bool)
 
 	// EstimateTokens turns bytes of text into tokens. Nil counts four bytes a token.
 	EstimateTokens func(text int) int64
 }
 
-// A Refusal is the provider's no, ready to be put into {"error": {code, message, status, details}}.
+// A Refusal is an error of the provider, ready to be put into {"error": {code, message, status,
+// details}}.
 type Refusal struct {
 	Rule    string // name of the entry of Table that refused
 	Status  int    // HTTP status

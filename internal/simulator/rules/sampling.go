@@ -8,8 +8,8 @@ func sample(config string) string { return `{` + hi + `,"generationConfig":{` + 
 // maxStops is how many stop sequences the official API documents.
 const maxStops = 5
 
-// samplingRules judge how the answer is drawn. The official API documents the ranges; that it
-// refuses what lies outside is certain, how it words that is not.
+// samplingRules check the sampling parameters. The official API documents the ranges and refuses
+// values outside of them; the text of its errors is not known.
 func samplingRules() []Rule {
 	return []Rule{
 		{Name: "config.temperature", Section: "3.7", Step: 12, check: checkTemperature,
@@ -31,8 +31,8 @@ func samplingRules() []Rule {
 	}
 }
 
-// sampling says whether the request is held to these ranges. What the private gateway does is not
-// known.
+// sampling reports whether these ranges apply to the request. The behaviour of the private gateway
+// is not known.
 func (r *request) sampling() bool {
 	return r.generating() && (r.in.Surface == V1Beta || r.in.Switches.SamplingRanges)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// typeName is how the front end calls a field's type in its objections.
+// typeName returns the front end's name for a field's type in its objections.
 func (w *walker) typeName(f *field) string {
 	pkg := "google.ai.generativelanguage.v1beta."
 	if w.vocabulary.in.Surface == V1Internal {
@@ -22,7 +22,8 @@ func (w *walker) typeName(f *field) string {
 	return "TYPE_" + strings.ToUpper(f.kind)
 }
 
-// scalarFits says whether a JSON value, neither object nor bytes nor enum, can be read as a scalar.
+// scalarFits reports whether a JSON value, neither object nor bytes nor enum, can be read as a
+// scalar.
 func scalarFits(kind string, raw []byte) bool {
 	switch kind {
 	case "string":

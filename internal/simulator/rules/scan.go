@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// A JSONError says in the provider's words what is wrong with a body that is not JSON.
+// A JSONError describes, with the text of the provider, why a body is not JSON.
 type JSONError struct {
 	Rule string
 	Text string
@@ -19,7 +19,8 @@ type JSONError struct {
 
 func (e *JSONError) Error() string { return e.Text }
 
-// CheckJSON says whether body is one well-formed JSON object in UTF-8. Its error is a *JSONError.
+// CheckJSON returns nil if body is one well-formed JSON object in UTF-8. Otherwise the error is a
+// *JSONError.
 func CheckJSON(body []byte) error {
 	if !utf8.Valid(body) {
 		return &JSONError{Rule: "json.utf8", Text: "Encountered non UTF-8 code points."}
@@ -52,8 +53,9 @@ func syntaxText(body []byte) string {
 	return fmt.Sprintf("Unexpected token.\n%s\n%s^", line, caret)
 }
 
-// RefuseJSON is the answer to a body that is not JSON. Errors of CheckJSON keep their own words; a
-// body that ended early or could not be read as JSON for another reason gets the closest ones.
+// RefuseJSON returns the answer to a body that is not JSON. Errors of CheckJSON keep their
+// message; a body that ended early or could not be read as JSON for another reason gets the
+// closest one.
 func RefuseJSON(err error) *Refusal {
 	rule, text := "json.syntax", "Unexpected token."
 	if own, ok := errors.AsType[*JSONError](err); ok {
@@ -64,8 +66,8 @@ func RefuseJSON(err error) *Refusal {
 	return &Refusal{Rule: rule, Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Message: "Invalid JSON payload received. " + text}
 }
 
-// A scanner steps through JSON that is known to be valid. It never allocates and never looks back,
-// so that one pass over a body costs what its length says.
+// A scanner steps through JSON that is known to be valid. It never allocates and never goes back,
+// so that one pass over a body takes linear time.
 type scanner struct {
 	b []byte
 	i int

@@ -8,7 +8,7 @@ var sentinels = map[string]bool{
 	"context_engineering_is_the_way_to_go": true,
 }
 
-// signatureRules judge the signatures that Gemini models put on their parts and want back.
+// signatureRules check the signatures that Gemini models put on their parts and require back.
 func signatureRules() []Rule {
 	const ask = `user [{"text":"a"}]`
 	call := func(name, signature string) string {
@@ -19,9 +19,9 @@ func signatureRules() []Rule {
 		return text + `}`
 	}
 	loop := func(call string) Example {
-		return internal(`{` + talk(ask, `model [`+call+`]`, `user [{"functionResponse":{"name":"f","response":{}}}]`) + `}`)
+		return internal(`{` + turnsJSON(ask, `model [`+call+`]`, `user [{"functionResponse":{"name":"f","response":{}}}]`) + `}`)
 	}
-	pair := internal(`{` + talk(ask, `model [`+call("f", GeminiSignature)+`,`+call("g", "skip_thought_signature_validator")+`]`) + `}`)
+	pair := internal(`{` + turnsJSON(ask, `model [`+call("f", GeminiSignature)+`,`+call("g", "skip_thought_signature_validator")+`]`) + `}`)
 	return []Rule{
 		{Name: "gemini.signature_missing", Section: "5.1", Step: 13, check: notClaude(checkGeminiSigned),
 			Pass: loop(call("f", "skip_thought_signature_validator")),
@@ -75,7 +75,8 @@ func checkSentinels(r *request) *Refusal {
 	return nil
 }
 
-// issued asks the issuer of signatures. Without one, none was issued.
+// issued returns the family that a signature was issued for, and whether it was issued. Without
+// Input.Verify, none was.
 func (r *request) issued(signature string) (Family, bool) {
 	if r.in.Verify == nil {
 		return "", false
@@ -101,8 +102,8 @@ func checkGeminiFamily(r *request) *Refusal {
 	})
 }
 
-// eachGeminiSignature visits what is signed, wherever it stands: integrity is not bound to a place.
-// Sentinels count as signatures everywhere but on a function call.
+// eachGeminiSignature visits all signed parts, at any position: integrity does not depend on the
+// position. Sentinels count as signatures everywhere but on a function call.
 func (r *request) eachGeminiSignature(visit func(family Family, issued bool) *Refusal) *Refusal {
 	if r.in.Model.Family == GPTOSS {
 		return nil

@@ -4,7 +4,7 @@ import "fmt"
 
 // sizeRules hold the conversation against the model's window.
 func sizeRules() []Rule {
-	long := `{` + talk(`user [{"text":"0123456789012345678901234567890123456789"}]`) + `}`
+	long := `{` + turnsJSON(`user [{"text":"0123456789012345678901234567890123456789"}]`) + `}`
 	return []Rule{
 		{Name: "context.too_long", Section: "13.2", Step: 14, check: checkSize,
 			Pass: Example{Model: "claude-sonnet-4-6", Context: 10, Request: long},

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Switches decide behaviour on which observers of the provider disagree, or that none has seen. The
-// tags say what a switch does and, of those that are no booleans, which values it has: they are
-// what SwitchList shows.
+// Switches decide behaviour for which observations of the provider disagree or are missing. The
+// tags describe each switch and the values of switches that are not booleans; SwitchList shows
+// them.
 type Switches struct {
 	// Requests.
 
@@ -51,8 +51,8 @@ func DefaultSwitches() Switches {
 	}
 }
 
-// StrictSwitches refuse what some observers have seen refused, even if it works for the rest. Our
-// own requests are held against them.
+// StrictSwitches refuse every request that has been observed to be refused, even if it works for
+// other observers. perigee's own requests are tested with them.
 func StrictSwitches() Switches {
 	s := DefaultSwitches()
 	s.BudgetBelowMax, s.ResponseNames = true, true

@@ -13,9 +13,9 @@ type Rule struct {
 	Step    int    // place in the provider's order of checks
 	Pass    Example
 	Fail    Example
-	Text    string // what the failing example is answered with
+	Text    string // the error message for the failing example
 
-	check func(*request) *Refusal // nil: the rule is applied before the request is read
+	check func(*request) *Refusal // nil if the rule is applied before the request is read
 }
 
 // An Example is a request in short form.
@@ -29,7 +29,7 @@ type Example struct {
 	Switches func(*Switches)
 }
 
-// Signatures that examples may use, one of each family; ExampleVerify knows them.
+// Signatures that examples may use, one of each family; ExampleVerify accepts them.
 const (
 	ClaudeSignature = "c2lnLWNsYXVkZQ=="
 	GeminiSignature = "c2lnLWdlbWluaQ=="
@@ -93,8 +93,9 @@ func onModel(model, request string) Example        { return Example{Model: model
 func onClaude(request string) Example              { return onModel("claude-sonnet-4-6", request) }
 func (e Example) with(set func(*Switches)) Example { e.Switches = set; return e }
 
-// talk spells a conversation: each turn is a role, a space, and the list of its parts.
-func talk(turns ...string) string {
+// turnsJSON returns the JSON of a conversation: each turn is a role, a space, and the list of its
+// parts.
+func turnsJSON(turns ...string) string {
 	contents := make([]string, len(turns))
 	for i, turn := range turns {
 		role, parts, _ := strings.Cut(turn, " ")

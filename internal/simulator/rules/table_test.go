@@ -72,9 +72,9 @@ func TestFailingExamplesPassWithoutTheirRule(t *testing.T) {
 var twins = map[string]bool{"gemini.response_count gemini.response_unexpected": true}
 
 func TestEverySwitchOfRequestsMatters(t *testing.T) {
-	sentinelThinking := `{` + talk(`user [{"text":"a"}]`, `model [{"text":"hm","thought":true,"thoughtSignature":"skip_thought_signature_validator"},{"text":"b"}]`, `user [{"text":"c"}]`) + `}`
-	oneResult := `{` + talk(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"},"thoughtSignature":"`+GeminiSignature+`"}]`, `user [{"functionResponse":{"name":"f","response":{}}}]`) + `}`
-	textBeside := `{` + talk(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"}}]`, `user [{"functionResponse":{"name":"f","response":{}}},{"text":"b"}]`) + `}`
+	sentinelThinking := `{` + turnsJSON(`user [{"text":"a"}]`, `model [{"text":"hm","thought":true,"thoughtSignature":"skip_thought_signature_validator"},{"text":"b"}]`, `user [{"text":"c"}]`) + `}`
+	oneResult := `{` + turnsJSON(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"},"thoughtSignature":"`+GeminiSignature+`"}]`, `user [{"functionResponse":{"name":"f","response":{}}}]`) + `}`
+	textBeside := `{` + turnsJSON(`user [{"text":"a"}]`, `model [{"functionCall":{"name":"f"}}]`, `user [{"functionResponse":{"name":"f","response":{}}},{"text":"b"}]`) + `}`
 	mediaBeside := strings.Replace(textBeside, `{"text":"b"}`, `{"inlineData":{"mimeType":"image/png","data":"aGk="}}`, 1)
 	union := declare(`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}`)
 	brokenUnion := declare(`{"type":"object","properties":{"a":{"oneOf":[{"$ref":"x"}]}}}`)

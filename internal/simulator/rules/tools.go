@@ -18,7 +18,7 @@ func declare(parameters string) string {
 	return `{` + hi + `,"tools":[{"functionDeclarations":[{"name":"f","parameters":` + parameters + `}]}]}`
 }
 
-// toolRules judge declared functions and the other tools beside them.
+// toolRules check declared functions and the other tools of a request.
 func toolRules() []Rule {
 	const validated = `,"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`
 	empty := strings.TrimSuffix(declare(`{"type":"object","properties":{}}`), `}`) + validated + `}`
@@ -89,7 +89,7 @@ func checkDuplicates(r *request) *Refusal {
 	return nil
 }
 
-// mixed says whether functions stand beside a tool that the provider runs itself.
+// mixed reports whether there are both functions and a tool that the provider runs itself.
 func (r *request) mixed() bool {
 	grounding := slices.ContainsFunc(r.parsed.BuiltIns, func(name string) bool {
 		return name == "googleSearch" || name == "googleSearchRetrieval" || name == "urlContext"

@@ -21,15 +21,14 @@ func where(c Content, want func(Part) bool) []int {
 	return at
 }
 
-// resultsOnly says whether a content is the answer to calls and nothing else, whichever role it
-// has.
+// resultsOnly reports whether a content consists of function responses alone, with any role.
 func resultsOnly(c Content) bool { return len(c.Parts) > 0 && len(responses(c)) == len(c.Parts) }
 
 // A message is the contents of one side in a row, as [from, to): the backend reads them as one.
 type message [2]int
 
-// lastMessage is the message of the user's that ends the list; it is empty where the model has the
-// last word.
+// lastMessage returns the message of the user that ends the list. It is empty if the last content
+// is the model's.
 func lastMessage(contents []Content) message {
 	from := len(contents)
 	for from > 0 && userSide(contents[from-1]) {
@@ -38,10 +37,11 @@ func lastMessage(contents []Content) message {
 	return message{from, len(contents)}
 }
 
-// userSide says whether a content is the user's: function responses are, whichever role they have.
+// userSide reports whether a content belongs to the user: function responses do, with any role.
 func userSide(c Content) bool { return c.Role == "user" || resultsOnly(c) }
 
-// answers says whether a message has the result of a call, and what else: a text, and anything.
+// answers reports whether a message has the result of a call, whether it also has a text, and
+// whether it has a part that is not a result.
 func (m message) answers(contents []Content) (answers, text, more bool) {
 	for _, c := range contents[m[0]:m[1]] {
 		for _, p := range c.Parts {
@@ -53,8 +53,8 @@ func (m message) answers(contents []Content) (answers, text, more bool) {
 	return answers, text, more
 }
 
-// ends says whether a message ends the model's turn. One of results alone does not; about what
-// stands beside them observers disagree.
+// ends reports whether a message ends the model's turn. A message of results alone does not;
+// observations disagree about messages with results and other parts.
 func (m message) ends(contents []Content, continues string) bool {
 	switch answers, text, more := m.answers(contents); {
 	case !answers:
@@ -68,7 +68,7 @@ func (m message) ends(contents []Content, continues string) bool {
 	}
 }
 
-// currentTurn is the index after the last message that ended a turn.
+// currentTurn returns the index after the last message that ended a turn.
 func (r *request) currentTurn(contents []Content) int {
 	for end := len(contents); end > 0; {
 		if !userSide(contents[end-1]) {
@@ -84,8 +84,8 @@ func (r *request) currentTurn(contents []Content) int {
 	return 0
 }
 
-// openTurn is the index of the first content of the turn that the model is to go on with after
-// results, whatever stands beside them; -1: there is no such turn.
+// openTurn returns the index of the first content of the turn that the model is to continue after
+// results, with or without other parts; -1 if there is no such turn.
 func (r *request) openTurn() int {
 	contents := r.parsed.Contents
 	last := lastMessage(contents)

@@ -17,9 +17,9 @@ func TestWhatStandsBesideResults(t *testing.T) {
 	)
 	signed := `{"functionCall":{"id":"t1","name":"f","args":{}},"thoughtSignature":"` + GeminiSignature + `"}`
 	claude := func(turns ...string) Example {
-		return onClaude(`{` + talk(turns...) + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2048}}}`)
+		return onClaude(`{` + turnsJSON(turns...) + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2048}}}`)
 	}
-	gemini := func(turns ...string) Example { return internal(`{` + talk(turns...) + `}`) }
+	gemini := func(turns ...string) Example { return internal(`{` + turnsJSON(turns...) + `}`) }
 	for _, c := range []struct {
 		name                     string
 		example                  Example

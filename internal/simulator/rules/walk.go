@@ -32,7 +32,7 @@ type member struct {
 	node  node
 }
 
-// get returns a field by its camelCase name, or nil. It may be asked of nil.
+// get returns a field by its camelCase name, or nil. It may be called on nil.
 func (n *node) get(name string) *node {
 	if n == nil {
 		return nil
@@ -45,7 +45,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// list returns the items of a repeated field. It may be asked of a missing one.
+// list returns the items of a repeated field. It may be called on a node without the field.
 func (n *node) list(name string) []node {
 	if f := n.get(name); f != nil {
 		return f.items
@@ -71,7 +71,7 @@ type walker struct {
 	extra      string // path of the first cache_control in a Claude conversation: the gateway lets it pass, the backend refuses it
 }
 
-// String is the current path, for objections.
+// String returns the current path, for objections.
 func (w *walker) String() string { return strings.Join(w.path, ".") }
 
 // object notes an objection. Past the limit nothing is even worded: bodies of a million faults must

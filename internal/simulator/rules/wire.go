@@ -2,8 +2,8 @@ package rules
 
 import "net/http"
 
-// wireRules are the front end's: JSON, envelope, declared fields and their types. They know no
-// models.
+// wireRules are the rules of the front end: JSON, envelope, declared fields and their types. They
+// do not depend on models.
 func wireRules() []Rule {
 	return []Rule{
 		{Name: "json.utf8", Section: "13.2", Step: 1,
@@ -60,8 +60,8 @@ func wireRules() []Rule {
 			Fail: beta(`{"contents":[{"parts":[{"inline_data":{"mime_type":"image/png","data":"data:image/png;base64,iVBO"}}]}]}`),
 			Text: `Invalid value at 'contents[0].parts[0].inline_data.data' (TYPE_BYTES), Base64 decoding failed for "data:image/png;base64,iVBO"`},
 		{Name: "request.oneof", Section: "13.2", Step: 9, check: walked("request.oneof"),
-			Pass: internal(`{` + talk(`user [{"text":"a"},{"inlineData":{"mimeType":"image/png","data":""}}]`) + `}`),
-			Fail: internal(`{` + talk(`user [{"text":"a","inlineData":{"mimeType":"image/png","data":""}}]`) + `}`),
+			Pass: internal(`{` + turnsJSON(`user [{"text":"a"},{"inlineData":{"mimeType":"image/png","data":""}}]`) + `}`),
+			Fail: internal(`{` + turnsJSON(`user [{"text":"a","inlineData":{"mimeType":"image/png","data":""}}]`) + `}`),
 			Text: `Invalid value at 'request.contents[0].parts[0]' (oneof), oneof field 'data' is already set. Cannot set 'inlineData'`},
 		{Name: "request.duplicate_spelling", Section: "1.8", Step: 9, check: walked("request.duplicate_spelling"),
 			Pass: internal(`{` + hi + `,"toolConfig":{},"tool_config":{}}`),
@@ -78,8 +78,9 @@ func wireRules() []Rule {
 	}
 }
 
-// walked refuses what the walker objected to, if its first objection is of this kind. The kinds are
-// separate rules so that each has a name and examples; the answer always lists all objections.
+// walked returns a check that refuses the objections of the walker, if the first one is of this
+// kind. The kinds are separate rules so that each has a name and examples; the answer always lists
+// all objections.
 func walked(kind string) func(*request) *Refusal {
 	return func(r *request) *Refusal {
 		if len(r.violations) == 0 || r.violations[0].rule != kind {
@@ -105,7 +106,7 @@ func checkCount(r *request) *Refusal {
 	return refuse("Both contents and generate_content_request are set. Please set only one of them.")
 }
 
-// nested is a response schema of arrays within arrays, for an example.
+// nested returns a response schema of arrays within arrays, for an example.
 func nested(depth int) string {
 	text := `{"type":"string"}`
 	for range depth {
