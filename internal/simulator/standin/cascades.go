@@ -19,7 +19,7 @@ import (
 	languageserverpb "perigee/gen/exa/language_server_pb"
 )
 
-// unknown is the code of most failures of the real server.
+// unknown returns an error with the code of most failures of the real server.
 func unknown(err error) error { return connect.NewError(connect.CodeUnknown, err) }
 
 func (s *service) find(id string) (*cascade, error) {
@@ -30,7 +30,7 @@ func (s *service) find(id string) (*cascade, error) {
 	return k, nil
 }
 
-// StartCascade may be told the id. Then it can be repeated.
+// StartCascade accepts an ID from the client. Then it can be repeated.
 func (s *service) StartCascade(_ context.Context, r *connect.Request[languageserverpb.StartCascadeRequest]) (*connect.Response[languageserverpb.StartCascadeResponse], error) {
 	for _, uri := range r.Msg.WorkspaceUris {
 		if _, err := filePath(uri); err != nil {
@@ -181,7 +181,7 @@ func (s *service) CancelCascadeInvocation(_ context.Context, r *connect.Request[
 	return connect.NewResponse(&languageserverpb.CancelCascadeInvocationResponse{}), nil
 }
 
-// window is the steps of one answer: an answer has at most a page of them.
+// window returns the range of the steps of one answer: an answer has at most a page of them.
 func (s *service) window(k *cascade, offset uint32) (from, to int) {
 	from = min(int(offset), len(k.steps))
 	return from, min(from+s.p.page, len(k.steps))
@@ -360,7 +360,7 @@ func (s *service) GetWorkspaceInfos(context.Context, *connect.Request[languagese
 	return connect.NewResponse(answer), nil
 }
 
-// GetModelResponse asks a model outside any conversation.
+// GetModelResponse calls a model outside of conversations.
 func (s *service) GetModelResponse(ctx context.Context, r *connect.Request[languageserverpb.GetModelResponseRequest]) (*connect.Response[languageserverpb.GetModelResponseResponse], error) {
 	model, ok := s.p.cloud.byEnum(int32(r.Msg.Model))
 	if !ok {
@@ -375,7 +375,7 @@ func (s *service) GetModelResponse(ctx context.Context, r *connect.Request[langu
 	return connect.NewResponse(&languageserverpb.GetModelResponseResponse{Response: a.text(false)}), nil
 }
 
-// StreamAgentStateUpdates begins with a snapshot, and goes on with what changes.
+// StreamAgentStateUpdates sends a snapshot, and then changes.
 func (s *service) StreamAgentStateUpdates(ctx context.Context, r *connect.Request[jetskicortexpb.StreamAgentStateUpdatesRequest], stream *connect.ServerStream[jetskicortexpb.StreamAgentStateUpdatesResponse]) error {
 	if r.Msg.SubscriberId == "" {
 		return connect.NewError(connect.CodeInvalidArgument, errors.New("subscriber_id is required"))
@@ -404,7 +404,7 @@ func (s *service) StreamAgentStateUpdates(ctx context.Context, r *connect.Reques
 	}
 }
 
-// eat takes memory, once, where a fault says so.
+// eat allocates memory, once, if a fault requires it.
 func (p *process) eat() {
 	n := p.faults.size("eat-memory")
 	if n == 0 {

@@ -25,7 +25,7 @@ import (
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 )
 
-// cloud is the client of the cloud endpoint, and what it has said.
+// cloud is the client of the cloud endpoint, with its last answers.
 type cloud struct {
 	p       *process
 	client  *http.Client
@@ -37,12 +37,12 @@ type cloud struct {
 	models   []cloudModel // sorted by id; empty until the cloud has answered
 }
 
-// A cloudModel is an entry of fetchAvailableModels with the number by which the language server
-// knows the model.
+// A cloudModel is an entry of fetchAvailableModels with the language server's number of the model.
 type cloudModel struct {
-	ID               string          `json:"-"`
-	Enum             int32           `json:"-"`
-	Model            string          `json:"model"` // the name of the number, from clouds that tell it
+	ID   string `json:"-"`
+	Enum int32  `json:"-"`
+	// the name of the number, from clouds that send it
+	Model            string          `json:"model"`
 	DisplayName      string          `json:"displayName"`
 	MaxOutputTokens  int             `json:"maxOutputTokens"`
 	SupportsImages   bool            `json:"supportsImages"`
@@ -57,7 +57,7 @@ type cloudModel struct {
 }
 
 func newCloud(p *process) *cloud {
-	// As Go does by default: proxies and roots are those of the environment, gzip is accepted.
+	// As by default in Go: proxies and roots come from the environment, gzip is accepted.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4,
 		TLSHandshakeTimeout: 30 * time.Second, IdleConnTimeout: 90 * time.Second}
 	if p.http != "" {
@@ -89,8 +89,8 @@ func (c *cloud) setEndpoint(endpoint string) {
 	c.endpoint = endpoint
 }
 
-// run learns the project and the models as soon as there is a token. What it has learned stays when
-// the token changes.
+// run loads the project and the models as soon as there is a token. They are kept when the token
+// changes.
 func (c *cloud) run(ctx context.Context) {
 	said := ""
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
@@ -121,7 +121,7 @@ func (c *cloud) metadata() map[string]string {
 	return map[string]string{"ideType": "ANTIGRAVITY", "ideVersion": c.p.ideVersion(), "platform": "PLATFORM_UNSPECIFIED", "pluginType": "GEMINI"}
 }
 
-// learn asks for the project and the models.
+// learn loads the project and the models.
 func (c *cloud) learn(ctx context.Context) error {
 	var assist struct {
 		Project json.RawMessage `json:"cloudaicompanionProject"`
@@ -166,7 +166,7 @@ func (c *cloud) byEnum(enum int32) (cloudModel, bool) {
 	return models[i], true
 }
 
-// small is the model for calls in the background, or the given one.
+// small returns the model for calls in the background, or the given one.
 func (c *cloud) small(otherwise cloudModel) cloudModel {
 	for _, m := range c.known() {
 		if strings.Contains(m.ID, "flash-lite") {
@@ -185,9 +185,9 @@ var enums = map[string]int32{
 // firstPlaceholder is the number of MODEL_PLACEHOLDER_M0.
 const firstPlaceholder = 1000
 
-// numberModels gives each model its number: the one that the cloud says, one that has been seen, or
-// one that depends on the id. Numbers of the last kind have no name in the messages of perigee, as
-// those of models that are newer than a client.
+// numberModels gives each model its number: the one that the cloud sends, a known one, or one that
+// depends on the ID. Numbers of the last kind have no name in the messages of perigee, like models
+// that are newer than a client.
 func numberModels(entries map[string]cloudModel) []cloudModel {
 	taken := map[int32]bool{}
 	for _, enum := range enums {
@@ -215,7 +215,7 @@ func numberModels(entries map[string]cloudModel) []cloudModel {
 	return models
 }
 
-// enumName is the name of a model number, including those without a name in the messages of
+// enumName returns the name of a model number, including numbers without a name in the messages of
 // perigee.
 func enumName(enum int32) string {
 	if name, ok := codeiumcommonpb.Model_name[enum]; ok {
@@ -233,7 +233,7 @@ func placeholderNumber(name string) (int32, bool) {
 	return firstPlaceholder + int32(n), ok && err == nil
 }
 
-// config is the entry of a model in the lists of LanguageServerService.
+// config returns the entry of a model in the lists of LanguageServerService.
 func (m cloudModel) config() *codeiumcommonpb.ClientModelConfig {
 	config := &codeiumcommonpb.ClientModelConfig{Label: m.DisplayName, SupportsImages: m.SupportsImages, IsRecommended: m.Recommended,
 		SupportedMimeTypes: m.MIMETypes,
@@ -244,7 +244,7 @@ func (m cloudModel) config() *codeiumcommonpb.ClientModelConfig {
 	return config
 }
 
-// control makes a call whose answer is one JSON object.
+// control makes a call and reads its answer, which is one JSON object.
 func (c *cloud) control(ctx context.Context, method string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

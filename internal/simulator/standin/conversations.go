@@ -55,7 +55,7 @@ type cascade struct {
 	steps      []*geminicoder.Step
 	generators []*cortexpb.CortexStepGeneratorMetadata
 	executors  []*cortexpb.ExecutorMetadata
-	contents   []content // as the cloud is told
+	contents   []content // as sent to the cloud
 	lengths    []int     // the length of contents before each step
 
 	busy        bool // a turn runs or is about to
@@ -67,7 +67,7 @@ type cascade struct {
 
 	unsaved  int        // index of the first step that is not in the database
 	saving   sync.Mutex // guards database
-	database *sql.DB    // nil: not open
+	database *sql.DB    // nil if not open
 }
 
 // A waitingStep waits for the user.
@@ -83,8 +83,9 @@ func newConversations(p *process) *conversations {
 	return c
 }
 
-// pushStored tells the IDE what is stored: there always is the trajectory of what the user does in
-// the editor. Then it pushes summaries of conversations that changed, until the session ends.
+// pushStored sends the stored conversations to the IDE: there always is the trajectory of the
+// user's actions in the editor. Then it pushes summaries of conversations that changed, until the
+// session ends.
 func (c *conversations) pushStored(ctx context.Context) {
 	now := timestamppb.Now()
 	summaries := c.summaries()
@@ -113,7 +114,7 @@ func (c *conversations) pushStored(ctx context.Context) {
 	}()
 }
 
-// errNoCascade is the answer to calls about a conversation that is not loaded.
+// errNoCascade returns the error for a conversation that is not loaded.
 func errNoCascade(id string) error {
 	return fmt.Errorf("run state not found: no cascade %s is loaded", id)
 }
@@ -200,8 +201,8 @@ func (c *conversations) remove(id string) error {
 	return c.removeFiles(id)
 }
 
-// snapshot is the trajectory with some of its steps. The caller holds the lock and keeps it until
-// the message is written, or takes a copy.
+// snapshot returns the trajectory with some of its steps. The caller holds the lock and keeps it
+// until the message is written, or takes a copy.
 func (k *cascade) snapshot(from, to int) *geminicoder.Trajectory {
 	t := &geminicoder.Trajectory{TrajectoryId: k.trajectory, CascadeId: k.id, Steps: k.steps[from:to], GeneratorMetadata: k.generators, ExecutorMetadatas: k.executors,
 		TrajectoryType: k.kind, Source: k.source, Metadata: &cortexpb.CortexTrajectoryMetadata{CreatedAt: timestamppb.New(k.created)}}
@@ -211,7 +212,7 @@ func (k *cascade) snapshot(from, to int) *geminicoder.Trajectory {
 	return t
 }
 
-// summaries are the lines of a list of conversations.
+// summaries returns the entries of the list of conversations.
 func (c *conversations) summaries() map[string]*jetskicortexpb.CascadeTrajectorySummary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +253,7 @@ type subscriber struct {
 	reason  error // set before ended is closed
 }
 
-// maxUpdates is how many updates wait for a subscriber that does not read.
+// maxUpdates is the maximum number of updates that wait for a subscriber that does not read.
 const maxUpdates = 4096
 
 // subscribe begins with a snapshot. A second subscriber of the same name ends the first.
@@ -366,7 +367,7 @@ func (k *cascade) changeStep(i int, change func(*geminicoder.Step)) {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
 	if i >= len(k.steps) {
-		return // reverted meanwhile
+		return // reverted in between
 	}
 	before := k.steps[i].Status
 	change(k.steps[i])
@@ -384,7 +385,7 @@ func (k *cascade) publishSteps(i int) {
 	k.publish(update)
 }
 
-// message is what a user sends.
+// message is a message of a user.
 type message struct {
 	text     string
 	items    []*codeiumcommonpb.TextOrScopeItem
@@ -395,7 +396,7 @@ type message struct {
 	step     int // of a message that waits in a queue, else -1
 }
 
-// eager says whether commands run without a question. Without a policy they do not.
+// eager reports whether commands run without permission. Without a policy they do not.
 func (m message) eager() bool {
 	policy := m.config.GetPlannerConfig().GetToolConfig().GetRunCommand().GetAutoCommandConfig().GetAutoExecutionPolicy()
 	return policy == codeiumcommonpb.CascadeCommandsAutoExecution_CASCADE_COMMANDS_AUTO_EXECUTION_EAGER

@@ -111,12 +111,12 @@ func call[Req, Res any](ctx context.Context, e *extension, procedure string, mes
 	return answer, stream.Err()
 }
 
-// run talks to the Extension Server until the end of the process, and from the start when its
-// address changes.
+// run calls the Extension Server until the end of the process, and starts again when its address
+// changes.
 func (e *extension) run(ctx context.Context, l ports) {
 	for ctx.Err() == nil {
 		session, cancel := context.WithCancel(ctx)
-		go e.greet(session, l)
+		go e.register(session, l)
 		select {
 		case <-e.reconnected:
 			e.p.log.info("reconnecting to the extension server")
@@ -137,8 +137,8 @@ const (
 	summariesTopic  = "trajectorySummaries"
 )
 
-// greet makes the calls of a start, in their order. Failures are logged and do not stop it.
-func (e *extension) greet(ctx context.Context, l ports) {
+// register makes the calls of a start, in their order. Failures are logged and do not stop it.
+func (e *extension) register(ctx context.Context, l ports) {
 	started := &extensionserverpb.LanguageServerStartedRequest{HttpsPort: int32(portOf(l.https)), LspPort: int32(portOf(l.lsp)), HttpPort: int32(portOf(l.http))}
 	if e.p.generation != classic {
 		started.CsrfToken = e.p.csrf
@@ -252,7 +252,7 @@ func rowMessage(row *unifiedstatesyncpb.Row) ([]byte, error) {
 	return message, nil
 }
 
-// pushSummary tells the IDE the state of a conversation, in the form of its generation.
+// pushSummary sends the state of a conversation to the IDE, in the form of its generation.
 func (e *extension) pushSummary(ctx context.Context, cascade string, summary *jetskicortexpb.CascadeTrajectorySummary) {
 	if n := e.p.faults.size("big-push"); n > 0 {
 		summary = proto.CloneOf(summary)
@@ -273,7 +273,7 @@ func (e *extension) pushSummary(ctx context.Context, cascade string, summary *je
 		&extensionserverpb.PushUnifiedStateSyncUpdateRequest{Update: update})
 }
 
-// secretValue is a secret of the IDE.
+// secretValue returns a secret of the IDE.
 func (e *extension) secretValue(ctx context.Context, key string) (string, error) {
 	answer, err := call[extensionserverpb.GetSecretValueRequest, extensionserverpb.GetSecretValueResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceGetSecretValueProcedure, &extensionserverpb.GetSecretValueRequest{Key: key})

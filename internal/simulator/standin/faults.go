@@ -16,25 +16,25 @@ type faults struct {
 	dir    string // of counts that survive restarts
 }
 
-// has says whether a fault without a count is set, and its value.
+// has reports whether a fault without a count is set, and returns its value.
 func (f *faults) has(name string) (value string, ok bool) {
 	value, ok = f.values[name]
 	return value, ok
 }
 
-// duration is the value of a fault, or 0.
+// duration returns the value of a fault, or 0.
 func (f *faults) duration(name string) time.Duration {
 	d, _ := time.ParseDuration(f.values[name])
 	return d
 }
 
-// size is the value of a fault, or 0.
+// size returns the value of a fault, or 0.
 func (f *faults) size(name string) int {
 	n, _ := strconv.Atoi(f.values[name])
 	return n
 }
 
-// due says whether a fault with a count occurs now, and counts it.
+// due reports whether a fault with a count occurs now, and counts it.
 func (f *faults) due(name string) bool {
 	value, ok := f.values[name]
 	if !ok || value == "" {
@@ -56,7 +56,7 @@ func (f *faults) due(name string) bool {
 	return true
 }
 
-// segfault is what the Go runtime writes when a nil pointer is followed.
+// segfault is the message of the Go runtime for a nil pointer dereference.
 const segfault = `panic: runtime error: invalid memory address or nil pointer dereference
 [signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x7e5a20]
 

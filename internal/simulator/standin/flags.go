@@ -31,8 +31,7 @@ type options struct {
 	stamp           bool
 }
 
-// ignored are the flags without an effect here: those of each generation, and whether they are
-// booleans.
+// ignored are the flags of each generation without an effect here, and whether they are booleans.
 var ignored = []struct {
 	name        string
 	boolean     bool

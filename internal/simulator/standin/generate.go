@@ -81,7 +81,7 @@ func newToolConfig(mode string) *toolConfig {
 	return c
 }
 
-// configure is how a model is asked to generate.
+// configure returns the generation config for a model.
 func (m cloudModel) configure() generationConfig {
 	config := generationConfig{MaxOutputTokens: 16384}
 	if m.MaxOutputTokens > 0 {
@@ -93,7 +93,7 @@ func (m cloudModel) configure() generationConfig {
 	return config
 }
 
-// wrapUser is the text of a user as the model sees it. The settings are told once.
+// wrapUser returns the text of a user in the form that the model sees. The settings are sent once.
 func wrapUser(text, settings string) string {
 	wrapped := "<USER_REQUEST>\n" + text + "\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\nThe current local time is: " +
 		time.Now().Format(time.RFC3339) + ".\n</ADDITIONAL_METADATA>"
@@ -131,7 +131,7 @@ type usage struct {
 	Cached     uint64 `json:"cachedContentTokenCount"`
 }
 
-// An answer is what has come of an answer so far.
+// An answer is the part of an answer that has arrived.
 type answer struct {
 	parts        []part
 	finish       string
@@ -165,7 +165,7 @@ func (a *answer) text(thought bool) string {
 	return b.String()
 }
 
-// signature is the last one of the thoughts.
+// signature returns the last signature of the thoughts.
 func (a *answer) signature() string {
 	found := ""
 	for _, p := range a.parts {

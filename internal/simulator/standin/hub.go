@@ -12,7 +12,7 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// The hub has methods and members whose numbers are not published. They exist in JSON only.
+// The hub has methods and members with unpublished numbers. They exist in JSON only.
 
 // jsonMethod serves a method of the hub. Unknown members are refused.
 func jsonMethod[Req any](serve func(r *http.Request, request Req) (answer any, err error)) http.HandlerFunc {
@@ -110,7 +110,7 @@ func (s *service) waitFullyIdle(r *http.Request, request fullyIdleRequest) (any,
 func takeProject(text []byte) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil || members["projectEnvConfig"] == nil {
-		return text, nil // the codec of the message judges it
+		return text, nil // the codec of the message checks it
 	}
 	var project struct {
 		ID          string    `json:"projectId"`

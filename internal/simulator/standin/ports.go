@@ -41,7 +41,7 @@ func (p ports) close() {
 	}
 }
 
-// serve opens the ports, says so in the log, and serves LanguageServerService on two of them.
+// serve opens the ports, logs them, and serves LanguageServerService on two of them.
 func (p *process) serve(ctx context.Context) (ports, error) {
 	https, lsp := p.httpsPort, p.lspPort
 	if p.generation == classic {
@@ -95,7 +95,7 @@ func (p *process) listen(port int, use string) (net.Listener, error) {
 	return l, nil
 }
 
-// swallow accepts connections and reads what they send: the language server protocol is not
+// swallow accepts connections and discards their input: the language server protocol is not
 // simulated.
 func swallow(l net.Listener) {
 	for {
@@ -137,7 +137,7 @@ type announcement struct {
 	CSRFToken string `json:"csrfToken"`
 }
 
-// announce writes the discovery file, whose name depends on the workspace.
+// announce writes the discovery file. Its name depends on the workspace.
 func (p *process) announce(l ports) error {
 	dir := filepath.Join(p.data, "daemon")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

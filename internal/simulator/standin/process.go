@@ -51,10 +51,11 @@ type process struct {
 	eaten  []byte // by a fault
 }
 
-// changelist is what --stamp prints: the number of a change to the sources, not a version.
+// changelist is the output of --stamp: the number of a change to the sources, not a version.
 const changelist = "842159234"
 
-// Main is the process. It returns its exit code, or ends the process at once where a fault says so.
+// Main is the process. It returns its exit code, or ends the process at once if a fault requires
+// it.
 func Main(ctx context.Context, command Command) int {
 	for _, arg := range command.Args {
 		if strings.TrimLeft(arg, "-") == "help-standin" {
@@ -171,7 +172,7 @@ func (p *process) run(ctx context.Context) error {
 	return nil
 }
 
-// connect makes the clients of the process and loads what it has stored.
+// connect makes the clients of the process and loads its stored state.
 func (p *process) connect() error {
 	p.tokens = newTokens(p)
 	if p.extensionPort != 0 {
@@ -182,7 +183,7 @@ func (p *process) connect() error {
 	return nil
 }
 
-// failEarly is the faults before anything else happens.
+// failEarly carries out the faults that come first.
 func (p *process) failEarly() {
 	if _, ok := p.faults.has("ignore-exit"); ok {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt)
@@ -283,7 +284,7 @@ func (p *process) finish(reason string) {
 	}
 }
 
-// ideVersion is the version that the cloud is told.
+// ideVersion returns the version that is sent to the cloud.
 func (p *process) ideVersion() string {
 	if v := p.metadata.GetIdeVersion(); v != "" {
 		return v

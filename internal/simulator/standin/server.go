@@ -33,7 +33,7 @@ type service struct {
 	directories   []string
 }
 
-// handler is everything behind the two ports.
+// handler returns the handler of the two ports.
 func (p *process) handler() http.Handler {
 	s := &service{p: p}
 	mux := http.NewServeMux()

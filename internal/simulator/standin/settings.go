@@ -20,7 +20,7 @@ const (
 	hub2     = "hub2"     // of the desktop application, with the flags of classic2 as well
 )
 
-// settings are what the variable says.
+// settings are the parsed value of the variable.
 type settings struct {
 	generation string
 	stream     bool // all methods of the Extension Server are streams
@@ -51,7 +51,7 @@ var keyHelp = [][2]string{
 
 // A faultKind is a failure that can be asked for.
 type faultKind struct {
-	value string // what the value means: times, duration, MiB, method or frames
+	value string // kind of the value: times, duration, MiB, method or frames
 	plain string // the value if none is given; "" for times: always
 	help  string
 }

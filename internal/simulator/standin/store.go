@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	_ "modernc.org/sqlite" // what newer versions keep conversations in
+	_ "modernc.org/sqlite" // newer versions keep conversations in SQLite
 
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
@@ -26,7 +26,7 @@ const (
 	storeDatabase = "db"
 )
 
-// tables are those of the databases of versions since 2.0.
+// tables are the tables of the databases of versions since 2.0.
 const tables = `
 CREATE TABLE IF NOT EXISTS trajectory_meta (trajectory_id TEXT PRIMARY KEY, cascade_id TEXT, trajectory_type INTEGER, source INTEGER);
 CREATE TABLE IF NOT EXISTS trajectory_metadata_blob (id TEXT PRIMARY KEY, data BLOB);
@@ -158,7 +158,7 @@ func readRows(ctx context.Context, db *sql.DB, query string, add func() proto.Me
 	return rows.Err()
 }
 
-// readStored reads what is kept from earlier processes.
+// readStored reads the files of earlier processes.
 func (c *conversations) readStored() {
 	entries, err := os.ReadDir(filepath.Join(c.p.data, "conversations"))
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *conversations) path(id, form string) string {
 	return filepath.Join(c.p.data, "conversations", strings.NewReplacer("/", "_", `\`, "_", "..", "_").Replace(id)+"."+form)
 }
 
-// removeFiles deletes what is kept of a conversation.
+// removeFiles deletes the files of a conversation.
 func (c *conversations) removeFiles(id string) error {
 	var failed error
 	for _, form := range []string{storeMessage, storeDatabase, storeDatabase + "-wal", storeDatabase + "-shm"} {

@@ -20,7 +20,7 @@ type token struct {
 	expiry time.Time
 }
 
-// tokens knows where the token comes from: a topic, a secret of the IDE, or a file.
+// tokens reads the token from its source: a topic, a secret of the IDE, or a file.
 type tokens struct {
 	p *process
 
@@ -59,7 +59,7 @@ func (t *tokens) see(topic string, rows map[string]*unifiedstatesyncpb.Row) {
 // errCredentials is the reason of all calls that need a token and have none.
 var errCredentials = errors.New("CREDENTIALS_MISSING: the request is missing a valid OAuth token")
 
-// bearer is the token for the next call.
+// bearer returns the token for the next call.
 func (t *tokens) bearer(ctx context.Context) (string, error) {
 	found, err := t.find(ctx)
 	if err == nil && !found.expiry.IsZero() && time.Now().After(found.expiry) {

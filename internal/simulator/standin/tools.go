@@ -167,7 +167,7 @@ func (x execution) wait(member string) (*cortexpb.CascadeUserInteraction, error)
 	}
 }
 
-// memberOf is the name of the member that an interaction has.
+// memberOf returns the name of the member that an interaction has.
 func memberOf(interaction *cortexpb.CascadeUserInteraction) string {
 	m := interaction.ProtoReflect()
 	oneof := m.Descriptor().Oneofs().ByName("interaction")
@@ -177,7 +177,7 @@ func memberOf(interaction *cortexpb.CascadeUserInteraction) string {
 	return ""
 }
 
-// inside resolves a path and refuses what is outside the workspaces.
+// inside resolves a path and refuses paths outside the workspaces.
 func (x execution) inside(path string) (string, error) {
 	x.k.all.mu.Lock()
 	roots := append([]string(nil), x.k.workspaces...)

@@ -22,7 +22,7 @@ import (
 // maxInvocations is how often the model is called in one turn.
 const maxInvocations = 25
 
-// systemPrompt stands for the many pages of the real one.
+// systemPrompt replaces the real prompt of many pages.
 const systemPrompt = "<identity>\nYou are Antigravity, a coding assistant. You help a USER with their workspace.\n</identity>\n" +
 	"<communication_style>\nAnswer in Markdown. Say what you did.\n</communication_style>"
 
@@ -51,7 +51,7 @@ func (k *cascade) begin(m message, accepted chan<- struct{}) {
 	}()
 }
 
-// finishTurn makes the conversation idle, or goes on with a message that waited.
+// finishTurn makes the conversation idle, or continues with a message that waited.
 func (k *cascade) finishTurn() {
 	k.all.mu.Lock()
 	var next *message
@@ -150,7 +150,7 @@ func (k *cascade) turn(ctx context.Context, m message) {
 	k.all.mu.Unlock()
 }
 
-// request is the body of a call for this conversation.
+// request returns the body of a call for this conversation.
 func (k *cascade) request(m message, model cloudModel, execution string) envelope {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
