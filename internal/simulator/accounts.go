@@ -15,23 +15,24 @@ import (
 // Account is an account that can sign in.
 type Account struct {
 	Email string `yaml:"email" json:"email"`
-	// RefreshToken is accepted from the start, as if the account had signed in before; empty: it
-	// must sign in.
+	// RefreshToken is accepted from the start, as if the account had signed in before. If it is
+	// empty, the account must sign in.
 	RefreshToken string `yaml:"refresh_token" json:"-"`
 	// Project is the managed project; the account has it from the start unless NotOnboarded.
 	Project string `yaml:"project" json:"project"`
 	// OwnProjects are further projects the account may name.
 	OwnProjects []string `yaml:"own_projects" json:"own_projects,omitempty"`
 	// Tier is free-tier, standard-tier, g1-pro-tier or g1-ultra-tier.
-	Tier            string `yaml:"tier" json:"tier"`
-	NotOnboarded    bool   `yaml:"not_onboarded" json:"not_onboarded,omitempty"`
-	OnboardPolls    int    `yaml:"onboard_polls" json:"onboard_polls,omitempty"` // unfinished answers of onboardUser; 0: one
-	Banned          bool   `yaml:"banned" json:"banned,omitempty"`
-	NeedsValidation bool   `yaml:"needs_validation" json:"needs_validation,omitempty"`
-	Credits         int    `yaml:"credits" json:"credits,omitempty"`
+	Tier         string `yaml:"tier" json:"tier"`
+	NotOnboarded bool   `yaml:"not_onboarded" json:"not_onboarded,omitempty"`
+	// unfinished answers of onboardUser; one if 0
+	OnboardPolls    int  `yaml:"onboard_polls" json:"onboard_polls,omitempty"`
+	Banned          bool `yaml:"banned" json:"banned,omitempty"`
+	NeedsValidation bool `yaml:"needs_validation" json:"needs_validation,omitempty"`
+	Credits         int  `yaml:"credits" json:"credits,omitempty"`
 	// ProjectAsObject makes loadCodeAssist give the project as {"id": …} instead of a string.
 	ProjectAsObject bool `yaml:"project_as_object" json:"project_as_object,omitempty"`
-	// Models are the ids this account has; empty: all.
+	// Models are the IDs of the models that this account has; empty for all.
 	Models []string `yaml:"models" json:"models,omitempty"`
 	Limits Limits   `yaml:"limits" json:"limits"`
 }
@@ -41,7 +42,7 @@ type Account struct {
 type Limits struct {
 	FiveHour  int `yaml:"five_hour" json:"five_hour,omitempty"`
 	Weekly    int `yaml:"weekly" json:"weekly,omitempty"`
-	PerMinute int `yaml:"per_minute" json:"per_minute,omitempty"` // 0: no limit
+	PerMinute int `yaml:"per_minute" json:"per_minute,omitempty"` // 0 means no limit
 }
 
 const (
@@ -51,8 +52,8 @@ const (
 	codeLifetime    = 10 * time.Minute
 )
 
-// DefaultAccounts are the accounts of a simulator that was told nothing: one free, one paid with
-// credits, and one that has not been onboarded.
+// DefaultAccounts returns the accounts of a simulator without configured ones: one free, one paid
+// with credits, and one that has not been onboarded.
 func DefaultAccounts() []Account {
 	return []Account{
 		{Email: "ada@example.com", RefreshToken: "sim-refresh-ada", Project: "sim-project-ada", Tier: "free-tier"},
@@ -62,7 +63,7 @@ func DefaultAccounts() []Account {
 	}
 }
 
-// account is an Account with what has happened to it.
+// account is an Account with its state.
 type account struct {
 	Account
 	id        string // the subject id of userinfo
@@ -82,7 +83,7 @@ type accessToken struct {
 
 type refreshToken struct {
 	account   *account
-	client    string // the client id it is bound to; empty: not bound yet
+	client    string // the client ID it is bound to; empty if not bound yet
 	successor string // set once rotated
 	dead      bool
 }
@@ -187,7 +188,7 @@ func (d *directory) issueRefresh(a *account, client string) string {
 	return token
 }
 
-// bearer is the account of an access token that is known and has not expired.
+// bearer returns the account of an access token that is known and has not expired, or nil.
 func (d *directory) bearer(token string, now time.Time) *account {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +198,7 @@ func (d *directory) bearer(token string, now time.Time) *account {
 	return nil
 }
 
-// owner is the email that an access or refresh token was issued to, valid or not.
+// owner returns the email that an access or refresh token was issued to, valid or not.
 func (d *directory) owner(token string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +211,7 @@ func (d *directory) owner(token string) string {
 	return ""
 }
 
-// ownsProject says whether the project is one of the account's own.
+// ownsProject reports whether the project is one of the account's own.
 func (d *directory) ownsProject(a *account, project string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,7 +19,7 @@ type Call struct {
 	UserAgent string    `json:"user_agent,omitempty"`
 	Account   string    `json:"account,omitempty"` // the email, or the name of the API key
 	Model     string    `json:"model,omitempty"`
-	Status    int       `json:"status"`          // 0: the connection was cut
+	Status    int       `json:"status"`          // 0 if the connection was cut
 	Rule      string    `json:"rule,omitempty"`  // the check that refused it
 	Fault     string    `json:"fault,omitempty"` // the fault that struck it
 
@@ -68,7 +68,7 @@ type adminRoute struct {
 	serve        func(s *Server, w http.ResponseWriter, r *http.Request)
 }
 
-// adminRoutes are all of them. It is a function because one of them lists them.
+// adminRoutes returns all admin routes. It is a function because one of them lists them.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
 		{"GET", "/simulator/faults", "the active faults, and how often each matched and occurred", (*Server).adminFaults},

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// turn is what a conversation is about right now.
+// turn is the current turn of a conversation.
 type turn struct {
 	text       string // the last prompt, without directives
 	directives []directive
@@ -24,9 +24,9 @@ type turn struct {
 	results    []*rules.Response // answers of tools that no reply has followed yet
 }
 
-// readTurn goes back to the last prompt: the last user content that is more than answers of tools.
-// Text that an agent puts beside such answers is no prompt, unless it holds directives; otherwise a
-// loop would not end.
+// readTurn goes back to the last prompt: the last user content that has more than tool results.
+// Text that an agent puts next to such results is not a prompt, unless it holds directives;
+// otherwise a loop would not end.
 func readTurn(contents []rules.Content) turn {
 	var t turn
 	replied := false
@@ -64,8 +64,8 @@ func answersAndCalls(content rules.Content) (answers []*rules.Response, calls in
 	return answers, calls
 }
 
-// promptText is what the person wrote: agents put context, in tags, before and after it in parts of
-// their own.
+// promptText returns the text of the person: agents put context, in tags, before and after it in
+// parts of their own.
 func promptText(content rules.Content) string {
 	best := ""
 	for _, p := range content.Parts {
@@ -76,7 +76,7 @@ func promptText(content rules.Content) string {
 	return best
 }
 
-// due are the directives of this round; after the last [[then]] there are none.
+// due returns the directives of this round; after the last [[then]] there are none.
 func (t turn) due() []directive {
 	if all := steps(t.directives); t.rounds < len(all) {
 		return all[t.rounds]
@@ -84,7 +84,7 @@ func (t turn) due() []directive {
 	return nil
 }
 
-// obey does what one directive says.
+// obey carries out one directive.
 func (q question) obey(c *candidate, d directive, turn turn) {
 	switch d.name {
 	case "text":
@@ -98,7 +98,7 @@ func (q question) obey(c *candidate, d directive, turn turn) {
 	case "call":
 		q.call(c, d.value, d.args)
 	case "image":
-		c.parts = append(c.parts, q.picture())
+		c.parts = append(c.parts, q.imagePart())
 	case "ground":
 		q.ground(c, d.value)
 	case "code":
@@ -172,15 +172,15 @@ func (q question) improvise(c *candidate, turn turn) {
 	case len(turn.results) > 0:
 		c.parts = append(c.parts, textPart(q.plainAnswer(turn)))
 	case q.model.Family == rules.Image || slices.Contains(config.Modalities, "IMAGE"):
-		c.parts = append(c.parts, q.picture())
-	case q.search: // a tool that may be used is no reason to use it
+		c.parts = append(c.parts, q.imagePart())
+	case q.search: // a tool that may be used is not a reason to use it
 		q.ground(c, turn.text)
 	default:
 		c.parts = append(c.parts, textPart(q.plainAnswer(turn)))
 	}
 }
 
-// plainAnswer quotes what it answers to, so that a reader sees what arrived.
+// plainAnswer quotes the prompt or the results, so that a reader sees the input that arrived.
 func (q question) plainAnswer(turn turn) string {
 	var lines []string
 	for _, result := range turn.results {
@@ -195,7 +195,7 @@ func (q question) plainAnswer(turn turn) string {
 	return "You said: " + quote(turn.text, 80)
 }
 
-// forcedCall is the function to call when the request demands one.
+// forcedCall returns the function that the request demands a call of, or "".
 func (q question) forcedCall() string {
 	if q.parsed.ToolMode != "ANY" {
 		return ""
@@ -233,7 +233,7 @@ func (q question) mentionedCall(text string) (name string, args json.RawMessage)
 	return name, args
 }
 
-// resultText is the readable part of what a tool returned.
+// resultText returns the readable part of a tool result.
 func resultText(raw json.RawMessage) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) == nil {
@@ -254,7 +254,7 @@ func resultText(raw json.RawMessage) string {
 	return compact.String()
 }
 
-// quote is the beginning of a text on one line, cut between characters.
+// quote returns the start of a text on one line, cut between characters.
 func quote(text string, limit int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)
@@ -264,7 +264,7 @@ func quote(text string, limit int) string {
 	return string(runes[:limit]) + "…"
 }
 
-// words is a text of n words that are one token each by our estimate.
+// words returns a text of n words of one token each by the estimate of this package.
 func words(n int) string {
 	list := []string{"one", "two", "six", "ten", "red", "sky", "sea", "oak"}
 	var b strings.Builder
@@ -275,7 +275,7 @@ func words(n int) string {
 	return strings.TrimSuffix(b.String(), " ")
 }
 
-// ground answers with one sentence per source and says which bytes come from which.
+// ground answers with one sentence per source, and with the byte ranges of each source.
 func (q question) ground(c *candidate, query string) {
 	query = quote(query, 80)
 	sentences := []string{fmt.Sprintf("The first source speaks about %s.", query), fmt.Sprintf("The second source says more about %s.", query)}
@@ -303,8 +303,9 @@ var sizes = map[string]image.Point{
 	"4:5": {928, 1152}, "5:4": {1152, 928}, "9:16": {768, 1376}, "16:9": {1376, 768}, "21:9": {1584, 672},
 }
 
-// picture is a PNG of the size asked for, in one colour that comes from the question.
-func (q question) picture() part {
+// imagePart returns a PNG image of the requested size, in one colour that is derived from the
+// question.
+func (q question) imagePart() part {
 	size, ok := sizes[q.parsed.Config.AspectRatio]
 	if !ok {
 		size = sizes["1:1"]

@@ -11,18 +11,19 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// catalogue is the models with what only this package must know about them.
+// catalogue has the models with properties that only this package needs.
 type catalogue struct {
 	models     []rules.Model
 	overrides  map[string]ModelOverride
 	minVersion string
 }
 
-// The ids that came with a newer client answer 404 to an older one, rather than an error that says
-// so.
+// The IDs that came with a newer client return 404 to an older one, and not an error about the
+// version.
 const newerClient = "2.9.0"
 
-// oldestClient is served at all; it is low enough to refuse only clients that name no version.
+// oldestClient is the oldest version that is served; it is low enough to refuse only clients
+// without a version.
 const oldestClient = "1.0.0"
 
 var minVersions = map[string]string{
@@ -71,13 +72,13 @@ func (c catalogue) find(id string) (rules.Model, bool) {
 	return c.models[i], true
 }
 
-// has says whether the account was given the model.
+// has reports whether the account has the model.
 func (c catalogue) has(a *account, id string) bool {
 	allowed := c.overrides[id].Accounts
 	return (len(allowed) == 0 || slices.Contains(allowed, a.Email)) && (len(a.Models) == 0 || slices.Contains(a.Models, id))
 }
 
-// floor is the oldest client that gets the model.
+// floor returns the oldest client version that gets the model.
 func (c catalogue) floor(id string) string {
 	if v := c.overrides[id].MinVersion; v != "" {
 		return v

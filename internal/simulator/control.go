@@ -47,7 +47,7 @@ func (x *exchange) parsable() bool {
 	return true
 }
 
-// control runs what all control-plane methods share, then the method.
+// control runs the common checks of all control-plane methods, then the method.
 func (x *exchange) control(serve func(body map[string]json.RawMessage) (any, *statusError)) {
 	if !x.parsable() || x.strikeAuth() || !x.authenticate() {
 		return
@@ -210,8 +210,8 @@ type quotaInfo struct {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// quotaOf is the scarcest window of a group. Without a project the provider reports everything as
-// full.
+// quotaOf returns the scarcest window of a group. Without a project the provider reports every
+// quota as full.
 func (x *exchange) quotaOf(group string, full bool, now time.Time) quotaInfo {
 	if full {
 		return quotaInfo{1, stamp(now.Add(fiveHours))}
@@ -258,7 +258,7 @@ func (x *exchange) fetchAvailableModels(body map[string]json.RawMessage) (any, *
 	return map[string]any{"models": models, "webSearchModelIds": []string{"gemini-3.1-flash-lite"}, "deprecatedModelIds": replaced}, nil
 }
 
-// describe is what fetchAvailableModels says about a model, for every account.
+// describe returns the description of a model in fetchAvailableModels, for every account.
 func describe(m rules.Model) map[string]any {
 	entry := map[string]any{"displayName": label(m.ID), "modelName": m.ID, "supportsImages": m.Images}
 	if m.Context > 0 {

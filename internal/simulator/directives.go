@@ -58,7 +58,7 @@ func parseDirectives(text string) (found []directive, rest string) {
 	}
 }
 
-// parseDirective reads one directive whose opening brackets are gone already.
+// parseDirective reads one directive, after its opening brackets.
 func parseDirective(text string) (d directive, remaining string, ok bool) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < 'a' || r > 'z' })
 	if end <= 0 || !knownDirective(text[:end]) {
@@ -102,7 +102,7 @@ func parseCall(d directive, text string) (directive, string, bool) {
 
 // delivery is how an answer is sent, as far as directives and faults decide it.
 type delivery struct {
-	chunks             int           // 0: by words
+	chunks             int           // 0 to divide by words
 	pace               time.Duration // between chunks
 	usage              usageMode
 	finish             string // overrides the finish reason
@@ -120,8 +120,8 @@ const (
 	usageLate     usageMode = "late"
 )
 
-// take applies a directive that is about delivery and says whether it was one. Malformed values are
-// ignored.
+// take applies a directive that concerns delivery and reports whether it was one. Malformed values
+// are ignored.
 func (d *delivery) take(given directive) bool {
 	switch given.name {
 	case "chunks":

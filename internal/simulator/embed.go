@@ -113,8 +113,8 @@ func (r embedRequest) text() string {
 	return b.String()
 }
 
-// vector is a point on the unit sphere that depends on words: texts that share words lie nearer to
-// each other than texts that do not, so that a search over such vectors finds something.
+// vector returns a point on the unit sphere that depends on words: texts that share words are
+// nearer to each other than texts that do not, so that a search over such vectors has results.
 func (s *Server) vector(model string, r embedRequest) []float64 {
 	n := defaultDimensions
 	if r.OutputDimensionality != nil {

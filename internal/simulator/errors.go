@@ -24,11 +24,11 @@ type statusError struct {
 	Code    string // the gRPC name: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, …
 	Message string
 	Details []any
-	// Rule says which check refused, for the call log; it is never sent.
+	// Rule names the check that refused, for the call log; it is never sent.
 	Rule string
 }
 
-// errorBody is what is sent of it, in the order of fields that the provider uses.
+// errorBody is the part of it that is sent, in the provider's order of fields.
 type errorBody struct {
 	Error struct {
 		Code    int    `json:"code"`
@@ -112,7 +112,7 @@ func errorInfo(reason, domain string, metadata map[string]string) map[string]any
 	return info
 }
 
-// exhausted is a 429 whose three ways of telling the delay agree: the message is cut to whole
+// exhausted returns a 429 with three consistent forms of the delay: the message is cut to whole
 // seconds, retryDelay and quotaResetDelay are exact, and the time stamp is now plus the delay.
 func exhausted(reason, model string, now time.Time, delay time.Duration, rule string) *statusError {
 	e := refuse(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", rule,
@@ -129,7 +129,8 @@ func exhausted(reason, model string, now time.Time, delay time.Duration, rule st
 	return e
 }
 
-// officialExhausted is the 429 of the official API, which names the quota instead of a reset time.
+// officialExhausted returns the 429 of the official API, which names the quota instead of a reset
+// time.
 func officialExhausted(model, period string, delay time.Duration) *statusError {
 	e := refuse(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "",
 		"You exceeded your current quota, please check your plan and billing details. Please retry in %s.", delay)
@@ -180,7 +181,7 @@ func protoSeconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%ss", seconds, strings.TrimRight(fmt.Sprintf("%09d", nanos), "0"))
 }
 
-// encode is json.Marshal without HTML escaping, because the provider sends < and & as they are.
+// encode is json.Marshal without HTML escaping, because the provider does not escape < and &.
 func encode(v any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -202,7 +203,7 @@ func (x *exchange) writeError(e *statusError) {
 	writeJSON(x.w, e.HTTP, e.body())
 }
 
-// writeNotFoundPage is the answer to a path that no service has: HTML, not JSON.
+// writeNotFoundPage answers a path that no service has: with HTML, not JSON.
 func writeNotFoundPage(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html; charset=UTF-8")
 	w.WriteHeader(http.StatusNotFound)

@@ -20,10 +20,10 @@ type Fault struct {
 	When When `yaml:"when" json:"when"`
 	// Times is how often it happens; 0 means every time it matches.
 	Times int `yaml:"times" json:"times,omitempty"`
-	// Do names what happens; see FaultNames.
+	// Do names the fault; see FaultNames.
 	Do string `yaml:"do" json:"do"`
-	// Delay is the retry delay of a 429, the pace of slow, the length of a hang (0: until the
-	// client gives up).
+	// Delay is the retry delay of a 429, the pace of slow, or the length of a hang. A hang with 0
+	// lasts until the client gives up.
 	Delay Duration `yaml:"delay" json:"delay,omitzero"`
 	// AfterChunks is where in the stream it happens, for those that happen mid-stream.
 	AfterChunks int `yaml:"after_chunks" json:"after_chunks,omitempty"`
@@ -31,8 +31,9 @@ type Fault struct {
 	Message string `yaml:"message" json:"message,omitempty"`
 }
 
-// When says which calls a fault is for. An empty field matches everything; text fields match as a
-// part of the value ("sandbox" matches every sandbox host, "streamGenerateContent" every stream).
+// When selects the calls that a fault applies to. An empty field matches everything; text fields
+// match as a part of the value ("sandbox" matches every sandbox host, "streamGenerateContent"
+// every stream).
 type When struct {
 	Host    string     `yaml:"host" json:"host,omitempty"`
 	Path    string     `yaml:"path" json:"path,omitempty"`
@@ -99,7 +100,7 @@ var faultKinds = map[string]struct {
 	"invalid_json_chunk":   {stageReply, "one line that is not JSON after after_chunks chunks"},
 }
 
-// FaultNames lists what Fault.Do may be.
+// FaultNames lists the valid values of Fault.Do.
 func FaultNames() []string { return slices.Sorted(maps.Keys(faultKinds)) }
 
 // UnmarshalYAML checks the name where the line number is still known.
@@ -186,7 +187,7 @@ func (s *faultSet) pick(call *Call) []*armedFault {
 	return due
 }
 
-// claim takes one use of the fault; it says false when Times of them are gone.
+// claim takes one use of the fault. It returns false when all of Times are used.
 func (s *faultSet) claim(fault *armedFault) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +275,7 @@ func (x *exchange) reportEmpty(d time.Duration) {
 	x.account.quota.group(quotaGroup(outer.Model, outer.cliStyle()), now).emptyUntil = now.Add(d)
 }
 
-// faultError is the body of those faults that are a status.
+// faultError returns the error of a fault that is a status.
 func (x *exchange) faultError(fault *Fault) *statusError {
 	now, model := x.server.now(), cmp.Or(x.call.Model, "unknown")
 	delay := time.Duration(fault.Delay)
@@ -295,7 +296,7 @@ func (x *exchange) faultError(fault *Fault) *statusError {
 	return e
 }
 
-// surface tells the official API apart, whose errors look different in places.
+// surface returns " on v1beta" for the official API, which has different errors in places, or "".
 func (x *exchange) surface() string {
 	if strings.HasPrefix(x.r.URL.Path, "/v1beta/") {
 		return " on v1beta"
@@ -303,7 +304,7 @@ func (x *exchange) surface() string {
 	return ""
 }
 
-// privateError is a status fault as the private gateway words it.
+// privateError returns the error of a status fault in the form of the private gateway.
 func (x *exchange) privateError(do, model string, now time.Time, delay time.Duration, rule string) *statusError {
 	var e *statusError
 	switch do {

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// wordsPerChunk is how a text is streamed when nothing else is asked for.
+// wordsPerChunk is the number of words in a chunk by default.
 const wordsPerChunk = 6
 
 // frame is one chunk of one candidate.
@@ -16,8 +16,7 @@ type frame struct {
 	parts     []part
 	finish    string
 	grounding *grounding
-	// grown is what the chunk adds to the count of tokens; it differs from its parts when thoughts
-	// repeat.
+	// Sizes that the chunk adds to the usage; they differ from its parts when thoughts repeat.
 	textBytes, thoughtBytes, images int
 }
 
@@ -124,7 +123,7 @@ func evenly(text string, n int) []string {
 // counter keeps the running usage of a stream.
 type counter struct {
 	prompt, cached              int
-	text, thought, images       int // bytes, bytes, pictures
+	text, thought, images       int // bytes, bytes, images
 	thoughtsCountedAsCandidates bool
 }
 
@@ -171,8 +170,8 @@ func (q question) responses(r reply, count counter, head response) []response {
 	return out
 }
 
-// usageOf is what a chunk says about usage so far. When nothing else is asked for, Gemini says it
-// in every chunk, Claude in the last one, and in the first about the prompt alone.
+// usageOf returns the usage so far, for a chunk. By default Gemini reports it in every chunk, and
+// Claude in the last one, and in the first for the prompt alone.
 func (q question) usageOf(mode usageMode, count counter, first, last bool) *usage {
 	switch {
 	case mode == usageEvery, mode == usageLast && last, mode == usageByFamily && (last || !q.claude()):
@@ -213,7 +212,7 @@ func (q question) wire(f frame) wireCandidate {
 	return c
 }
 
-// whole is the same reply in one piece.
+// whole returns the same reply in one piece.
 func (q question) whole(r reply, count counter, head response) response {
 	if r.delivery.block != "" {
 		return q.responses(r, count, head)[0]
@@ -244,8 +243,8 @@ func (q question) whole(r reply, count counter, head response) response {
 	return head
 }
 
-// withoutArgs is the fault missing_args: the provider leaves args out for tools without parameters,
-// and clients must cope.
+// withoutArgs implements the fault missing_args: the provider omits args for tools without
+// parameters, and clients must accept that.
 func withoutArgs(parts []part) {
 	for _, p := range parts {
 		if p.Call != nil {

@@ -35,12 +35,12 @@ func readEnvelope(body []byte) (envelope, error) {
 	return e, nil
 }
 
-// cliStyle tells requests of the command-line tool's pool: they name neither user agent nor request
-// type.
+// cliStyle reports whether a request is for the pool of the command-line tool: such requests have
+// neither user agent nor request type.
 func (e envelope) cliStyle() bool { return e.UserAgent == "" && e.RequestType == "" }
 
 // generateInternal serves both content methods of the private gateway. The order of the checks is
-// part of what is simulated: a request with two faults must be refused for the first.
+// part of the simulation: a request with two faults must be refused for the first.
 func (x *exchange) generateInternal(stream bool) {
 	if !x.parsable() || !x.admitted() {
 		return
@@ -125,8 +125,8 @@ func (x *exchange) checkProject(outer envelope) *statusError {
 	return notFound("project.unknown")
 }
 
-// checkModel finds the model and holds the client's version against it. outdated means: answer, but
-// with the sentence that the version is no longer supported (a switch).
+// checkModel returns the model and checks the client's version against it. outdated means that the
+// answer is the sentence that the version is no longer supported (a switch).
 func (x *exchange) checkModel(outer envelope) (model rules.Model, outdated bool, refused *statusError) {
 	c := x.server.catalogue
 	model, found := c.find(outer.Model)
@@ -139,7 +139,7 @@ func (x *exchange) checkModel(outer envelope) (model rules.Model, outdated bool,
 			outdated = true
 		}
 	} else if strings.Contains(x.r.Host, ".sandbox.") {
-		return model, false, notFound("host.cli_style") // the sandboxes do not know this style
+		return model, false, notFound("host.cli_style") // the sandboxes do not support this style
 	}
 	if !found || model.Family == rules.Embedding || !c.has(x.account, model.ID) {
 		return model, false, notFound("model.unknown")

@@ -8,7 +8,8 @@ import (
 // maxDepth ends the instance of a schema that refers to itself.
 const maxDepth = 12
 
-// schemaNode is what an instance needs of a schema, in the provider's subset or in JSON Schema.
+// schemaNode has the parts of a schema that an instance needs, in the provider's subset or in JSON
+// Schema.
 type schemaNode struct {
 	Ref          string                     `json:"$ref"`
 	Defs         map[string]json.RawMessage `json:"$defs"`
@@ -36,7 +37,7 @@ type instances struct {
 	optional bool // fill optional properties too
 }
 
-// instance is a value that fits the schema: "x" for strings, 1 for integers, the first of an
+// instance returns a value that fits the schema: "x" for strings, 1 for integers, the first of an
 // enumeration.
 func instance(schema json.RawMessage, optional bool) any {
 	maker := instances{optional: optional}
@@ -121,7 +122,7 @@ func (m *instances) array(node schemaNode, depth int) any {
 	return value
 }
 
-// kind is the type in lower case; of a list of types the first that is not null.
+// kind returns the type in lower case; for a list of types the first that is not null.
 func (n schemaNode) kind() string {
 	var one string
 	var several []string
@@ -175,7 +176,7 @@ func (n schemaNode) text() any {
 	return strings.Repeat("x", int(min(max(length, 1), 1000)))
 }
 
-// notNull is the first alternative that is not the null type.
+// notNull returns the first alternative that is not the null type.
 func notNull(alternatives []json.RawMessage) json.RawMessage {
 	for _, raw := range alternatives {
 		var node schemaNode

@@ -13,7 +13,7 @@ import (
 // APIKey is a key of the official API. In a script it may be written as the key alone, which then
 // is its name, too.
 type APIKey struct {
-	// Name is what faults and the list of calls know it by; empty: the key itself.
+	// Name identifies the key in faults and in the list of calls; the key itself if empty.
 	Name   string    `yaml:"name" json:"name"`
 	Key    string    `yaml:"key" json:"-"`
 	Limits KeyLimits `yaml:"limits" json:"limits"`
@@ -41,13 +41,13 @@ func (k *APIKey) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// apiKey is an APIKey with what was asked with it.
+// apiKey is an APIKey with its usage.
 type apiKey struct {
 	APIKey
 	models map[string]*keyUse
 }
 
-// keyUse is what a key has asked of one model.
+// keyUse is the usage of one model with a key.
 type keyUse struct {
 	recent []time.Time // requests of the last minute
 	day    window
@@ -70,7 +70,7 @@ func newKeys(given []APIKey) ([]*apiKey, error) {
 	return keys, nil
 }
 
-// keyOf finds a key by what a client sent, nil when it is none of those that are configured.
+// keyOf returns the key that a client sent, or nil if it is not configured.
 func (d *directory) keyOf(sent string) *apiKey {
 	for _, k := range d.keys {
 		if k.Key == sent {
@@ -80,7 +80,7 @@ func (d *directory) keyOf(sent string) *apiKey {
 	return nil
 }
 
-// sentKey is the API key of a request, in the header or in the query.
+// sentKey returns the API key of a request, in the header or in the query.
 func (x *exchange) sentKey() string {
 	if key := x.r.Header.Get("X-Goog-Api-Key"); key != "" {
 		return key
@@ -108,7 +108,7 @@ func (x *exchange) checkKey() *statusError {
 	return e
 }
 
-// spendKey takes one request out of what a key may ask of a model, or says how it is refused.
+// spendKey takes one request out of the quota of a key for a model, or returns the refusal.
 func (d *directory) spendKey(k *apiKey, model string, now time.Time) *statusError {
 	if k == nil {
 		return nil // any key will do, and none is counted

@@ -32,8 +32,8 @@ func (s *Server) ask(surface rules.Surface, model rules.Model, parsed *rules.Par
 	return question{surface: surface, model: model, parsed: parsed, digest: h.Sum(nil), signer: s.signer}
 }
 
-// canonical is the request without envelope, white space, order of keys and session: a session
-// changes what is cached, not what is said.
+// canonical returns the request without envelope, white space, order of keys and session: a
+// session changes the cached tokens, not the answer.
 func canonical(surface rules.Surface, body []byte) []byte {
 	var request map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -79,7 +79,7 @@ func base62(b []byte, length int) string {
 	return text[:length]
 }
 
-// reply is what the model has to say, before it is cut into chunks.
+// reply is the answer of the model, before it is cut into chunks.
 type reply struct {
 	candidates []candidate
 	delivery   delivery
@@ -99,10 +99,10 @@ const maxCandidates = 8
 func (q question) compose() reply {
 	turn := readTurn(q.parsed.Contents)
 	var r reply
-	var told []directive
+	var given []directive
 	for _, d := range turn.due() {
 		if !r.delivery.take(d) {
-			told = append(told, d)
+			given = append(given, d)
 		}
 	}
 	if r.delivery.block != "" {
@@ -113,7 +113,7 @@ func (q question) compose() reply {
 		count = int(min(max(q.parsed.Config.CandidateCount, 1), maxCandidates))
 	}
 	for i := range count {
-		c := q.candidate(turn, told, r.delivery)
+		c := q.candidate(turn, given, r.delivery)
 		if i > 0 {
 			c.vary(i + 1)
 		}
@@ -128,24 +128,24 @@ func (q question) compose() reply {
 	return r
 }
 
-// candidate is one answer: as told by directives, or improvised, after a thought where one is asked
-// for.
-func (q question) candidate(turn turn, told []directive, d delivery) candidate {
+// candidate returns one answer: by directives, or improvised, after a thought if one is requested.
+func (q question) candidate(turn turn, given []directive, d delivery) candidate {
 	c := candidate{finish: "STOP"}
-	for _, directive := range told {
+	for _, directive := range given {
 		q.obey(&c, directive, turn)
 	}
 	ended := d.finish != "" && d.finish != "STOP" && d.finish != "MAX_TOKENS"
 	if len(c.parts) == 0 && brokenOff(d.finish) {
 		return c
 	}
-	said := slices.ContainsFunc(c.parts, func(p part) bool { return !p.Thought })
+	hasAnswer := slices.ContainsFunc(c.parts, func(p part) bool { return !p.Thought })
 	called := slices.ContainsFunc(c.parts, func(p part) bool { return p.Call != nil })
-	if name := q.forcedCall(); name != "" && said && !called && !ended { // a model that must call a function says nothing else
+	// a model that must call a function writes nothing else
+	if name := q.forcedCall(); name != "" && hasAnswer && !called && !ended {
 		c.parts = slices.DeleteFunc(c.parts, func(p part) bool { return !p.Thought })
 		q.call(&c, name, nil)
 	}
-	if !said && !ended {
+	if !hasAnswer && !ended {
 		q.improvise(&c, turn)
 	}
 	if !q.thinks() {
@@ -165,14 +165,14 @@ func (q question) candidate(turn turn, told []directive, d delivery) candidate {
 	return c
 }
 
-// brokenOff says whether a finish reason means that the model tried to call a function and could
-// not: then the content is an empty object, without even a role.
+// brokenOff reports whether a finish reason means that the model tried to call a function and
+// failed: then the content is an empty object, without even a role.
 func brokenOff(finish string) bool {
 	return finish == "MALFORMED_FUNCTION_CALL" || finish == "UNEXPECTED_TOOL_CALL"
 }
 
-// thinks says whether thoughts are part of the answer. Claude needs a budget for it; Gemini thinks
-// unless it is told not to.
+// thinks reports whether thoughts are part of the answer. Claude needs a budget for it; Gemini
+// thinks unless that is disabled.
 func (q question) thinks() bool {
 	t := q.parsed.Config.Thinking
 	switch q.model.Family {
@@ -216,7 +216,7 @@ func (c *candidate) stopAt(stops []string) {
 	}
 }
 
-// fitInto ends the answer where it has so many bytes. What is no text is there whole or not at all.
+// fitInto ends the answer after room bytes. Parts that are not text are kept whole or dropped.
 func (c *candidate) fitInto(room int) {
 	for i, p := range c.parts {
 		if p.bytes() <= room {

@@ -15,7 +15,7 @@ const (
 	grantedScope = "https://www.googleapis.com/auth/cloud-platform https://www.googleapis.com/auth/userinfo.email https://www.googleapis.com/auth/userinfo.profile"
 )
 
-// authorize stands in for the sign-in page: it signs in and redirects back at once.
+// authorize replaces the sign-in page: it signs in and redirects back at once.
 func (x *exchange) authorize() {
 	query := x.r.URL.Query()
 	redirect, err := url.Parse(query.Get("redirect_uri"))
@@ -63,7 +63,7 @@ type tokenAnswer struct {
 	TokenType    string `json:"token_type"`
 }
 
-// token is the token endpoint. Form encoding is the only one it reads.
+// token serves the token endpoint. It reads form encoding only.
 func (x *exchange) token() {
 	if !strings.HasPrefix(x.r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		x.writeTokenError(http.StatusBadRequest, "invalid_request", "Bad Request")
@@ -93,7 +93,7 @@ func (x *exchange) token() {
 	writeJSON(x.w, http.StatusOK, answer)
 }
 
-// tokenRefusal is why there is no token.
+// tokenRefusal is the reason why there is no token.
 type tokenRefusal struct {
 	status            int
 	code, description string
@@ -107,7 +107,7 @@ func foreignClient() *tokenRefusal {
 	return &tokenRefusal{http.StatusUnauthorized, "unauthorized_client", "Unauthorized"}
 }
 
-// redeem gives tokens for what the form brings.
+// redeem returns tokens for the grant in the form.
 func (x *exchange) redeem(form url.Values) (*tokenAnswer, *tokenRefusal) {
 	switch grant := form.Get("grant_type"); grant {
 	case "authorization_code":
@@ -142,7 +142,7 @@ func (x *exchange) redeemCode(form url.Values) (*tokenAnswer, *tokenRefusal) {
 		TokenType: "Bearer", RefreshToken: d.issueRefresh(code.account, code.client)}, nil
 }
 
-// verifierMatches is the S256 check of PKCE.
+// verifierMatches reports whether the verifier passes the S256 check of PKCE.
 func verifierMatches(verifier, challenge string) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	want := base64.RawURLEncoding.EncodeToString(sum[:])

@@ -37,7 +37,7 @@ type window struct {
 	length time.Duration
 	limit  int // negative: none
 	used   int
-	reset  time.Time // zero: not begun
+	reset  time.Time // zero if not started
 }
 
 func (w *window) roll(now time.Time) {
@@ -63,8 +63,8 @@ func (w *window) use(now time.Time) {
 	w.used++
 }
 
-// resetAt is when the window will be full again; one that has not begun would take its whole
-// length.
+// resetAt returns the time at which the window will be full again. A window that has not started
+// would take its whole length.
 func (w *window) resetAt(now time.Time) time.Time {
 	if w.reset.IsZero() {
 		return now.Add(w.length)
@@ -79,7 +79,7 @@ type groupQuota struct {
 	emptyUntil time.Time // a fault has it reported as used up until then
 }
 
-// quota is what one account has left. It is guarded by the directory's mutex.
+// quota is the remaining quota of one account. It is guarded by the directory's mutex.
 type quota struct {
 	limits Limits
 	groups map[string]*groupQuota
@@ -95,7 +95,7 @@ func newQuota(limits Limits) quota {
 	return quota{limits: limits, groups: map[string]*groupQuota{}}
 }
 
-// group is the state of one group at a time, its windows rolled over.
+// group returns the state of one group at a time, after rolling over its windows.
 func (q *quota) group(name string, now time.Time) *groupQuota {
 	g := q.groups[name]
 	if g == nil {
@@ -112,7 +112,7 @@ func (q *quota) group(name string, now time.Time) *groupQuota {
 	return g
 }
 
-// report is what the quota methods say about a window.
+// report returns the answer of the quota methods for a window.
 func (g *groupQuota) report(w *window, now time.Time) quotaInfo {
 	if now.Before(g.emptyUntil) {
 		return quotaInfo{0, stamp(g.emptyUntil)}
@@ -120,7 +120,7 @@ func (g *groupQuota) report(w *window, now time.Time) quotaInfo {
 	return quotaInfo{w.fraction(), stamp(w.resetAt(now))}
 }
 
-// scarcest is the window that will refuse first.
+// scarcest returns the window that will refuse first.
 func (g *groupQuota) scarcest() *window {
 	return slices.MinFunc(g.windows, func(a, b *window) int {
 		switch fa, fb := a.fraction(), b.fraction(); {
@@ -133,8 +133,8 @@ func (g *groupQuota) scarcest() *window {
 	})
 }
 
-// spend takes one request out of the account's quota, or says how it is refused. Credits, when the
-// request allows them, pay for what the windows no longer do.
+// spend takes one request out of the account's quota, or returns the refusal. If the request
+// allows credits, they pay for requests beyond the windows.
 func (d *directory) spend(a *account, group, model string, credits bool, now time.Time) *statusError {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,12 +1,12 @@
 package simulator
 
-// The tables of what a script and a fault may say. GET / and docs/simulator.md are made from them,
-// and a test holds them against the types.
+// The tables of the keys of scripts and faults. GET / and docs/simulator.md are generated from
+// them, and a test compares them with the types.
 
-// An entry is a word and what it means.
+// An entry is a word and its meaning.
 type entry struct{ name, about string }
 
-// scriptKeys are the keys of a script, those of a fault apart.
+// scriptKeys are the keys of a script, apart from the keys of a fault.
 var scriptKeys = []entry{
 	{"accounts", "the accounts that can sign in; they replace the default ones"},
 	{"accounts[].email", "the email address"},

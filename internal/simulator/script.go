@@ -28,7 +28,7 @@ type Script struct {
 	RotateRefreshTokens bool `yaml:"rotate_refresh_tokens"`
 	// OAuthErrors is the shape of token errors: "oauth" (default) or "google".
 	OAuthErrors string `yaml:"oauth_errors"`
-	// MinVersion is the oldest client version that is served at all.
+	// MinVersion is the oldest client version that is served.
 	MinVersion string `yaml:"min_version"`
 	// Faults go wrong in the order given: the first that matches a call and has something left is
 	// used.
@@ -38,12 +38,11 @@ type Script struct {
 // ModelOverride restricts the accounts that may use a model.
 type ModelOverride struct {
 	MinVersion string   `yaml:"min_version"` // clients older than this get 404
-	Accounts   []string `yaml:"accounts"`    // emails that have it; empty: all
+	Accounts   []string `yaml:"accounts"`    // emails that have it; empty for all
 }
 
-// LoadScript reads a script. The error has everything that is wrong with it, a line for each:
-// unknown keys, faults, models and switches with the name that is nearest, and malformed values,
-// with where they stand.
+// LoadScript reads a script. The error lists all mistakes with their positions, one per line:
+// unknown keys, faults, models and switches with the nearest known name, and malformed values.
 func LoadScript(r io.Reader) (*Script, error) {
 	script := &Script{}
 	err := decodeStrict(r, script)
@@ -67,7 +66,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 // CallRange is which matching calls a fault is for: 3, or "2-4", or "5-" (from the fifth on); the
 // first call is 1.
 type CallRange struct {
-	From, To int // To 0: without end
+	From, To int // without end if To is 0
 }
 
 func (c *CallRange) UnmarshalYAML(node *yaml.Node) error {

@@ -16,8 +16,7 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// A mistake is something that a script says and that means nothing. Line is 0 where it is not
-// known.
+// A mistake is an invalid key or value in a script. Line is 0 if it is not known.
 type mistake struct {
 	line int
 	text string
@@ -30,7 +29,7 @@ func (m mistake) Error() string {
 	return fmt.Sprintf("line %d: %s", m.line, m.text)
 }
 
-// misread is the error about one value of a script. Reading goes on after it.
+// misread returns the error for one value of a script. Reading continues after it.
 func misread(node *yaml.Node, format string, args ...any) *yaml.TypeError {
 	return &yaml.TypeError{Errors: []string{mistake{node.Line, fmt.Sprintf(format, args...)}.Error()}}
 }
@@ -45,8 +44,8 @@ func report(mistakes []mistake) error {
 	return errors.Join(list...)
 }
 
-// decodeStrict decodes one YAML document; an empty one leaves v as it is. The error has every key
-// and every value that means nothing.
+// decodeStrict decodes one YAML document; an empty one leaves v unchanged. The error lists every
+// invalid key and value.
 func decodeStrict(r io.Reader, v any) error {
 	decoder := yaml.NewDecoder(r)
 	var document yaml.Node
@@ -68,14 +67,14 @@ func decodeStrict(r io.Reader, v any) error {
 	return report(mistakes)
 }
 
-// wrongType is how the YAML package says that a value is of another type than the one it is for,
-// and typeWords how people do.
+// wrongType matches the YAML package's error for a value of the wrong type, and typeWords maps its
+// types to plain words.
 var (
 	wrongType = regexp.MustCompile("^cannot unmarshal !!\\w+ `(.*)` into (.*)$")
 	typeWords = map[string]string{"int": "a number", "bool": "true or false"}
 )
 
-// readMistakes takes apart what the YAML package says about values.
+// readMistakes parses the YAML package's errors for values.
 func readMistakes(lines []string) (mistakes []mistake) {
 	for _, text := range lines {
 		m := mistake{text: text}
@@ -93,13 +92,13 @@ func readMistakes(lines []string) (mistakes []mistake) {
 	return mistakes
 }
 
-// unknownKeys finds the keys in a document that a value of that type does not have, wherever they
-// stand.
+// unknownKeys returns the keys in a document that a value of that type does not have, at any
+// depth.
 func unknownKeys(node *yaml.Node, t reflect.Type) (mistakes []mistake) {
 	switch {
 	case node.Kind == yaml.DocumentNode:
 		return unknownKeys(node.Content[0], t)
-	case node.Kind == yaml.AliasNode: // what it stands for is looked at where it stands
+	case node.Kind == yaml.AliasNode: // its target is checked where it is defined
 		return nil
 	case t.Kind() == reflect.Pointer:
 		return unknownKeys(node, t.Elem())
@@ -131,7 +130,7 @@ func unknownKeys(node *yaml.Node, t reflect.Type) (mistakes []mistake) {
 	return mistakes
 }
 
-// yamlFields are the fields of a struct that a script can set.
+// yamlFields returns the fields of a struct that a script can set.
 func yamlFields(t reflect.Type) (fields []reflect.StructField) {
 	for f := range t.Fields() {
 		if f.Tag.Get("yaml") != "" {
@@ -141,7 +140,7 @@ func yamlFields(t reflect.Type) (fields []reflect.StructField) {
 	return fields
 }
 
-// Models are the names of the provider's models, as far as the simulator plays them.
+// Models returns the names of the provider's models that are simulated.
 func Models() (list []string) {
 	for _, m := range rules.ModelTable() {
 		list = append(list, m.ID)
@@ -149,7 +148,7 @@ func Models() (list []string) {
 	return list
 }
 
-// mistakes are what is wrong with a script beyond its single values.
+// mistakes returns the mistakes of a script beyond its single values.
 func (s *Script) mistakes() (list []mistake) {
 	add := func(format string, args ...any) { list = append(list, mistake{0, fmt.Sprintf(format, args...)}) }
 	if !slices.Contains([]string{"", "oauth", "google"}, s.OAuthErrors) {

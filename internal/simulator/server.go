@@ -20,25 +20,25 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// Options are what a Server can be told; the zero value is a working simulator.
+// Options configure a Server; the zero value is a working simulator.
 type Options struct {
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger     // nil: discard
+	Now    func() time.Time // time.Now if nil
+	Logger *slog.Logger     // nil discards all messages
 	// CallLevel is the level of the line about each call; the zero value is slog.LevelInfo.
 	CallLevel slog.Level
-	Script    *Script        // nil: none
-	Switches  rules.Switches // zero: rules.DefaultSwitches; the script's switches come on top
-	Accounts  []Account      // nil: those of the script, or DefaultAccounts
-	// Seed is what ids, tokens and signatures derive from: same seed, same bytes.
+	Script    *Script        // nil if there is none
+	Switches  rules.Switches // rules.DefaultSwitches if zero; the script's switches are added
+	Accounts  []Account      // if nil, the accounts of the script, or DefaultAccounts
+	// Seed is the source of IDs, tokens and signatures: the same seed gives the same bytes.
 	Seed string
-	// APIKeys are the v1beta keys accepted; empty: those of the script, or any key that is not
-	// empty.
+	// APIKeys are the v1beta keys accepted. If it is empty, the keys of the script are, or any key
+	// that is not empty.
 	APIKeys []APIKey
 	// AnyToken accepts access tokens of other sign-in servers: they are the first account's.
 	AnyToken bool
 	// Admin opens /simulator/…, which lets every client change the server's behaviour.
 	Admin bool
-	// Sleep waits for paces and hangs; nil: real time.
+	// Sleep waits for paces and hangs; real time if nil.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -220,19 +220,19 @@ func (s *Server) Close() error {
 // exchange is one request on its way through the server.
 type exchange struct {
 	server  *Server
-	people  *directory // the one of the beginning, whatever a Reset does meanwhile
+	people  *directory // the directory at the start, even after a Reset
 	w       *statusRecorder
 	r       *http.Request
 	body    []byte
 	call    *Call
 	due     []*armedFault // faults this call has met, not yet claimed
 	account *account      // after authenticate
-	cut     net.Conn      // to be cut; nil: the answer ends as answers do
-	key     *apiKey       // after checkKey; nil: any will do
-	search  bool          // the envelope says that the request is a search
+	cut     net.Conn      // connection to be cut; nil if the answer ends normally
+	key     *apiKey       // set after checkKey; nil if any key is accepted
+	search  bool          // the envelope marks the request as a search
 }
 
-// maxBody is above what any client should send, images included.
+// maxBody is above the size of any client's request, images included.
 const maxBody = 64 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -380,7 +380,7 @@ func (x *exchange) routeInternal(method string) {
 	}
 }
 
-// statusRecorder remembers the status for the call log.
+// statusRecorder records the status for the call log.
 type statusRecorder struct {
 	http.ResponseWriter
 	status   int

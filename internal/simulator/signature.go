@@ -36,7 +36,8 @@ func (s signer) sign(family rules.Family, nonceOf string) string {
 	return base64.StdEncoding.EncodeToString([]byte(inner))
 }
 
-// verify tells which family a signature was issued for, and whether it is one of ours and unharmed.
+// verify returns the family that a signature was issued for, and whether it is a valid signature
+// of this simulator.
 func (s signer) verify(signature string) (rules.Family, bool) {
 	raw, err := base64.StdEncoding.DecodeString(signature)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s signer) mac(family rules.Family, nonce []byte) []byte {
 	return h.Sum(nil)
 }
 
-// field is one length-delimited protobuf field; all our payloads are shorter than 128 bytes.
+// field returns one length-delimited protobuf field. Payloads are shorter than 128 bytes.
 func field(tag byte, payload []byte) []byte {
 	return append([]byte{tag, byte(len(payload))}, payload...)
 }

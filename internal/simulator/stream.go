@@ -11,7 +11,7 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// defaultPace is that of the fault slow.
+// defaultPace is the pace of the fault slow.
 const defaultPace = 50 * time.Millisecond
 
 const outdatedText = "This version of Antigravity is no longer supported. Please update to receive the latest features!"
@@ -105,7 +105,7 @@ func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rule
 	}
 }
 
-// apply lets faults change how and what the reply says.
+// apply lets faults change the content and the delivery of the reply.
 func (r *reply) apply(faults map[string]*Fault) {
 	if faults["late_usage"] != nil {
 		r.delivery.usage = usageLate
@@ -245,7 +245,7 @@ func (x *exchange) write(b []byte, split bool) {
 		_, size := utf8.DecodeRune(b[at:])
 		x.w.Write(b[:at+1])
 		_ = controller.Flush()
-		x.w.Write(b[at+1 : at+size]) // goes with what comes next
+		x.w.Write(b[at+1 : at+size]) // sent with the next bytes
 		b = b[at+size:]
 	}
 	x.w.Write(b)

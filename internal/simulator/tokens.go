@@ -11,13 +11,13 @@ import (
 
 const (
 	bytesPerToken    = 4
-	inputMediaTokens = 258  // one picture or file in a prompt
-	imageTokens      = 1290 // one picture in an answer
+	inputMediaTokens = 258  // one image or file in a prompt
+	imageTokens      = 1290 // one image in an answer
 	// Without a session the provider looks for a common beginning only in prompts of this size.
 	implicitCacheFloor = 1024
 )
 
-// tokens is the estimate all counts are made with: four bytes a token, rounded up.
+// tokens returns the estimate that all counts use: four bytes a token, rounded up.
 func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
 func promptTokens(p *rules.Parsed) int {
@@ -58,7 +58,7 @@ func contentBytes(c rules.Content) int {
 // maxPrefixes bounds the cache; the oldest go first.
 const maxPrefixes = 8192
 
-// promptCache remembers the beginnings of prompts, as the provider does to charge less for them.
+// promptCache records the starts of prompts, as the provider does to charge less for them.
 type promptCache struct {
 	mu    sync.Mutex
 	seen  map[string]bool
@@ -71,9 +71,9 @@ func (c *promptCache) clear() {
 	c.seen, c.order = nil, nil
 }
 
-// cached is how many tokens at the beginning of the prompt came before in the same session (or,
-// without a session, anywhere, if they are many). The last content is never counted: it is what is
-// new.
+// cached returns the number of tokens at the start of the prompt that came before in the same
+// session (or, without a session, anywhere, if they are many). The last content is never counted,
+// because it is new.
 func (c *promptCache) cached(model string, p *rules.Parsed) int {
 	head := struct {
 		Model, Session, System string

@@ -22,8 +22,8 @@ type pipeHost struct {
 	closed     bool
 }
 
-// Transport gives a client transport whose every connection, to whatever host, http or https, is a
-// pipe to this server: HTTP/1.1 in full, without a port. It works until Close.
+// Transport returns a client transport that connects to this server by pipes, for every host, http
+// or https: HTTP/1.1 in full, without a port. It works until Close.
 func (s *Server) Transport() *http.Transport { return s.pipes.transport() }
 
 func (h *pipeHost) transport() *http.Transport {
@@ -66,7 +66,7 @@ func (h *pipeHost) close() error {
 	return err
 }
 
-// pipeListener is a net.Listener whose connections are made by dial.
+// pipeListener is a net.Listener with connections that are made by dial.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}

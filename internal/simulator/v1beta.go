@@ -121,7 +121,8 @@ func noOfficialModel(name, method string) *statusError {
 		"models/%s is not found for API version v1beta, or is not supported for %s. Call ListModels to see the list of available models and their supported methods.", name, method)
 }
 
-// officialMethod checks in the order of the private gateway, less what only that has.
+// officialMethod checks in the order of the private gateway, without the checks that only the
+// gateway has.
 func (x *exchange) officialMethod(name, method string) {
 	embeds := method == "embedContent" || method == "batchEmbedContents"
 	if !embeds && method != "generateContent" && method != "streamGenerateContent" && method != "countTokens" {

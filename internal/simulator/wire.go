@@ -105,7 +105,7 @@ type segment struct {
 func textPart(s string) part    { return part{Text: &s} }
 func thoughtPart(s string) part { return part{Text: &s, Thought: true} }
 
-// bytes is the size of a part as tokens are estimated from it; pictures are counted apart.
+// bytes returns the size of a part from which tokens are estimated; images are counted separately.
 func (p part) bytes() int {
 	n := 0
 	if p.Text != nil {
