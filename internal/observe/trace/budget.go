@@ -22,7 +22,7 @@ type budget struct {
 // copying is the processor time for copying a megabyte in the goroutine of a call, about.
 const copying = 150 * time.Microsecond
 
-// available says whether a call may be traced.
+// available reports whether a call may be traced.
 func (b *budget) available() bool {
 	if b.share >= 1 {
 		return true
@@ -43,7 +43,7 @@ func (b *budget) refill() {
 	b.at, b.left = now, min(burst, b.left+earned)
 }
 
-// charge takes what the writing goroutine has used, of which total is the sum so far.
+// charge subtracts the processor time that the writing goroutine has used; total is its sum so far.
 func (b *budget) charge(total time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,8 +52,8 @@ func (b *budget) charge(total time.Duration) {
 	b.charged = total
 }
 
-// copied takes what copying bytes costs.
-func (b *budget) copied(bytes int) {
+// chargeCopy subtracts the cost of copying bytes.
+func (b *budget) chargeCopy(bytes int) {
 	if b.share >= 1 || bytes < 16<<10 {
 		return // less than the time that it takes to count it
 	}
@@ -69,7 +69,7 @@ type clock struct {
 	last time.Duration
 }
 
-// newClock binds the goroutine to its thread where the system tells the processor time of a thread.
+// newClock locks the goroutine to its thread if the system has the processor time of a thread.
 // unlock ends that.
 func newClock() (c *clock, unlock func()) {
 	now, unlock := threadTime()

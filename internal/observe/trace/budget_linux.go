@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns a function that tells the processor time of this thread, to which the
-// goroutine is bound until unlock.
+// threadTime returns a clock of the processor time of this thread, to which the goroutine is locked
+// until unlock is called.
 func threadTime() (now func() time.Duration, unlock func()) {
 	runtime.LockOSThread()
 	return func() time.Duration {

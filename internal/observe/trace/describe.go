@@ -101,8 +101,7 @@ func (w *watcher) describe(r *redact.Redactor, b *batch) Meta {
 }
 
 // tries returns the requests to providers, and the attempts that sent none. An attempt has the
-// requests since the one before it; requests after the last attempt are what the call itself tells
-// about.
+// requests since the one before it; requests after the last attempt belong to the call itself.
 func (w *watcher) tries(c cleaner, b *batch) []Try {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +128,8 @@ func (w *watcher) tries(c cleaner, b *batch) []Try {
 	return list
 }
 
-// exchanged returns what was exchanged in an attempt. An attempt is one request; should it have
-// several, only the last has its error.
+// exchanged returns the tries of an attempt. An attempt is usually one request; if it has several,
+// only the last has its error.
 func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
 	if len(exchanges) == 0 {
 		return []Try{told}
@@ -161,10 +160,10 @@ func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// A cleaner removes secrets from what meta.json tells.
+// A cleaner removes secrets from the contents of meta.json.
 type cleaner struct{ known *redact.Redactor }
 
-// text removes known secrets, and what has the form of a credential.
+// text removes known secrets, and text that has the form of a credential.
 func (c cleaner) text(text string) string {
 	if text == "" {
 		return ""

@@ -14,7 +14,7 @@ type disk struct {
 	dir  string
 	root *os.Root
 
-	scratch []byte // for what is written next
+	scratch []byte // reused for each write
 }
 
 func (d *disk) close() {
@@ -96,7 +96,7 @@ func replace(dir *os.Root, name string, data []byte) error {
 	return dir.Rename(temporary, name)
 }
 
-// remove removes the directory of a call, and that of its day if it is empty.
+// remove removes the directory of a call, and the directory of its day if that is empty.
 func (d *disk) remove(path string) error {
 	if err := d.open(); err != nil {
 		return err

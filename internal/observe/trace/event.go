@@ -23,7 +23,7 @@ var kinds = map[perigee.EventKind]string{
 }
 
 // appendEvent appends a line of events.jsonl: an object with ms, the time since the call began,
-// kind, and what the event has.
+// kind, and the fields of the event.
 func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	dst = append(dst, `{"ms":`...)
 	dst = strconv.AppendFloat(dst, float64(at.Microseconds())/1000, 'f', -1, 64)
@@ -83,8 +83,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(append(append(dst, `,"`...), name...), `":`...)
 }
 
-// appendRaw appends a member with a value that is JSON, in one line. What is no JSON is appended as
-// a string.
+// appendRaw appends a member with a value that is JSON, in one line. A value that is not JSON is
+// appended as a string.
 func appendRaw(dst []byte, name string, raw []byte) []byte {
 	if len(raw) == 0 {
 		return dst
@@ -105,7 +105,7 @@ func appendRaw(dst []byte, name string, raw []byte) []byte {
 	}
 }
 
-// A Line is a line of events.jsonl, as far as it is about the answer.
+// A Line has the members of a line of events.jsonl that concern the answer.
 type Line struct {
 	MS        float64 // since the call began
 	Kind      string  // of the event: text, thinking, call, blob, finish and more
@@ -115,7 +115,7 @@ type Line struct {
 	Args      json.RawMessage
 	MIME      string // of a blob
 	Bytes     int64  `json:"base64_bytes"`
-	// Reason, Message and Trouble are those of finish, each of which may be empty.
+	// Reason, Message and Trouble are the fields of the finish. Each may be empty.
 	Reason, Message, Trouble string
 }
 

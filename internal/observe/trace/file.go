@@ -8,14 +8,14 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A file is one that a call writes. It is guarded by watcher.mu, except for what belongs to the
+// A file is one that a call writes. It is guarded by watcher.mu, except for the fields of the
 // writing goroutine.
 type file struct {
 	name      string
-	exchange  int      // of an answer of a provider, whose name is known with its first bytes
+	exchange  int      // for an answer of a provider, which gets its name with its first bytes
 	chunks    [][]byte // that wait, from the pools
 	size      int64    // bytes that were added
-	truncated string   // why no more are added; empty: they are
+	truncated string   // why no more bytes are added; empty if they are
 	complete  bool     // no more will be added
 
 	// Of the writing goroutine.
@@ -66,7 +66,7 @@ func free(chunk []byte) {
 	}
 }
 
-// isStream says whether an answer is a stream of events, by its first bytes.
+// isStream reports whether an answer is a stream of events, by its first bytes.
 func isStream(chunk []byte) bool {
 	chunk = bytes.TrimLeft(chunk, "\ufeff \r\n")
 	text := string(chunk[:min(len(chunk), 8)])

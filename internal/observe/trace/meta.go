@@ -37,11 +37,11 @@ type Meta struct {
 type Try struct {
 	Upstream    string        `json:"upstream"`
 	Account     string        `json:"account"`
-	Endpoint    string        `json:"endpoint"` // scheme and host of the provider; empty: nothing was sent
-	Status      int           `json:"status"`   // of the provider's answer; 0: there was none
-	Class       perigee.Class `json:"class"`    // of the error; empty: its answer is the client's, or part of it
+	Endpoint    string        `json:"endpoint"` // scheme and host of the provider; empty if nothing was sent
+	Status      int           `json:"status"`   // of the provider's answer; 0 if there was none
+	Class       perigee.Class `json:"class"`    // of the error; empty if its answer was sent to the client, at least in part
 	StartedMS   float64       `json:"started_ms"`
-	FirstByteMS float64       `json:"first_byte_ms"` // 0: nothing was received
+	FirstByteMS float64       `json:"first_byte_ms"` // 0 if nothing was received
 	Why         string        `json:"why,omitempty"` // this upstream and account were chosen
 	Error       string        `json:"error,omitempty"`
 	Request     string        `json:"request,omitempty"`  // the file with the request
@@ -57,7 +57,7 @@ const (
 
 // A Failure is the content of error.json: how a call that did not succeed ended.
 type Failure struct {
-	Status  int             `json:"status"` // what the client got
+	Status  int             `json:"status"` // the client's HTTP status
 	Class   perigee.Class   `json:"class"`
 	Outcome perigee.Outcome `json:"outcome"`
 	Message string          `json:"message,omitempty"` // not without bodies: it may quote one

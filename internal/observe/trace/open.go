@@ -32,8 +32,8 @@ type Trace struct {
 }
 
 // Open returns the trace of a call. The error is of perigee.ClassNotFound if the call has no
-// directory. dir is the directory of all traces; no Store is needed. A call whose daemon was killed
-// has the outcome "open".
+// directory. dir is the directory of all traces; no Store is needed. If the daemon was killed
+// during the call, the outcome is "open".
 func Open(dir, id string) (*Trace, error) {
 	path := find(dir, id)
 	if path == "" {
@@ -47,7 +47,7 @@ func Open(dir, id string) (*Trace, error) {
 	return t, nil
 }
 
-// readMeta reads meta.json. A directory without one, or with an incomplete one, is that of a call
+// readMeta reads meta.json. A directory without one, or with an incomplete one, belongs to a call
 // that was cut off.
 func (t *Trace) readMeta(id string) error {
 	data, err := t.Read(MetaName)
@@ -79,7 +79,7 @@ func (t *Trace) Read(name string) ([]byte, error) {
 	return content.Bytes(), err
 }
 
-// OpenFile opens a file, and says how many bytes it has now. The error is as for Read.
+// OpenFile opens a file, and returns its current size. The error is as for Read.
 func (t *Trace) OpenFile(name string) (file io.ReadCloser, size int64, err error) {
 	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
@@ -102,7 +102,7 @@ func (t *Trace) OpenFile(name string) (file io.ReadCloser, size int64, err error
 }
 
 // Files returns the names of the files that the trace has, in the order in which a reader wants
-// them: meta.json, the client's request, notes, what was sent to the providers and received, try by
+// them: meta.json, the client's request, notes, the requests to providers and their answers, try by
 // try, then events, the client's answer and the error.
 func (t *Trace) Files() []string {
 	entries, err := os.ReadDir(t.Dir)
@@ -124,7 +124,7 @@ func (t *Trace) Files() []string {
 // order has the names of files that are there once.
 var order = []string{MetaName, ClientRequestName, NotesName, "", EventsName, ClientResponseName, ErrorName}
 
-// place is where a file stands in Files.
+// place returns the position of a file in Files.
 func place(name string) int {
 	const upstream, tries = 3, 1000 // the index of "" in order
 	if i := slices.Index(order, name); i >= 0 {
@@ -162,8 +162,8 @@ func UpstreamResponse(try int, stream bool) string {
 	return "upstream_response" + numbered(try) + ".json"
 }
 
-// IsAnswer says whether a file has an answer, or the events of one: what may spell a text over
-// several events.
+// IsAnswer reports whether a file has an answer, or the events of one, in which a text may be
+// spread over several events.
 func IsAnswer(name string) bool {
 	return name == EventsName || name == ClientResponseName || strings.HasPrefix(name, "upstream_response.")
 }
@@ -175,7 +175,7 @@ func numbered(try int) string {
 	return "." + strconv.Itoa(try)
 }
 
-// Has says which of the calls have a directory with the client's request, so that they can be sent
+// Has returns the calls that have a directory with the client's request, so that they can be sent
 // again.
 func Has(dir string, ids ...string) map[string]bool {
 	found := map[string]bool{}
@@ -225,7 +225,7 @@ func (r Reader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call,
 	return calls, err
 }
 
-// find returns the directory of a call; empty: there is none.
+// find returns the directory of a call; empty if there is none.
 func find(dir, id string) string {
 	if id == "" || strings.ContainsAny(id, `/\`) {
 		return ""
@@ -265,7 +265,7 @@ func namesIn(dir string) (names []string) {
 	return names
 }
 
-// idOf is the ID of the call in the name of its directory; empty: it is not the name of one.
+// idOf returns the ID of the call from the name of its directory, or "" if the name is invalid.
 func idOf(name string) string {
 	if len(name) <= len(timeLayout)+1 || name[len(timeLayout)] != '-' {
 		return ""

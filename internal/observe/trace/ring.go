@@ -12,7 +12,7 @@ import (
 // A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing
 // goroutine.
 type ring struct {
-	found   <-chan []*entry // what the directory had when the Store was made, once
+	found   <-chan []*entry // the entries of the directory when the Store was created, sent once
 	scanned bool
 	entries []*entry // the oldest first
 	total   int64
@@ -32,7 +32,7 @@ func scan(ctx context.Context, dir string) <-chan []*entry {
 	return found
 }
 
-// list returns what the directory has, the oldest first.
+// list returns the entries of the directory, the oldest first.
 func list(ctx context.Context, dir string) (list []*entry) {
 	names := days(dir)
 	for i := len(names) - 1; i >= 0 && ctx.Err() == nil; i-- {
@@ -73,8 +73,8 @@ func Size(dir string) (calls, bytes int64) {
 	return calls, bytes
 }
 
-// add puts what the directory had before what was written since. That may be among it, and is not
-// in the list of older entries.
+// add puts the entries found in the directory before the entries written since. Entries that are in
+// both are not in older.
 func (r *ring) add(found []*entry) (older []*entry) {
 	known := make(map[string]bool, len(r.entries))
 	for _, e := range r.entries {
@@ -129,14 +129,15 @@ func (r *ring) trim(d *disk, keep int64, warn func(message string, args ...any))
 	r.entries = kept
 }
 
-// removeOldest removes the oldest call that has ended, and returns its size; false: there is none.
+// removeOldest removes the oldest call that has ended, and returns its size. ok is false if there
+// is none.
 func (r *ring) removeOldest(d *disk) (size int64, ok bool) {
 	i := slices.IndexFunc(r.entries, func(e *entry) bool { return !e.open })
 	if i < 0 {
 		return 0, false
 	}
 	e := r.entries[i]
-	_ = d.remove(e.path) // what is left is counted at the next start
+	_ = d.remove(e.path) // remaining files are counted at the next start
 	r.total -= e.size
 	r.entries = slices.Delete(r.entries, i, i+1)
 	return e.size, true

@@ -9,7 +9,7 @@ import (
 )
 
 // Reserve is the free space that traces leave to the database, which is on the same disk: calls
-// have to be recorded when there is no room for traces. Below it the oldest traces are removed, if
+// must be recorded even if there is no space for traces. Below it the oldest traces are removed, if
 // that helps: where something else has filled the disk, nothing is traced, and traces are removed
 // only below the danger mark.
 const (
@@ -36,8 +36,8 @@ func (s *space) lacks() int64 {
 	return max(0, -s.left)
 }
 
-// makeRoom removes the oldest calls that have ended until the disk lacks nothing, or as much as it
-// lacked is removed: some file systems take a while to show what was freed.
+// makeRoom removes the oldest calls that have ended until the disk has enough free space, or until
+// as many bytes are removed as were missing: some file systems report freed space with a delay.
 func (r *ring) makeRoom(d *disk, s *space) (removed int) {
 	lacks := s.lacks()
 	if lacks > r.total && s.left+Reserve >= danger {
@@ -72,7 +72,7 @@ func MakeRoom(ctx context.Context, dir string, logger *slog.Logger) {
 
 const lowSpace = "the disk is almost full: removed the oldest traces"
 
-// makeRoom keeps the reserve. It says whether bytes may be written.
+// makeRoom keeps the reserve. It reports whether bytes may be written.
 func (s *Store) makeRoom() bool {
 	if s.space.lacks() > 0 && s.ring.scanned {
 		if removed := s.ring.makeRoom(&s.disk, &s.space); removed > 0 {

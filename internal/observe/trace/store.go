@@ -12,26 +12,26 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// Options say where traces are kept and how much of them.
+// Options are the directory and the limits of a Store.
 type Options struct {
 	Dir    string // of all traces; it is created when the first call is written
-	Keep   int64  // bytes of all files together; the oldest calls are removed first. 0: no traces
-	Bodies bool   // false: meta.json, notes.json and error.json only, without anything of the bodies
+	Keep   int64  // bytes of all files together; the oldest calls are removed first. 0 means no traces
+	Bodies bool   // if false, only meta.json, notes.json and error.json are written
 
-	// Redactor returns what replaces the secrets that are known now. It is called for each write,
-	// because secrets become known while a call runs: the access token that it is sent with. Nil:
-	// no secrets are known.
+	// Redactor returns a redactor of the currently known secrets. It is called for each write,
+	// because secrets become known while a call runs, such as its access token. If it is nil, no
+	// secrets are known.
 	Redactor func() *redact.Redactor
 
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger     // nil: silent
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger     // nil discards the log
 
 	// Share is the part of the machine's processors that writing may use over time; calls that
-	// begin beyond it are not traced. 0: 0.03. 1 and more: there is no limit.
+	// begin beyond it are not traced. 0 means 0.03; from 1 on there is no limit.
 	Share float64
 
-	// Free is how many bytes may still be written to the disk of a directory, if that is known.
-	// Nil: the system is asked.
+	// Free returns the free bytes on the disk of a directory, if known. If it is nil, the system is
+	// asked.
 	Free func(dir string) (bytes int64, known bool)
 }
 
@@ -47,8 +47,8 @@ const (
 )
 
 // A Store writes a directory for each call that it watches, from a goroutine of its own. It neither
-// delays nor fails a call: what the disk does not take in time, or refuses, is left out, and
-// meta.json says so. Close it after the last call.
+// delays nor fails a call: data that cannot be written in time is left out, and meta.json lists it
+// as truncated. Close it after the last call.
 type Store struct {
 	opts   Options
 	keep   atomic.Int64
@@ -140,7 +140,7 @@ func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watche
 // or of the disk.
 func (s *Store) Skipped() int64 { return s.lost.Load() }
 
-// isName says whether an ID can be a part of the name of a directory.
+// isName reports whether an ID can be a part of the name of a directory.
 func isName(id string) bool {
 	if id == "" || len(id) > 100 {
 		return false
@@ -153,8 +153,8 @@ func isName(id string) bool {
 	return true
 }
 
-// Close writes what is waiting, and waits for it until ctx ends. Calls that are still open stay as
-// they are.
+// Close writes pending data, and waits for that until ctx ends. The traces of calls that are still
+// open stay incomplete.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -169,7 +169,7 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 }
 
-// Flush waits until what calls have shown so far is written, at most until ctx ends.
+// Flush waits until the data of calls so far is written, or until ctx ends.
 func (s *Store) Flush(ctx context.Context) {
 	written := make(chan struct{})
 	select {
@@ -287,7 +287,7 @@ func (s *Store) linger(ctx context.Context) (written chan struct{}) {
 	return written
 }
 
-// write writes what calls have gathered.
+// write writes the pending data of calls.
 func (s *Store) write(ctx context.Context, list []*watcher, clock *clock) {
 	clock.lap()
 	redactor := s.opts.Redactor()

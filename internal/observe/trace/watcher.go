@@ -9,7 +9,7 @@ import (
 	"perigee"
 )
 
-// A watcher gathers what a call shows, for the writing goroutine.
+// A watcher collects the data of a call for the writing goroutine.
 type watcher struct {
 	store  *Store
 	began  time.Time // of the call, by the clock of the Store
@@ -20,8 +20,8 @@ type watcher struct {
 	max    int64 // bytes of a file
 
 	mu       sync.Mutex
-	call     perigee.Call // what is known of it
-	ended    time.Time    // when call was complete; zero: it is not
+	call     perigee.Call // the record so far
+	ended    time.Time    // when call was complete; zero if it is not
 	done     bool         // the client has got everything
 	listed   bool         // in Store.open or Store.urgent
 	pressing bool         // in Store.urgent
@@ -34,12 +34,12 @@ type watcher struct {
 
 	// Of the writing goroutine.
 	entry   *entry
-	meta    int64 // the size of meta.json; 0: it is not written
+	meta    int64 // the size of meta.json; 0 if it is not written
 	final   bool  // it has the outcome
-	missing int   // files that it says are truncated
+	missing int   // the number of files that it lists as truncated
 }
 
-// origin is what meta.json has of the client's request. It has credentials in it.
+// origin has the fields of the client's request for meta.json. They contain credentials.
 type origin struct {
 	method, path, replayOf string
 	header                 http.Header
@@ -50,8 +50,8 @@ type exchange struct {
 	number          int
 	request, answer *file
 	started         time.Duration // since the call began
-	answered        time.Duration // when the status came; 0: it did not
-	firstByte       time.Duration // 0: none came
+	answered        time.Duration // when the status arrived; 0 if it did not
+	firstByte       time.Duration // 0 if there was none
 	status          int
 	endpoint        string
 }
@@ -82,7 +82,7 @@ func newWatcher(s *Store, call *perigee.Call, from *perigee.Origin) *watcher {
 	return w
 }
 
-// path is that of the directory, from the one of all traces.
+// path returns the path of the directory, relative to the directory of all traces.
 func (w *watcher) path() string { return filepath.Join(w.day, w.name) }
 
 func (w *watcher) since() time.Duration { return max(w.store.opts.Now().Sub(w.began), 0) }
@@ -110,7 +110,7 @@ func (w *watcher) Body(at perigee.TapPoint, pieces ...[]byte) {
 		n += w.append(f, p)
 	}
 	f.complete = f.complete || at == perigee.TapClientRequest || at == perigee.TapProviderRequest
-	w.store.budget.copied(n)
+	w.store.budget.chargeCopy(n)
 	w.changed()
 }
 
@@ -146,7 +146,7 @@ func (w *watcher) changed() {
 // patience is how long the record of a call waits for a client that still reads.
 const patience = time.Second
 
-// over says whether the call has ended. A client that reads slowly may get more of the answer
+// over reports whether the call has ended. A client that reads slowly may get more of the answer
 // afterwards.
 func (w *watcher) over() bool {
 	return !w.ended.IsZero() && (w.done || time.Since(w.ended) > patience)
@@ -167,7 +167,7 @@ func (w *watcher) beginExchange() *file {
 // maxTries is how many requests to providers a trace has at most. A call with more repeats itself.
 const maxTries = 100
 
-// current is the last request to a provider; nil: there is none.
+// current is the last request to a provider; nil if there is none.
 func (w *watcher) current() *exchange {
 	if len(w.exchanges) == 0 {
 		return nil
@@ -243,7 +243,7 @@ func (w *watcher) Ended(c *perigee.Call) {
 	w.changed()
 }
 
-// Done says that the client has got everything.
+// Done ends the answer to the client.
 func (w *watcher) Done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/redact"
 )
 
-// A batch is what a call has gathered since it was written last.
+// A batch is the data of a call since the last write.
 type batch struct {
 	files  []part
 	call   perigee.Call
@@ -21,14 +21,14 @@ type batch struct {
 	bodies int  // bytes
 }
 
-// A part is what one file gets.
+// A part is the data for one file.
 type part struct {
 	file     *file
 	chunks   [][]byte
 	complete bool
 }
 
-// take returns what waits.
+// take removes and returns the pending data.
 func (w *watcher) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *watcher) take() (b batch) {
 	return b
 }
 
-// flush writes what waits. It belongs to the writing goroutine.
+// flush writes the pending data. Only the writing goroutine calls it.
 func (w *watcher) flush(r *redact.Redactor) {
 	b := w.take()
 	defer w.release(&b)
@@ -100,7 +100,7 @@ func (w *watcher) openDir() (*os.Root, error) {
 	return dir, err
 }
 
-// fail ends the trace of a call whose directory cannot be written, or was removed.
+// fail ends the trace of a call if its directory cannot be written, or was removed.
 func (w *watcher) fail() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *watcher) files() []*file {
 	return list
 }
 
-// drop forgets what waits for a file.
+// drop discards the pending data of a file.
 func (w *watcher) drop(f *file) {
 	if f == nil {
 		return
@@ -220,9 +220,9 @@ func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown 
 	return int64(len(clean) - len(text)), replace(dir, name, clean)
 }
 
-// redactUnended removes what redactDeltas would have removed from the traces of calls that perigee
-// did not see the end of, because it was killed. It runs beside the writing goroutine: these
-// directories get no more files. One may be removed meanwhile.
+// redactUnended does the work of redactDeltas for traces of calls that did not end because perigee
+// was killed. It may run concurrently with the writing goroutine, because these directories get no
+// more files. A directory may be removed while it runs.
 func (s *Store) redactUnended(ctx context.Context, found []*entry) {
 	for _, e := range found {
 		if ctx.Err() != nil {

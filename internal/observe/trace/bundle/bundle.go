@@ -1,6 +1,6 @@
 // Package bundle packs the trace of a call so that it can be given to another person: without
-// secrets, and with names in place of the addresses of accounts. It searches what it has written
-// for every known secret, and returns an error instead of a bundle that has one.
+// secrets, and with names in place of the addresses of accounts. It searches the written bundle for
+// every known secret, and returns an error if it finds one.
 package bundle
 
 import (
@@ -30,7 +30,7 @@ import (
 // ManifestName is the file that lists all files of a bundle.
 const ManifestName = "manifest.json"
 
-// Options say what is packed.
+// Options are the contents of a bundle.
 type Options struct {
 	Trace    *trace.Trace
 	Secrets  []secrets.Named // that the bundle must not have
@@ -125,8 +125,8 @@ func count(list []secrets.Named) []Searched {
 	return found
 }
 
-// verify reads the archive again, and searches it for each secret by itself, also in what answers
-// spell over several events.
+// verify reads the archive again, and searches it for each secret separately, also in texts that
+// are spread over several events.
 func verify(file *os.File, opts *Options) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -168,9 +168,8 @@ func verify(file *os.File, opts *Options) error {
 	return nil
 }
 
-// has searches without an index, and thus in another way than what has replaced the secrets. A
-// secret of less than eight characters may be a part of any word, so that only redact finds it
-// where it is one.
+// has searches without an index, independently of the redactor. A secret of less than eight
+// characters may be a part of any word, so that only redact finds it where it is one.
 func has(data []byte, secret perigee.Secret) bool {
 	if value := secret.Reveal(); len(value) >= 8 && bytes.Contains(data, []byte(value)) {
 		return true
@@ -178,8 +177,8 @@ func has(data []byte, secret perigee.Secret) bool {
 	return redact.New(secret).Finds(data)
 }
 
-// spells says whether one of the texts that events spell has a secret, or, if they break off, ends
-// with the first half of one.
+// spells reports whether one of the texts that events spell has a secret, or, if they break off,
+// ends with the first half of one.
 func spells(texts [][]byte, secret perigee.Secret, cut bool) bool {
 	value := secret.Reveal()
 	half := []byte(value[:(len(value)+1)/2])
@@ -189,13 +188,13 @@ func spells(texts [][]byte, secret perigee.Secret, cut bool) bool {
 	})
 }
 
-// breaksOff says whether a file may end in the middle of a secret: the call is open or did not
+// breaksOff reports whether a file may end in the middle of a secret: the call is open or did not
 // succeed, or the file is truncated.
 func breaksOff(t *trace.Trace, name string) bool {
 	return t.Meta.Outcome != perigee.OutcomeDone || t.Meta.Truncated[name] != ""
 }
 
-// A cleaner removes what must not be in a bundle.
+// A cleaner removes secrets and addresses from the files of a bundle.
 type cleaner struct {
 	trace    *trace.Trace
 	known    *redact.Redactor
@@ -214,8 +213,8 @@ func newCleaner(opts *Options) *cleaner {
 	return c
 }
 
-// addresses returns those of accounts, in the order in which the call has tried them. A longer one
-// comes before one that it contains.
+// addresses returns the addresses of accounts, in the order in which the call has tried them. A
+// longer one comes before one that it contains.
 func addresses(opts *Options) (list []string) {
 	add := func(address string) {
 		if address != "" && !slices.Contains(list, address) {
@@ -238,8 +237,8 @@ func addresses(opts *Options) (list []string) {
 	return list
 }
 
-// file returns what the bundle has of a file: without known secrets, addresses, and what names or
-// forms show to be credentials, such as those that an agent has printed.
+// file returns the content of a file for the bundle: without known secrets, addresses, and text
+// that has the name or form of a credential, such as output of an agent's tools.
 func (c *cleaner) file(name string, data []byte) []byte {
 	data = c.known.AppendAll(nil, data)
 	if trace.IsAnswer(name) {

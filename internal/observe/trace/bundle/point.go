@@ -16,11 +16,11 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Path is where the daemon makes bundles; the ID of a call follows. The daemon knows more secrets
-// than a command: the access tokens of accounts are in its memory only.
+// Path is the path of bundles, followed by the ID of a call. The daemon makes them because it has
+// more secrets to redact than a command: access tokens are only in its memory.
 const Path = "/v1/bundle/"
 
-// A Source is what bundles are made of. The functions are called for each.
+// A Source provides the data of bundles. The functions are called for each bundle.
 type Source struct {
 	Dir      func() string
 	Calls    func() perigee.CallReader
@@ -97,7 +97,7 @@ func discard(file *os.File) {
 // FileName is the name of the bundle of a call.
 func FileName(id string) string { return "perigee-" + id + ".tar.gz" }
 
-// ID is that of the call whose bundle has a name.
+// ID returns the ID of the call from the file name of its bundle.
 func ID(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "perigee-"), ".tar.gz")
 }

@@ -18,8 +18,8 @@ import (
 // maxWhole is how much of an answer in one piece is read for its usage.
 const maxWhole = 16 << 20
 
-// sendRaw sends the last request to a provider again and answers with what the provider answers.
-// The call is recorded.
+// sendRaw sends the last request to a provider again and writes the provider's answer. The call is
+// recorded.
 func (s *Service) sendRaw(w http.ResponseWriter, r *http.Request, of *recording, change Change) error {
 	ctx := r.Context()
 	recorder := s.opts.Recorder()

@@ -20,7 +20,7 @@ import (
 // A recording is a call that was traced.
 type recording struct {
 	*trace.Trace
-	call *perigee.Call // nil: the store no longer has it
+	call *perigee.Call // nil if the store no longer has it
 	body []byte        // of the client's request, once it was read
 	sent []byte        // the last body that went to a provider, once it was read
 	last trace.Try     // that it went to
@@ -66,7 +66,7 @@ func (r *recording) readBody(name string) ([]byte, error) {
 	return body, err
 }
 
-// warning says what of the request is not as it was.
+// warning describes how the request differs from the recorded one.
 func (r *recording) warning(raw bool) string {
 	body := r.body
 	if raw {
@@ -122,8 +122,8 @@ func isRedacted(value string) bool {
 	return strings.Contains(value, redact.Mark) || strings.Contains(value, redact.Value)
 }
 
-// ownHeaders are about the connection or the encoding of the first request, and not about what it
-// asks for.
+// ownHeaders are about the connection or the encoding of the first request, and not about its
+// content.
 var ownHeaders = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Cookie", "Host", "Origin", "Referer", "Connection", "Upgrade",
 	"Content-Length", "Content-Encoding", "Transfer-Encoding", "Te", "Trailer", "Expect", "Accept-Encoding", "Keep-Alive"}
 

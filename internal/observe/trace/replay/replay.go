@@ -28,11 +28,11 @@ const (
 	// OfHeader has the ID of the call that was sent again. An answer without it is about the replay
 	// and not about the call.
 	OfHeader = "X-Perigee-Replay-Of"
-	// WarningHeader says what of the request could not be repeated.
+	// WarningHeader is the header about parts of the request that could not be repeated.
 	WarningHeader = "X-Perigee-Warning"
 )
 
-// Options are what replays need. The functions are called for each of them.
+// Options are the dependencies of a Service. The functions are called for each replay.
 type Options struct {
 	Dir     func() string // of all traces
 	Calls   func() perigee.CallReader
@@ -75,16 +75,16 @@ func (s *Service) replay(w http.ResponseWriter, r *http.Request) error {
 	return s.Send(w, r, mount.Wildcard(r), Change{Upstream: query.Get("upstream"), Model: query.Get("model"), Raw: raw})
 }
 
-// A Change is what is different in a replay.
+// A Change is the difference between a replay and the recorded call.
 type Change struct {
-	Upstream string // the only one that may answer; empty: routing decides
-	Model    string // in place of the one that was asked; empty: the same
-	Raw      bool   // send the last request to a provider as it was sent, and return what it answers
+	Upstream string // the only one that may answer; empty means that routing decides
+	Model    string // in place of the recorded one; empty means the same
+	Raw      bool   // send the last request to a provider unchanged, and return the provider's answer
 }
 
-// Send sends the call of a name again, and answers with what it is answered with: status, headers
-// and body. The error is about the replay, and nothing has been written then. r is the request for
-// the replay: its context ends the call, and has the actor for the audit log.
+// Send sends a recorded call again, and writes the status, headers and body of its answer to w. If
+// the replay itself fails, it returns an error and has written nothing. r is the request for the
+// replay: its context ends the call, and has the actor for the audit log.
 func (s *Service) Send(w http.ResponseWriter, r *http.Request, name string, change Change) error {
 	ctx := r.Context()
 	recorded, err := s.open(ctx, name)

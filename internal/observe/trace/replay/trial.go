@@ -26,7 +26,7 @@ type Line struct {
 	Result   *Shrunk   `json:"result,omitempty"`
 }
 
-// A Progress says how far shrinking is.
+// A Progress is the progress of shrinking.
 type Progress struct {
 	Calls int `json:"calls"`
 	Bytes int `json:"bytes"` // of the smallest request so far
@@ -79,7 +79,7 @@ func (s *Service) Shrink(ctx context.Context, name string, progress func(Progres
 			if is, err = s.try(ctx, recorded, request); err != nil {
 				return false, err
 			}
-			if same = was.Same(is); !same && passing(is.Class) {
+			if same = was.Same(is); !same && transient(is.Class) {
 				err = perigee.Errorf(is.Class, "a call failed for another reason: %s", cmp.Or(is.Message, string(is.Class)))
 			}
 			return same, err
@@ -105,14 +105,13 @@ func (s *Service) Shrink(ctx context.Context, name string, progress func(Progres
 	return end, nil
 }
 
-// Shrinkable reports whether a call has failed because of its request, as far as its record says.
+// Shrinkable reports whether a call has failed because of its request, according to its record.
 func Shrinkable(c *perigee.Call) bool {
-	return c.Outcome != perigee.OutcomeOpen && c.Class != "" && !passing(c.Class)
+	return c.Outcome != perigee.OutcomeOpen && c.Class != "" && !transient(c.Class)
 }
 
-// passing reports whether errors of a class come and go, whatever the request is. They say nothing
-// about it.
-func passing(class perigee.Class) bool {
+// transient reports whether errors of a class do not depend on the request.
+func transient(class perigee.Class) bool {
 	switch class {
 	case perigee.ClassRateLimited, perigee.ClassExhausted, perigee.ClassCapacity, perigee.ClassUnauthenticated, perigee.ClassVerification,
 		perigee.ClassIdentity, perigee.ClassCanceled:
@@ -135,7 +134,7 @@ func (r *recording) shrinkable() error {
 		return wrong("call %s has not ended", r.id())
 	case class == "":
 		return wrong("call %s did not fail", r.id())
-	case passing(class):
+	case transient(class):
 		return wrong("call %s failed with %s, which is not about its request", r.id(), class)
 	}
 	return r.repeatable()
@@ -185,8 +184,8 @@ func (s *Service) try(ctx context.Context, of *recording, body []byte) (f shrink
 	return shrink.Failure{Status: call.TraceRow().Status, Class: call.Class, Provider: provider, Message: call.Error}, nil
 }
 
-// An outcome is a watcher that keeps how a call ended. A request may be several calls, as for
-// pictures: the first that failed counts.
+// An outcome is a watcher that records how a call ended. A request may cause several calls, as for
+// images: the first failure counts.
 type outcome struct {
 	mu       sync.Mutex
 	call     *perigee.Call

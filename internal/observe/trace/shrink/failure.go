@@ -12,7 +12,7 @@ import (
 type Failure struct {
 	Status   int // that the client got
 	Class    perigee.Class
-	Provider bool // the provider has refused the request; false: perigee has
+	Provider bool // the provider has refused the request, and not perigee
 	Message  string
 }
 
@@ -23,7 +23,7 @@ func (f Failure) Same(other Failure) bool {
 	return f.Status == other.Status && f.Class == other.Class && f.Provider == other.Provider && Mask(f.Message) == Mask(other.Message)
 }
 
-// String is the failure in a few words.
+// String returns a short description of the failure.
 func (f Failure) String() string {
 	switch {
 	case f.Class == "":

@@ -12,8 +12,8 @@ var kept = set("model", "messages", "contents", "input", "role", "type", "name",
 	"input_schema", "text", "source", "data", "media_type", "mimeType", "mime_type", "fileUri", "file_uri", "inlineData", "inline_data",
 	"image_url", "url", "functionCall", "function_call", "functionResponse", "function_response", "requests", "thinking", "signature")
 
-// free are members whose values have no rules of the dialect: schemas, and arguments and results of
-// functions. Everything in them may be left out.
+// free are members with values that the dialect does not define: schemas, and arguments and results
+// of functions. Everything in them may be left out.
 var free = set("parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema", "responseSchema", "response_schema",
 	"responseJsonSchema", "schema", "args", "response", "metadata")
 
@@ -32,7 +32,7 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// A document is a request with what belongs together in it.
+// A document is a request with the links between its nodes.
 type document struct {
 	root  *node
 	links map[string][]*node // calls of functions and their results, by the id of the call
@@ -63,8 +63,7 @@ func newDocument(root *node) *document {
 	return d
 }
 
-// linkOf is the id by which a call of a function and its result belong together; empty: the value
-// is neither.
+// linkOf returns the id that links a function call and its result, or "" if the value is neither.
 func linkOf(n *node) string {
 	for _, name := range []string{"tool_call_id", "tool_use_id", "call_id"} {
 		if id := n.member(name).string(); id != "" {
@@ -103,7 +102,7 @@ func (d *document) nameProperties(schema *node) {
 }
 
 // pairByPosition links the calls of functions in Gemini's dialect with their results where they
-// have no ids: the results are in the content after that of the calls, in the same order.
+// have no ids: the results are in the content after the calls, in the same order.
 func (d *document) pairByPosition(contents *node) {
 	if contents == nil || contents.kind != array {
 		return
@@ -139,7 +138,7 @@ func (d *document) removable(n *node) bool {
 	return n.parent.kind == array || d.free[n.parent] || !kept[n.name()]
 }
 
-// complete leaves out what must not stay without what is left out already.
+// complete leaves out nodes that are invalid without the nodes that are left out already.
 func (d *document) complete(v version) {
 	for changed := true; changed; {
 		changed = false
@@ -186,7 +185,7 @@ func (d *document) emptied(n *node, remove func(*node)) {
 	case dropped[name] && !d.free[n] && (name == "functionDeclarations" || name == "function_declarations"):
 		remove(n.parent)
 	case name == "tool_calls" && !d.free[n]:
-		if said := n.parent.member("content"); said == nil || said.kind == literal { // the message says nothing else
+		if said := n.parent.member("content"); said == nil || said.kind == literal { // the message has no other content
 			remove(n.parent)
 			return
 		}
@@ -198,8 +197,8 @@ func (d *document) emptied(n *node, remove func(*node)) {
 	}
 }
 
-// dropChoice leaves out what says how tools are chosen when there are none, or when the tool that
-// it names is gone.
+// dropChoice leaves out the tool choice if there are no tools, or if the tool that it names is left
+// out.
 func (d *document) dropChoice(v version, remove func(*node)) {
 	tools := d.root.member("tools")
 	for _, name := range []string{"tool_choice", "toolConfig", "tool_config", "parallel_tool_calls"} {

@@ -1,9 +1,8 @@
-// Package shrink makes a failing request smaller while it goes on failing in the same way, by delta
-// debugging on its JSON. It leaves out messages, tools, parts, members of schemas and other
-// optional members, and shortens texts. What belongs together goes together: a call of a function
+// Package shrink makes a failing request smaller, as long as it fails in the same way, by delta
+// debugging of its JSON. It leaves out messages, tools, parts, members of schemas and other
+// optional members, and shortens texts. Linked nodes are left out together: a call of a function
 // and its result, a property and its name in required, a tool and the choice of it. So most of the
-// requests that are tried are valid for their dialect, and fail for the reason that is looked for
-// or not at all.
+// requests that are tried are valid in their dialect, and fail in the same way or not at all.
 //
 // The package is pure. The caller sends the requests and compares the failures.
 package shrink
@@ -21,20 +20,20 @@ import (
 	"perigee"
 )
 
-// ErrDifferent says that the request itself does not fail in the way that it is to be shrunk for.
+// ErrDifferent is the error if the original request does not fail in the expected way.
 var ErrDifferent = errors.New("the request does not fail in this way any more")
 
-// MaxCalls is how many requests are tried unless Options say otherwise.
+// MaxCalls is the default of Options.MaxCalls.
 const MaxCalls = 200
 
-// Options say how to test a request.
+// Options are how to test a request, and the limits of the search.
 type Options struct {
 	// Fails reports whether a request fails in the way that must stay. Its error ends the search.
 	Fails func(ctx context.Context, request []byte) (bool, error)
-	// MaxCalls bounds how often Fails is called; 0: MaxCalls.
+	// MaxCalls bounds how often Fails is called; 0 means the constant MaxCalls.
 	MaxCalls int
 	// Progress is called after each call of Fails with the number of calls and the size of the
-	// smallest request so far; nil: it is not called.
+	// smallest request so far. It may be nil.
 	Progress func(calls, size int)
 }
 
@@ -42,13 +41,13 @@ type Options struct {
 type Result struct {
 	Request []byte
 	Calls   int  // of Fails
-	Whole   bool // nothing is left to try; false: the search ended before
+	Whole   bool // the search is complete: nothing is left to try
 }
 
 // Minimize returns a request that fails as the given one does and is at most as large. It ends when
 // there is nothing left to try, after MaxCalls calls, and when ctx ends: none of these is an error,
-// and the result is the best so far. The error is that of Fails, with the best so far, or
-// ErrDifferent.
+// and the result is the best so far. The error is the error of Fails, along with the best result so
+// far, or ErrDifferent.
 func Minimize(ctx context.Context, request []byte, opts Options) (Result, error) {
 	if opts.MaxCalls <= 0 {
 		opts.MaxCalls = MaxCalls
@@ -234,12 +233,12 @@ func (s *search) smaller(list []*node, size int) (rest []*node, found bool) {
 	return nil, false
 }
 
-// left are those of a list that the current version has.
+// left returns the nodes of a list that the current version has.
 func (s *search) left(list []*node) []*node {
 	return slices.DeleteFunc(slices.Clone(list), func(n *node) bool { return !s.current.has(n) })
 }
 
-// shortText is the length up to which texts stay as they are.
+// shortText is the length up to which texts are not shortened.
 const shortText = 16
 
 // shorten replaces a text by the shortest that suffices: a placeholder, or else a part of it.
@@ -287,8 +286,7 @@ func (s *search) replace(n *node, text string) bool {
 	return s.try(v)
 }
 
-// placeholder stands for a text that does not matter. Arguments of functions are JSON inside of a
-// text.
+// placeholder returns a replacement for a text. Arguments of functions are JSON inside a text.
 func placeholder(text string) string {
 	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") && json.Valid(bytes.TrimSpace([]byte(text))) {
 		return "{}"

@@ -79,7 +79,7 @@ func read(decoder *json.Decoder, body []byte, parent *node) (*node, error) {
 	return n, err
 }
 
-// member returns a member of an object; nil: it has none of the name.
+// member returns a member of an object, or nil if it has none of the name.
 func (n *node) member(name string) *node {
 	if n.kind != object {
 		return nil

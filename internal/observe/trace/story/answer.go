@@ -53,7 +53,7 @@ func (p *phase) add(ms float64, text string) {
 	}
 }
 
-// shownPhases is how many parts of an answer are told.
+// shownPhases is the maximum number of parts of an answer that are printed.
 const shownPhases = 30
 
 // answer writes how the answer grew.

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// A Result says in what two answers differ.
+// A Result is the difference of two answers.
 type Result struct {
 	Same        bool         `json:"same"`
 	Differences []Difference `json:"differences"`
@@ -46,7 +46,7 @@ func Compare(was, is Answer) Result {
 	return r
 }
 
-// usageFields are the names of what usage returns.
+// usageFields are the names of the values of usage.
 var usageFields = []string{"input_tokens", "cached_tokens", "output_tokens", "thinking_tokens"}
 
 func (a *Answer) usage() []int64 {
@@ -68,8 +68,8 @@ func at(list []string, i int) string {
 	return ""
 }
 
-// Unified returns the differences as a unified diff, empty if there are none. The names are those
-// of the two sides.
+// Unified returns the differences as a unified diff, empty if there are none. wasName and isName
+// are the names of the two sides.
 func Unified(wasName string, was Answer, isName string, is Answer) string {
 	return string(diff.Diff(wasName, []byte(was.String()), isName, []byte(is.String())))
 }

@@ -11,20 +11,20 @@ import (
 	"perigee"
 )
 
-// An Answer is what a call was answered with, as far as it is compared.
+// An Answer has the parts of the answer to a call that are compared.
 type Answer struct {
 	Text  string
 	Calls []AnswerCall // of functions
 	Usage perigee.Usage
 	Notes []string
-	Error string // empty: there was none
+	Error string // empty if there was none
 }
 
 // A AnswerCall is a call of a function. Args are JSON with members in order.
 type AnswerCall struct{ Name, Args string }
 
 // ReadAnswer returns the text, the tool calls and the error in the body of an answer. Usage and
-// Notes are those of the record, which has them whatever the dialect says.
+// Notes come from the record, which has them in every dialect.
 func ReadAnswer(body []byte, record *perigee.Trace) Answer {
 	r := reader{texts: map[int]*strings.Builder{}, calls: map[string]*AnswerCall{}}
 	for _, chunk := range chunks(body) {
@@ -84,7 +84,7 @@ func chunks(body []byte) (list []json.RawMessage) {
 	return list
 }
 
-// A message is a body or a chunk of one. Its members are those of all dialects.
+// A message is a body or a chunk of one. It has the members of all dialects.
 type message struct {
 	Type  string
 	Index int
@@ -139,7 +139,7 @@ type item struct {
 	Content                     []item
 }
 
-// A reader collects what chunks say.
+// A reader collects the contents of chunks.
 type reader struct {
 	texts  map[int]*strings.Builder // by candidate
 	calls  map[string]*AnswerCall
@@ -264,8 +264,8 @@ func (r *reader) readBlocks(m *message) {
 	}
 }
 
-// canonical writes JSON with members in order and without spaces. Text that is no JSON stays as it
-// is.
+// canonical writes JSON with members in order and without spaces. Text that is not JSON is returned
+// unchanged.
 func canonical(args string) string {
 	if strings.TrimSpace(args) == "" {
 		return "{}"

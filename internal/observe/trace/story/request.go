@@ -11,7 +11,7 @@ import (
 	"perigee/internal/observe/trace"
 )
 
-// request writes what the client asked, in short.
+// request writes a summary of the client's request.
 func (p *printer) request() {
 	tr := p.story.Trace
 	if tr == nil {
@@ -52,7 +52,7 @@ func (p *printer) request() {
 	}
 }
 
-// A request is what a story tells of the body of one.
+// A request is the summary of a request body.
 type request struct {
 	system   string
 	roles    []string // of the messages
@@ -70,7 +70,7 @@ func readRequest(body map[string]any) (r request) {
 			r.system = text
 		}
 	}
-	r.media, r.results = 0, 0 // those of the conversation count
+	r.media, r.results = 0, 0 // count only those in the conversation
 	for _, name := range []string{"messages", "contents", "input"} {
 		switch list := body[name].(type) {
 		case []any:
@@ -140,7 +140,7 @@ func (r *request) message(value any) {
 	}
 }
 
-// textOf is the text of a message, a block or a list of blocks. It counts what is not text.
+// textOf returns the text of a message, a block or a list of blocks. It counts media and results.
 func (r *request) textOf(value any) (text string) {
 	switch v := value.(type) {
 	case string:

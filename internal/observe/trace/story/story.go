@@ -1,6 +1,6 @@
-// Package story tells a recorded call as a person reads it: what the client asked, what perigee
-// changed, which upstreams were tried and why, how the answer grew, how it ended and what it cost.
-// It uses the trace directory of the call, and tells what the database knows where that is gone.
+// Package story prints a recorded call for people: the request, the changes that perigee made, the
+// upstreams that were tried and why, the answer over time, the end and the usage. It uses the trace
+// directory of the call, or only its record if there is none.
 //
 // The package is pure but for reading the directory.
 package story
@@ -23,10 +23,10 @@ import (
 	"perigee/internal/observe/trace"
 )
 
-// A Story is a call and how it is told.
+// A Story is a call and the options for printing it.
 type Story struct {
 	Call  perigee.Trace
-	Trace *trace.Trace // nil: the call has no directory
+	Trace *trace.Trace // nil if the call has no directory
 
 	// Redact replaces secrets in texts that were put together from pieces.
 	Redact func(text string) string
@@ -34,7 +34,7 @@ type Story struct {
 	// Hint completes the commands that are suggested, for instance with --config.
 	Hint func(text string) string
 
-	Width   int // of the terminal, at which lines are folded; 0: they are not
+	Width   int // of the terminal, at which lines are folded; 0 means no folding
 	Palette terminal.Palette
 	Zone    *time.Location
 }
@@ -137,7 +137,7 @@ func (p *printer) directory() {
 	}
 }
 
-// next is what to do about a call that failed; empty: nothing.
+// next returns the advice for a call that failed, or "" if there is none.
 func (p *printer) next() string {
 	t := &p.story.Call
 	switch t.Class {
@@ -188,7 +188,7 @@ func (p *printer) isJSON() bool {
 
 var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
 
-// modelWord is a model as a word of a command line, or MODEL if a shell would not take it as it is.
+// modelWord returns a model as an argument of a command, or MODEL if it would have to be quoted.
 func modelWord(model string) string {
 	if plainModel.MatchString(model) {
 		return model
