@@ -51,7 +51,7 @@ func browserURL(listen string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// ServeHome answers GET / of a browser: it exchanges a ticket, or shows what happens now.
+// ServeHome answers GET / of a browser: it exchanges a ticket, or shows the home page.
 func (d *Dashboard) ServeHome(w http.ResponseWriter, r *http.Request) error {
 	ticket := r.URL.Query().Get("ticket")
 	switch {
@@ -90,7 +90,7 @@ func (d *Dashboard) auditSignIn(r *http.Request, ok bool) {
 		Detail: "the ticket is spent, too old or wrong", Result: string(perigee.ClassUnauthenticated)})
 }
 
-// actorOf is the actor of what a browser does.
+// actorOf returns the actor of a browser's request.
 func actorOf(r *http.Request) perigee.Actor {
 	from := r.RemoteAddr
 	if host, _, err := net.SplitHostPort(from); err == nil {
@@ -113,7 +113,7 @@ func (d *Dashboard) page(show func(*visit) error) mount.Handler {
 	}
 }
 
-// visit returns the visit of a request; nil: the browser is not signed in.
+// visit returns the visit of a request, or nil if the browser is not signed in.
 func (d *Dashboard) visit(w http.ResponseWriter, r *http.Request) *visit {
 	found := d.opts.Sessions.Find(r)
 	if found == nil {
@@ -122,7 +122,7 @@ func (d *Dashboard) visit(w http.ResponseWriter, r *http.Request) *visit {
 	return &visit{Dashboard: d, w: w, r: r, ctx: perigee.WithActor(r.Context(), actorOf(r)), session: found, now: d.opts.Now()}
 }
 
-// unauthorized answers with the page that says how to sign in.
+// unauthorized answers with the page that explains how to sign in.
 func (d *Dashboard) unauthorized(w http.ResponseWriter, r *http.Request, spent bool) error {
 	w.Header().Set("X-Perigee-Class", string(perigee.ClassUnauthenticated))
 	return d.write(w, r, http.StatusUnauthorized, pages.Frame{Title: "Sign in"}, pages.SignIn{Spent: spent})

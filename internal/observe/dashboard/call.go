@@ -15,7 +15,7 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Bounds of what the page about a call shows of its trace. Files have their whole content.
+// Bounds of the parts of a trace that the page of a call shows. Files have their whole content.
 const maxRead = 16 << 20 // bytes of a file that are looked at
 
 // shown are the files of a trace that the page shows something of. Of all further files it shows
@@ -47,7 +47,7 @@ func (v *visit) call() error {
 	return v.render(200, "Call "+pages.ShortID(c.ID), "calls", page)
 }
 
-// readTrace adds what the trace directory has.
+// readTrace adds the contents of the trace directory.
 func (v *visit) readTrace(page *pages.Call) {
 	t, err := v.opts.Trace(page.Call.ID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (v *visit) readTrace(page *pages.Call) {
 		}
 		return
 	}
-	malformed := false // the request is no JSON, and cannot be shrunk
+	malformed := false // the request is not JSON, and cannot be shrunk
 	for _, name := range t.Files() {
 		text, size, err := read(t, name)
 		if err != nil {
@@ -81,7 +81,7 @@ func (v *visit) readTrace(page *pages.Call) {
 	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrinkable(&page.Call)
 }
 
-// read returns the size of a file, and what it has if the page shows something of that.
+// read returns the size of a file, and its content if the page shows some of it.
 func read(t Trace, name string) (text []byte, size int64, err error) {
 	file, size, err := t.OpenFile(name)
 	if err != nil {

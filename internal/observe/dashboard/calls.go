@@ -50,8 +50,8 @@ func (v *visit) calls() error {
 	return v.render(200, "Calls", "calls", page)
 }
 
-// sinceOf returns the time from which on calls are wanted: that of a period, or a time as RFC 3339.
-// Zero: all are.
+// sinceOf returns the time from which on calls are listed: the begin of a period, or a time as RFC
+// 3339. The zero time means all calls.
 func (v *visit) sinceOf(text string) (time.Time, error) {
 	for _, p := range pages.Periods {
 		switch {

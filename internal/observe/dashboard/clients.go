@@ -10,17 +10,17 @@ import (
 	"perigee/internal/server/connect"
 )
 
-// keyPlaceholder stands for a key in settings.
+// keyPlaceholder is shown in place of a key in settings.
 const keyPlaceholder = "YOUR_KEY"
 
-// Clients says how the clients of perigee connect are set up for a base URL. needsKey: they have to
-// send a key.
+// Clients returns how the clients of perigee connect are set up for a base URL. needsKey is set if
+// they have to send a key.
 func Clients(base string, needsKey bool) (list []Client) {
 	target := connect.Target{URL: base}
 	if needsKey {
 		target.Key = perigee.NewSecret(keyPlaceholder)
 	}
-	// Paths are those of a user without settings; nothing is read.
+	// The paths are for a user without settings; nothing is read.
 	machine := connect.Machine{Home: "~", Dir: filepath.Join("~", "."), System: runtime.GOOS, Getenv: func(string) string { return "" }}
 	for _, c := range connect.Clients() {
 		client := Client{Name: c.Name, Title: c.Title, Program: c.Program, NoFile: len(c.Files(machine, target)) == 0}
@@ -42,8 +42,8 @@ func Clients(base string, needsKey bool) (list []Client) {
 }
 
 // ClientStates returns a function that looks for the clients of perigee connect: their programs on
-// PATH, and their settings in the home directory of the user that runs perigee. A client whose
-// state cannot be read is left out.
+// PATH, and their settings in the home directory of the user that runs perigee. A client is left
+// out if its state cannot be read.
 func ClientStates(dataDir func() string) func(base string) map[string]connect.Status {
 	return func(base string) map[string]connect.Status {
 		machine, err := connect.Host()

@@ -1,10 +1,10 @@
-// Package dashboard serves the pages at / and /dashboard/: what perigee does now, calls and their
-// stories, accounts, usage, models, set-up of clients, configuration and state. It gathers what
-// package pages shows, and has the style sheet and the script in static; nothing is loaded from
+// Package dashboard serves the pages at / and /dashboard/: open calls, calls and their stories,
+// accounts, usage, models, set-up of clients, configuration and state. It collects the data for
+// package pages, and has the style sheet and the script in static; nothing is loaded from
 // elsewhere. The pages work without the script, which adds live updates and copy buttons.
 //
-// Everything that clients and providers have said is hostile. It reaches a page through package
-// pages only, after Options.Redact.
+// All text of clients and providers is untrusted. It reaches a page only through package pages,
+// after Options.Redact.
 package dashboard
 
 import (
@@ -25,12 +25,12 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Options are what the pages show and act on. All of them are required, except for Zone.
+// Options are the dependencies of the pages. All of them are required, except for Zone.
 type Options struct {
 	Version  string
 	Started  time.Time // of the process
 	Now      func() time.Time
-	Zone     *time.Location // of the times on the pages; nil: of the system
+	Zone     *time.Location // of the times on the pages; nil means the system's
 	Logger   *slog.Logger
 	Sessions *Sessions
 	// Redact replaces secrets in texts of clients and providers.
@@ -38,7 +38,7 @@ type Options struct {
 	// Copy copies a file without secrets.
 	Copy func(to io.Writer, from io.Reader) error
 
-	Control     func() perigee.Control // audits what is changed
+	Control     func() perigee.Control // audits changes
 	Calls       perigee.CallReader
 	Usage       perigee.UsageReader
 	Live        *live.Hub
@@ -56,19 +56,19 @@ type Options struct {
 	Trace func(id string) (Trace, error)
 	// Replayable reports which calls have a request that can be sent again.
 	Replayable func(ids ...string) map[string]bool
-	// Replay sends a call again, and returns the ID of the new one; empty: it is not known yet.
+	// Replay sends a call again, and returns the ID of the new one, or "" if it is not known yet.
 	Replay func(ctx context.Context, id string) (string, error)
 	// Shrink looks for the smallest request that fails as a call did, and returns when it has
 	// ended. It calls progress after calls. It ends when ctx or the daemon does.
 	Shrink func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error)
 	// Shrinkable reports whether a call has failed because of its request.
 	Shrinkable func(c *perigee.Call) bool
-	// Clients says how each client is set up for a base URL, and with a key.
+	// Clients returns how each client is set up for a base URL, with or without a key.
 	Clients func(base string, needsKey bool) []Client
 	// ClientStates returns the clients on this machine by name, and whether their settings have a
 	// base URL.
 	ClientStates func(base string) map[string]connect.Status
-	// PriceDate is the date of the price list; empty: there is none.
+	// PriceDate is the date of the price list; empty if there is none.
 	PriceDate func() string
 }
 
@@ -149,7 +149,7 @@ func (d *Dashboard) Points() []mount.Point {
 	}
 }
 
-// policy lets pages load what perigee itself serves, and nothing else.
+// policy allows pages to load only files that perigee itself serves.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -195,7 +195,7 @@ func (d *Dashboard) static(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", file.kind)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(file.text) // a client that is gone cannot be told
+		_, _ = w.Write(file.text) // the client may be gone
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, fr
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // a client that is gone cannot be told
+		_, _ = io.WriteString(w, text) // the client may be gone
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type stream struct {
 	texts   map[string]*live.Growing // by ID of the call and kind
 }
 
-// events sends what happens to the calls.
+// events sends updates about calls.
 func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	v := d.visit(w, r)
 	if v == nil {
@@ -120,7 +120,7 @@ func (s *stream) run(ctx context.Context, valid func() bool) {
 	}
 }
 
-// add adds an update to what is sent next.
+// add adds an update to the next output.
 func (s *stream) add(u *live.Update) {
 	id := u.Call.ID
 	switch u.Kind {
@@ -172,7 +172,7 @@ func (s *stream) event(name string, m message) {
 	s.buf.WriteString("\n\n")
 }
 
-// flush sends what has gathered, and reports whether the browser takes it.
+// flush sends the pending output, and reports whether that succeeded.
 func (s *stream) flush() bool {
 	if s.buf.Len() == 0 {
 		return true

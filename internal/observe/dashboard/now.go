@@ -17,7 +17,7 @@ const (
 	shownText   = 1200 // bytes of a growing answer
 )
 
-// home shows what happens now.
+// home shows the home page.
 func (v *visit) home() error {
 	page := pages.Home{Open: v.openCalls(), Status: v.opts.Status(),
 		Langservers: v.opts.Langservers(), Unready: v.redactAll(v.opts.Unready())}
@@ -82,7 +82,7 @@ func tailOf(text string) string {
 	return "…" + strings.ToValidUTF8(text, "")
 }
 
-// today sums up what was spent since midnight, and draws the last days.
+// today returns the usage since midnight, with the chart of the last days.
 func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	local := now.In(d.opts.Zone)
 	t.Zone = zoneOf(local)
@@ -102,7 +102,7 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 	return t, nil
 }
 
-// zoneOf is the zone of a time in words: UTC, CET, or UTC+05:30 where it has no name.
+// zoneOf returns the zone of a time as text: UTC, CET, or UTC+05:30 if it has no name.
 func zoneOf(at time.Time) string {
 	if name, _ := at.Zone(); strings.Trim(name, "+-0123456789") != "" {
 		return name

@@ -31,7 +31,7 @@ func (v *visit) models() error {
 	return v.render(200, "Models", "models", page)
 }
 
-// setup says how clients are set up.
+// setup shows how clients are set up.
 func (v *visit) setup() error {
 	page := pages.Setup{Base: v.base()}
 	for _, k := range v.opts.Config().Config.Keys {

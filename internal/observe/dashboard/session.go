@@ -101,7 +101,7 @@ func (s *Sessions) Exchange(value string) (begun *Session, ok bool) {
 	return begun, true
 }
 
-// Find returns the session of a request; nil: it has none.
+// Find returns the session of a request, or nil if it has none.
 func (s *Sessions) Find(r *http.Request) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *Sessions) Secrets() []perigee.Secret {
 	return list
 }
 
-// sweep removes what has expired.
+// sweep removes expired sessions and tickets.
 func (s *Sessions) sweep() {
 	now := s.now()
 	for key, t := range s.tickets {
@@ -211,7 +211,8 @@ func (x *Session) TakeNotice() string {
 	return text
 }
 
-// Again reports whether the session has said the same page in the call before: it is loaded again.
+// Again reports whether the previous call of the session was for the same page: it is being
+// reloaded.
 func (x *Session) Again(page string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

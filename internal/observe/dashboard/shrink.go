@@ -12,7 +12,7 @@ import (
 
 // Bounds of searches for smallest requests.
 const (
-	keptSearches = 8        // whose results can be looked at
+	keptSearches = 8        // the number of searches with results that are kept
 	shownRequest = 64 << 10 // bytes of a result
 )
 
@@ -65,8 +65,8 @@ func (s *searches) change(f func()) {
 	f()
 }
 
-// shrink begins to look for the smallest request that fails as the call did, and leads to the page
-// that follows the search. The search goes on when the browser goes to another page.
+// shrink starts a search for the smallest request that fails like the call, and redirects to the
+// page of the search. The search continues if the browser leaves that page.
 func (v *visit) shrink(found *perigee.Call) error {
 	x, err := v.searches.begin(pages.Search{Call: found.ID, Began: v.now})
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *Dashboard) runSearch(ctx context.Context, x *pages.Search) {
 	})
 }
 
-// search shows how far the search for a call's smallest request is, or what it has found.
+// search shows the progress or the result of the search for a call's smallest request.
 func (v *visit) search(found *perigee.Call) error {
 	x, ok := v.searches.of(found.ID)
 	if !ok {

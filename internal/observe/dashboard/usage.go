@@ -12,12 +12,12 @@ import (
 // maxGroups is how many groups a table has.
 const maxGroups = 20
 
-// usageGroups are what usage is grouped by, each in a table.
+// usageGroups are the groups of usage, each in a table.
 var usageGroups = []string{
 	perigee.ByModel, perigee.ByClient, perigee.ByKey, perigee.ByAccount, perigee.ByUpstream,
 }
 
-// usage shows what was spent.
+// usage shows the usage of a period.
 func (v *visit) usage() error {
 	days := 30
 	for _, n := range pages.UsageDays {
@@ -40,7 +40,7 @@ func (v *visit) usage() error {
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 || len(rows) == 1 && rows[0].Group == "" { // it says nothing
+		if len(rows) == 0 || len(rows) == 1 && rows[0].Group == "" { // it has no information
 			continue
 		}
 		group := pages.UsageGroup{ID: by, More: len(rows) - maxGroups}
@@ -56,7 +56,7 @@ func (v *visit) usage() error {
 // maxSummed is how many calls the charts of the last hours are made of.
 const maxSummed = 5000
 
-// lastHours adds what happened in the last hours.
+// lastHours adds the calls of the last hours.
 func (v *visit) lastHours(page *pages.Usage) error {
 	calls, err := v.opts.Calls.Calls(v.ctx, perigee.CallQuery{Sent: true, Since: v.now.Add(-pages.Hours * time.Hour), Limit: maxSummed})
 	if err != nil {

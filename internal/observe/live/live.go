@@ -16,19 +16,19 @@ import (
 	"perigee"
 )
 
-// Options say how a Hub reads answers.
+// Options configure a Hub.
 type Options struct {
-	Now func() time.Time // nil: time.Now
+	Now func() time.Time // nil means time.Now
 }
 
-// Bounds of what a Hub holds for each open call.
+// Bounds of the data that a Hub holds for each open call.
 const (
 	TailSize = 4 << 10 // bytes of an answer, and of its thinking, that are kept
 	maxTools = 20
 )
 
-// A Hub knows the open calls and tells its subscribers about them. All methods are safe for
-// concurrent use.
+// A Hub tracks the open calls and sends updates about them to its subscribers. All methods are safe
+// for concurrent use.
 type Hub struct {
 	opts    Options
 	stopped context.Context
@@ -65,11 +65,11 @@ func (h *Hub) Watch(call *perigee.Call, _ *perigee.Origin) perigee.Watcher {
 	for s := range h.subscribers {
 		f.subscribers = append(f.subscribers, s)
 	}
-	f.tell(Update{Kind: Began, Call: f.known()})
+	f.publish(Update{Kind: Began, Call: f.known()})
 	return f
 }
 
-// An OpenCall is a call that has not ended, with what is known of it.
+// An OpenCall is the state of a call that has not ended.
 type OpenCall struct {
 	Call      perigee.Call // Upstream, Model and Account as soon as the answer begins
 	Text      string       // the end of the answer so far, at most TailSize bytes
@@ -105,9 +105,8 @@ func (h *Hub) Count() int {
 	return len(h.open)
 }
 
-// Subscribe returns what happens from the moment on in which the loop over it begins, until ctx
-// ends or Stop is called. It begins with the calls that are open by then: Began, what is known of
-// their answers, and then what follows.
+// Subscribe returns updates from the moment when the loop over them begins, until ctx ends or Stop
+// is called. They begin with the open calls: Began, the answer so far, and then further updates.
 //
 // A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended.
 // One that is thousands of updates behind is given up: the loop ends while ctx has not.
@@ -182,7 +181,7 @@ type follower struct {
 	ended       bool
 }
 
-// known returns what is known of the call, for an update.
+// known returns a copy of the call, for an update.
 func (f *follower) known() *perigee.Call { return new(f.call) }
 
 // Body is for traces.
@@ -191,7 +190,7 @@ func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
 // Done is for traces.
 func (f *follower) Done() {}
 
-// Event takes what an event adds to the answer. The content of a frame comes in the events that
+// Event adds the content of an event to the answer. The content of a frame comes in the events that
 // follow it.
 func (f *follower) Event(e *perigee.Event) {
 	if e.Candidate != 0 {
@@ -222,7 +221,7 @@ func (f *follower) Event(e *perigee.Event) {
 	}
 }
 
-// begin takes what the first event says about the answer. A call may begin more than once if
+// begin takes the upstream, the account and the model from the first event. A call may begin more than once if
 // attempts fail.
 func (f *follower) begin(e *perigee.Event) {
 	if e.Upstream == "" && e.Model == "" && e.Account == "" {
@@ -236,7 +235,7 @@ func (f *follower) begin(e *perigee.Event) {
 			*field.to = field.from
 		}
 	}
-	f.tell(Update{Kind: Started, Call: f.known()})
+	f.publish(Update{Kind: Started, Call: f.known()})
 }
 
 func (f *follower) write(kind Kind, text string) {
@@ -249,7 +248,7 @@ func (f *follower) write(kind Kind, text string) {
 	}
 	to.add(text)
 	if len(f.subscribers) > 0 {
-		f.tell(Update{Kind: kind, Call: f.id, Text: strings.Clone(text)})
+		f.publish(Update{Kind: kind, Call: f.id, Text: strings.Clone(text)})
 	}
 }
 
@@ -257,10 +256,10 @@ func (f *follower) useTool(name string) {
 	if len(f.tools) < maxTools {
 		f.tools = append(f.tools, name)
 	}
-	f.tell(Update{Kind: Tool, Call: f.id, Text: name})
+	f.publish(Update{Kind: Tool, Call: f.id, Text: name})
 }
 
-// Ended says that the call is over.
+// Ended ends the call.
 func (f *follower) Ended(c *perigee.Call) {
 	f.mu.Lock()
 	if f.ended {
@@ -268,7 +267,7 @@ func (f *follower) Ended(c *perigee.Call) {
 		return
 	}
 	f.ended = true
-	f.tell(Update{Kind: Ended, Call: new(*c)})
+	f.publish(Update{Kind: Ended, Call: new(*c)})
 	f.subscribers = nil
 	f.mu.Unlock()
 
@@ -277,8 +276,8 @@ func (f *follower) Ended(c *perigee.Call) {
 	delete(f.hub.open, f)
 }
 
-// tell queues an update for each subscriber.
-func (f *follower) tell(u Update) {
+// publish queues an update for each subscriber.
+func (f *follower) publish(u Update) {
 	for _, s := range f.subscribers {
 		s.put(u)
 	}
@@ -309,11 +308,11 @@ func (f *follower) subscribe(s *subscriber) {
 func (f *follower) unsubscribe(s *subscriber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// A new slice: tell may not see one that changes.
+	// A new slice, because publish may be reading the old one.
 	f.subscribers = slices.DeleteFunc(slices.Clone(f.subscribers), func(other *subscriber) bool { return other == s })
 }
 
-// snapshot returns the call as it is now; not ok: it has ended.
+// snapshot returns the current state of the call. ok is false if it has ended.
 func (f *follower) snapshot() (OpenCall, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"perigee"
 )
 
-// A Kind is what an Update is about.
+// A Kind is the kind of an Update.
 type Kind uint8
 
 // The kinds of updates, in the order in which a call has them. All but Began and Ended may be
@@ -25,18 +25,17 @@ var kindNames = [...]string{"began", "started", "thinking", "text", "tool", "end
 
 func (k Kind) String() string { return kindNames[k] }
 
-// An Update is something that happened to a call. Call has only the ID where the kind does not say
-// more. Subscribers share it and must not change it, so that updates that wait to be read take
-// little memory.
+// An Update is a change of a call. Call has only the ID unless the kind states more. Subscribers
+// share it and must not change it, so that updates that wait to be read take little memory.
 type Update struct {
 	Kind Kind
 	Call *perigee.Call
 	Text string
 }
 
-// Bounds of what is queued for one subscriber.
+// Bounds of the queue of one subscriber.
 const (
-	maxQueuedText = 64 << 10 // bytes of text and thinking; what comes on top is lost
+	maxQueuedText = 64 << 10 // bytes of text and thinking; the rest is lost
 	maxPieces     = 1024     // updates; no text is added to that many
 	maxQueued     = 8192     // updates; a subscriber that is further behind is given up
 	maxPiece      = 8 << 10  // pieces of the same call are joined up to that
@@ -105,14 +104,14 @@ func (s *subscriber) next(ctx context.Context) (updates []Update, ok bool) {
 }
 
 // A Growing is a text that comes in pieces. It holds back the end that could be a part of a secret,
-// so that secrets can be replaced in what it returns: the characters after the last space, or after
-// the last one that is not ASCII. The zero value is empty.
+// so that secrets can be replaced in its output: the characters after the last space, or after the
+// last one that is not ASCII. The zero value is empty.
 type Growing struct{ held string }
 
 // maxHeld is how many bytes are held back at most. Secrets are shorter.
 const maxHeld = 4 << 10
 
-// Add returns what is complete with a further piece.
+// Add adds a piece, and returns the text that is complete.
 func (g *Growing) Add(piece string) string {
 	text := g.held + piece
 	cut := len(text)

@@ -16,7 +16,7 @@ import (
 // Path is where calls are followed.
 const Path = "/v1/live"
 
-// The events of lines besides those of live.Kind.
+// The events of lines in addition to the kinds of updates.
 const (
 	// Following is the first line: the calls that begin from now on are seen.
 	Following = "following"
@@ -30,13 +30,13 @@ type Line struct {
 	ID    string            `json:"id,omitempty"`
 	Text  string            `json:"text,omitempty"`  // a piece of thinking or text, or the name of a tool
 	Call  *perigee.TraceRow `json:"call,omitempty"`  // began, started, ended
-	Error string            `json:"error,omitempty"` // ended: what went wrong
+	Error string            `json:"error,omitempty"` // of ended: the error
 }
 
-// PointOptions are what calls are followed with.
+// PointOptions are the dependencies of the point.
 type PointOptions struct {
 	Hub *Hub
-	// Redactor returns what knows all secrets now.
+	// Redactor returns a redactor of all current secrets.
 	Redactor func() *redact.Redactor
 	Audit    func(ctx context.Context, e perigee.AuditEntry) // records that calls are read
 }
@@ -97,7 +97,7 @@ func (o PointOptions) follow(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// object is what is read, for the audit log: key may be the key itself, so it is not kept.
+// object returns the query for the audit log, without key, which may be a key itself.
 func object(query url.Values) string {
 	words := []string{"live"}
 	for _, name := range []string{"errors", "model", "client", "account"} {
@@ -108,7 +108,7 @@ func object(query url.Values) string {
 	return strings.Join(words, " ")
 }
 
-// A filter says which calls are shown.
+// A filter selects the calls that are shown.
 type filter struct {
 	errors, text                bool
 	model, client, account, key string
@@ -126,7 +126,7 @@ func newFilter(query url.Values) (f filter, err error) {
 	return f, err
 }
 
-// shows reports whether a call is shown, as far as it is known. A call that has not ended has not
+// shows reports whether a call is shown, from its record so far. A call that has not ended has not
 // failed.
 func (f *filter) shows(c *perigee.Call) bool {
 	fits := func(pattern string, values ...string) bool {
@@ -198,8 +198,8 @@ func (s *stream) redact(text string) string {
 	return s.options.Redactor().Text(text)
 }
 
-// pieces are the lines of a piece of an answer. The last word of what came before is complete when
-// something of another kind begins, and is shown before that.
+// pieces returns the lines of a piece of an answer. The last word of the previous text is complete
+// when a piece of another kind begins, and is shown before that.
 func (s *stream) pieces(u Update) (list []Line) {
 	call, text := s.open[u.Call.ID], u.Text
 	if !s.filter.text || call == nil {
@@ -214,7 +214,7 @@ func (s *stream) pieces(u Update) (list []Line) {
 	return append(list, s.piece(u.Kind, u.Call.ID, text)...)
 }
 
-// rest are the lines of what was held back.
+// rest returns the lines of the text that was held back.
 func (s *stream) rest(id string) []Line {
 	call := s.open[id]
 	if !s.filter.text || call == nil {

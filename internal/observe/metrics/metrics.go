@@ -1,6 +1,6 @@
 // Package metrics counts finished calls and shows the state of the daemon, in the formats of
-// Prometheus. It asks no provider, and has no label whose values a client chooses: docs/metrics.md
-// lists names and labels.
+// Prometheus. It makes no requests to providers, and has no labels with values that clients choose:
+// docs/metrics.md lists names and labels.
 package metrics
 
 import (
@@ -20,14 +20,14 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// Options are what metrics show beside calls. Functions are called at each scrape, possibly several
-// at a time, and read memory only. Where one is nil, its metrics are missing.
+// Options are the sources of metrics other than calls. Functions are called at each scrape,
+// possibly concurrently, and only read memory. If one is nil, its metrics are missing.
 type Options struct {
 	Version string
-	Logger  *slog.Logger // nil: silent
+	Logger  *slog.Logger // nil discards the log
 
-	// Known reports whether there is a model that has not answered yet. Nil: models have a label of
-	// their own from their first answer on.
+	// Known reports whether there is a model that has not answered yet. If it is nil, models have a
+	// label of their own from their first answer on.
 	Known func(model string) bool
 
 	OpenCalls   func() int
@@ -49,7 +49,7 @@ type Accounts struct {
 // A Langserver is a language server and its state.
 type Langserver struct{ Upstream, State string }
 
-// The values of labels for what has no value of its own.
+// The values of labels without a value of their own.
 const (
 	classOK      = "ok"
 	noUpstream   = "none"

@@ -22,8 +22,8 @@ var (
 	memoryLimitDesc = prometheus.NewDesc("perigee_memory_limit_bytes", "The memory budget, limits.memory.", nil, nil)
 )
 
-// The states that are shown of each upstream, also when nothing is in them: an alert can then tell
-// 0 from missing.
+// The states that are shown for each upstream, even if they are 0: an alert can then distinguish 0
+// from missing.
 var (
 	accountStates = []string{
 		perigee.AccountReady, perigee.AccountUntested, perigee.AccountSignedOut, perigee.AccountVerification, perigee.AccountBanned,
@@ -35,7 +35,7 @@ var (
 // readTime is how long a scrape waits for a part of the state.
 const readTime = 2 * time.Second
 
-// A state is a collector of what the daemon says of itself at each scrape.
+// A state collects the state of the daemon at each scrape.
 type state struct {
 	open        *source[int]
 	accounts    *source[[]Accounts]
@@ -125,7 +125,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 type source[T any] struct {
 	read func() T
 	mu   sync.Mutex
-	last *reading[T] // that is running; nil: none
+	last *reading[T] // that is running; nil if there is none
 }
 
 type reading[T any] struct {

@@ -1,6 +1,6 @@
 // Package secrets collects the secrets that perigee knows, so that they can be replaced wherever
-// calls are recorded or shown. Which ones there are changes all the time: access tokens are
-// refreshed, windows open, the configuration is reloaded.
+// calls are recorded or shown. The set changes all the time: access tokens are refreshed, windows
+// open, the configuration is reloaded.
 package secrets
 
 import (
@@ -15,8 +15,8 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A Named secret has a name that says what it is, such as "keys[0].secret" or "admin token". The
-// name is no secret.
+// A Named secret has a descriptive name, such as "keys[0].secret" or "admin token". The name is not
+// secret.
 type Named struct {
 	Name   string
 	Secret perigee.Secret
@@ -49,7 +49,7 @@ func OfAccounts(upstream string, roster interface {
 	return append(All("refresh token of upstream "+upstream, refresh...), All("access token of upstream "+upstream, access...)...)
 }
 
-// OfUpstream returns the tokens that an upstream itself has, if it lists some: those of language
+// OfUpstream returns the tokens that an upstream itself has, if it lists some: tokens of language
 // servers and windows.
 func OfUpstream(name string, upstream perigee.Upstream) []Named {
 	if u, ok := upstream.(interface{ Secrets() []perigee.Secret }); ok {
@@ -58,7 +58,7 @@ func OfUpstream(name string, upstream perigee.Upstream) []Named {
 	return nil
 }
 
-// Options say where secrets are.
+// Options are the sources of secrets.
 type Options struct {
 	// Memory returns secrets that are in memory. It is called each time, so that a token that was
 	// just received is known, and not by two goroutines at once.
@@ -74,8 +74,8 @@ const (
 	maxKept   = 20_000         // secrets that are remembered
 )
 
-// A Collector knows all secrets of now, and those of the last 24 hours. Its methods may be called
-// concurrently.
+// A Collector has all current secrets, and the secrets of the last 24 hours. Its methods may be
+// called concurrently.
 type Collector struct {
 	opts Options
 
@@ -84,10 +84,10 @@ type Collector struct {
 	files    []Named
 	read     time.Time // files
 	pruned   time.Time
-	redactor *redact.Redactor // of known; nil: known has changed
+	redactor *redact.Redactor // of known; nil if known has changed
 }
 
-// memory is what is known about a secret.
+// memory is the entry of a secret.
 type memory struct {
 	name string
 	seen time.Time
@@ -149,7 +149,7 @@ func (c *Collector) learn(list []Named, now time.Time) {
 	}
 }
 
-// forget drops what was not seen for a day, and the oldest of too many.
+// forget drops secrets that were not seen for a day, and the oldest ones beyond the limit.
 func (c *Collector) forget(now time.Time) {
 	if now.Sub(c.pruned) >= keep/24 || c.pruned.IsZero() {
 		c.pruned = now
@@ -169,7 +169,7 @@ func (c *Collector) forget(now time.Time) {
 	}
 	slices.SortFunc(values, func(a, b string) int { return c.known[a].seen.Compare(c.known[b].seen) })
 	for _, value := range values[:len(values)-maxKept*9/10] {
-		if c.known[value].seen.Before(now) { // what is in force stays
+		if c.known[value].seen.Before(now) { // current secrets stay
 			delete(c.known, value)
 			c.redactor = nil
 		}

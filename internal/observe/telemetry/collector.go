@@ -83,8 +83,8 @@ func (c *collector) Stop(context.Context) error {
 // UploadTraces sends spans. While the collector is out of reach or overloaded, they are sent again
 // a few times, until ctx ends.
 func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// On the wire, TracesData is the same as the ExportTraceServiceRequest of OTLP, whose package
-	// depends on gRPC.
+	// On the wire, TracesData is the same as the ExportTraceServiceRequest of OTLP; the package of
+	// that depends on gRPC.
 	raw, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *collector) post(ctx context.Context, body []byte) (retry time.Duration,
 	case resp.StatusCode/100 == 2:
 		return -1, nil // it was accepted, and the rest of the answer does not matter
 	}
-	// What the collector says is not repeated: it may quote the headers.
+	// The collector's body is not repeated, because it may quote the headers.
 	err = fmt.Errorf("the collector answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -139,7 +139,7 @@ func (c *collector) post(ctx context.Context, body []byte) (retry time.Duration,
 	return -1, err
 }
 
-// accepted reads an ExportTraceServiceResponse, which tells how many spans were rejected.
+// accepted reads an ExportTraceServiceResponse, which has the number of rejected spans.
 func (c *collector) accepted(answer []byte) error {
 	partial := field(answer, 1)
 	if rejected, n := protowire.ConsumeVarint(field(partial, 1)); n > 0 && rejected > 0 {

@@ -30,30 +30,30 @@ const (
 	batchSize  = 512              // spans in a request
 	batchTime  = 5 * time.Second  // a span waits at most so long
 	exportTime = 10 * time.Second // for a batch, retries included
-	stopTime   = 3 * time.Second  // for what is queued when telemetry ends
+	stopTime   = 3 * time.Second  // to send queued spans when telemetry ends
 )
 
-// Options are what spans need beside calls.
+// Options are the data of spans other than calls.
 type Options struct {
 	Version string
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: silent
-	// Target describes an upstream. Nil: nothing is known.
+	Now     func() time.Time // nil means time.Now
+	Logger  *slog.Logger     // nil discards the log
+	// Target describes an upstream. It may be nil.
 	Target func(upstream string) Target
 
-	transport http.RoundTripper // to the collector; nil: a new one
+	transport http.RoundTripper // to the collector; nil means a new one
 }
 
 // A Target is the provider behind an upstream, in the terms of the conventions.
 type Target struct {
-	Provider string // "gcp.gemini"; empty: unknown
-	Address  string // the host that requests are sent to; empty: unknown
-	Port     int    // 0: unknown
+	Provider string // "gcp.gemini"; empty if unknown
+	Address  string // the host that requests are sent to; empty if unknown
+	Port     int    // 0 if unknown
 }
 
-// Settings say where spans are sent.
+// Settings are the destination of spans.
 type Settings struct {
-	Endpoint string      // the URL of a collector; empty: nothing is sent
+	Endpoint string      // the URL of a collector; if empty, nothing is sent
 	Header   http.Header // further headers for the collector; they may be credentials
 }
 
@@ -67,8 +67,8 @@ type Telemetry struct {
 	applying sync.Mutex // held while settings change
 	set      Settings
 	mu       sync.RWMutex   // held for reading while spans are queued, so that none comes after the end of its sender
-	current  *sender        // nil: off
-	ending   sync.WaitGroup // senders that are no longer current
+	current  *sender        // nil if off
+	ending   sync.WaitGroup // previous senders
 }
 
 // A sender is the queue to one collector.
@@ -146,14 +146,14 @@ func (t *Telemetry) newSender(set Settings) (*sender, error) {
 	return &sender{provider, provider.Tracer("perigee", trace.WithInstrumentationVersion(t.opts.Version))}, nil
 }
 
-// stop sends what is queued, for a limited time.
+// stop sends queued spans, for a limited time.
 func (s *sender) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	return s.provider.Shutdown(ctx)
 }
 
-// Close sends what is queued, for at most three seconds, or until ctx ends.
+// Close sends queued spans, for at most three seconds, or until ctx ends.
 func (t *Telemetry) Close(ctx context.Context) error {
 	t.applying.Lock()
 	last := t.replace(nil)
@@ -170,8 +170,8 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return err
 }
 
-// quiet is an exporter whose failures are logged by the collector. The SDK would write them to
-// stderr.
+// quiet is an exporter that hides errors from the SDK, which would write them to stderr. The
+// collector logs them.
 type quiet struct {
 	*otlptrace.Exporter
 	collector *collector

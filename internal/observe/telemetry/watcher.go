@@ -155,8 +155,8 @@ func name(c *perigee.Call) string {
 	return operation(c) + " " + c.Model
 }
 
-// attributes are those of the GenAI conventions, as far as they are known, and a few of perigee's
-// own.
+// attributes returns the attributes of the GenAI conventions, as far as they are known, and a few
+// of perigee's own.
 func (w *watcher) attributes(c *perigee.Call) []attribute.KeyValue {
 	list := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", operation(c)),

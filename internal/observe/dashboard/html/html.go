@@ -81,7 +81,7 @@ func If(condition bool, markup literal, values ...any) HTML {
 // With returns F of the markup with a text, if that is not empty.
 func With(text string, markup literal) HTML { return If(text != "", markup, text) }
 
-// Each returns what f makes of the members of a list.
+// Each returns the results of f for the members of a list.
 func Each[T any](list []T, f func(T) HTML) HTML {
 	var b strings.Builder
 	for _, member := range list {
@@ -95,8 +95,8 @@ func Join(parts ...HTML) HTML {
 	return Each(parts, func(h HTML) HTML { return h })
 }
 
-// textAttributes are the attributes that take texts, besides addresses, aria-* and data-*: what a
-// browser neither runs nor loads.
+// textAttributes are the attributes that take texts, in addition to addresses, aria-* and data-*:
+// browsers neither run nor load them.
 var textAttributes = []string{
 	"class", "id", "name", "value", "title", "placeholder", "datetime", "for", "alt",
 	"width", "height", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points", "d", // of drawings
@@ -105,16 +105,16 @@ var textAttributes = []string{
 // addresses are the attributes that take addresses.
 var addresses = []string{"href", "src", "action"}
 
-// rawElements have contents that are no markup, or are a document of their own.
+// rawElements have contents that are not markup, or are a document of their own.
 var rawElements = []string{"script", "style", "iframe", "noscript", "noembed", "noframes", "xmp", "plaintext", "template", "object"}
 
-// A place is where a value stands.
+// A place is the context of a value in the markup.
 type place struct {
 	in        region
 	name      string // in a tag: that of the tag or attribute that was begun; in the contents of a raw element: its own
-	tag       string // that is open; empty: its name is being read
+	tag       string // that is open; empty while its name is being read
 	attribute string // in a value: its name
-	begun     bool   // something of the value stands before
+	begun     bool   // the value has begun before
 	query     bool   // in an address: behind the question mark
 }
 
@@ -189,7 +189,7 @@ func (p *place) passTag(c byte) {
 	}
 }
 
-// fill returns what a value is at the place; false: it must not stand there.
+// fill returns the text of a value at the place, and false if the value is not allowed there.
 func (p *place) fill(value any) (string, bool) {
 	var text string
 	switch value := value.(type) {

@@ -14,7 +14,7 @@ type Accounts struct {
 	Token    string // of the forms
 	Rows     []perigee.AccountRow
 	Quota    perigee.QuotaList
-	Problems []string // that are not those of one account
+	Problems []string // that do not belong to one account
 }
 
 func (p Accounts) HTML(t Times) html.HTML {
@@ -60,7 +60,7 @@ func (p Accounts) card(t Times, a *perigee.AccountRow) html.HTML {
 </article>`, p.acts(a)))
 }
 
-// accountState is the state of an account, as a colour and in words.
+// accountState returns the state of an account as a color and as text.
 func accountState(a *perigee.AccountRow) (tone, text string) {
 	switch {
 	case a.Unopened:
@@ -79,7 +79,7 @@ func (t Times) cooldown(c perigee.Cooldown) html.HTML {
 	return html.F(`<li><strong>{}</strong>{} back in {}<small>{}</small></li>`, cmp.Or(c.Family, "all models"), pool(c.Pool), t.element(c.Until, t.until(c.Until)), c.Reason)
 }
 
-// pool is the name of a quota pool; empty: there is one only.
+// pool is the name of a quota pool; empty if there is only one.
 func pool(name string) html.HTML { return html.With(name, ` <span class="muted">{}</span>`) }
 
 // quota is the quota of an account. Models that are counted together are one item.
@@ -142,7 +142,7 @@ func (t Times) quota(b perigee.QuotaRow) html.HTML {
 </li>`, runsOut, resets, html.If(len(b.Windows) > 1, `<div class="quota-foot windows">{}</div>`, html.Each(b.Windows, window))))
 }
 
-// acts are the forms for what can be done with an account.
+// acts are the forms for the actions on an account.
 func (p Accounts) acts(a *perigee.AccountRow) html.HTML {
 	hidden := html.F(`{}<input type="hidden" name="upstream" value="{}">`,
 		tokenField(p.Token), a.Upstream)

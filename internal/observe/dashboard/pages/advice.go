@@ -6,15 +6,15 @@ import (
 	"perigee"
 )
 
-// An Advice says what an error means, and what to do.
+// An Advice is the meaning of an error, and what to do about it.
 type Advice struct {
 	Meaning, Next string
-	Command       string // that helps; empty: none does
-	Page          string // of the dashboard that helps; empty: none does
+	Command       string // that helps; empty if none does
+	Page          string // of the dashboard that helps; empty if none does
 	Link          string // the name of the page
 }
 
-// plainModel is the name of a model that a shell takes as it is.
+// plainModel matches names of models that need not be quoted in a shell.
 var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
 
 var advices = map[perigee.Class]Advice{
@@ -63,7 +63,7 @@ var forbiddenAccount = Advice{"The provider excludes the request or the account.
 	"Look at the state of the account, and at what the provider says.", "perigee account list", "/dashboard/accounts", "Accounts"}
 
 // AdviceOn returns the advice on how a call ended. Commands that are about a call or a model name
-// it. shrinkable says that the request can be shrunk.
+// it. shrinkable is set if the request can be shrunk.
 func AdviceOn(c *perigee.Call, shrinkable bool) *Advice {
 	a, ok := advices[c.Class]
 	without, differs := withoutAccount[c.Class]

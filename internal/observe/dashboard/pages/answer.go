@@ -8,7 +8,7 @@ import (
 	"perigee/internal/observe/trace"
 )
 
-// An Answer is what a call has said, over time.
+// An Answer is the answer to a call over time.
 type Answer struct {
 	Text, Thinking string
 	Cut            bool     // not all of it is here

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/observe/trace"
 )
 
-// Call tells the story of a call.
+// Call is the page of a call.
 type Call struct {
 	Call      perigee.Call
 	Token     string      // of the form
@@ -22,7 +22,7 @@ type Call struct {
 	ReplayOf  string
 	CanReplay bool
 	CanShrink bool
-	Search    *Search // for its smallest request; nil: there was none
+	Search    *Search // for its smallest request; nil if there was none
 	Gone      bool    // there is no trace directory
 }
 
@@ -48,7 +48,7 @@ func (p Call) HTML(t Times) html.HTML {
 		html.If(p.ReplayOf != "", `<p class="banner info">{}<span>This call repeats <a href="/dashboard/calls/{}"><code>{}</code></a>.</span></p>
 `, icon("replay"), p.ReplayOf, p.ReplayOf),
 		p.running(), p.search(),
-		p.trouble(), p.facts(),
+		p.failure(), p.facts(),
 		html.F(`<div class="columns">
 <div>
 {}{}{}{}</div>
@@ -58,7 +58,7 @@ func (p Call) HTML(t Times) html.HTML {
 `, p.tries(), p.request(), p.answer(), p.gone(), p.story(t), p.notes(), p.files(), p.commands()))
 }
 
-// gone says why there is no trace directory.
+// gone explains why there is no trace directory.
 func (p Call) gone() html.HTML {
 	if p.Gone && p.Call.ReplayOf != "" {
 		return html.F(`<div class="empty slim"><p>This call of <code>trace replay</code> or <code>trace shrink</code> has no trace. ` +
@@ -70,7 +70,7 @@ func (p Call) gone() html.HTML {
 `)
 }
 
-// running says that the call has not ended.
+// running is the notice that the call has not ended.
 func (p Call) running() html.HTML {
 	if p.Follows() {
 		return html.F(`<p class="banner info" role="status" id="running"><span class="pulse" aria-hidden="true"></span><span>This replay is running. ` +
@@ -108,8 +108,8 @@ func (p Call) acts() html.HTML {
 			p.Call.ID, tokenField(p.Token), icon("replay")))
 }
 
-// trouble is the error of the call, and what to do about it.
-func (p Call) trouble() html.HTML {
+// failure is the error of the call, and the advice on it.
+func (p Call) failure() html.HTML {
 	if p.Call.Error == "" {
 		return html.HTML{}
 	}
@@ -225,8 +225,8 @@ func (p Call) tries() html.HTML {
 `, html.Join(rows...))
 }
 
-// unlessShown is the error of an attempt, unless it is that of the call, which the page has
-// already.
+// unlessShown returns the error of an attempt, or "" if it is the error of the call, which the page
+// has already.
 func (p Call) unlessShown(text string) string {
 	if text == p.Call.Error {
 		return ""
@@ -286,7 +286,7 @@ type step struct {
 	title, text, tone string
 }
 
-// steps tells the call in order.
+// steps returns the steps of the call in order.
 func (p Call) steps() []step {
 	c := &p.Call
 	asked := cmp.Or(c.Client.Name, "A client") + " asked for " + cmp.Or(c.ModelAsked, "no model")
@@ -298,7 +298,7 @@ func (p Call) steps() []step {
 		switch {
 		case a.Class == "":
 		case i == len(c.Attempts)-1 && c.Outcome == perigee.OutcomeCutOff:
-			last = source // it did answer; the end of the story tells the rest
+			last = source // it answered; the end of the story has the rest
 		default:
 			list = append(list,
 				step{started[i] + a.Took, source + " did not answer", p.unlessShown(a.Error), "bad"})

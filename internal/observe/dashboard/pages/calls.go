@@ -11,7 +11,7 @@ import (
 
 // Calls lists calls.
 type Calls struct {
-	Filter url.Values // what the form of the page says, without what is empty
+	Filter url.Values // the values of the form, without empty ones
 	Calls  []perigee.Call
 	Newer  bool   // the page does not begin with the newest
 	Older  string // the last call of the page if there is a next one
@@ -23,7 +23,7 @@ var CallFilter = []string{"model", "client", "account", "key", "since"}
 // A Period is a choice of times.
 type Period struct {
 	Value, Label string
-	Length       time.Duration // 0: all times
+	Length       time.Duration // 0 means all times
 }
 
 // Periods are the choices of times.
@@ -61,7 +61,8 @@ func (p Calls) form() html.HTML {
 		html.If(len(p.Filter) > 0, `<a class="quiet" href="/dashboard/calls">Clear</a>`))
 }
 
-// page is the address of a page with calls before one; empty: the first page.
+// page returns the address of the page with the calls before one; before is empty for the first
+// page.
 func (p Calls) page(before string) string {
 	values := maps.Clone(p.Filter)
 	if before != "" {

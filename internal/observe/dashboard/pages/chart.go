@@ -9,8 +9,8 @@ import (
 
 // A Chart is columns side by side, each of several parts.
 type Chart struct {
-	Label   string               // what it shows, for a screen reader
-	Axis    func(float64) string // writes a value of the vertical axis; empty: it has no label
+	Label   string               // a description for screen readers
+	Axis    func(float64) string // formats a value of the vertical axis; empty if it has no label
 	Columns []Column
 }
 
@@ -31,8 +31,7 @@ func (c *Chart) add(at, title string, parts ...Part) {
 	c.Columns = append(c.Columns, Column{at, title, parts})
 }
 
-// Top is the value at the top: the next number above all columns that people read easily; 0: they
-// are all empty.
+// Top is the value at the top: the next round number above all columns, or 0 if they are all empty.
 func (c *Chart) Top() float64 {
 	var top float64
 	for _, column := range c.Columns {

@@ -41,8 +41,8 @@ func (p Config) HTML(Times) html.HTML {
 			`<p class="commands">{}</p></div>`, command("perigee config init")))
 }
 
-// sectionOf is the first word of a key, with its index: "upstreams[0]"; of a key without further
-// words, "general".
+// sectionOf returns the first word of a key with its index, such as "upstreams[0]", or "general"
+// for a key of one word.
 func sectionOf(key string) string {
 	for _, end := range []string{".", "["} {
 		if section, _, found := strings.Cut(key, end); found {

@@ -8,8 +8,8 @@ import (
 	"perigee"
 )
 
-// A Conversation is what a client has sent, as far as it has a form that is known. It is for
-// reading; the file has everything.
+// A Conversation is the readable part of a client's request, as far as its format is known. The
+// file has everything.
 type Conversation struct {
 	Turns   []Turn
 	Earlier int64 // turns before those
@@ -23,7 +23,7 @@ type Turn struct {
 	Cut        bool
 }
 
-// Bounds of what is shown of a call. Files have their whole content.
+// Bounds of the parts of a call that are shown. Files have their whole content.
 const (
 	maxShown = 24 << 10 // bytes of one text
 	maxTurns = 12       // of the conversation, the last ones
@@ -72,7 +72,7 @@ func (c *Conversation) addAll(redact func(string) string, raw json.RawMessage) {
 	}
 	for _, message := range messages {
 		var m struct{ Role, Type string }
-		_ = json.Unmarshal(message, &m) // what has no role is named by its type
+		_ = json.Unmarshal(message, &m) // an item without a role is named by its type
 		role := m.Role
 		if role == "" {
 			role = strings.ReplaceAll(m.Type, "_", " ")

@@ -24,7 +24,7 @@ var icons = map[string]html.HTML{
 	"back":     html.F(`<path d="M10 3.500 5.500 8l4.500 4.500"/>`),
 }
 
-// icon draws an icon beside a word, which says the same.
+// icon draws an icon next to a word of the same meaning.
 func icon(name string) html.HTML {
 	drawing, ok := icons[name]
 	if !ok {

@@ -70,7 +70,7 @@ func Duration(d time.Duration) string {
 	return Span(d)
 }
 
-// Span writes a time as people say it.
+// Span formats a duration for people.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -2,7 +2,7 @@ package pages
 
 import "perigee/internal/observe/dashboard/html"
 
-// SignIn says how to sign in.
+// SignIn is the page that explains how to sign in.
 type SignIn struct {
 	Spent bool // the link has been used, or is too old
 }
@@ -21,8 +21,8 @@ func (p SignIn) HTML(Times) html.HTML {
 </div>`, orbit(), title, html.If(p.Spent, `A link works once, within a minute. `), command("perigee dashboard"))
 }
 
-// Welcome answers the link that has signed a browser in, and leads on to the dashboard, whose
-// address has no ticket.
+// Welcome answers the link that has signed a browser in, and redirects to the dashboard, at an
+// address without the ticket.
 type Welcome struct{}
 
 func (Welcome) HTML(Times) html.HTML {

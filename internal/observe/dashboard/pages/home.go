@@ -22,10 +22,10 @@ type Home struct {
 	Problem     string
 }
 
-// A Today is what was spent since midnight.
+// A Today is the usage since midnight.
 type Today struct {
 	perigee.UsageRow
-	Zone string             // whose midnight that is
+	Zone string             // the time zone of midnight
 	Days []perigee.UsageRow // the last ones, the oldest first
 }
 
@@ -87,8 +87,8 @@ func (p Home) recent(t Times) html.HTML {
 			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
 }
 
-// upstream is an upstream with what is known of it without a call. Its text is its name and, in
-// brackets, what it is.
+// upstream is an upstream with its state as far as it is known without a call. text is its name
+// and, in brackets, its description.
 func (p Home) upstream(text string) html.HTML {
 	name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
 	state, tone := "", "ok"
@@ -103,7 +103,8 @@ func (p Home) upstream(text string) html.HTML {
 	return stateItem(tone, name, state, html.F(`<small>{}</small>`, what))
 }
 
-// accounts are the accounts that cannot be used, or not for everything, or says that there is none.
+// accounts lists the accounts that cannot be used, or not for all models, or states that there are
+// none.
 func (p Home) accounts(t Times) html.HTML {
 	if len(p.Accounts) == 0 && p.Problem == "" {
 		return html.HTML{}
@@ -165,7 +166,7 @@ func tokens(r *perigee.UsageRow) html.HTML {
 		Count(r.OutputTokens), html.If(r.ThinkingTokens != 0, `<small>{} thinking</small>`, Count(r.ThinkingTokens)))
 }
 
-// HTML is the call with what it has answered so far, which is also sent by itself.
+// HTML is the call with its answer so far, which is also sent by itself.
 func (c OpenCall) HTML(t Times) html.HTML {
 	return html.Join(
 		html.F(`<article class="open" id="open-{}" data-phase="{}" aria-label="Open call">
@@ -178,7 +179,7 @@ func (c OpenCall) HTML(t Times) html.HTML {
 </article>`, html.Each(c.Tools, chip)))
 }
 
-// What says which model answers which client, and is also sent by itself.
+// What is the model and the client of the call, which is also sent by itself.
 func (c OpenCall) What() html.HTML {
 	return html.F(`<span class="open-model">{}</span>
 <span class="open-meta">{}{}{}</span>`, modelOf(&c.Call, "no model"), cmp.Or(c.Client.Name, "a client"),

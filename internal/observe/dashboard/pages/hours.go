@@ -12,7 +12,7 @@ import (
 // Hours is how many hours charts of the last hours have.
 const Hours = 24
 
-// A Recent is what happened in the last hours.
+// A Recent is the calls of the last hours.
 type Recent struct {
 	Tokens, Calls, FirstByte Chart
 	Upstreams                []Latency
@@ -23,10 +23,10 @@ type Recent struct {
 type Latency struct {
 	Upstream      string
 	Calls, Errors int64
-	P50, P95      time.Duration // to the first byte, of the calls that had one; 0: none had
+	P50, P95      time.Duration // to the first byte, of the calls that had one; 0 if none had
 }
 
-// An hour is what is added up of the calls that began in it.
+// An hour has the sums of the calls that began in it.
 type hour struct {
 	usage perigee.UsageRow
 	first []time.Duration

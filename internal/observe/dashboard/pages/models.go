@@ -11,7 +11,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// Models is what can be asked, and where requests go.
+// Models is the page of the models and their routing.
 type Models struct {
 	Models   []perigee.ModelRow
 	Problems []string

@@ -1,6 +1,5 @@
-// Package pages writes the pages of the dashboard. Each is a struct with what it shows, in which no
-// secret is left, and its markup. Everything that clients and providers have said is hostile;
-// package html escapes it.
+// Package pages writes the pages of the dashboard. Each is a struct with its data, without secrets,
+// and its markup. All text of clients and providers is untrusted; package html escapes it.
 package pages
 
 import (
@@ -9,16 +8,16 @@ import (
 	"perigee/internal/observe/dashboard/html"
 )
 
-// A Page is what stands in a Frame.
+// A Page is the content of a Frame.
 type Page interface {
 	HTML(t Times) html.HTML
 }
 
-// A Frame is what is around a page.
+// A Frame is the layout around a page.
 type Frame struct {
 	Title   string
 	Section string // the entry of the navigation that is current
-	Token   string // of forms; empty: the browser is not signed in, and there is no navigation
+	Token   string // of forms; empty if the browser is not signed in, and then there is no navigation
 	Notice  string
 	Version string
 	Open    int                      // calls that are being answered
@@ -43,8 +42,8 @@ func (f Frame) Write(page Page, t Times) html.HTML {
 `, refresh(page), html.If(f.Open > 0, `({}) `, f.Open), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
 }
 
-// refresh is what has the page Welcome open the dashboard, and loads a page that follows something
-// every two seconds.
+// refresh is the element that makes the page Welcome open the dashboard, and reloads a page with
+// progress every two seconds.
 func refresh(page Page) html.HTML {
 	if _, ok := page.(Welcome); ok {
 		return html.F(`<meta http-equiv="refresh" content="0; url=/">

@@ -19,7 +19,7 @@ func command(text string) html.HTML {
 		text, text, text, icon("copy"))
 }
 
-// warning is a problem that does not keep a page from being shown; empty: there is none.
+// warning is a problem that does not keep a page from being shown; empty if there is none.
 func warning(text string) html.HTML {
 	return html.If(text != "", `<p class="banner warn">{}<span>{}</span></p>
 `, icon("warn"), text)
@@ -31,7 +31,7 @@ func unready(reason string) html.HTML {
 `, icon("warn"), reason)
 }
 
-// small is an additional text; empty: there is none.
+// small is an additional text; empty if there is none.
 func small(text string) html.HTML { return html.With(text, `<small>{}</small>`) }
 
 // or is a text, or another one in place of an empty text.
@@ -58,7 +58,7 @@ func errorsClass(errors int64) string {
 	return "c-num"
 }
 
-// words is a name of the program as words.
+// words returns an identifier as words.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // modelOf is the model that has answered, or the one that was asked for.
@@ -99,7 +99,7 @@ func callTable(class, caption string, bodies html.HTML) html.HTML {
 // CallRow is the row of a call in a table.
 func CallRow(t Times, c perigee.Call) html.HTML { return callRow(t, c, modelNote(&c)) }
 
-// callRow is a row with what stands below the name of the model.
+// callRow is a row with a note below the name of the model.
 func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
 	class := ""
 	if failed(&c) {
@@ -126,7 +126,7 @@ func callRow(t Times, c perigee.Call, note html.HTML) html.HTML {
 </tr>`, Cost(c.Cost), t.element(c.Time, t.clock(c.Time))))
 }
 
-// modelNote says what is special about a call, below the name of its model.
+// modelNote is the note about a call below the name of its model.
 func modelNote(c *perigee.Call) html.HTML {
 	switch {
 	case c.Class != "":

@@ -4,23 +4,23 @@ import (
 	"perigee/internal/observe/dashboard/html"
 )
 
-// Setup says how clients are set up.
+// Setup is the page about setting up clients.
 type Setup struct {
 	Base    string
 	Clients []Client
-	Keys    []string // their names; none: clients need no key
+	Keys    []string // their names; empty if clients need no key
 }
 
 // A Client is a program that can use perigee, and how.
 type Client struct {
 	Name     string // as perigee connect calls it: claude-code
 	Title    string // Claude Code
-	Program  string // claude; empty: perigee run cannot start it
+	Program  string // claude; empty if perigee run cannot start it
 	Note     string
 	Settings []Fact // environment variables, or lines of a settings file; Name is the file or the shell
 	NoFile   bool   // perigee connect has nothing to write for it
 	Here     bool   // it is installed on this machine, or has settings of perigee
-	State    string // whether it uses perigee; empty: that is not known
+	State    string // whether it uses perigee; empty if unknown
 	Tone     string // of State
 }
 

@@ -13,8 +13,8 @@ type Search struct {
 	Call         string // its ID
 	Began        time.Time
 	Running      bool
-	Calls, Bytes int    // so far: calls that were made, and the size of the smallest request that fails; 0: not known yet
-	Problem      string // why nothing was found; empty: Result has what was found
+	Calls, Bytes int    // so far: calls that were made, and the size of the smallest request that fails; 0 if not known yet
+	Problem      string // why nothing was found; empty if Result has the result
 	Hint         string
 	Result       Shrunk
 }
@@ -51,7 +51,7 @@ func (p Shrink) HTML(t Times) html.HTML {
 		p.state(t))
 }
 
-// state is how far the search is, or what it has found.
+// state is the progress or the result of the search.
 func (p Shrink) state(t Times) html.HTML {
 	switch {
 	case p.Running:

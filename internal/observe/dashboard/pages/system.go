@@ -8,7 +8,7 @@ import (
 	"perigee/internal/observe/dashboard/html"
 )
 
-// System is the state of the daemon and what belongs to it.
+// System is the page of the state of the daemon and its parts.
 type System struct {
 	Status       perigee.DaemonStatus
 	Started      time.Time
@@ -38,7 +38,7 @@ type Window struct {
 type Warning struct {
 	Time        time.Time
 	Level, Text string
-	Call        string // the ID of the call that it is about; empty: none
+	Call        string // the ID of the call that it is about; empty if there is none
 }
 
 func (p System) HTML(t Times) html.HTML {

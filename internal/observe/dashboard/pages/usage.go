@@ -9,7 +9,7 @@ import (
 	"perigee/internal/observe/dashboard/html"
 )
 
-// Usage is what was spent.
+// Usage is the page of usage and costs.
 type Usage struct {
 	Days   []perigee.UsageRow // one for each, the oldest first
 	Groups []UsageGroup
@@ -20,7 +20,7 @@ type Usage struct {
 // UsageDays are the numbers of days that can be chosen.
 var UsageDays = []int{7, 30, 90}
 
-// A UsageGroup is what was spent by one kind of group.
+// A UsageGroup is the usage by one kind of group.
 type UsageGroup struct {
 	ID   string // perigee.ByModel
 	Rows []perigee.UsageRow
