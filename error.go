@@ -47,7 +47,7 @@ type Error struct {
 	Usage    Usage             // the tokens of answers that were generated and discarded; recorded
 	Cause    error
 
-	// Public is what clients get in place of Message and Hint where these contain details of this
+	// Public is sent to clients in place of Message and Hint if these contain details of this
 	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint.
 	Public string
 }

@@ -418,8 +418,8 @@ type memory struct {
 
 // Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease
 // have run. Routing calls it when the first content of a streamed answer has been passed on: from
-// then on nothing is asked again, and an answer may go on for minutes. A stage that needs more of
-// the request during the answer than it has in its own variables takes it in OnRelease.
+// then on there are no retries, and an answer may take minutes. Code that needs parts of the
+// request during the answer copies them in OnRelease.
 func (r *Request) Release() {
 	m := r.memory
 	if m == nil || m.released {

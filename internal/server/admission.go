@@ -12,12 +12,14 @@ import (
 
 // Every call for a model passes these checks in this order:
 //
-//  1. admit, before the body is read: the key's budgets of the day, concurrency and rpm. A call that gets this far counts as
-//     one request, whatever is wrong with its body or its model.
-//  2. takeBody reads the body and then takes a place of limits.concurrency. A call that is still uploading holds a place of
-//     its key only, so slow uploads of one key do not keep other keys out.
-//  3. allow, as soon as the name of the model is known: before the body is read where the path has it.
-//  4. check, once the body is decoded: strict, and the rpm of a call that makes several requests of the provider.
+//  1. admit, before the body is read: the key's budgets of the day, concurrency and rpm. A call
+//     that passes counts as one request, even if its body or its model is invalid.
+//  2. takeBody reads the body and then takes a slot of limits.concurrency. A call that is still
+//     uploading holds only a slot of its key, so slow uploads of one key do not block other keys.
+//  3. allow, as soon as the name of the model is known: before the body is read if the path has
+//     it.
+//  4. check, once the body is decoded: strict, and the rpm of a call that makes several requests
+//     to the provider.
 
 // places are the concurrency slots that a call holds while it runs. The zero value holds none.
 type places struct {

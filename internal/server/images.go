@@ -80,7 +80,7 @@ type imageKeeper struct {
 
 	images int
 	bytes  int64
-	told   bool // that the answer has too many
+	warned bool // that the answer has too many
 }
 
 // Keep stores an image and returns its link, or "" if the image is to be inlined in the answer. It
@@ -89,7 +89,7 @@ type imageKeeper struct {
 func (k *imageKeeper) Keep(mime, data string) string {
 	id, err := k.save(mime, data)
 	if err != nil {
-		if !errors.Is(err, errTooMany) || !k.told {
+		if !errors.Is(err, errTooMany) || !k.warned {
 			k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a data URI"})
 		}
 		k.notKept(err)
@@ -114,8 +114,8 @@ func (k *imageKeeper) notKept(err error) {
 	switch {
 	case !errors.Is(err, errTooMany):
 		k.Logger.Error("an image could not be kept", "call", k.Call, "error", err)
-	case !k.told:
-		k.told = true
+	case !k.warned:
+		k.warned = true
 		k.Logger.Warn("images of an answer are not kept: it has too many", "call", k.Call, "images", k.images, "bytes", k.bytes)
 	}
 }

@@ -89,7 +89,7 @@ func (c *call) fetches(bytes int64) error {
 	return c.reserveContent()
 }
 
-// checkConversation refuses to go on from a stored response of that size where a body of the whole
+// checkConversation refuses to continue a stored response of this size if a body with the whole
 // conversation would be too large.
 func (c *call) checkConversation(size int64) error {
 	limit := c.opts.Memory.Size() / reqbody.Factor

@@ -153,9 +153,9 @@ func (c *call) keep(req *responses.Request, stored func() (response, output json
 	return err == nil
 }
 
-// keepItems makes the items of a large request that are stored, and drops the request: the database
-// copies the items, and the request would be in memory beside them. What that frees is returned to
-// the system, since SQLite does not take its memory from the runtime.
+// keepItems creates the stored items of a large request, and drops the request, so that it is not
+// in memory while the database copies the items. The freed memory is returned to the system,
+// because SQLite does not allocate from the runtime.
 func (c *call) keepItems(req *responses.Request) {
 	size := int64(cap(c.body)) + c.recalled
 	if size < reqbody.Large {

@@ -21,7 +21,7 @@ type route struct {
 	any     func(*call) error // answers every method
 }
 
-// ownRoutes are the paths beside the endpoints of the dialects.
+// ownRoutes are the paths other than the endpoints of the dialects.
 var ownRoutes = []route{
 	{path: "/v1beta/models/*:*", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiNoMethod}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.

@@ -19,8 +19,8 @@ const writeLimit = 2 * time.Minute
 // bytes to send, because thousands may be open and silent.
 var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// gather is how many bytes are gathered, while more are at hand, before they are sent together.
-// Every client that reads slowly keeps about so many waiting.
+// gather is the number of bytes that are buffered, while more are available, before they are sent.
+// A client that reads slowly holds a buffer of about this size.
 const gather = 16 << 10
 
 // A streamEncoder encodes a streamed answer in a dialect. Each method appends to dst, possibly
@@ -264,7 +264,7 @@ func (w *streamWriter) stop() {
 	w.call, w.encoder, w.control = nil, nil, nil
 }
 
-// A collector gathers the events of an answer for a client that does not stream.
+// A collector collects the events of an answer for a client that does not stream.
 type collector interface {
 	Add(ev *perigee.Event)
 	Bytes() []byte

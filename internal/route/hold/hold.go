@@ -68,7 +68,7 @@ func (h *Events) Add(ev perigee.Event) error {
 	return nil
 }
 
-// continues reports whether an event is the next piece of the text of the one before.
+// continues reports whether an event continues the text of the previous one.
 func continues(before, ev *perigee.Event) bool {
 	switch ev.Kind {
 	case perigee.EventText, perigee.EventThinking:

@@ -105,9 +105,9 @@ func (u *keyUse) fill(rpm int, now time.Time) {
 	u.refilled = now
 }
 
-// note keeps the answer about the shared bucket. Requests that were let through are taken out of
-// this server's own bucket, too, so that it is not full should it have to be used. While the shared
-// bucket is empty, it need not be asked again until it has filled.
+// note records the answer of the shared bucket. Admitted requests are also taken from this server's
+// own bucket, so that it is not full if it has to be used. While the shared bucket is empty, it is
+// not asked again until it has refilled.
 func (u *keyUse) note(wait time.Duration, n, rpm int, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -150,9 +150,9 @@ const (
 	countAgain    = 5 * time.Second // how long it is left alone after it gave none
 )
 
-// take asks for n requests of a key. While the counter does not answer, they are not counted, and
-// each server counts for itself, which lets through too much at worst: calls go on without the
-// database in every other way, too.
+// take asks the counter for n requests of a key. While it does not answer, each server counts for
+// itself, which at worst allows too many requests: calls do not depend on the database otherwise
+// either.
 func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time.Time) (wait time.Duration, counted bool) {
 	if !s.shouldAsk(now) {
 		return 0, false

@@ -2,7 +2,7 @@
 // no field for them: their clients get a link instead. Files are deleted after some days. The
 // package does not serve them.
 //
-// The HTTP edge saves and opens; the daemon makes one Store for its data directory.
+// The HTTP server saves and opens images; the daemon creates one Store for its data directory.
 package imagestore
 
 import (

@@ -1,6 +1,6 @@
-// Package mount is the interface between the HTTP server and the handlers that it serves beside the
-// dialects: pages, administration, and whatever else is mounted. The server checks keys, Host,
-// Origin and sizes before a handler is called, and encodes the errors that handlers return.
+// Package mount is the interface between the HTTP server and its handlers other than dialects:
+// pages, administration, and other mounted handlers. The server checks keys, Host, Origin and sizes
+// before a handler is called, and encodes the errors that handlers return.
 package mount
 
 import (
@@ -193,7 +193,7 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 func StreamHeader(h http.Header, contentType string) {
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would gather the stream otherwise
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers the stream
 }
 
 // WriteValue answers with a value as JSON.

@@ -25,7 +25,8 @@ const (
 	LargeRate = 128 << 10
 )
 
-// Time is how long a body may take, beside its grace, of which so many bytes have been received.
+// Time returns how long a body may take, in addition to its grace period, if this many bytes have
+// been received.
 func Time(received int) time.Duration {
 	slow := min(received, Small)
 	return time.Duration(slow/MinRate+(received-slow)/LargeRate) * time.Second
@@ -56,7 +57,7 @@ var ErrTooLarge = errors.New("body too large")
 const announcedFrom = 256 << 10
 
 // bodies pools the buffers of bodies. Agents send hundreds of kilobytes with each call, and
-// allocating them anew each time would keep the garbage collector busy.
+// allocating a buffer for each would keep the garbage collector busy.
 var bodies sync.Pool
 
 // MaxPooled is the largest buffer that is pooled.
@@ -123,7 +124,7 @@ func Read(src io.Reader, announced, limit int64, reserve func(size int64) error,
 	}
 	room := size + 1 // one byte more, so that the end is seen without growing
 	buf := newBuffer(room)
-	told := 0
+	reported := 0
 	for {
 		n, err := src.Read(buf[len(buf):room])
 		buf = buf[:len(buf)+n]
@@ -136,9 +137,9 @@ func Read(src io.Reader, announced, limit int64, reserve func(size int64) error,
 		if err != nil {
 			return nil, err
 		}
-		if len(buf)-told >= deadlineStep {
-			told = len(buf)
-			progress(told)
+		if len(buf)-reported >= deadlineStep {
+			reported = len(buf)
+			progress(reported)
 		}
 		if int64(len(buf)) < room {
 			continue

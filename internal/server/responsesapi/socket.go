@@ -119,7 +119,7 @@ func (s *Socket) Serve(w http.ResponseWriter, r *http.Request) {
 // Context ends when the client leaves, or when the server stops waiting for answers.
 func (s *Socket) Context() context.Context { return s.ctx }
 
-// Find returns an answer that the socket has kept; nil if there is none of that id.
+// Find returns a remembered answer of the socket, or nil if there is none with that id.
 func (s *Socket) Find(id string) *perigee.StoredResponse { return s.hub.recent.find(s, id) }
 
 // Keep keeps an answer in place of the last one of its stream.
