@@ -9,7 +9,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Builder builds contents, out of messages or out of single parts. Its zero value is ready.
+// A Builder builds contents, out of messages or out of single parts. The zero value is ready to
+// use.
 type Builder struct {
 	Contents []perigee.Content
 	// JoinAfterCalls joins the user's messages after a turn with calls, or with a result, into one
@@ -22,17 +23,17 @@ type Builder struct {
 
 	calls  []*perigee.FunctionCall // of the whole conversation
 	answer []bool                  // by call: there is a result
-	round  int                     // the calls from here on are of turns whose results come now
+	round  int                     // the index of the first call of the turns that await results
 	next   int                     // the calls between round and next have results
 	due    bool                    // the model's last message has calls
 	index  map[key][]int           // the calls of the round by id and by name, once results come out of order
 	latest map[string]int          // by id: the last call of calls[:known]
 	known  int
 
-	spoken  []perigee.Part // the model's open turn, if it comes in parts
-	user    int            // the index of the user's open turn plus 1; 0 if none is open
-	results []result       // of that turn
-	said    []perigee.Part // in that turn
+	modelParts []perigee.Part // the model's open turn, if it comes in parts
+	user       int            // the index of the user's open turn plus 1; 0 if none is open
+	results    []result       // of that turn
+	userParts  []perigee.Part // in that turn
 }
 
 // A key is a call's id or its name.
@@ -56,11 +57,11 @@ type Match struct {
 // Reserve makes room for the messages that are left of a long list.
 func (b *Builder) Reserve(c *rawjson.Cursor) {
 	b.Contents = rawjson.Reserve(c, b.Contents)
-	b.spoken, b.results, b.said = rawjson.Reserve(c, b.spoken), rawjson.Reserve(c, b.results), rawjson.Reserve(c, b.said)
+	b.modelParts, b.results, b.userParts = rawjson.Reserve(c, b.modelParts), rawjson.Reserve(c, b.results), rawjson.Reserve(c, b.userParts)
 }
 
 // Started reports whether there are any contents yet.
-func (b *Builder) Started() bool { return len(b.Contents) > 0 || len(b.spoken) > 0 || b.user > 0 }
+func (b *Builder) Started() bool { return len(b.Contents) > 0 || len(b.modelParts) > 0 || b.user > 0 }
 
 // Model adds a message of the model's, and keeps its parts.
 func (b *Builder) Model(parts []perigee.Part) {
@@ -76,7 +77,7 @@ func (b *Builder) Model(parts []perigee.Part) {
 func (b *Builder) ModelPart(p perigee.Part) {
 	b.closeUser()
 	b.call(&p)
-	b.spoken = append(b.spoken, p)
+	b.modelParts = append(b.modelParts, p)
 }
 
 func (b *Builder) call(p *perigee.Part) {
@@ -92,7 +93,7 @@ func (b *Builder) User(parts []perigee.Part) {
 		b.openUser()
 	}
 	if joins {
-		b.said = append(b.said, parts...)
+		b.userParts = append(b.userParts, parts...)
 	} else {
 		b.add(perigee.RoleUser, parts)
 	}
@@ -101,7 +102,7 @@ func (b *Builder) User(parts []perigee.Part) {
 // UserPart adds to the turn of the user.
 func (b *Builder) UserPart(p perigee.Part) {
 	b.openUser()
-	b.said = append(b.said, p)
+	b.userParts = append(b.userParts, p)
 }
 
 // Result adds the result of a tool.
@@ -123,8 +124,8 @@ func (b *Builder) add(role string, parts []perigee.Part) {
 }
 
 func (b *Builder) closeModel() {
-	b.add(perigee.RoleModel, slices.Clone(b.spoken))
-	b.spoken = b.spoken[:0]
+	b.add(perigee.RoleModel, slices.Clone(b.modelParts))
+	b.modelParts = b.modelParts[:0]
 }
 
 // openUser gives the user's turn its place right behind the model's.
@@ -148,12 +149,12 @@ func (b *Builder) closeUser() {
 	if !slices.IsSortedFunc(b.results, byCall) {
 		slices.SortStableFunc(b.results, byCall)
 	}
-	parts := make([]perigee.Part, 0, len(b.results)+len(b.said))
+	parts := make([]perigee.Part, 0, len(b.results)+len(b.userParts))
 	for i := range b.results {
 		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: b.results[i].response})
 	}
-	b.Contents[b.user-1].Parts = append(parts, b.said...)
-	b.user, b.results, b.said = 0, b.results[:0], b.said[:0]
+	b.Contents[b.user-1].Parts = append(parts, b.userParts...)
+	b.user, b.results, b.userParts = 0, b.results[:0], b.userParts[:0]
 	b.round, b.next, b.index = len(b.calls), len(b.calls), nil
 }
 
@@ -194,7 +195,7 @@ func (b *Builder) Take(id []byte, name string) Match {
 	return Match{order: stray}
 }
 
-// find returns the first call of the round that has no result; -1: there is none.
+// find returns the first call of the round without a result, or -1 if there is none.
 func (b *Builder) find(id []byte, name string) (i int, exact bool) {
 	for b.next < len(b.calls) && b.answered(b.next) {
 		b.next++

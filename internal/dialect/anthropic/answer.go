@@ -40,9 +40,9 @@ type encoder struct {
 	trail    dialect.Searches
 	cited    int // the number of its supports that texts have already
 
-	spoken  bool // there is more than thinking and searches
-	before  int  // where in the content that begins
-	placeOf int  // and the index of its first block
+	answering bool // there is more than thinking and searches
+	before    int  // where in the content that begins
+	placeOf   int  // and the index of its first block
 }
 
 // event writes the content of an event.
@@ -73,7 +73,7 @@ func (e *encoder) event(ev *perigee.Event) {
 		e.part(ev.Raw)
 	case perigee.EventGrounding:
 		e.trail.Add(ev.Grounding)
-		if !e.spoken { // the model has searched first; else it goes out when the text is
+		if !e.answering { // the model has searched first; else it goes out when the text is
 			e.searched()
 		}
 	}
@@ -95,8 +95,8 @@ func (e *encoder) to(kind blockKind) {
 // markAnswer records where the answer itself begins, which follows the searches that it is based
 // on. No block is open.
 func (e *encoder) markAnswer() {
-	if !e.spoken {
-		e.spoken, e.before, e.placeOf = true, len(e.w.Buf), e.index
+	if !e.answering {
+		e.answering, e.before, e.placeOf = true, len(e.w.Buf), e.index
 	}
 }
 

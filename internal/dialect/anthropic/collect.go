@@ -17,9 +17,8 @@ type Collector struct {
 // NewCollector returns the collector for an answer.
 func NewCollector(answer *Answer) *Collector { return &Collector{encoder: encoder{answer: answer}} }
 
-// The content is put aside in pieces of longContent, because an array that grows leaves several
-// times its size behind as garbage. Blocks that go on change no more than the last bytes, fewer
-// than openEnd.
+// The content is stored in pieces of longContent, because a growing array leaves several times its
+// size as garbage. An open block changes only the last bytes, fewer than openEnd.
 const (
 	longContent = 512 << 10
 	openEnd     = 64
@@ -28,9 +27,9 @@ const (
 // Add takes the next event.
 func (c *Collector) Add(ev *perigee.Event) {
 	e := &c.encoder
-	spoken := e.spoken
+	answering := e.answering
 	e.event(ev)
-	if e.spoken && !spoken {
+	if e.answering && !answering {
 		e.before += c.moved
 	}
 	if content := e.w.Buf; len(content)-openEnd >= longContent {
@@ -61,7 +60,7 @@ func (c *Collector) Bytes() []byte {
 func (c *Collector) searchesFirst() []byte {
 	e := &c.encoder
 	e.close()
-	if !e.spoken {
+	if !e.answering {
 		return nil // then they are in place already
 	}
 	content, last := e.w, e.index
@@ -72,7 +71,7 @@ func (c *Collector) searchesFirst() []byte {
 	e.searched()
 	found := e.index > e.placeOf
 	if e.placeOf == 0 && found {
-		e.w.Lit(",") // what was first has none before it
+		e.w.Lit(",") // the former first element has no comma before it
 	}
 	searches := e.w.Buf
 	e.w, e.index = content, e.index+last-e.placeOf

@@ -12,8 +12,8 @@ import (
 // pages, executed code, a summary of compacted turns.
 func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	kind := string(b.kind)
-	told := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"
-	if !told {
+	isServerTool := strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") || kind == "compaction"
+	if !isServerTool {
 		if d.unknown == nil {
 			d.unknown = invalid(d.at.field("type") + ": there are no blocks of type " + strconv.Quote(fieldName(b.kind)) + " here").
 				WithHint("send text, image, document, search_result, tool_use or tool_result blocks")

@@ -13,7 +13,7 @@ import (
 // place:
 //
 //	perigee.1.call.SIGNATURE           of the next tool_use block in the message
-//	perigee.1.thinking.TEXT.SIGNATURE  of this block, whose text (in base64) the client asked not to see
+//	perigee.1.thinking.TEXT.SIGNATURE  of this block; TEXT is hidden thinking in base64
 //
 // Everything else in that place is a signature of the thinking block itself.
 const (

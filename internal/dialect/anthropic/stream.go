@@ -13,7 +13,7 @@ import (
 // no longer.
 type Stream struct {
 	encoder encoder
-	begun   bool
+	started bool
 	held    []byte
 }
 
@@ -27,7 +27,7 @@ func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8
 
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
-	if s.begun {
+	if s.started {
 		return s.encode(dst, ev)
 	}
 	s.held = s.encode(s.held, ev)
@@ -56,13 +56,13 @@ func (s *Stream) begin(dst []byte) []byte {
 	writeUsage(&w, &usage, 0, true)
 	w.Lit("}" + eventEnd + ping)
 	dst = append(w.Buf, s.held...)
-	s.begun, s.held = true, nil
+	s.started, s.held = true, nil
 	return dst
 }
 
 // End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
-	if !s.begun {
+	if !s.started {
 		dst = s.begin(dst)
 	}
 	e := &s.encoder
@@ -78,7 +78,7 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error, after which nothing comes.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	if !s.begun && len(s.held) > 0 {
+	if !s.started && len(s.held) > 0 {
 		dst = s.begin(dst)
 	}
 	dst = append(dst, "event: error\ndata: "...)

@@ -51,15 +51,15 @@ func EncodeError(status int, err *perigee.Error) []byte {
 	w.text("message", err.Error())
 	w.text("status", rpcName(status, err.Class))
 	w.Key("details").Array()
-	told := false // the provider's details have the delay
+	hasDelay := false // the provider's details have the delay
 	for _, detail := range err.Details {
 		w.Raw(detail)
-		told = told || namesDelay(detail)
+		hasDelay = hasDelay || namesDelay(detail)
 	}
 	w.Object().Members(`"@type":"type.googleapis.com/google.rpc.ErrorInfo"`)
 	w.text("reason", strings.ToUpper(string(err.Class)))
 	w.Members(`"domain":"perigee"`).EndObject()
-	if err.Retry > 0 && !told {
+	if err.Retry > 0 && !hasDelay {
 		w.Object().Members(`"@type":"type.googleapis.com/google.rpc.RetryInfo"`)
 		w.text("retryDelay", strconv.FormatFloat(err.Retry.Seconds(), 'f', -1, 64)+"s")
 		w.EndObject()

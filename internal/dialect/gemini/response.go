@@ -8,7 +8,7 @@ import (
 )
 
 // A Decoder turns the chunks of one answer into events. It validates each chunk as JSON before it
-// reads it. Its zero value is ready.
+// reads it. The zero value is ready to use.
 type Decoder struct {
 	// Envelope is the member of an object in which the provider wraps chunks. A chunk without it is
 	// accepted as well.

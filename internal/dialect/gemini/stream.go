@@ -55,8 +55,8 @@ func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
 }
 
 // RepeatError appends the error of Fail a second time, without framing, where events were asked
-// for. @google/genai before 2.0, @google/generative-ai and what is built on them take an event
-// without candidates for an empty chunk, and the end that follows for the end of the answer. They
+// for. @google/genai before 2.0, @google/generative-ai and libraries based on them treat an event
+// without candidates as an empty chunk, and the end of the stream as the end of the answer. They
 // throw the error that a read consists of, and fail on bytes left over at the end; sent a moment
 // later, the object is such a read. To readers of event streams the line is an unknown field, which
 // they ignore.

@@ -109,7 +109,7 @@ func writeUsage(w *rawjson.Writer, u perigee.Usage) {
 
 // refusal returns why the answer was withheld, or "" if it was not.
 func (c *choice) refusal() string {
-	if c.begun || c.finish.Kind != perigee.FinishFiltered && c.finish.Kind != perigee.FinishUnexplained {
+	if c.hasContent || c.finish.Kind != perigee.FinishFiltered && c.finish.Kind != perigee.FinishUnexplained {
 		return ""
 	}
 	return openai.Withheld(&c.finish)
@@ -125,7 +125,7 @@ func (s *Style) finishReason(c *choice) string {
 		return "tool_calls"
 	case c.finish.Kind == perigee.FinishLength:
 		return "length"
-	case c.finish.Kind == perigee.FinishFiltered, c.finish.Kind == perigee.FinishUnexplained && !c.begun:
+	case c.finish.Kind == perigee.FinishFiltered, c.finish.Kind == perigee.FinishUnexplained && !c.hasContent:
 		return "content_filter"
 	}
 	return "stop" // this API has no word for mishaps

@@ -11,7 +11,7 @@ import (
 type choice struct {
 	index      int
 	head       string // of each chunk of a stream, once there is one
-	begun      bool   // there was content
+	hasContent bool   // there was content
 	worded     bool   // there was text
 	probed     bool   // there were probabilities
 	last       perigee.EventKind
@@ -22,7 +22,7 @@ type choice struct {
 	text       rawjson.Text // the text that the sources refer to
 	finish     perigee.Finish
 
-	// What a whole answer gathers and a stream has sent.
+	// The content so far, collected or sent.
 	reasoning rawjson.Text
 	calls     []toolCall
 	pictures  rawjson.Writer // the elements of images
@@ -87,7 +87,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 	case perigee.EventLogprobs:
 		add.logprobs = ev.Logprobs
 		c.probed = true
-		c.begun = c.begun || ev.Logprobs != nil
+		c.hasContent = c.hasContent || ev.Logprobs != nil
 		return add, ev.Logprobs != nil
 	case perigee.EventSignature:
 		kind = c.last
@@ -98,7 +98,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 	default:
 		return add, false
 	}
-	c.begun, c.last = true, kind
+	c.hasContent, c.last = true, kind
 	c.worded = c.worded || add.text != ""
 	add.signed = c.sign(kind, ev.Signature)
 	return add, true

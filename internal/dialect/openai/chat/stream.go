@@ -12,7 +12,7 @@ import (
 // stop.
 type Stream struct {
 	answer  Answer
-	begun   bool // the model is known to the client
+	started bool // the model is known to the client
 	choices choices
 	usage   perigee.Usage
 }
@@ -29,7 +29,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	case perigee.EventFrame:
 		return dst
 	case perigee.EventStart:
-		if ev.Model != "" && !s.begun {
+		if ev.Model != "" && !s.started {
 			s.answer.Model = ev.Model
 		}
 		return dst
@@ -51,13 +51,13 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		}
 		return dst
 	}
-	first := !c.begun
+	first := !c.hasContent
 	add, ok := c.take(ev)
 	if !ok {
 		return dst
 	}
 	w := rawjson.Writer{Buf: dst}
-	if first && c.begun {
+	if first && c.hasContent {
 		s.role(&w, c)
 	}
 	s.delta(&w, c, &add)
@@ -67,7 +67,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 // open begins a chunk, up to the members of the delta.
 func (s *Stream) open(w *rawjson.Writer, c *choice) *rawjson.Writer {
 	if c.head == "" {
-		s.begun = true
+		s.started = true
 		c.head = string(s.begin(&rawjson.Writer{}).Object().Key("index").Int(int64(c.index)).Key("delta").Object().Buf)
 	}
 	return w.Lit(c.head)
@@ -157,7 +157,7 @@ func (s *Stream) End(dst []byte) []byte {
 	w := &rawjson.Writer{Buf: dst}
 	for _, c := range s.choices {
 		reason := s.answer.Style.finishReason(c)
-		if !c.begun {
+		if !c.hasContent {
 			s.role(w, c)
 		}
 		if refusal := c.refusal(); refusal != "" {

@@ -32,7 +32,7 @@ type thought struct {
 // A callSignature is the provider's signature of a call.
 type callSignature struct{ callID, signature string }
 
-// carrierMark begins every carrier: what it is, and the version of its form.
+// carrierMark is the prefix of every carrier: its type and the version of its format.
 const carrierMark = "pgr\x01"
 
 // carrierSum is how many bytes of a hash end every carrier.

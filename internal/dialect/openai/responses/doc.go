@@ -6,10 +6,10 @@
 // so do the responses that were kept. What it shares with the other APIs of the vendor is in
 // package openai.
 //
-// The files: request.go reads the envelope, options.go and tools.go what belongs to it; items.go
-// and parts.go read the conversation, package turns gives it the form that the models know,
-// recall.go brings back what was kept; stream.go writes an answer as events, in frames.go's frames,
-// with the items of output.go, reasoning.go and search.go, and object.go the response around them;
-// carrier.go is how the provider's signatures travel through clients; stored.go is about responses
-// that are kept; message.go is what only sockets have.
+// The files: request.go reads the envelope, options.go and tools.go its members; items.go and
+// parts.go read the conversation, package dialect converts it to contents, recall.go reads stored
+// items; stream.go writes an answer as events, in frames.go's frames, with the items of output.go,
+// reasoning.go and search.go, and object.go the response around them; carrier.go passes the
+// provider's signatures through clients; stored.go is for stored responses; message.go is for
+// sockets.
 package responses

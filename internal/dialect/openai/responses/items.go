@@ -20,7 +20,7 @@ type inputItem struct {
 	callID    []byte
 	name      []byte
 	namespace []byte
-	said      bool            // the content is in the conversation already
+	added     bool            // the content is in the conversation already
 	status    bool            // it has a status
 	body      json.RawMessage // content, arguments, input, action …
 	output    json.RawMessage
@@ -55,7 +55,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 				item.apart = item.apart || string(key) == "id" || string(key) == "type" || string(key) == "status"
 			case string(key) == "content" && item.kind == "message" && item.role != "":
 				// The type usually precedes the content, which can then be read in place.
-				item.said, item.apart = true, item.apart || c.Kind() == rawjson.String
+				item.added, item.apart = true, item.apart || c.Kind() == rawjson.String
 				d.message(i, item.role, c)
 			default:
 				item.find(key, c)
@@ -72,7 +72,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 // be stored without being read again.
 func (d *decoder) keepItem(from, to int, item *inputItem) {
 	if d.keeping {
-		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.said
+		apart := item.apart || item.kind == "" || item.kind == "item_reference" || item.kind == "message" && !item.added
 		d.out.given = append(d.out.given,
 			givenItem{raw: d.out.input[from:to:to], kind: item.kind, id: item.id, status: item.status, apart: apart})
 	}
@@ -239,7 +239,7 @@ func (d *decoder) jsonText(i int, member string, raw json.RawMessage) json.RawMe
 // wholeMessage adds a message after all of its members were found, unless it was added on the way.
 func (d *decoder) wholeMessage(i int, item *inputItem) {
 	switch {
-	case item.said:
+	case item.added:
 	case item.body == nil:
 		d.mayTalk(i, item.role)
 	default:

@@ -200,8 +200,8 @@ func (d *decoder) generation() {
 	case d.effort == "none":
 		g.Thinking = &perigee.Thinking{Budget: new(int64(0))}
 	case d.thinking:
-		// Thinking is requested even if the client does not show it: without it a tool loop cannot
-		// go on with some models.
+		// Thinking is requested even if the client does not show it: some models cannot continue a
+		// tool loop without it.
 		g.Thinking = &perigee.Thinking{Include: new(true), Level: d.effort}
 	}
 	if d.logprobs || d.topLogprobs > 0 {

@@ -22,8 +22,8 @@ func (s *Stream) addThinking(text, signature string) {
 	s.carrier.thoughts[len(s.carrier.thoughts)-1].signature = signature
 }
 
-// sign adds a thought signature that came by itself to the thinking before it. Signatures of texts
-// are dropped: this API has no field for them.
+// sign adds a thought signature without a text to the previous thinking. Signatures of texts are
+// dropped: this API has no field for them.
 func (s *Stream) sign(signature string) {
 	if n := len(s.carrier.thoughts); s.open == reasoningItem && n > 0 {
 		s.carrier.thoughts[n-1].signature = signature

@@ -41,7 +41,7 @@ func itemID(item json.RawMessage) (id string) {
 	return ""
 }
 
-// itemExtra is by how much an item gets longer at most, beside the name of the call.
+// itemExtra is the maximum number of bytes added to an item, without the name of the call.
 const itemExtra = 128
 
 // InputItems returns all input of the model as an array of items with ids: the conversation that
