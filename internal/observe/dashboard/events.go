@@ -15,7 +15,7 @@ import (
 
 // Times of an event stream.
 const (
-	gather    = 60 * time.Millisecond // updates gather for that long before they are sent together
+	gather    = 60 * time.Millisecond // how long updates are collected before they are sent
 	keepAlive = 15 * time.Second
 	numbers   = 2 * time.Second
 	gatherMax = 256 << 10 // bytes

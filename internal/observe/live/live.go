@@ -221,8 +221,8 @@ func (f *follower) Event(e *perigee.Event) {
 	}
 }
 
-// begin takes the upstream, the account and the model from the first event. A call may begin more than once if
-// attempts fail.
+// begin takes the upstream, the account and the model from the first event. A call may begin more
+// than once if attempts fail.
 func (f *follower) begin(e *perigee.Event) {
 	if e.Upstream == "" && e.Model == "" && e.Account == "" {
 		return

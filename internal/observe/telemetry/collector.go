@@ -154,8 +154,8 @@ func (c *collector) accepted(answer []byte) error {
 	return nil
 }
 
-// field returns the content of a field of a message: of a message, without its length, and of a
-// number as it is encoded.
+// field returns the content of a field of a message: of a message without its length, and of a
+// number in its encoding.
 func field(message []byte, number protowire.Number) []byte {
 	for len(message) > 0 {
 		num, kind, n := protowire.ConsumeTag(message)

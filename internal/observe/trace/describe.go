@@ -108,35 +108,35 @@ func (w *watcher) tries(c cleaner, b *batch) []Try {
 	list := []Try{}
 	next := 0
 	for _, a := range w.attempts {
-		told := Try{Upstream: a.Upstream, Account: a.Account, Endpoint: a.Endpoint, Class: a.Class, Why: c.text(a.Why), StartedMS: milliseconds(max(a.ended-a.Took, 0))}
+		try := Try{Upstream: a.Upstream, Account: a.Account, Endpoint: a.Endpoint, Class: a.Class, Why: c.text(a.Why), StartedMS: milliseconds(max(a.ended-a.Took, 0))}
 		if w.bodies {
-			told.Error = c.text(a.Error)
+			try.Error = c.text(a.Error)
 		}
-		list = append(list, w.exchanged(told, w.exchanges[next:a.exchanges])...)
+		list = append(list, w.exchanged(try, w.exchanges[next:a.exchanges])...)
 		next = a.exchanges
 	}
 	if rest := w.exchanges[next:]; len(rest) > 0 || len(list) == 0 && b.ended && b.call.Upstream != "" {
-		told := Try{Upstream: b.call.Upstream, Account: b.call.Account, Class: b.call.Class, Status: b.call.Status}
+		try := Try{Upstream: b.call.Upstream, Account: b.call.Account, Class: b.call.Class, Status: b.call.Status}
 		if len(rest) == 0 {
-			told.FirstByteMS = milliseconds(b.call.FirstByte)
+			try.FirstByteMS = milliseconds(b.call.FirstByte)
 		}
 		if w.bodies {
-			told.Error = c.text(b.call.Error)
+			try.Error = c.text(b.call.Error)
 		}
-		list = append(list, w.exchanged(told, rest)...)
+		list = append(list, w.exchanged(try, rest)...)
 	}
 	return list
 }
 
 // exchanged returns the tries of an attempt. An attempt is usually one request; if it has several,
 // only the last has its error.
-func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
+func (w *watcher) exchanged(try Try, exchanges []*exchange) []Try {
 	if len(exchanges) == 0 {
-		return []Try{told}
+		return []Try{try}
 	}
 	var list []Try
 	for i, e := range exchanges {
-		t := Try{Upstream: told.Upstream, Account: told.Account, Endpoint: e.endpoint, Why: told.Why, Status: e.status,
+		t := Try{Upstream: try.Upstream, Account: try.Account, Endpoint: e.endpoint, Why: try.Why, Status: e.status,
 			StartedMS: milliseconds(e.started)}
 		switch {
 		case e.firstByte > 0:
@@ -145,7 +145,7 @@ func (w *watcher) exchanged(told Try, exchanges []*exchange) []Try {
 			t.FirstByteMS = milliseconds(e.answered)
 		}
 		if i == len(exchanges)-1 {
-			t.Class, t.Error = told.Class, told.Error
+			t.Class, t.Error = try.Class, try.Error
 		}
 		if e.request != nil && e.request.size > 0 {
 			t.Request = e.request.name

@@ -275,7 +275,7 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// linger lets more calls gather, until Flush asks for them.
+// linger waits for more data of calls, until Flush is called.
 func (s *Store) linger(ctx context.Context) (written chan struct{}) {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()

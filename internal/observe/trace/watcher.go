@@ -26,7 +26,7 @@ type watcher struct {
 	listed   bool         // in Store.open or Store.urgent
 	pressing bool         // in Store.urgent
 	waiting  int          // bytes
-	failed   bool         // the directory cannot be written: nothing more is gathered
+	failed   bool         // the directory cannot be written, and no more data is collected
 
 	request, answer, events *file // of the client
 	exchanges               []*exchange

@@ -145,7 +145,7 @@ func (w *watcher) release(b *batch) {
 	}
 }
 
-// maxScratch is how many redacted bytes are gathered before they are written.
+// maxScratch is the number of redacted bytes that are buffered before they are written.
 const maxScratch = 1 << 20
 
 // writeFile writes the part of a file. A file that could not be written gets no more.
@@ -175,9 +175,9 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 // maxJoined is the size of the files that are searched for secrets spelled over several events.
 const maxJoined = 16 << 20
 
-// redactDeltas removes secrets that the answer of a call spells over several events: while the call
-// runs, nothing but the bytes of each file is searched. It reads events.jsonl, and further files
-// only if that has such a secret. An answer that broke off may end in the middle of one.
+// redactDeltas removes secrets that are spread over several events of an answer: while the call
+// runs, only the bytes of each file are searched. It reads events.jsonl, and further files only if
+// that has such a secret. An answer that was cut off may end in the middle of a secret.
 func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 	if w.events == nil || !w.events.created || w.events.written > maxJoined {
 		return

@@ -111,7 +111,7 @@ var rawElements = []string{"script", "style", "iframe", "noscript", "noembed", "
 // A place is the context of a value in the markup.
 type place struct {
 	in        region
-	name      string // in a tag: that of the tag or attribute that was begun; in the contents of a raw element: its own
+	name      string // in a tag, the name of the tag or attribute that has begun; in a raw element, its own name
 	tag       string // that is open; empty while its name is being read
 	attribute string // in a value: its name
 	begun     bool   // the value has begun before

@@ -66,7 +66,7 @@ func pass(answer perigee.RawAnswer, out io.Writer, observed *record.Observation)
 	show := func(chunk []byte) {
 		events, err := decoder.Decode(nil, chunk)
 		if err != nil {
-			return // the client sees what it is
+			return // the client gets the chunk in any case
 		}
 		for i := range events {
 			observed.Observe(&events[i])

@@ -164,7 +164,7 @@ func (s *Service) try(ctx context.Context, of *recording, body []byte) (f shrink
 	}
 	w := &discarder{header: http.Header{}}
 	func() {
-		defer func() { // an answer that breaks off ends with a panic
+		defer func() { // an answer that is cut off ends with a panic
 			if v := recover(); v != nil && v != http.ErrAbortHandler {
 				panic(v)
 			}
