@@ -23,7 +23,7 @@ type CallLog struct {
 // maxAttempts is the maximum number of attempts in a log. Later ones repeat earlier ones.
 const maxAttempts = 50
 
-// locked runs f unless there is no log.
+// locked runs f unless l is nil.
 func (l *CallLog) locked(f func()) {
 	if l == nil {
 		return

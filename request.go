@@ -170,15 +170,15 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	return c
 }
 
-// WithThinking returns a copy of r with the budget and level of wish, which come from the model's
+// WithThinking returns a copy of r with the budget and level of want, which come from the model's
 // name, in place of Body's. Whether thinking is included in the answer still depends on Body alone.
-func (r *Request) WithThinking(wish *Thinking) (*Request, error) {
+func (r *Request) WithThinking(want *Thinking) (*Request, error) {
 	prompt, err := r.Prompt()
 	if err != nil {
 		return nil, err
 	}
 	e := prompt.Edit()
-	thinking := Thinking{Budget: wish.Budget, Level: wish.Level}
+	thinking := Thinking{Budget: want.Budget, Level: want.Level}
 	if said := prompt.Generation.Thinking; said != nil {
 		thinking.Include, thinking.Extra = said.Include, said.Extra
 	}

@@ -107,7 +107,7 @@ func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
 		return nil, err
 	}
 	q := perigee.UsageQuery{By: query.Get("by"), Each: query.Get("each")}
-	q.Key = mount.CallOf(r).Key // a key sees its own calls only
+	q.Key = mount.CallOf(r).Key // a key can list only its own calls
 	var err error
 	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (a *API) quota(w http.ResponseWriter, r *http.Request) error {
 	return mount.WriteList(w, list.Rows)
 }
 
-// A StoreKeeper is the store as its owner sees it.
+// A StoreKeeper reports on the store and compacts it.
 type StoreKeeper interface {
 	StoreReport(ctx context.Context) (perigee.StoreReport, error)
 	CompactStore(ctx context.Context) (perigee.StoreCompacted, error)

@@ -15,7 +15,7 @@ import (
 type Message struct {
 	Body   []byte // the body as for POST; the members of the message itself are blanked
 	Stream string // the name of the stream that its answer belongs to; empty if it has none
-	Warm   bool   // nothing is to be made, only to be remembered
+	Warm   bool   // no answer is generated; the input is only remembered
 	Notes  []perigee.Note
 }
 
