@@ -2,7 +2,7 @@
 // call that has leased an account calls Use, and the language server has that account until the
 // call has been sent. Between calls the account stays: its access token is renewed before it ends,
 // and another account replaces it when the owner prefers one, or when it cannot be used any more.
-// Which account a call gets is not decided here: package account does that for all kinds of
+// Which account a call gets is not decided here: package pool does that for all kinds of
 // upstreams.
 package signin
 
