@@ -270,7 +270,7 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// foreign says whether an import is not of the standard library.
+// foreign reports whether an import is not of the standard library.
 func foreign(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return first == "perigee" || strings.Contains(first, ".")

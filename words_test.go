@@ -30,6 +30,72 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 	})
 }
 
+// rare are patterns that a native engineer would seldom write, with the number of comments in which
+// they still are. The numbers only fall: a test fails for a new one, and for a number that is too
+// high.
+var rare = []struct {
+	pattern string
+	count   int
+}{
+	{`\b(says|said) whether\b`, 0},
+	{`\bwhose\b`, 6},
+	{`\b(says?|said|tells?|told)\b`, 16},
+	{`\b(stands?|stood)\b`, 13},
+	{`\b(goes|go|gone|went) on\b`, 9},
+	{`\bas (it|they) (is|are|was|were|came|comes?|stands?)\b`, 14},
+	{`\bin the words of\b`, 0},
+	{`\bpictures?\b`, 1},
+	{`\b(trouble|mishaps?|astray|verdicts?|judges?|blames?|settles?|knobs?|mends?|wish|lent)\b`, 9},
+	{`\b(that|those) of\b`, 10},
+	{`(?m)(^|[;,.] )(nil|empty|0|zero|""): `, 49},
+}
+
+// TestRareWordsBecomeFewer counts the patterns in comments of the product and of its SQL.
+func TestRareWordsBecomeFewer(t *testing.T) {
+	var comments []string
+	parseGo(t, func(path string, _ *token.FileSet, file *ast.File) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasSuffix(path, "_test.go") || dir != "." && !isProduct(dir) && !within(dir, "cmd") {
+			return
+		}
+		for _, group := range file.Comments {
+			comments = append(comments, group.Text())
+		}
+	})
+	sql, err := filepath.Glob("internal/store/sqlstore/migrations/*.sql")
+	if err != nil || len(sql) == 0 {
+		t.Fatalf("found %d SQL files: %v", len(sql), err)
+	}
+	for _, path := range sql {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, comment, ok := strings.Cut(line, "--"); ok {
+				comments = append(comments, comment)
+				if word := vague.FindString(comment); word != "" {
+					t.Errorf("%s: a comment says %q: name the thing that it is about", path, word)
+				}
+			}
+		}
+	}
+	for _, r := range rare {
+		pattern, count := regexp.MustCompile(`(?i)`+r.pattern), 0
+		for _, comment := range comments {
+			if pattern.MatchString(comment) {
+				count++
+			}
+		}
+		switch {
+		case count > r.count:
+			t.Errorf("%d comments match %s, at most %d: write a plain sentence instead", count, r.pattern, r.count)
+		case count < r.count:
+			t.Errorf("%d comments match %s: lower its number from %d", count, r.pattern, r.count)
+		}
+	}
+}
+
 // TestTranscriptsNameTheirSubject holds the same rule for *.txtar files: for the description before
 // the first file, and for lines that begin with #. A script begins with such a line and has no
 // description: its other lines are commands.
@@ -65,7 +131,7 @@ func TestTranscriptsNameTheirSubject(t *testing.T) {
 	}
 }
 
-// foreignDir says whether a directory has files of other projects: what npm installs, and what e2e
+// foreignDir reports whether a directory has files of other projects: what npm installs, and what e2e
 // and git keep.
 func foreignDir(entry fs.DirEntry) bool {
 	return entry.IsDir() && (entry.Name() == "node_modules" || len(entry.Name()) > 1 && entry.Name()[0] == '.')

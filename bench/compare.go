@@ -26,7 +26,7 @@ type target struct {
 	name    string
 	process *measure.Process
 	dialect *dialect
-	model   string // empty: the cell's own
+	model   string // empty means the cell's own
 	key     string // that the target wants to see, if any
 }
 

@@ -18,7 +18,7 @@ type dialect struct {
 	// in the answer once it is complete.
 	piece, end string
 
-	chunks     int  // of the answer; zero: chunkCount
+	chunks     int  // of the answer; zero means chunkCount
 	inOnePiece bool // the answer is no stream, and only its end is looked for
 
 	// free says that only the text counts, not how it is cut into events and spaced; see beside.
@@ -56,7 +56,7 @@ func (d *dialect) url(model string) string {
 	return d.path
 }
 
-// begun says whether the answer so far has a whole event with text. What a dialect sends before
+// begun reports whether the answer so far has a whole event with text. What a dialect sends before
 // that tells a client nothing, so it does not count as an answer.
 func (d *dialect) begun(answer []byte) bool {
 	if d.inOnePiece {

@@ -164,7 +164,7 @@ type bench struct {
 	binary   string
 	older    string // what -against compares it with
 	caseWord string // in the names of the cases that -against measures
-	shape    string // of the bodies that are weighed; empty: all
+	shape    string // of the bodies that are weighed; empty means all
 	children []*measure.Process
 	provider *measure.Process
 	report   report

@@ -20,7 +20,7 @@ type peerReport struct {
 // A peerPromise is what part of a peer's cost perigee's may be.
 type peerPromise struct {
 	peer           string
-	added, cpu     float64 // 0: nothing is promised
+	added, cpu     float64 // 0 means nothing is promised
 	onlyTranslated bool    // the limit for CPU holds where perigee has to translate
 }
 

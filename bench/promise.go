@@ -11,7 +11,7 @@ import (
 // A promise is a limit that perigee states, and what was measured.
 type promise struct {
 	what  string
-	limit string // empty: nothing is promised; it is told because it stands beside a promise
+	limit string // empty means nothing is promised; it is told because it stands beside a promise
 	found string
 	kept  bool
 

@@ -48,9 +48,9 @@ type errand struct {
 	base, key  string
 	model      string
 	prompt     string
-	mcp        *mcpServer // nil: none
+	mcp        *mcpServer // nil means none
 
-	openCode *openCodeServer // asks, instead of a program that is started; nil: none
+	openCode *openCodeServer // asks, instead of a program that is started; nil means none
 	provider string          // the one of its settings
 }
 

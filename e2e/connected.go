@@ -22,7 +22,7 @@ const (
 type connection struct {
 	name     string // as in perigee connect NAME
 	client   documented
-	settings []printedFile // of its user, with an odd layout; empty: connect does not write any
+	settings []printedFile // of its user, with an odd layout; empty means connect does not write any
 	env      []string      // keeps it from calling home, and from asking
 	args     []string      // with which it says hello, asks and ends
 }

@@ -45,7 +45,7 @@ func newDoor(base string) (*door, error) {
 
 func (d *door) close() { _ = d.server.Close() }
 
-// used says whether a socket went through.
+// used reports whether a socket went through.
 func (d *door) used() error {
 	if d.opened.Load() == 0 {
 		return errors.New("the client has opened no socket")

@@ -114,7 +114,7 @@ func (l *ledger) usedTwice() (refreshes int, err error) {
 	return refreshes, err
 }
 
-// signatureReturned says whether a signature that was given came back.
+// signatureReturned reports whether a signature that was given came back.
 func (l *ledger) signatureReturned() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

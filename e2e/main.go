@@ -68,7 +68,7 @@ func parse(args []string) (options, error) {
 	return o, err
 }
 
-// run does everything and says whether nothing failed.
+// run does everything and reports whether nothing failed.
 func run(ctx context.Context, args []string, out io.Writer) (passed bool, err error) {
 	opts, err := parse(args)
 	switch {
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 	return drive(ctx, opts.perigee, wanted, missing, out)
 }
 
-// drive runs the scenarios against the daemons it starts, reports, and says whether all passed.
+// drive runs the scenarios against the daemons it starts, reports, and reports whether all passed.
 func drive(ctx context.Context, binary string, wanted []client, missing map[string]string, out io.Writer) (passed bool, err error) {
 	report := newReport(out)
 	runnable := 0

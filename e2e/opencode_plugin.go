@@ -417,7 +417,7 @@ func (p *forgetfulProvider) forget(body []byte) []byte {
 	return changed
 }
 
-// met says whether a request with tool results and all of the texts was sent.
+// met reports whether a request with tool results and all of the texts was sent.
 func (p *forgetfulProvider) met(texts ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -215,7 +215,7 @@ type message struct {
 	}
 }
 
-// has says whether there is a tool call in the state, with the error.
+// has reports whether there is a tool call in the state, with the error.
 func (h history) has(status, failure string) bool {
 	for _, m := range h {
 		for _, p := range m.Parts {
@@ -227,7 +227,7 @@ func (h history) has(status, failure string) bool {
 	return false
 }
 
-// says says whether the model has answered with the text.
+// says reports whether the model has answered with the text.
 func (h history) says(text string) bool {
 	for _, m := range h {
 		for _, p := range m.Parts {
@@ -239,7 +239,7 @@ func (h history) says(text string) bool {
 	return false
 }
 
-// lastError is the error of the last message; empty: there is none.
+// lastError is the error of the last message; empty means there is none.
 func (h history) lastError() string {
 	if len(h) == 0 || h[len(h)-1].Info.Error == nil {
 		return ""

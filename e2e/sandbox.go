@@ -17,8 +17,8 @@ const (
 	perigeeVariable = "PERIGEE_E2E_PERIGEE"
 )
 
-// insideSandbox says whether this process was started by enterSandbox, and which installs it found
-// missing.
+// insideSandbox reports whether this process was started by enterSandbox, and which installs it
+// found missing.
 func insideSandbox() (missing map[string]string, ok bool) {
 	encoded, ok := os.LookupEnv(missingVariable)
 	if !ok || json.Unmarshal([]byte(encoded), &missing) != nil {

@@ -88,12 +88,12 @@ func (p *shakyProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cuts says whether the answer to a request is to be broken off.
+// cuts reports whether the answer to a request is to be broken off.
 func (p *shakyProvider) cuts(body []byte) bool {
 	return cutEvery.Match(body) || bytes.Contains(body, []byte("functionDeclarations")) && p.first(cutFirst.Find(body))
 }
 
-// first says whether words are met for the first time.
+// first reports whether words are met for the first time.
 func (p *shakyProvider) first(words []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *shakyProvider) first(words []byte) bool {
 	return true
 }
 
-// wasCut says whether a stream of this token was broken off.
+// wasCut reports whether a stream of this token was broken off.
 func (p *shakyProvider) wasCut(token string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -83,8 +83,8 @@ func (w *witness) tell(rw http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// pictureArrived says whether the provider was sent the picture since the last time that this was
-// asked. It compares pixels, because agents encode pictures again.
+// pictureArrived reports whether the provider was sent the picture since the last time that this
+// was asked. It compares pixels, because agents encode pictures again.
 func (w *witness) pictureArrived() error {
 	w.mu.Lock()
 	bodies := w.bodies

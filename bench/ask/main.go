@@ -59,7 +59,7 @@ var cases = []struct{ name, text, prompt string }{
 	{"with a tool", "Read.", `[[call: list_dir {"DirectoryPath":".","toolAction":"list","toolSummary":"files"}]] [[then]] [[text: Read.]]`},
 }
 
-// measure prints the table, and says whether the limit was kept.
+// measure prints the table, and reports whether the limit was kept.
 func measure(ctx context.Context, pairs int) (kept bool, err error) {
 	w, err := start(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ type dialect struct {
 	event func(data []byte, a *answer)
 	// whole reads an answer in one piece.
 	whole func(data []byte, a *answer)
-	// failure returns the message of an error in this API's own form; empty: it is none.
+	// failure returns the message of an error in this API's own form; empty means it is none.
 	failure func(data []byte) string
 }
 

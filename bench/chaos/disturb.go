@@ -19,7 +19,7 @@ import (
 type disturbance struct {
 	name   string
 	weight int
-	fits   func(*world) bool // nil: always
+	fits   func(*world) bool // nil means always
 	run    func(ctx context.Context, w *world, random *rand.Rand) error
 }
 

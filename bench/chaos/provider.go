@@ -26,7 +26,7 @@ import (
 type provider struct {
 	seed    uint64
 	rest    *httputil.ReverseProxy // to perigee simulate
-	outage  atomic.Int32           // the status of every answer; 0: none
+	outage  atomic.Int32           // the status of every answer; 0 means none
 	started time.Time
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type attempt struct {
 	upstream   string
 	stream     bool
 	began      time.Time
-	ended      time.Time // zero: it is open
+	ended      time.Time // zero means it is open
 	completely bool      // everything was written
 }
 

@@ -12,8 +12,8 @@ func (s span) overlaps(from, to time.Time) bool {
 	return !to.Before(s.from) && (s.to.IsZero() || !from.After(s.to))
 }
 
-// wasDown says whether perigee was not up at some moment of a time. An answer that had begun is not
-// excused by SIGTERM: it is finished, or its client is told.
+// wasDown reports whether perigee was not up at some moment of a time. An answer that had begun is
+// not excused by SIGTERM: it is finished, or its client is told.
 func (w *world) wasDown(from, to time.Time, begun bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,7 @@ func (w *world) storeOut() (back func()) {
 	}
 }
 
-// mayLose says whether a kill may have lost a row that was made at a time: rows are written
+// mayLose reports whether a kill may have lost a row that was made at a time: rows are written
 // together, a moment later, and later still when the store was out.
 func (w *world) mayLose(at time.Time) bool {
 	for _, kill := range w.kills {

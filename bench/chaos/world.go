@@ -29,11 +29,11 @@ type world struct {
 	dir       string // for logs and the configuration
 	data      string // data_dir, on a file system of its own where that is permitted
 	limited   bool   // data can be filled
-	memory    string // limits.memory; empty: this perigee does not have it
+	memory    string // limits.memory; empty means this perigee does not have it
 	port      int
 	provider  *provider
 	simulator *process
-	database  *testenv.Postgres // nil: SQLite
+	database  *testenv.Postgres // nil means SQLite
 	urls      map[string]string
 	trust     string // file with the provider's certificate
 	without   string // disturbances that are left out

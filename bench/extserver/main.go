@@ -62,7 +62,7 @@ func main() {
 	}
 }
 
-// measure prints the tables, and says whether the limits were kept.
+// measure prints the tables, and reports whether the limits were kept.
 func measure(ctx context.Context, p plan) (kept bool, err error) {
 	bare, err := start(ctx, "bare")
 	if err != nil {

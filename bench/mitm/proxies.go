@@ -125,7 +125,7 @@ func makeIssuer(dir string) (*issuer, error) {
 // A target is a way to the server, and the process that is in between.
 type target struct {
 	name    string
-	process *measure.Process // nil: direct
+	process *measure.Process // nil means direct
 	route
 }
 

@@ -28,7 +28,7 @@ func (r *report) missed() bool {
 	return false
 }
 
-// missedBy says whether a comparison misses a target.
+// missedBy reports whether a comparison misses a target.
 func (r *report) missedBy(c *comparison) bool {
 	alone := report{proxies: r.proxies, comparisons: []*comparison{c}}
 	return alone.missed()

@@ -104,7 +104,7 @@ type result struct {
 // those of unfinished heads and bodies do when the case ends.
 var fine = []string{"429", "413", "400", "431", "ended", "closed"}
 
-// print writes a row, and says whether the case went as it should.
+// print writes a row, and reports whether the case went as it should.
 func (r *result) print(out *tabwriter.Writer, name string, budget int64) bool {
 	ok := float64(r.peak) <= most*float64(budget) && r.small.failed == 0
 	other := ""

@@ -88,7 +88,7 @@ func provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, piece+answerTail)
 }
 
-// repeat writes a text until size bytes are written, and says whether the client took them.
+// repeat writes a text until size bytes are written, and reports whether the client took them.
 func repeat(w io.Writer, before, text string, size int) bool {
 	if _, err := io.WriteString(w, before); err != nil {
 		return false

@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// measure prints what was measured, and says whether the limits were kept.
+// measure prints what was measured, and reports whether the limits were kept.
 func measure(ctx context.Context, pairs int, turn time.Duration) (kept bool, err error) {
 	r, err := newRig(ctx)
 	if err != nil {

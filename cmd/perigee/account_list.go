@@ -90,7 +90,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 }
 
 // sayRoute prints how the model leads to upstreams, and returns the upstream that would answer;
-// empty: none, or it is not known.
+// empty means none, or it is not known.
 func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
 	found, err := r.control.ExplainRoute(ctx, r.argument)
 	if err != nil {

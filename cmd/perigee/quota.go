@@ -144,7 +144,7 @@ func whyNotAsked(row perigee.AccountRow, problems []perigee.Problem) string {
 	return "is not in use"
 }
 
-// noMatch is the error about a pattern that matches no known name; nil: it matches one, or is
+// noMatch is the error about a pattern that matches no known name; nil means it matches one, or is
 // empty.
 func noMatch(what, pattern string, known []string) error {
 	if pattern == "" || slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {

@@ -70,8 +70,8 @@ type budget struct {
 	words               string
 }
 
-// forecast says when a budget will be used up at the rate of the last hour; empty: not before the
-// day ends.
+// forecast says when a budget will be used up at the rate of the last hour; empty means not before
+// the day ends.
 func (b budget) forecast(now time.Time) string {
 	end := b.runsOut(now)
 	if end.IsZero() {
@@ -80,9 +80,9 @@ func (b budget) forecast(now time.Time) string {
 	return fmt.Sprintf("; at the rate of the last hour it runs out at %s (in %s)", end.Local().Format("15:04"), terminal.Span(end.Sub(now)))
 }
 
-// runsOut is when a budget will be used up if the key goes on as it did lately; zero: not before
-// the UTC day ends, or it is already. Before the first hour of a day has passed, what was used
-// since midnight is the rate.
+// runsOut is when a budget will be used up if the key goes on as it did lately; zero means not
+// before the UTC day ends, or it is already. Before the first hour of a day has passed, what was
+// used since midnight is the rate.
 func (b budget) runsOut(now time.Time) time.Time {
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	passed := min(recent, now.Sub(midnight))

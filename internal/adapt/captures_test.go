@@ -26,8 +26,8 @@ type capture struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// prompt decodes a captured request that asks a model something; nil: it asks for something else,
-// or for what no other provider has.
+// prompt decodes a captured request that asks a model something; nil means it asks for something
+// else, or for what no other provider has.
 func (c *capture) prompt(t *testing.T) *perigee.Prompt {
 	t.Helper()
 	origin := perigee.Origin{ID: "r", Body: c.Body}

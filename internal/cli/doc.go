@@ -1,8 +1,8 @@
 // Package cli is the frame of perigee's command line: a table of commands with their help, flags,
 // messages, prompts and listings. It does not know the commands.
 //
-// A command of a few lines is a file in cmd/perigee; larger ones are packages here. Only cmd/perigee
-// imports this room. Begin with the table of commands in cmd/perigee/main.go.
+// A command of a few lines is a file in cmd/perigee; larger ones are packages here. Only
+// cmd/perigee imports this room. Begin with the table of commands in cmd/perigee/main.go.
 //
 //	command        what commands share: configuration, the running daemon, the store, listings
 //	completioncmd  perigee completion

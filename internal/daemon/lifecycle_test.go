@@ -22,7 +22,7 @@ type steppedUpstream struct {
 	name     string
 	history  *history
 	startErr error
-	asked    chan struct{} // told of each call; nil: not
+	asked    chan struct{} // told of each call; nil means not
 	goOn     chan struct{}
 	failure  error
 }

@@ -43,7 +43,7 @@ func newForwardProxy(t *testing.T, to string) *forwardProxy {
 	return p
 }
 
-// has says whether a request for a host came through.
+// has reports whether a request for a host came through.
 func (p *forwardProxy) has(host, step string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

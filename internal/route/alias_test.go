@@ -56,7 +56,7 @@ func TestFallback(t *testing.T) {
 	for _, c := range []struct {
 		name, asked string
 		change      func(*Options, *listener)
-		allowed     []string // by the key; nil: all
+		allowed     []string // by the key; nil means all
 		strict      bool
 		want        string
 		class       perigee.Class

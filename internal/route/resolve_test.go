@@ -133,7 +133,7 @@ func TestReplacements(t *testing.T) {
 		name   string
 		asked  string
 		has    []string
-		listed []string // nil: the upstream cannot say
+		listed []string // nil means the upstream cannot say
 		heard  string
 		class  perigee.Class
 	}{

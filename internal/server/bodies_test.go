@@ -31,7 +31,7 @@ func TestBodiesInTheHouseAddUp(t *testing.T) {
 	for _, test := range []struct {
 		name, path, body string
 		gzip             bool
-		leave            time.Duration // after which the client does; 0: it stays
+		leave            time.Duration // after which the client does; 0 means it stays
 		upstream         script
 		none             bool // nothing is ever held
 	}{

@@ -20,7 +20,7 @@ type usageRig struct {
 	spent   int64
 	silent  bool
 	asked   atomic.Int64
-	waiting chan struct{} // nil: it answers at once
+	waiting chan struct{} // nil means it answers at once
 
 	ended, saved int64
 }
@@ -216,7 +216,7 @@ func TestBudgetOfANewDay(t *testing.T) {
 func TestRefusalNamesTheBudget(t *testing.T) {
 	for _, test := range []struct {
 		budget Key
-		want   string // empty: let in
+		want   string // empty means let in
 	}{
 		{Key{TokensPerDay: 100, CostPerDay: 2}, "the key k has used its 100 tokens for today; wait until tomorrow (UTC), or raise its tokens_per_day"},
 		{Key{TokensPerDay: 200, CostPerDay: 1}, "the key k has used its $1.00 for today; wait until tomorrow (UTC), or raise its cost_per_day"},

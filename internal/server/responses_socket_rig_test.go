@@ -169,7 +169,7 @@ func (p *peer) closed() websocket.StatusCode {
 type echoRig struct {
 	mu      sync.Mutex
 	prompts []*perigee.Prompt
-	wait    func(ctx context.Context, said string) error // nil: at once
+	wait    func(ctx context.Context, said string) error // nil means at once
 }
 
 func (p *echoRig) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {

@@ -212,8 +212,8 @@ func (o overs) Handle(_ context.Context, line slog.Record) error {
 	return nil
 }
 
-// cutOff says whether err is a reset. Only on Linux is it certain to arrive as one, after all that
-// was sent before.
+// cutOff reports whether err is a reset. Only on Linux is it certain to arrive as one, after all
+// that was sent before.
 func cutOff(err error) bool {
 	if runtime.GOOS == "linux" {
 		return errors.Is(err, syscall.ECONNRESET)

@@ -28,7 +28,7 @@ type Command struct {
 	Args          []string
 	Home          string   // HOME and TMPDIR
 	Env           []string // beside those and PATH
-	Addr          string   // where it will listen; empty: it writes a line with " on http://ADDR" to stderr
+	Addr          string   // where it will listen; empty means it writes a line with " on http://ADDR" to stderr
 }
 
 // A Process is a child that serves on loopback.

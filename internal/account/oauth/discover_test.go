@@ -94,7 +94,7 @@ func TestDiscoverGoesOnToTheNextEndpoint(t *testing.T) {
 	tests := []struct {
 		fault string
 		hosts []string
-		class perigee.Class // empty: it works
+		class perigee.Class // empty means it works
 	}{
 		{"internal_500", []string{"prod", "autopush"}, ""},
 		{"unavailable_503", []string{"prod", "autopush"}, ""},

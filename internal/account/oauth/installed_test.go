@@ -304,7 +304,7 @@ func TestIdentity(t *testing.T) {
 		id, secret string
 		installed  string // letters of clients in the IDE
 		nowhere    bool   // nothing is looked for
-		wantID     string // empty: an error
+		wantID     string // empty means an error
 		wantSecret string
 	}{
 		"configured":                         {id: "id", secret: "s", installed: "a", wantID: "id", wantSecret: "s"},

@@ -32,8 +32,8 @@ func TestRefreshAnswers(t *testing.T) {
 		status int
 		body   string
 		class  perigee.Class
-		kind   providererr.Kind // empty: the server gave no reason
-		state  string           // of the account afterwards; empty: unchanged
+		kind   providererr.Kind // empty means the server gave no reason
+		state  string           // of the account afterwards; empty means unchanged
 	}{
 		{"revoked", 400, `{"error":"invalid_grant","error_description":"Token has been expired or revoked."}`, perigee.ClassUnauthenticated, providererr.KindSignedOut, perigee.AccountSignedOut},
 		{"revoked, as the other API says it", 400, `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"invalid_grant: Bad Request"}}`, perigee.ClassUnauthenticated, providererr.KindSignedOut, perigee.AccountSignedOut},

@@ -122,7 +122,7 @@ type memory struct {
 	list   []perigee.SignIn
 	last   int64
 	writes int
-	broken error         // what ChangeSignIn answers; nil: it works
+	broken error         // what ChangeSignIn answers; nil means it works
 	before func()        // runs before each ChangeSignIn, without the lock
 	hold   chan struct{} // ChangeSignIn waits for it to close
 }

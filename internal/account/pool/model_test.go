@@ -14,11 +14,11 @@ type poolModel struct {
 	bound    map[string]boundTo
 
 	lost      map[int]bool // accounts that were banned since the last good answer
-	sparedTo  time.Time    // until when the breaker is open; zero: it is closed
+	sparedTo  time.Time    // until when the breaker is open; zero means it is closed
 	looksInto *lease       // the probe
 }
 
-// spares says whether all accounts are left alone, because two of them were banned in a row.
+// spares reports whether all accounts are left alone, because two of them were banned in a row.
 func (m *poolModel) open(now time.Time) bool { return m.looksInto != nil || m.sparedTo.After(now) }
 
 func (m *poolModel) reset() { m.lost, m.sparedTo, m.looksInto = map[int]bool{}, time.Time{}, nil }
@@ -55,7 +55,7 @@ type modelQuota struct {
 
 func modelGroup(w Request, pool string) string { return string(groupOf(w)) + "/" + pool }
 
-// free is when an account can be asked, as far as time decides; ok says whether time decides.
+// free is when an account can be asked, as far as time decides; ok reports whether time decides.
 func (m *poolModel) free(i int, w Request, pool string) (at time.Time, ok bool) {
 	a := m.accounts[i]
 	if !a.enabled || a.banned || a.removed {
@@ -71,7 +71,7 @@ func (m *poolModel) free(i int, w Request, pool string) (at time.Time, ok bool) 
 	return at, true
 }
 
-// onlyFaulty says whether an account would be usable if the provider did not keep failing it.
+// onlyFaulty reports whether an account would be usable if the provider did not keep failing it.
 func (m *poolModel) onlyFaulty(i int, w Request, pool string, now time.Time) bool {
 	a := m.accounts[i]
 	was := a.faulty
@@ -105,7 +105,7 @@ func (m *poolModel) spared(i int, w Request, pool string, now time.Time) bool {
 	return ok && pool == PoolAntigravity && q.until.After(now) && q.left <= 1-m.opts.SoftQuota+1e-9
 }
 
-// onlyBusy says whether an account would be chosen if it had fewer calls.
+// onlyBusy reports whether an account would be chosen if it had fewer calls.
 func (m *poolModel) onlyBusy(i int, w Request, pool string) bool {
 	now := time.Now()
 	free, ok := m.free(i, w, pool)
@@ -119,7 +119,7 @@ func (m *poolModel) pools(w Request) []string {
 	return []string{PoolAntigravity}
 }
 
-// anyUsable says whether an account is usable, with or without those that have low quota.
+// anyUsable reports whether an account is usable, with or without those that have low quota.
 func (m *poolModel) anyUsable(w Request, spared bool, now time.Time) bool {
 	for _, pool := range m.pools(w) {
 		for i := range m.accounts {

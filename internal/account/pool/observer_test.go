@@ -26,7 +26,7 @@ func TestObserverIsToldOfAccountsWithoutAToken(t *testing.T) {
 		for _, test := range []struct {
 			name   string
 			errs   []error
-			lent   string // empty: none
+			lent   string // empty means none
 			wanted string
 		}{
 			{"all have one", []error{nil, nil}, "a", ""},

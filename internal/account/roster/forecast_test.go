@@ -24,7 +24,7 @@ func TestForecastGoesByTheRecentRate(t *testing.T) {
 		name    string
 		window  perigee.QuotaWindow
 		samples []sample
-		want    time.Duration // 0: no forecast
+		want    time.Duration // 0 means no forecast
 	}{
 		{"nothing known, and it lasts", window, nil, 0},
 		{"nothing known, and it does not last", fast, nil, time.Hour},

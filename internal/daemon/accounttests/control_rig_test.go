@@ -20,7 +20,7 @@ type accountRig struct {
 	t        *testing.T
 	provider *simulator.Server
 	src      config.Sources
-	gateway  *daemontest.Gateway // nil: none runs
+	gateway  *daemontest.Gateway // nil means none runs
 }
 
 const nobodyYet = ""

@@ -258,7 +258,7 @@ var kindSteps = map[string]func(*kindRig){
 type accountScenario struct {
 	name    string
 	faults  []simulator.Fault
-	refresh string // token of ada; empty: the right one
+	refresh string // token of ada; empty means the right one
 	steps   string // names of kindSteps
 	want    string
 }

@@ -201,8 +201,8 @@ func (p *turnstile) rotations() int {
 	return p.turned
 }
 
-// takes says whether the simulator would still take a token. It is asked as another client, which
-// learns only whether the token is dead and spends nothing.
+// takes reports whether the simulator would still take a token. It is asked as another client,
+// which learns only whether the token is dead and spends nothing.
 func (p *turnstile) takes(t *testing.T, refresh string) bool {
 	t.Helper()
 	p.mu.Lock()

@@ -48,7 +48,7 @@ func TestKilledWhileTokensRotate(t *testing.T) {
 		n, l.imports, l.removals, l.uses, l.rotations, l.forgiven, l.answers, l.lost, l.resurrected, map[bool]string{true: "damaged", false: "intact"}[l.damaged])
 }
 
-// tooLittle says whether so little has been confirmed that surviving it proves nothing.
+// tooLittle reports whether so little has been confirmed that surviving it proves nothing.
 func (l *killLoop) tooLittle() bool {
 	return l.imports < *kills/2 || l.removals < *kills/4 || l.uses < *kills/4 || l.rotations < *kills
 }
@@ -72,7 +72,7 @@ type killLoop struct {
 	answers  int
 
 	using     bool            // the mark is being moved
-	preferred map[string]bool // the accounts that may be preferred, as far as was confirmed; empty: none
+	preferred map[string]bool // the accounts that may be preferred, as far as was confirmed; empty means none
 
 	rotations, forgiven, lost, resurrected int
 	damaged                                bool
@@ -234,8 +234,8 @@ func (l *killLoop) end(email string, ok bool, note func()) bool {
 	return ok
 }
 
-// imported says whether the daemon confirmed an import. One that is not answered is not confirmed;
-// any other answer is wrong.
+// imported reports whether the daemon confirmed an import. One that is not answered is not
+// confirmed; any other answer is wrong.
 func (l *killLoop) imported(ctx context.Context, o *daemontest.Owner, email, refresh string) bool {
 	document := fmt.Sprintf(`[{"email":%q,"refresh_token":%q,"project_id":%q}]`, email, refresh, projectOf(email))
 	status, body, err := o.Do(ctx, http.MethodPost, "/v1/accounts", document)

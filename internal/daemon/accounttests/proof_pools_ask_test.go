@@ -122,7 +122,7 @@ func askIn(ctx context.Context, base string, d *dialectRig, stream bool, model, 
 	return &reply{dialectRig: d, stream: stream, status: resp.StatusCode, header: resp.Header, body: string(raw)}, err
 }
 
-// answered says whether it is a whole answer.
+// answered reports whether it is a whole answer.
 func (r *reply) answered() bool {
 	if r.status != http.StatusOK {
 		return false
@@ -148,7 +148,7 @@ func (r *reply) failure() object {
 	return nil
 }
 
-// explains says what is wrong with the error that it should be; empty: nothing.
+// explains says what is wrong with the error that it should be; empty means nothing.
 func (r *reply) explains() string {
 	var o object
 	if r.status == http.StatusOK && r.stream {

@@ -138,14 +138,14 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 	return m
 }
 
-// spared says whether the sign-in server stops accounts. Two of them are enough to leave the rest
-// alone.
+// spared reports whether the sign-in server stops accounts. Two of them are enough to leave the
+// rest alone.
 func (c *cell) spared() bool { return c.moment.token && c.trouble.tokenState != "" }
 
 // spareFor is how long accounts are spared after two other accounts were locked in a row.
 const spareFor = 10 * time.Minute
 
-// braked says whether they are now.
+// braked reports whether they are now.
 func (c *cell) braked() bool { return len(c.locked) > 1 && c.now().Before(c.lockedAt.Add(spareFor)) }
 
 // giveUp notes that trouble counts against an account.
@@ -262,8 +262,8 @@ func (c *cell) standing(when string) {
 	}
 }
 
-// restsRightly says whether an account has a cooldown although it need not be left alone: because
-// other accounts go first.
+// restsRightly reports whether an account has a cooldown although it need not be left alone:
+// because other accounts go first.
 func (c *cell) restsRightly(row perigee.AccountRow) bool {
 	reason := row.Cooldowns[0].Reason
 	return len(row.Cooldowns) == 1 && (reason == "breaker_open" && c.braked() || reason == "unavailable" && c.failed[row.Email] >= 3)

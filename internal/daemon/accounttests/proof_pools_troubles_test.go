@@ -39,7 +39,7 @@ type trouble struct {
 	tokenState string
 }
 
-// allows says whether a call may fail like this. One that had begun is told inside the stream.
+// allows reports whether a call may fail like this. One that had begun is told inside the stream.
 func (k trouble) allows(r *reply, token bool) bool {
 	if r.status == http.StatusOK {
 		return k.blame == blameAnswer && r.stream && k.noToken

@@ -64,7 +64,7 @@ var (
 type cutDialect struct {
 	name, path, body string
 	provides         string
-	end              string // what stands in a complete answer only; empty: it is one JSON object
+	end              string // what stands in a complete answer only; empty means it is one JSON object
 }
 
 var cutDialects = []cutDialect{
@@ -78,7 +78,7 @@ var cutDialects = []cutDialect{
 	{"messages", "/v1/messages", `{"model":"gemini-3-flash","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, cutWhole, ""},
 }
 
-// complete says whether a client takes an answer of status 200 for complete.
+// complete reports whether a client takes an answer of status 200 for complete.
 func (d cutDialect) complete(answer []byte) bool {
 	if d.end == "" {
 		return json.Valid(answer)

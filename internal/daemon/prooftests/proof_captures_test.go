@@ -52,12 +52,12 @@ func captures(t *testing.T, file string) []capture {
 	}
 }
 
-// embeds says whether the request asks for vectors, which only models of their own make.
+// embeds reports whether the request asks for vectors, which only models of their own make.
 func (c *capture) embeds() bool {
 	return strings.Contains(c.Path, ":embedContent") || strings.Contains(c.Path, ":batchEmbedContents") || c.Path == "/v1/embeddings"
 }
 
-// streams says whether the client wants the answer piece by piece.
+// streams reports whether the client wants the answer piece by piece.
 func (c *capture) streams() bool {
 	var body struct{ Stream bool }
 	return json.Unmarshal(c.Body, &body) == nil && body.Stream || strings.Contains(c.Path, ":streamGenerateContent")

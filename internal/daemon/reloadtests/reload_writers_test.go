@@ -25,7 +25,7 @@ import (
 // A writer is a way in which programs replace the content of a file.
 type writer struct {
 	name    string
-	program string // that it needs; empty: none
+	program string // that it needs; empty means none
 	write   func(path, text string) error
 }
 

@@ -129,7 +129,7 @@ func TestCopiesOfLargeEvents(t *testing.T) {
 	}
 }
 
-// hasCall says whether a reader of JSON that accepts what encoding/json does finds a call of a
+// hasCall reports whether a reader of JSON that accepts what encoding/json does finds a call of a
 // tool.
 func hasCall(v any) bool {
 	switch v := v.(type) {

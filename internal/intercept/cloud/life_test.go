@@ -267,7 +267,7 @@ func TestSlowLanguageServer(t *testing.T) {
 		stopped := make(chan *http.Response, 1)
 		go func() {
 			response, _ := r.send(r.Context(), streamPath, native(agentID(cascade)))
-			stopped <- response // which is not read; nil: it was cut off before its header
+			stopped <- response // which is not read; nil means it was cut off before its header
 		}()
 		response, err := answerOf(r.T, e)
 		if err != nil {

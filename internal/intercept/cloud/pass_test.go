@@ -220,7 +220,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	badSum[len(badSum)-5] ^= 1
 	for _, c := range []struct {
 		name, encoding, body string
-		want                 perigee.Class // of the call; empty: it waits on
+		want                 perigee.Class // of the call; empty means it waits on
 		passes               bool          // also when a call waits
 	}{
 		{"cut-off JSON", "", body[:len(body)-1], perigee.ClassUnavailable, false},

@@ -48,7 +48,7 @@ type hostileRig struct {
 	log      *hostileLog
 	listener *hostileListener
 	stopped  atomic.Bool
-	pipes    *mitm.Pipes // nil: TCP
+	pipes    *mitm.Pipes // nil means TCP
 	scripts  []func()    // each waits for the end of the scripts of one server
 
 	forwarder interface{ CloseIdleConnections() }

@@ -217,7 +217,7 @@ func (b *pipeBytes) write(p []byte) (n int, err error) {
 	}
 }
 
-// A pipeDeadline is when reads or writes fail; zero: never.
+// A pipeDeadline is when reads or writes fail; zero means never.
 type pipeDeadline struct {
 	at    time.Time
 	timer *time.Timer

@@ -86,7 +86,7 @@ type rig struct {
 	direct  string // of the transparent listener
 	log     *logBuffer
 	tunnels chan Tunnel
-	pipes   *Pipes // nil: TCP
+	pipes   *Pipes // nil means TCP
 
 	mu      sync.Mutex
 	servers map[string]string // addresses by name

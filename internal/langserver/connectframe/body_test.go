@@ -18,7 +18,7 @@ func TestWhatHandlersRead(t *testing.T) {
 		chunked  bool
 		encoding string
 		want     string
-		code     connect.Code // 0: none
+		code     connect.Code // 0 means none
 	}{
 		"lowest first byte of a message":  {body: "\x08\x01", want: "\x00\x00\x00\x00\x02\x08\x01"},
 		"highest first byte of envelopes": {body: "\x07\x00\x00\x00\x01x", want: "\x07\x00\x00\x00\x01x"},

@@ -70,7 +70,7 @@ func TestChoose(t *testing.T) {
 		name       string
 		candidates []Candidate
 		workspace  string
-		pid        int // 0: none
+		pid        int // 0 means none
 		says       string
 	}{
 		{"the only one", []Candidate{a}, "", 1, ""},

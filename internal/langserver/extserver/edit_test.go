@@ -62,7 +62,7 @@ func uri(path string) string {
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
-// edit returns the code of a WriteCascadeEdit; 0: it was written.
+// edit returns the code of a WriteCascadeEdit; 0 means it was written.
 func (r *editRig) edit(uri, text string) connect.Code {
 	_, err := r.client.WriteCascadeEdit(r.Context(), connect.NewRequest(&pb.WriteCascadeEditRequest{Uri: uri, TargetContent: text}))
 	return codeOf(err)

@@ -40,7 +40,7 @@ type serverRig struct {
 	*testing.T
 	*extserver.Server
 	log    *logBuffer
-	pipes  *perigeetest.Pipes // nil: TCP
+	pipes  *perigeetest.Pipes // nil means TCP
 	http   *http.Client
 	client extensionserverpbconnect.ExtensionServerServiceClient
 }

@@ -242,7 +242,7 @@ func (s *serverRig) calls(method string) int {
 	return len(slices.DeleteFunc(slices.Clone(s.requests), func(m string) bool { return m != method }))
 }
 
-// handle replaces the generated handler of a method; nil: no longer.
+// handle replaces the generated handler of a method; nil means no longer.
 func (s *serverRig) handle(method string, handler http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ func TestStreamsEnd(t *testing.T) {
 		status            int
 		body              string
 		updates           int
-		class             perigee.Class // empty: no error
+		class             perigee.Class // empty means no error
 		says              string
 	}{
 		{"at its end", connectJSON, 200, frameOf(0, idle) + frameOf(0, idle) + frameOf(2, `{}`), 2, "", ""},

@@ -22,7 +22,7 @@ type rule struct {
 	setup  func(m *memory, now time.Time)
 	want   string // conversation, "unverified" if it was not seen; or the class of the error and a part of its text
 	took   time.Duration
-	report string // a part of the degradations; empty: there are none
+	report string // a part of the degradations; empty means there are none
 }
 
 var ours = []string{"/work/a"}

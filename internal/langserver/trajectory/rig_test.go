@@ -262,7 +262,7 @@ func (o op) do(steps []*geminicoder.Step) []*geminicoder.Step {
 // A source shows a conversation as a language server does, with every trouble that a network adds.
 type source struct {
 	c *conversation
-	// rough makes it fail, answer in parts and end streams; nil: it does not.
+	// rough makes it fail, answer in parts and end streams; nil means it does not.
 	mu     sync.Mutex
 	rough  *rand.Rand
 	stream bool

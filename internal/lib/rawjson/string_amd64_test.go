@@ -144,7 +144,7 @@ func stringEnd(text []byte) (end int, right bool) {
 	return len(text), false
 }
 
-// escapeSize is how long the escape is that text begins with; 0: it is none.
+// escapeSize is how long the escape is that text begins with; 0 means it is none.
 func escapeSize(text []byte) int {
 	if len(text) < 2 {
 		return 0

@@ -308,8 +308,8 @@ func (f reference) decode(text string) (decoded string, start, end []int) {
 
 var lineBreak = regexp.MustCompile(`^(?:[ \t\r\n]|\\{1,8}[nrt]|%0[AaDd9])+`)
 
-// inLines returns where a form ends that begins at i; 0: it does not. One of its last two parts has
-// to be in one line.
+// inLines returns where a form ends that begins at i; 0 means it does not. One of its last two
+// parts has to be in one line.
 func inLines(text string, i int, form string) int {
 	part := min(len(form)/2, minLine/2)
 	broken := [2]bool{}

@@ -61,7 +61,7 @@ func (w *words) End() error {
 // number of events.
 type listener struct {
 	heard  []string
-	leaves int // after so many; 0: never
+	leaves int // after so many; 0 means never
 }
 
 func (l *listener) hear(ev perigee.Event, _ error) bool {

@@ -18,7 +18,7 @@ func TestTroubleNamesTheCause(t *testing.T) {
 	refused := errors.New("connection refused")
 	for _, c := range []struct {
 		name   string
-		cause  error // why the context was canceled; nil: it was not
+		cause  error // why the context was canceled; nil means it was not
 		err    error
 		class  perigee.Class
 		status int

@@ -77,7 +77,7 @@ func (r *rawRig) receive() reply {
 	r.t.Helper()
 	line := await.Receive(r.t, r.lines, "a message")
 	var m reply
-	if err := json.Unmarshal([]byte(line), &m); err != nil { // empty: the output has ended
+	if err := json.Unmarshal([]byte(line), &m); err != nil { // empty means the output has ended
 		r.t.Fatalf("%v in %q", err, line)
 	}
 	return m
@@ -114,7 +114,7 @@ func TestMalformedLinesLeaveTheConnectionOpen(t *testing.T) {
 	deep := strings.Repeat("[", 1<<20)
 	for _, c := range []struct {
 		name, line string
-		code       int // 0: no answer
+		code       int // 0 means no answer
 	}{
 		{"text", "hello", -32700},
 		{"half an object", `{"jsonrpc":"2.0","id":1`, -32700},

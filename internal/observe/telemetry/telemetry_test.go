@@ -29,7 +29,7 @@ type collectorRig struct {
 	*httptest.Server
 	t      *testing.T
 	mu     sync.Mutex
-	answer func(request int) (status int, header http.Header, body []byte) // nil: 200
+	answer func(request int) (status int, header http.Header, body []byte) // nil means 200
 	heads  []http.Header
 	paths  []string
 	data   []*tracepb.TracesData

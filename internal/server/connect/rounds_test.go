@@ -56,7 +56,7 @@ type rounds struct {
 	rt     *rapid.T
 	client string
 	file   connect.File
-	first  *before // nil: undo has nothing to do
+	first  *before // nil means undo has nothing to do
 	n      int
 	undone map[string]int // how often, by what became of the record
 

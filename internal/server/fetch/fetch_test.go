@@ -243,7 +243,7 @@ func TestRefusals(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		url    string // empty: the site's
+		url    string // empty means the site's
 		handle http.HandlerFunc
 		want   string
 	}{

@@ -22,7 +22,7 @@ func TestDecompress(t *testing.T) {
 	for _, test := range []struct {
 		encoding, body string
 		want           string
-		status         int // of the error; 0: it has none of its own
+		status         int // of the error; 0 means it has none of its own
 		fails          bool
 	}{
 		{"", "hello", "hello", 0, false},

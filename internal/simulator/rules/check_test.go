@@ -13,7 +13,7 @@ func TestFrontEnd(t *testing.T) {
 	tests := []struct {
 		name    string
 		example Example
-		want    string // message; empty: passes
+		want    string // message; empty means passes
 	}{
 		{"snake case everywhere", internal(`{"contents":[{"role":"user","parts":[{"inline_data":{"mime_type":"image/png","data":"AAAA"}}]}],"system_instruction":{"parts":[{"text":"s"}]},"tool_config":{"function_calling_config":{"allowed_function_names":["f"]}},"generation_config":{"max_output_tokens":10,"stop_sequences":["x"],"thinking_config":{"include_thoughts":true}},"tools":[{"function_declarations":[{"name":"f"}]}],"session_id":"s"}`), ""},
 		{"null is absent", internal(`{` + hi + `,"tools":null,"generationConfig":{"temperature":null,"thinkingConfig":null}}`), ""},

@@ -2,9 +2,9 @@ package config
 
 import "reflect"
 
-// Changed lists the keys with values that differ between two configurations: "limits.body", "strict",
-// and for lists of mappings with names "keys.laptop added", "keys.laptop changed", "keys.laptop
-// removed" or "keys reordered". It contains no values, which may be secrets.
+// Changed lists the keys with values that differ between two configurations: "limits.body",
+// "strict", and for lists of mappings with names "keys.laptop added", "keys.laptop changed",
+// "keys.laptop removed" or "keys reordered". It contains no values, which may be secrets.
 func Changed(before, after *Config) []string {
 	return changed(nil, "", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 }

@@ -20,7 +20,7 @@ func TestSecure(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		mode  fs.FileMode // of the directory; 0: there is none
+		mode  fs.FileMode // of the directory; 0 means there is none
 		files map[string]fs.FileMode
 		want  fs.FileMode
 		after map[string]fs.FileMode

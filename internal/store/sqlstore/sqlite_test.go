@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 	tests := []struct {
 		name    string
 		prepare func(t *testing.T, path string)
-		only    string // "": both ways of opening
+		only    string // "" means both ways of opening
 		class   perigee.Class
 		message string
 		next    string

@@ -70,7 +70,7 @@ type fakeRing struct {
 	mu     sync.Mutex
 	values map[string]string
 	err    error
-	hang   chan struct{} // nil: it answers
+	hang   chan struct{} // nil means it answers
 	gets   int
 }
 

@@ -36,11 +36,11 @@ func Capabilities() map[string]bool {
 
 // Options describe a window. Zero values mean defaults.
 type Options struct {
-	Dir          string // of announcements; empty: none is written
+	Dir          string // of announcements; empty means none is written
 	PID          int    // default: one that no process has
 	Workspace    []string
 	Capabilities map[string]bool // default: Capabilities()
-	// LanguageServer is what hello names; 0: none.
+	// LanguageServer is what hello names; 0 means none.
 	LanguageServerPort int
 	CSRFToken          string
 	Busy               bool

@@ -18,7 +18,7 @@ import (
 
 // A Gateway is a daemon under test.
 type Gateway struct {
-	*daemon.Daemon // nil: it runs in a process of its own
+	*daemon.Daemon // nil means it runs in a process of its own
 	Config         *config.Config
 	Address        string
 }

@@ -40,7 +40,7 @@ func AdminOf(t *testing.T, g *Gateway) *Owner {
 	return &Owner{Base: g.URL(), Token: strings.TrimSpace(string(token))}
 }
 
-// Do makes a request. It is the caller's to say whether an error is one.
+// Do makes a request. It is the caller's to report whether an error is one.
 func (o *Owner) Do(ctx context.Context, method, path, body string) (status int, answer string, err error) {
 	return o.DoChanged(ctx, method, path, body, func(*http.Request) {})
 }

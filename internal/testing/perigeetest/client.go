@@ -33,7 +33,7 @@ func isShown(name string) bool {
 type client struct {
 	addr   string
 	pauses <-chan chan struct{}
-	want   string // the response that the transcript expects; empty: none yet
+	want   string // the response that the transcript expects; empty means none yet
 
 	text string // what has come back: complete up to here
 	tail []byte // and these bytes of the body
@@ -86,7 +86,7 @@ func (c *client) do(request string) error {
 }
 
 // catchUp receives until the client has what the transcript expects before the next pause, or
-// nothing comes any more. It says whether the response is over.
+// nothing comes any more. It reports whether the response is over.
 //
 // Real time: what does not come is not announced.
 func (c *client) catchUp(arrivals <-chan arrival) (over bool) {
@@ -115,14 +115,14 @@ func (c *client) wait() time.Duration {
 	return quiet
 }
 
-// asExpected says whether what has come is what stands before the next pause in the expected
+// asExpected reports whether what has come is what stands before the next pause in the expected
 // response.
 func (c *client) asExpected() bool {
 	got := c.text + visible(c.tail)
 	return c.want != "" && strings.HasPrefix(c.want, direct(got, actionPause))
 }
 
-// take writes an arrival down. It says whether the response is over.
+// take writes an arrival down. It reports whether the response is over.
 func (c *client) take(a arrival) (over bool) {
 	switch {
 	case a.head != nil:

@@ -24,7 +24,7 @@ type provider struct {
 
 // An exchange is one request to the provider and its answer.
 type exchange struct {
-	line string // the request line that it is for; empty: the next that comes
+	line string // the request line that it is for; empty means the next that comes
 	head head
 	body []piece
 	used bool
@@ -143,8 +143,8 @@ func (p *provider) pause(r *http.Request) {
 	}
 }
 
-// statusOf reads the status out of a status line, with or without the version before it; 0: there
-// is none.
+// statusOf reads the status out of a status line, with or without the version before it; 0 means
+// there is none.
 func statusOf(line string) int {
 	for word := range strings.FieldsSeq(line) {
 		if code, err := strconv.Atoi(word); err == nil && code >= 100 && code <= 999 {

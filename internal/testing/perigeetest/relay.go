@@ -68,7 +68,7 @@ func (r *Relay) Accepted() int {
 }
 
 // Drop makes the kernel ignore every packet of the open connections, as after a change of network.
-// It says whether this system can.
+// It reports whether this system can.
 func (r *Relay) Drop() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,7 +29,7 @@ type round struct {
 	number   int
 	request  string
 	response string // as it came
-	call     string // as it was recorded; empty: it was not
+	call     string // as it was recorded; empty means it was not
 }
 
 // parseTranscript reads a file. The placeholders in it are replaced already.

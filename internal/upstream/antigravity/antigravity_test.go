@@ -30,7 +30,7 @@ func TestTrouble(t *testing.T) {
 		name  string
 		fault simulator.Fault
 		heard string
-		asked string // empty: the provider may still be writing when the caller has heard enough
+		asked string // empty means the provider may still be writing when the caller has heard enough
 	}{
 		{"trap 15: 404 goes to the next host", stream("not_found", at("daily")), hello, "daily 404, autopush 200"},
 		{"a generic 403 goes to the next host", stream("forbidden", at("daily")), hello, "daily 403, autopush 200"},

@@ -79,7 +79,7 @@ type lender struct {
 	token     perigee.Secret
 	refused   int
 	lent      int
-	most      int // how many leases one call may have after its first; 0: once
+	most      int // how many leases one call may have after its first; 0 means once
 	diagnoses []providererr.Kind
 }
 

@@ -20,7 +20,7 @@ import (
 // A slowLearner is a language server that uses the access token "old" for a number of messages
 // after it was given "new".
 type slowLearner struct {
-	Client       // nil: it lists no models
+	Client       // nil means it lists no models
 	messages int // until it uses the new one
 	handler  *cloud.Handler
 

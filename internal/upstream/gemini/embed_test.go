@@ -24,7 +24,7 @@ func embedRequest(texts ...string) *perigee.EmbedRequest {
 func TestEmbeddings(t *testing.T) {
 	for _, test := range []struct {
 		name, answer string
-		vectors      [][]float32 // nil: an error
+		vectors      [][]float32 // nil means an error
 		tokens       int64
 		estimate     bool
 	}{

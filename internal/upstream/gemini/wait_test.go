@@ -39,10 +39,10 @@ func TestShortRateLimitsAreWaitedFor(t *testing.T) {
 		name  string
 		keys  string
 		says  limited
-		leave time.Duration // when the client leaves; 0: never
+		leave time.Duration // when the client leaves; 0 means never
 		asked string
 		took  time.Duration
-		class perigee.Class // empty: it is answered
+		class perigee.Class // empty means it is answered
 	}{
 		{"for a moment", "a", limited{delay: "0.479s", times: 1}, 0, "[a a]", 479 * time.Millisecond, ""},
 		{"for three seconds", "a", limited{delay: "3s", times: 1}, 0, "[a a]", 3 * time.Second, ""},

@@ -101,7 +101,7 @@ func (r *rig) serverIn(home, workspace, settings string) *supervisor.Supervisor 
 	return sup
 }
 
-// window starts the extension of a window, which knows a language server; nil: none.
+// window starts the extension of a window, which knows a language server; nil means none.
 func (r *rig) window(o bridgetest.Options, sup *supervisor.Supervisor) *bridgetest.Window {
 	r.t.Helper()
 	o.Dir = r.bridges

@@ -48,7 +48,7 @@ type rig struct {
 	sup       *supervisor.Supervisor
 	cloud     *httptest.Server
 	workspace string
-	gate      atomic.Pointer[chan struct{}] // answers of the cloud wait after the first of the tenWords until it is closed; nil: they do not
+	gate      atomic.Pointer[chan struct{}] // answers of the cloud wait after the first of the tenWords until it is closed; nil means they do not
 }
 
 // hold makes answers of the cloud wait after the first of the tenWords.
