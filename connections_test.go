@@ -52,7 +52,7 @@ func TestProvidersAreReachedThroughCheckedConnections(t *testing.T) {
 			})
 			for i, line := range strings.Split(string(source), "\n") {
 				if sharedTransport.MatchString(line) || makesConnections.MatchString(line) && !may {
-					t.Errorf("%s:%d: %s: use package upstream/wire", path, i+1, strings.TrimSpace(line))
+					t.Errorf("%s:%d: %s: use package lib/wire", path, i+1, strings.TrimSpace(line))
 				}
 			}
 			return nil

@@ -12,8 +12,9 @@
 // reads no wire format: dialects have decoded the prompt, and the upstream encodes the result.
 // Which schemas are acceptable is up to package schema.
 //
-// This room is pure: no network, no clock, no mutable globals. dialect, store, route, account and
-// all rooms after them may import it; it imports only lib. Begin with ForGemini and ForAntigravity.
+// This room is pure: no network, no clock, no mutable globals. It imports only lib; dialect, store,
+// route, account, langserver, mcp, upstream, daemon and cli may import it. Begin with ForGemini and
+// ForAntigravity.
 //
 //	models       what is known about models: limits, families, thinking, successors, list prices
 //	providererr  classifies the errors of Google's APIs: kind, scope, when they end

@@ -1,7 +1,7 @@
 // Package doctor checks whether perigee can work on this machine: configuration, files, ports,
 // sources, accounts and clients.
 //
-// Each check is a function of its own inputs and changes nothing. Run bounds the checks in time and
+// Each check is a function of its own inputs and changes nothing. runChecks bounds the checks in time and
 // keeps their order. Every result that is not OK has a fix, which is a command line.
 package doctor
 
@@ -129,7 +129,7 @@ func Sorted(results []Result) []Result {
 	return sorted
 }
 
-// A Check is run by Run. One check may have several results.
+// A Check is run by runChecks. One check may have several results.
 type Check struct {
 	Name string // of the result, if the check does not end in time
 	Run  func(ctx context.Context) []Result
