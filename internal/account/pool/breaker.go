@@ -18,14 +18,14 @@ const (
 	breakerMaxLost = 2
 )
 
-// A breaker opens when MaxLost accounts in a row were banned, or have to be verified, and no call
-// was answered in between: the cause may be something that all accounts have in common, and the
-// next one would be locked too. While it is open no account is leased, but every OpenFor one call
-// probes one account. A good answer resets it, and so does the owner. P identifies the call that
-// probes.
+// A breaker opens when breakerMaxLost accounts in a row were banned, or have to be verified, and no
+// call was answered in between: the cause may be something that all accounts have in common, and
+// the next one would be locked too. While it is open no account is leased, but every breakerOpenFor
+// one call probes one account. A good answer resets it, and so does the owner. P identifies the
+// call that probes.
 //
 // It lives in memory: a restart resets it, and each replica has its own. A breaker that is open
-// without need costs all calls, a missing one at most MaxLost accounts for each replica.
+// without need costs all calls, a missing one at most breakerMaxLost accounts for each replica.
 type breaker[P comparable] struct {
 	lost  []string            // accounts that were locked since the last good answer
 	kind  providererr.Kind    // why the last of them was

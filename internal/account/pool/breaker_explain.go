@@ -35,7 +35,7 @@ func (p *Pool) breakerRefusal(model string) error {
 }
 
 // lostTwo adds the consequences for the other accounts to the error of a call that has lost
-// breaker.MaxLost accounts to one cause.
+// breakerMaxLost accounts to one cause.
 func (p *Pool) lostTwo(err *perigee.Error) *perigee.Error {
 	e, b := *err, &p.breaker
 	if !b.Open(p.now) {

@@ -143,7 +143,7 @@ func (p *Pool) first(g *quotaGroup) int {
 }
 
 // pickBest chooses the account with the highest score. A call without a session stays with the
-// current account unless another one is better by health.Stickiness. A new session has no prompt
+// current account unless another one is better by stickiness. A new session has no prompt
 // cache to lose and goes to the best, which spreads sessions over accounts that are equally good.
 func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason string) {
 	most := 0.0

@@ -103,7 +103,7 @@ func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 		return
 	}
 	// All accounts are checked at once here, so that the same answer to all of them would stop all:
-	// no more than breaker.MaxLost are stopped.
+	// no more than breakerMaxLost are stopped.
 	recent := slices.DeleteFunc(p.reports[v.Kind], func(s sighting) bool { return p.now-s.at >= sameCause })
 	if len(recent) < breakerMaxLost {
 		recent = append(recent, sighting{m, p.now})

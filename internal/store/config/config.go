@@ -20,7 +20,7 @@ import (
 // Config is everything that can be set, in the order of the file.
 //
 // Tags: yaml is the key; default the value if no source sets it, kind_default the value for a kind
-// of upstream (kind=value); enum the allowed values; format the check of a text (see value.Check),
+// of upstream (kind=value); enum the allowed values; format the check of a text (see checkValue),
 // with ? if it may be empty; min and max the bounds; required for keys that list items must have;
 // kinds the upstreams that have the key; example a value for the manual.
 type Config struct {

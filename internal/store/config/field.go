@@ -22,7 +22,7 @@ type field struct {
 	presets  map[string]string // defaults of kinds for which it differs
 	Enum     []string
 	Kinds    []string // of upstreams; empty for all
-	Format   string   // for value.Check
+	Format   string   // for checkValue
 	Optional bool     // an empty text is accepted whatever the format
 	Min, Max string
 	Required bool
