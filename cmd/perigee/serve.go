@@ -73,7 +73,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 	out.started(d, loaded, *simulate)
 	env.Say("listening on %s", d.URL()) // in every log format: scripts wait for this line
 	if err := service.Ready("listening on " + d.URL()); err != nil {
-		out.report(slog.LevelWarn, fmt.Sprintf("the service manager cannot be told that perigee is ready: %v", err))
+		out.report(slog.LevelWarn, fmt.Sprintf("the service manager was not notified that perigee is ready: %v", err))
 	}
 	watched, end := context.WithCancel(context.Background())
 	defer end()

@@ -246,7 +246,7 @@ func TestSocketsThatCannotBeServed(t *testing.T) {
 		passed *os.File
 		want   string
 	}{
-		{local, file, "file descriptor 3 (perigee.socket) is no socket"},
+		{local, file, "file descriptor 3 (perigee.socket) is not a socket"},
 		{local, connected, "use ListenStream= and Accept=no in the socket unit"},
 		{everywhere, everywhere.socket(), "can be reached from other machines, and there is no key"},
 	} {

@@ -54,7 +54,7 @@ var flagErrors = []struct {
 	{regexp.MustCompile(`^flag needs an argument: -+(.*)$`), "--$1 needs a value"},
 	{regexp.MustCompile(`^invalid boolean value (".*") for -([^:]*): .*$`), "--$2 takes no value, or true or false, and not $1"},
 	{regexp.MustCompile(`^invalid value (".*") for flag -([^:]*): .*$`), "--$2 takes a number, and not $1"},
-	{regexp.MustCompile(`^bad flag syntax: (.*)$`), `"$1" is no flag`},
+	{regexp.MustCompile(`^bad flag syntax: (.*)$`), `"$1" is not a flag`},
 }
 
 func (e *Env) flagError(err error) error {

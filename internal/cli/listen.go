@@ -27,7 +27,7 @@ func ListenError(err error, address string) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		reason = fmt.Sprintf("another program has port %s; choose another with --listen, or port 0 for a free one", port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), noName:
-		reason = fmt.Sprintf("%s is no address of this machine; use 127.0.0.1:%s, or one that it has", host, port)
+		reason = fmt.Sprintf("%s is not an address of this machine; use 127.0.0.1:%s, or one that it has", host, port)
 	case errors.Is(err, fs.ErrPermission):
 		reason = fmt.Sprintf("you may not use port %s; choose one from 1024 on with --listen", port)
 	}

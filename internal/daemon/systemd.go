@@ -43,7 +43,7 @@ func TakeSystemd() (*SystemdService, error) {
 	}
 	count, err := strconv.Atoi(env["LISTEN_FDS"])
 	if err != nil || count < 0 || count > maxSockets {
-		return nil, fmt.Errorf("LISTEN_FDS is %q, which is no number of sockets", env["LISTEN_FDS"])
+		return nil, fmt.Errorf("LISTEN_FDS is %q, which is not a number of sockets", env["LISTEN_FDS"])
 	}
 	names := strings.Split(env["LISTEN_FDNAMES"], ":")
 	for i := range count {
@@ -73,7 +73,7 @@ func (s *SystemdService) Notify(assignments ...string) error {
 		return nil
 	}
 	if !strings.HasPrefix(s.notify, "/") && !strings.HasPrefix(s.notify, "@") {
-		return fmt.Errorf("NOTIFY_SOCKET is %q, which is no path and no abstract socket", s.notify)
+		return fmt.Errorf("NOTIFY_SOCKET is %q, which is neither a path nor an abstract socket", s.notify)
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.notify, Net: "unixgram"})
 	if err != nil {

@@ -17,7 +17,7 @@ func inherit(fd int, name string) (net.Listener, error) {
 	defer func() { _ = f.Close() }()
 	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil {
-		return nil, fmt.Errorf("file descriptor %d (%s) is no socket: %w", fd, name, err)
+		return nil, fmt.Errorf("file descriptor %d (%s) is not a socket: %w", fd, name, err)
 	}
 	if listening == 0 {
 		return nil, fmt.Errorf("file descriptor %d (%s) is a socket that does not listen; "+

@@ -204,7 +204,7 @@ test("a directory that is swapped for a link all the time leads nowhere", async 
   assert.deepEqual(fs.readdirSync(path.join(dir, "outside")), ["secret"]);
 });
 
-test("what is no regular file is refused at once", async (t) => {
+test("what is not a regular file is refused at once", async (t) => {
   const { root, refused } = rig(t);
   execFileSync("mkfifo", [path.join(root, "pipe")]);
   for (const name of ["pipe", "."]) {

@@ -184,7 +184,7 @@ func TestTroubleThatIsNotTheAccounts(t *testing.T) {
 				_, err := s.Token(t.Context())
 				e := wantClass(t, err, perigee.ClassUnavailable)
 				if _, _, ok := StateOf(err); ok || s.store.writes != 0 {
-					t.Errorf("the account suffers from %v", err)
+					t.Errorf("the account fails with %v", err)
 				}
 				// No model was asked: neither its quota nor when that is back is told, and no
 				// status that speaks of it.
@@ -201,7 +201,7 @@ func TestTroubleThatIsNotTheAccounts(t *testing.T) {
 			_, err := s.Token(t.Context())
 			e := wantClass(t, err, perigee.ClassIdentity)
 			if _, _, ok := StateOf(err); ok || s.store.writes != 0 || e.Hint == "" {
-				t.Errorf("the account suffers from %v", err)
+				t.Errorf("the account fails with %v", err)
 			}
 		})
 	})

@@ -90,7 +90,7 @@ func (e *PriceEntry) complete() error {
 	p := &e.Price
 	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
 		if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
-			return fmt.Errorf("%v is no amount", amount)
+			return fmt.Errorf("%v is not an amount", amount)
 		}
 	}
 	if p.Thinking > 0 && p.LongOutput > 0 {

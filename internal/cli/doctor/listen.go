@@ -68,7 +68,7 @@ func Listen(ctx context.Context, address string, d Daemon) Result {
 		}
 		return fail(NameListen, elsewhere, "no daemon uses this data directory, and %s has port %s", d.Owner, port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), noName:
-		return fail(NameListen, "perigee serve --listen "+commandLine("127.0.0.1:"+port), "%s is no address of this machine", address)
+		return fail(NameListen, "perigee serve --listen "+commandLine("127.0.0.1:"+port), "%s is not an address of this machine", address)
 	case errors.Is(err, fs.ErrPermission):
 		return fail(NameListen, elsewhere, "this user may not listen on port %s", port)
 	}

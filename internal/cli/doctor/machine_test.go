@@ -247,7 +247,7 @@ func TestListenNamesTheProgramThatHasThePort(t *testing.T) {
 	want(t, Listen(t.Context(), address, taken), Warn, "systemctl start perigee.service")
 	taken.Owner = Owner{PID: 7, Name: "perigee", Why: "it uses /old", Restart: "PERIGEE_DATA_DIR=/old perigee stop && perigee serve"}
 	want(t, Listen(t.Context(), address, taken), Fail, "it uses /old", "PERIGEE_DATA_DIR=/old perigee stop && perigee serve")
-	want(t, Listen(t.Context(), "192.0.2.1:0", Daemon{}), Fail, "is no address of this machine")
+	want(t, Listen(t.Context(), "192.0.2.1:0", Daemon{}), Fail, "is not an address of this machine")
 
 	d := Daemon{Status: &perigee.DaemonStatus{Listen: "http://" + address}, PID: 7}
 	want(t, Listen(t.Context(), address, d), OK, "listening on http://"+address)

@@ -280,7 +280,7 @@ func (c *CA) Remove(ctx context.Context) (done []string, err error) {
 		return done, err
 	}
 	for _, path := range kept {
-		c.Say("%s is no file of the CA and stays", path)
+		c.Say("%s is not a file of the CA and stays", path)
 	}
 	if len(done) == 0 {
 		c.Say("there is no CA in %s, and nothing to remove", c.Dir)

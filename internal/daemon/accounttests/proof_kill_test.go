@@ -302,7 +302,7 @@ func (l *killLoop) examine(n int) {
 			t.Errorf("kill %d: %s is lost", n, email)
 		case i >= 0 && !c.there && !c.unsure:
 			l.resurrected++
-			t.Errorf("kill %d: %s is back from the dead", n, email)
+			t.Errorf("kill %d: %s is back after its removal", n, email)
 		case i >= 0:
 			l.examineToken(n, accounts, list[i])
 		}

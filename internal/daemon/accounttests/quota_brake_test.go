@@ -55,7 +55,7 @@ func TestQuotaThatCannotBeReadIsNotAskedForAgain(t *testing.T) {
 				t.Errorf("%d questions, and %d more for others who ask", first, asks()-first)
 			}
 			if test.path == "/token" && first != accounts {
-				t.Errorf("%d questions for %d accounts", first, accounts)
+				t.Errorf("%d requests for %d accounts", first, accounts)
 			}
 			clock.Advance(20 * time.Second)
 			if get(); asks() != first {

@@ -83,7 +83,7 @@ func readPEM(path, kind string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrPermission) {

@@ -59,7 +59,7 @@ func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
 		return nil, err
 	}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", o.Path)
+		return nil, fmt.Errorf("%s is not a regular file", o.Path)
 	}
 	h := &HAR{path: path, version: o.Version, logger: o.Logger, queue: make(chan *record, harQueue), ended: make(chan struct{}), every: every}
 	if h.entries, err = h.temporary(); err != nil {

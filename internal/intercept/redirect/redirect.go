@@ -232,11 +232,11 @@ func (q Request) check() error {
 	case q.User == "":
 		return &InvalidError{"choose the user whose connections are redirected with --user"}
 	case !userName.MatchString(q.User):
-		return &InvalidError{fmt.Sprintf("%q is no name of a user; use lower-case letters, digits, - and _, at most 31", q.User)}
+		return &InvalidError{fmt.Sprintf("%q is not a valid user name; use lower-case letters, digits, - and _, at most 31", q.User)}
 	case q.Port < 1 || q.Port > 65535 || q.Port == 443:
-		return &InvalidError{fmt.Sprintf("%d is no port to redirect to; use 1 to 65535, except 443", q.Port)}
+		return &InvalidError{fmt.Sprintf("%d is not a port to redirect to; use 1 to 65535, except 443", q.Port)}
 	case !slices.Contains([]string{"", NFTables, IPTables}, q.Backend):
-		return &InvalidError{fmt.Sprintf("%q is no backend; use nftables or iptables", q.Backend)}
+		return &InvalidError{fmt.Sprintf("%q is not a backend; use nftables or iptables", q.Backend)}
 	}
 	return nil
 }

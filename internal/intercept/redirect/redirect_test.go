@@ -8,14 +8,14 @@ import (
 
 func TestRequestsThatCannotBeFulfilled(t *testing.T) {
 	for want, q := range map[string]Request{
-		"choose the user":                     {Port: 1},
-		`"a b" is no name of a user`:          {User: "a b", Port: 1},
-		`"-rf" is no name of a user`:          {User: "-rf", Port: 1},
-		`"12" is no name of a user`:           {User: "12", Port: 1},
-		"0 is no port to redirect to":         {User: "a"},
-		"443 is no port to redirect to":       {User: "a", Port: 443},
-		"65536 is no port":                    {User: "a", Port: 65536},
-		`"pf" is no backend; use nftables or`: {User: "a", Port: 1, Backend: "pf"},
+		"choose the user":                        {Port: 1},
+		`"a b" is not a valid user name`:         {User: "a b", Port: 1},
+		`"-rf" is not a valid user name`:         {User: "-rf", Port: 1},
+		`"12" is not a valid user name`:          {User: "12", Port: 1},
+		"0 is not a port to redirect to":         {User: "a"},
+		"443 is not a port to redirect to":       {User: "a", Port: 443},
+		"65536 is not a port":                    {User: "a", Port: 65536},
+		`"pf" is not a backend; use nftables or`: {User: "a", Port: 1, Backend: "pf"},
 	} {
 		_, err := New().Install(t.Context(), q)
 		if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.HasPrefix(err.Error(), want) {

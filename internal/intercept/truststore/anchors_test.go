@@ -132,7 +132,7 @@ exec `+real+` "$@"
 	t.Run("there is no store", func(t *testing.T) {
 		r := newRig(t)
 		_, err := r.machine.Ready(System)
-		wantError(t, err, "no known kind", "/usr/local/share/ca-certificates", "SSL_CERT_FILE")
+		wantError(t, err, "is not supported", "/usr/local/share/ca-certificates", "SSL_CERT_FILE")
 	})
 }
 

@@ -100,7 +100,7 @@ func (m Machine) Ready(kind string) ([]*Store, error) {
 	case kind == NSS:
 		return nil, fmt.Errorf("there is no NSS database in %s; start Firefox or Chromium once, which creates it", m.Home)
 	}
-	return nil, errors.New("the trust store of this system is of no known kind: it has none of the directories " + knownDirs() +
+	return nil, errors.New("the trust store of this system is not supported: it has none of the directories " + knownDirs() +
 		"; set SSL_CERT_FILE to bundle.pem beside the CA for single programs instead")
 }
 

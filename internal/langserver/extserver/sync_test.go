@@ -397,7 +397,7 @@ func TestSlowSubscriberThatReadsAgainIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { newPipeRig(t, extserver.Options{}).fallBehind() })
 }
 
-// TestConnectionOutlivesASlowStream has the deadline for the end of a stream not hit the next call
+// TestConnectionOutlivesASlowStream checks that the deadline of a stream does not end the next call
 // of its connection.
 func TestConnectionOutlivesASlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,7 @@ func ask(ctx context.Context, command []string, env map[string]string) (facts, e
 	case ctx.Err() != nil:
 		return facts{}, ctx.Err()
 	case out.timedOut:
-		return facts{}, fmt.Errorf("%s is no language server: it did not end within %v when run with an unknown flag; "+
+		return facts{}, fmt.Errorf("%s is not a language server: it did not end within %v when run with an unknown flag; "+
 			"set binary to the language server of an Antigravity installation", path, timeout)
 	case bytes.Contains(out.text, []byte("GLIBC_")):
 		return facts{}, fmt.Errorf("%s cannot run here: %s; it needs a newer glibc, so use a newer distribution or container image",
@@ -150,12 +150,12 @@ func ask(ctx context.Context, command []string, env map[string]string) (facts, e
 		return facts{}, fmt.Errorf("%s cannot run here: its dynamic loader or interpreter is missing; a language server needs a "+
 			"system with glibc", path)
 	case errors.Is(runErr, syscall.ENOEXEC):
-		return facts{}, fmt.Errorf("%s is no language server: it is no program of this system and processor; set binary to the "+
+		return facts{}, fmt.Errorf("%s is not a language server for this system and processor; set binary to the "+
 			"language server of an Antigravity installation", path)
 	case runErr != nil && !errors.As(runErr, new(*exec.ExitError)):
 		return facts{}, fmt.Errorf("run %s: %w", path, runErr)
 	default:
-		return facts{}, fmt.Errorf("%s is no language server: it has neither the flag extension_server_port nor standalone (%s%s); "+
+		return facts{}, fmt.Errorf("%s is not a language server: it has neither the flag extension_server_port nor standalone (%s%s); "+
 			"set binary to the language server of an Antigravity installation", path, exitText(runErr), firstLine(out.text))
 	}
 	if slices.Contains(known.Flags, "stamp") {
@@ -329,7 +329,7 @@ func executable(path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("look for the language server: %w", err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file; set binary to the file of the language server", path)
+		return "", fmt.Errorf("%s is not a file; set binary to the file of the language server", path)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
 		return "", fmt.Errorf("%s is not executable; set binary to the language server of an Antigravity installation, or run chmod +x if this is it", path)
 	}

@@ -148,10 +148,10 @@ func TestProbeSaysWhatTheFileIsNot(t *testing.T) {
 	}{
 		{nil, "set binary"},
 		{[]string{filepath.Join(dir, "absent")}, "there is no language server at"},
-		{[]string{dir}, "is no file"},
-		{other, "is no language server: it has neither the flag extension_server_port nor standalone (exit status 2"},
+		{[]string{dir}, "is not a file"},
+		{other, "is not a language server: it has neither the flag extension_server_port nor standalone (exit status 2"},
 		{glibc, "needs a newer glibc"},
-		{flood, "is no language server"},
+		{flood, "is not a language server"},
 	}
 	if runtime.GOOS != "windows" {
 		cases = append(cases, []struct {
@@ -159,7 +159,7 @@ func TestProbeSaysWhatTheFileIsNot(t *testing.T) {
 			want    string
 		}{
 			{[]string{plain}, "is not executable"},
-			{[]string{text}, "no program of this system"},
+			{[]string{text}, "is not a language server for this system"},
 			{[]string{loader}, "interpreter is missing"},
 		}...)
 	}

@@ -171,7 +171,7 @@ func ownDir(dir string, mode os.FileMode) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() {
-		return fmt.Errorf("%s is no directory of this user; remove it", dir)
+		return fmt.Errorf("%s is not a directory of this user; remove it", dir)
 	}
 	if info.Mode().Perm() != mode {
 		return os.Chmod(dir, mode)

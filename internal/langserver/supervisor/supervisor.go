@@ -169,7 +169,7 @@ func (s *Supervisor) Start(ctx context.Context) error {
 	}
 	for _, path := range []string{s.o.Command[0], s.o.Home} {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("the language server cannot be started: %q is no absolute path", path)
+			return fmt.Errorf("the language server cannot be started: %q is not an absolute path", path)
 		}
 	}
 	if s.o.User != nil && !filepath.IsAbs(s.o.LockDir) {

@@ -17,7 +17,7 @@ import (
 // regular file (a link, a device, a pipe).
 func Write(path string, data []byte) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is there and is no file", path)
+		return fmt.Errorf("%s exists and is not a file", path)
 	}
 	return write(path, data, os.Rename)
 }
@@ -33,7 +33,7 @@ func Replace(path string, data []byte, mode fs.FileMode) error {
 func ReplaceIf(path string, data []byte, mode fs.FileMode, check func() error) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is there and is no file", path)
+		return fmt.Errorf("%s exists and is not a file", path)
 	}
 	return write(path, data, func(temporary, path string) error {
 		if err == nil {

@@ -96,7 +96,7 @@ func TestWriteLeavesOtherThingsAlone(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, path := range []string{link, dir} {
-		if err := atomicfile.Write(path, []byte("x")); err == nil || !strings.Contains(err.Error(), "is no file") {
+		if err := atomicfile.Write(path, []byte("x")); err == nil || !strings.Contains(err.Error(), "is not a file") {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}

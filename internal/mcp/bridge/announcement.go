@@ -170,7 +170,7 @@ func read(path string) (Window, fs.FileInfo, error) {
 	}
 	switch {
 	case !info.Mode().IsRegular():
-		return Window{}, nil, errors.New("it is no regular file")
+		return Window{}, nil, errors.New("it is not a regular file")
 	case !datadir.Owned(info):
 		return Window{}, nil, errors.New("it belongs to another user")
 	case runtime.GOOS != "windows" && info.Mode().Perm() != 0o600:

@@ -103,7 +103,7 @@ func noFiles(s *Server, c *call) *perigee.Error {
 		return nil
 	}
 	return perigee.Errorf(perigee.ClassForbidden, "files are not available to this client").
-		WithHint("they need mcp.roots in perigee's configuration, all of whose directories exist, and a key from keys; ask the user to check both")
+		WithHint("they need mcp.roots in perigee's configuration, with directories that all exist, and a key from keys; ask the user to check both")
 }
 
 func noWriting(s *Server, c *call) *perigee.Error {

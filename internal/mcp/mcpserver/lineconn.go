@@ -218,7 +218,7 @@ func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	}
 	if json.Unmarshal(data, &m) == nil && len(m.ID) > 0 && (m.ID[0] == '-' || m.ID[0] >= '0' && m.ID[0] <= '9') {
 		if n, err := strconv.ParseInt(string(m.ID), 10, 64); err != nil || n > maxID || n < -maxID {
-			return nil, fmt.Errorf("the id %.30s is no integer of at most %d; use a smaller one, or a string", m.ID, maxID)
+			return nil, fmt.Errorf("the id %.30s is not an integer of at most %d; use a smaller one, or a string", m.ID, maxID)
 		}
 	}
 	return jsonrpc.DecodeMessage(data)

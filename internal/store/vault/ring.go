@@ -94,7 +94,7 @@ func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(raw) != keySize {
-		return nil, &lockedError{errors.New("what it has is no key of ours")}
+		return nil, &lockedError{errors.New("it does not contain a key of perigee")}
 	}
 	return raw, nil
 }

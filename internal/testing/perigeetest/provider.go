@@ -206,7 +206,7 @@ func parseExchange(request, response string) (*exchange, error) {
 		return nil, err
 	}
 	if statusOf(h.line) == 0 {
-		return nil, fmt.Errorf("%q is no status line", h.line)
+		return nil, fmt.Errorf("%q is not a status line", h.line)
 	}
 	return x, nil
 }

@@ -175,8 +175,8 @@ func TestPlayRefuses(t *testing.T) {
 		{"an answer that nobody wanted", "-- config --\nhttp://127.0.0.1:1\n-- request --\nGET /one\n-- upstream.response --\n200 OK\n", "never asked for upstream.response"},
 		{"an unknown part", "-- reqeust --\nGET /one\n", `unknown part "reqeust"`},
 		{"no request", "-- config --\nx\n", "no request"},
-		{"an answer without a status", "-- request --\nGET /one\n-- upstream.response --\nOK\n", "no status line"},
-		{"a header without a colon", "-- config --\n{{provider}}\n-- request --\nGET /one\nHost\n", "is no header"},
+		{"an answer without a status", "-- request --\nGET /one\n-- upstream.response --\nOK\n", "is not a status line"},
+		{"a header without a colon", "-- config --\n{{provider}}\n-- request --\nGET /one\nHost\n", "is not a header"},
 		{"a direction in the wrong place", "-- config --\n{{provider}}\n-- request --\nGET /one\n\n!hang\n", "makes no sense in a request"},
 	}
 	for _, test := range tests {

@@ -155,7 +155,7 @@ func parseMessage(text string) (head, string, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return head{}, "", fmt.Errorf("%q is no header", line)
+			return head{}, "", fmt.Errorf("%q is not a header", line)
 		}
 		h.add(name, strings.TrimPrefix(value, " "))
 	}

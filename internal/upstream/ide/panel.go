@@ -30,7 +30,7 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 		return ask.Answer{}, e
 	case w.hello.Capabilities.Follow:
 	case r.ReadOnly:
-		return ask.Answer{}, perigee.Errorf(perigee.ClassUnimplemented, "the prompt would go through the panel of the window, which cannot promise that nothing is changed").
+		return ask.Answer{}, perigee.Errorf(perigee.ClassUnimplemented, "prompts through the panel of the window cannot be read-only").
 			WithHint("ask without read_only")
 	case r.Model != "":
 		return ask.Answer{}, ask.Declined(perigee.ClassUnimplemented, "the prompt would go through the panel of the window, which has the model that is chosen there").

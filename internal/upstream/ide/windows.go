@@ -483,5 +483,5 @@ func unlinked(dir string) string {
 }
 
 func notAbsolute(dir string) error {
-	return perigee.Errorf(perigee.ClassInvalid, "the workspace %s is no absolute path", perigee.Clip(dir, 200)).WithHint("name the whole path of a directory")
+	return perigee.Errorf(perigee.ClassInvalid, "the workspace %s is not an absolute path", perigee.Clip(dir, 200)).WithHint("name the whole path of a directory")
 }

@@ -82,7 +82,7 @@ export function choose(all: readonly Process[], host: number, workspaces: readon
   if (only === undefined) {
     return "no language server of this window was found";
   }
-  return more.length === 0 ? only : `several language servers would do: processes ${candidates.map((each) => each.pid).join(", ")}`;
+  return more.length === 0 ? only : `several language servers match: processes ${candidates.map((each) => each.pid).join(", ")}`;
 }
 
 // probe calls each port, with and without TLS, and returns those that answer as a language server does. A port for another protocol

@@ -158,7 +158,7 @@ func (r *recording) forModel(model string) (body []byte, target string, err erro
 		}
 		return slices.Concat(member, r.body[start+1:]), r.Meta.Path, nil
 	}
-	return nil, "", perigee.Errorf(perigee.ClassInvalid, "the request of call %s is no object, so it has no model", r.id())
+	return nil, "", perigee.Errorf(perigee.ClassInvalid, "the request of call %s is not an object, so it has no model", r.id())
 }
 
 // sendable reads the last request to a provider, and returns an error if it cannot be sent again.

@@ -42,7 +42,7 @@ func newPostgres(opts Options) (*DB, error) {
 	config, err := pgx.ParseConfig(opts.URL.Reveal())
 	if err != nil {
 		// The error may quote a password.
-		return nil, perigee.Errorf(perigee.ClassInvalid, "store.url is no address of a PostgreSQL database").
+		return nil, perigee.Errorf(perigee.ClassInvalid, "store.url is not the address of a PostgreSQL database").
 			WithHint("write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
 	if config.ConnectTimeout == 0 {
