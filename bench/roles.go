@@ -35,7 +35,7 @@ func playProvider(args []string) error {
 	var p provider
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
-	mux.HandleFunc("GET "+heldPath, p.tellHeld)
+	mux.HandleFunc("GET "+heldPath, p.writeHeld)
 	if len(args) != 2 {
 		return serve(mux)
 	}
@@ -169,7 +169,7 @@ func provideSlowly(ctx context.Context, w io.Writer, control *http.ResponseContr
 // heldPath is where a provider says how many calls it holds.
 const heldPath = "/held"
 
-func (p *provider) tellHeld(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.held.Load()) }
+func (p *provider) writeHeld(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.held.Load()) }
 
 // playProxy is the measure of what any proxy in Go costs: net/http's own, sending on each byte as
 // it comes.

@@ -14,7 +14,7 @@ func quietServer(t *testing.T) *httptest.Server {
 	var p provider
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
-	mux.HandleFunc("GET "+heldPath, p.tellHeld)
+	mux.HandleFunc("GET "+heldPath, p.writeHeld)
 	server := httptest.NewUnstartedServer(mux)
 	t.Cleanup(server.Close)
 	return server

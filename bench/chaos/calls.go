@@ -26,7 +26,7 @@ type call struct {
 
 	began, over time.Time
 	answer      answer
-	verdict     verdict
+	verdict     outcome
 	why         string
 }
 

@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// A verdict is what became of one call. The first group is what may happen while things break; the
+// An outcome is the result of one call. The first group is what may happen while things break; the
 // second never may.
-type verdict string
+type outcome string
 
 const (
-	whole   verdict = "whole"    // a complete answer, all of it right
-	refused verdict = "refused"  // an error in the form of its dialect, in place of an answer
-	broken  verdict = "broken"   // an answer that began, and an error in the form of its dialect
-	left    verdict = "left"     // the client went away in the middle, as planned
-	down    verdict = "not up"   // the connection failed while perigee was being stopped, killed or started
-	empty   verdict = "empty"    // the provider's own answer was empty
-	twice   verdict = "repeated" // the provider itself said everything twice in one answer
+	whole   outcome = "whole"    // a complete answer, all of it right
+	refused outcome = "refused"  // an error in the form of its dialect, in place of an answer
+	broken  outcome = "broken"   // an answer that began, and an error in the form of its dialect
+	left    outcome = "left"     // the client went away in the middle, as planned
+	down    outcome = "not up"   // the connection failed while perigee was being stopped, killed or started
+	empty   outcome = "empty"    // the provider's own answer was empty
+	twice   outcome = "repeated" // the provider itself said everything twice in one answer
 
-	lost      verdict = "lost"             // neither an answer nor an error, or not in time
-	mixed     verdict = "mixed"            // chunks of another call, or in another order
-	doubled   verdict = "doubled"          // a chunk twice, chunks of two attempts, or a request sent again after its answer began
-	cutShort  verdict = "cut, as whole"    // a truncated answer with the normal end of its dialect
-	malformed verdict = "not a true error" // an error that is not in the form of its dialect
-	letIn     verdict = "let in"           // a call without a valid key was answered
-	simulated verdict = "simulated"        // the built-in simulator answered
+	lost      outcome = "lost"             // neither an answer nor an error, or not in time
+	mixed     outcome = "mixed"            // chunks of another call, or in another order
+	doubled   outcome = "doubled"          // a chunk twice, chunks of two attempts, or a request sent again after its answer began
+	cutShort  outcome = "cut, as whole"    // a truncated answer with the normal end of its dialect
+	malformed outcome = "not a true error" // an error that is not in the form of its dialect
+	letIn     outcome = "let in"           // a call without a valid key was answered
+	simulated outcome = "simulated"        // the built-in simulator answered
 )
 
 var (
-	harmless  = []verdict{whole, refused, broken, left, down, empty, twice}
-	forbidden = []verdict{lost, mixed, doubled, cutShort, malformed, letIn, simulated}
+	harmless  = []outcome{whole, refused, broken, left, down, empty, twice}
+	forbidden = []outcome{lost, mixed, doubled, cutShort, malformed, letIn, simulated}
 )
 
 // mark is the text with which a chunk of an answer begins: which call, which attempt at the
@@ -73,7 +73,7 @@ type sent struct {
 }
 
 // check compares an answer with what was asked and with what the provider sent.
-func check(tag string, a *answer, provider func(attempt int) sent) (verdict, string) {
+func check(tag string, a *answer, provider func(attempt int) sent) (outcome, string) {
 	next, attempt, of := 0, 0, 0
 	for _, m := range marks.FindAllStringSubmatch(a.text, -1) {
 		by, _ := strconv.Atoi(m[2])
@@ -122,7 +122,7 @@ func check(tag string, a *answer, provider func(attempt int) sent) (verdict, str
 }
 
 // unfinished judges a call without a normal end.
-func unfinished(a *answer, attempt int) (verdict, string) {
+func unfinished(a *answer, attempt int) (outcome, string) {
 	switch {
 	case a.status >= 400 && a.failure == "":
 		return malformed, "an error that is not in the form of its dialect: " + a.said

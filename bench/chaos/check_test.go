@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		name   string
 		answer answer
 		sent   sent
-		want   verdict
+		want   outcome
 	}{
 		{"a complete answer", answer{status: 200, text: chunks(0, 1, 2), ended: true}, once, whole},
 		{"a function call at the end", answer{status: 200, text: chunks(0, 1) + `{"at":"` + mark("c1", 1, 2, 3) + `"}`, ended: true}, once, whole},
@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 func TestObvious(t *testing.T) {
 	for name, test := range map[string]struct {
 		call call
-		want verdict
+		want outcome
 	}{
 		"the simulator answered":        {call{answer: answer{status: 200, upstream: "simulator"}}, simulated},
 		"the simulator, over a socket":  {call{answer: answer{status: 200, text: "You said: hello"}}, simulated},

@@ -169,7 +169,7 @@ func (r *run) reportProblems(out io.Writer) {
 }
 
 // pick counts verdicts, also those that did not occur.
-func pick(counts map[string]int, verdicts []verdict) map[string]int {
+func pick(counts map[string]int, verdicts []outcome) map[string]int {
 	picked := map[string]int{}
 	for _, v := range verdicts {
 		picked[string(v)] = counts[string(v)]

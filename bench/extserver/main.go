@@ -96,15 +96,15 @@ func measure(ctx context.Context, p plan) (kept bool, err error) {
 	fmt.Fprintf(out, "\n%d subscriptions\tnet/http\textension server\tlimit\t\t\t\n", maxSubscriptions)
 	fmt.Fprintf(out, "idle memory\t%.1f MB\t%.1f MB\t\t\t\t\n", megabytes(plain.idle), megabytes(found.idle))
 	fmt.Fprintf(out, "more memory when open\t%.1f MB\t%.1f MB\t%.0f MB\t%s\t\t\n", megabytes(plain.full-plain.idle), megabytes(growth),
-		megabytes(maxGrowth), verdict(growth <= maxGrowth))
+		megabytes(maxGrowth), result(growth <= maxGrowth))
 	fmt.Fprintf(out, "push to the last, median\t%.1f ms\t%.1f ms\t%.0f ms\t%s\t\t\n", milliseconds(plain.median),
-		milliseconds(found.median), milliseconds(maxPush), verdict(found.median <= maxPush))
+		milliseconds(found.median), milliseconds(maxPush), result(found.median <= maxPush))
 	fmt.Fprintf(out, "push to the last, slowest\t%.1f ms\t%.1f ms\t\t\t\t\n", milliseconds(plain.slowest), milliseconds(found.slowest))
 	fmt.Fprintf(out, "CPU of a push\t%.1f ms\t%.1f ms\t\t\t\t\n", milliseconds(plain.cpu), milliseconds(found.cpu))
 	return growth <= maxGrowth && found.median <= maxPush, out.Flush()
 }
 
-func verdict(kept bool) string {
+func result(kept bool) string {
 	if kept {
 		return "kept"
 	}

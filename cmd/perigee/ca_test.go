@@ -60,18 +60,18 @@ func prove(caFile, keyFile, host string) error {
 	_, port, _ := net.SplitHostPort(address)
 
 	conn, err := tls.Dial("tcp", address, &tls.Config{ServerName: host})
-	verdict("go", err)
+	printResult("go", err)
 	if err == nil {
 		_ = conn.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
-	verdict("curl", exec.CommandContext(ctx, "curl", "-sSf", "--noproxy", "*", "--resolve", host+":"+port+":127.0.0.1", "https://"+net.JoinHostPort(host, port)+"/").Run())
-	verdict("openssl", exec.CommandContext(ctx, "openssl", "s_client", "-connect", address, "-servername", host, "-verify_hostname", host, "-verify_return_error").Run())
+	printResult("curl", exec.CommandContext(ctx, "curl", "-sSf", "--noproxy", "*", "--resolve", host+":"+port+":127.0.0.1", "https://"+net.JoinHostPort(host, port)+"/").Run())
+	printResult("openssl", exec.CommandContext(ctx, "openssl", "s_client", "-connect", address, "-servername", host, "-verify_hostname", host, "-verify_return_error").Run())
 	return nil
 }
 
-func verdict(client string, err error) {
+func printResult(client string, err error) {
 	word := "accepts"
 	if err != nil {
 		word = "refuses"

@@ -122,7 +122,7 @@ func TestMetricsOfAccounts(t *testing.T) {
 		list = append(list, s)
 	}
 	daemontest.SignIn(t, dir, list...)
-	g := daemontest.StartIn(t, daemontest.Sources(daemontest.GravityConfig(url, ""), dir), nil)
+	g := daemontest.StartIn(t, daemontest.Sources(daemontest.AntigravityConfig(url, ""), dir), nil)
 	awaitMetrics(t, g, "",
 		`perigee_accounts{state="ready",upstream="gravity"} 650`,
 		`perigee_accounts{state="banned",upstream="gravity"} 250`,

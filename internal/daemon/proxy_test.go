@@ -68,7 +68,7 @@ func TestEverythingGoesThroughTheProxy(t *testing.T) {
 	_, provider := daemontest.StartSimulator(t, simulator.Options{})
 	proxy := newForwardProxy(t, provider)
 	address := perigee.NewSecret(strings.Replace(proxy.address, "http://", "http://ada:hunter22@", 1))
-	src := daemontest.Sources(daemontest.GravityConfig(provider, "")+daemontest.OneUpstream(provider)[len("upstreams:\n"):]+"models: {routes: [{match: gemini-2.5-flash, to: [studio]}, {match: '*', to: [gravity]}]}\n", daemontest.DataDir(t))
+	src := daemontest.Sources(daemontest.AntigravityConfig(provider, "")+daemontest.OneUpstream(provider)[len("upstreams:\n"):]+"models: {routes: [{match: gemini-2.5-flash, to: [studio]}, {match: '*', to: [gravity]}]}\n", daemontest.DataDir(t))
 	// No configuration may have unencrypted hosts elsewhere, but nothing else could be looked into
 	// here.
 	through := func(loaded *config.Loaded) {

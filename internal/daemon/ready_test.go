@@ -93,9 +93,9 @@ func TestReadyNeedsAKeyThatTheProviderAccepts(t *testing.T) {
 func TestReadyNeedsAnAccount(t *testing.T) {
 	t.Parallel()
 	_, url := daemontest.StartSimulator(t, simulator.Options{})
-	g := daemontest.Start(t, daemontest.GravityConfig(url, ""), nil)
+	g := daemontest.Start(t, daemontest.AntigravityConfig(url, ""), nil)
 	wantReady(t, g, http.StatusServiceUnavailable, "no upstream can be used")
-	both := daemontest.Start(t, daemontest.GravityConfig(url, "")+"  - {name: sim, kind: simulator}\n", nil)
+	both := daemontest.Start(t, daemontest.AntigravityConfig(url, "")+"  - {name: sim, kind: simulator}\n", nil)
 	wantReady(t, both, http.StatusOK, "")
 }
 

@@ -12,13 +12,13 @@ import (
 	"perigee"
 )
 
-// telling is an upstream that keeps its own steps.
-type telling struct {
+// attemptSource is an upstream that keeps its own steps.
+type attemptSource struct {
 	*source
 	step perigee.Attempt
 }
 
-func (u telling) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+func (u attemptSource) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	req.Log.AddAttempt(u.step)
 	return u.source.Stream(ctx, req)
 }
@@ -35,7 +35,7 @@ func tried(log *perigee.CallLog) string {
 // What was tried is on record whenever there was more than one try, and only then: up to the one
 // that answered, or to the last that did not.
 func TestStepsExplainTheResult(t *testing.T) {
-	own := telling{fails(perigee.ClassExhausted), perigee.Attempt{Upstream: "b", Why: "its own words", Class: perigee.ClassExhausted}}
+	own := attemptSource{fails(perigee.ClassExhausted), perigee.Attempt{Upstream: "b", Why: "its own words", Class: perigee.ClassExhausted}}
 	broken := &source{events: []perigee.Event{{Kind: perigee.EventText, Text: "half"}}, err: perigee.Errorf(perigee.ClassUnavailable, "reset")}
 	for _, test := range []struct {
 		name    string

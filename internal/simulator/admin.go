@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Call is one request as the call log keeps it. Tokens and bodies are not kept.
+// Call is one request in the call log, which has neither tokens nor bodies.
 type Call struct {
 	Seq       int       `json:"seq"`
 	Time      time.Time `json:"time"`

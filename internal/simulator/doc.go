@@ -13,8 +13,9 @@
 // is decided in package rules; this package adds all that depends on the caller and the time:
 // accounts, tokens, projects, versions, quota and faults.
 //
-// The packages of this room share no code with the rest of perigee: they say what the facts say.
-// daemon, cli and tests may import them. Begin with Server.ServeHTTP.
+// The packages of this room share no code with the rest of perigee: they implement the facts about
+// the providers, not the code of perigee. daemon, cli and tests may import them. Begin with
+// Server.ServeHTTP.
 //
 //	rules    which requests the provider accepts
 //	standin  a program that behaves like the language server
@@ -24,7 +25,7 @@
 // One per line or inline in the last user text; what is in double brackets and not listed here
 // stays text.
 //
-//	[[text: hello]]                     say this; several are several parts
+//	[[text: hello]]                     answer with this; several are several parts
 //	[[think: plan]]                     think this first, when the request asks for thoughts
 //	[[call: read_file {"path":"a"}]]    call a function; several are parallel; arguments may be left out
 //	[[then]]                            what follows is for the next reply of the turn, after the tool answered
@@ -35,7 +36,7 @@
 //
 // # Faults
 //
-// A fault says when and what, in a script ([LoadScript]) or over POST /simulator/faults: see
-// [Fault], [When] and [FaultNames]. Each strikes at its place in the order of checks, so that a
+// A fault has a condition and an effect, in a script ([LoadScript]) or over POST /simulator/faults:
+// see [Fault], [When] and [FaultNames]. Each strikes at its place in the order of checks, so that a
 // quota error meets only requests that would have been answered.
 package simulator

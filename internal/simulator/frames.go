@@ -90,7 +90,7 @@ func textFrames(p part, index int, d delivery) []frame {
 	return out
 }
 
-// byWords cuts after every few words, spaces kept at the end of a piece.
+// byWords cuts after every few words; spaces stay at the end of a piece.
 func byWords(text string) []string {
 	var pieces []string
 	start, count := 0, 0

@@ -216,7 +216,7 @@ func (c *candidate) stopAt(stops []string) {
 	}
 }
 
-// fitInto ends the answer after room bytes. Parts that are not text are kept whole or dropped.
+// fitInto ends the answer after room bytes. Parts that are not text stay whole or are dropped.
 func (c *candidate) fitInto(room int) {
 	for i, p := range c.parts {
 		if p.bytes() <= room {

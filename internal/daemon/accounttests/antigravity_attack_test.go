@@ -55,7 +55,7 @@ func startProviderRig(t *testing.T, m *providerRig, log io.Writer) *daemontest.G
 	t.Helper()
 	dir := daemontest.DataDir(t)
 	daemontest.SignIn(t, dir, daemontest.SignedIn(hiddenEmail, "a-project", hiddenRefresh))
-	text := strings.ReplaceAll(daemontest.GravityConfig("https://gateway.example", "max_wait: 0s"), "secret-of-the-client", hiddenSecret)
+	text := strings.ReplaceAll(daemontest.AntigravityConfig("https://gateway.example", "max_wait: 0s"), "secret-of-the-client", hiddenSecret)
 	return daemontest.StartIn(t, daemontest.Sources(text, dir), func(o *daemon.Options) {
 		o.Transport = m
 		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))

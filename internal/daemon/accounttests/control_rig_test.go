@@ -30,7 +30,7 @@ const nobodyYet = ""
 func newAccountRig(t *testing.T, running bool, more, document string, change func(*daemon.Options), faults ...simulator.Fault) *accountRig {
 	t.Helper()
 	provider, url := daemontest.StartSimulator(t, simulator.Options{}, faults...)
-	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, "")+more, daemontest.DataDir(t))}
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.AntigravityConfig(url, "")+more, daemontest.DataDir(t))}
 	if running {
 		w.gateway = daemontest.StartIn(t, w.src, change)
 	}

@@ -20,7 +20,7 @@ func (r *kindRig) routes() {
 	for _, c := range found.Candidates {
 		words = append(words, c.Upstream+" "+strings.Replace(c.Reason, ", 100% of its quota left", "", 1))
 	}
-	r.tell("route: %s (%s)", found.Upstream, strings.Join(words, "; "))
+	r.logf("route: %s (%s)", found.Upstream, strings.Join(words, "; "))
 }
 
 // chosen tells which account account explain says would be taken.
@@ -36,7 +36,7 @@ func (r *kindRig) chosen() {
 		name, _, _ := strings.Cut(row.Email, "@")
 		names += " " + name + " from " + row.Pool
 	}
-	r.tell("taken:%s", names)
+	r.logf("taken:%s", names)
 }
 
 // TestExplanationsAreThoseOfALanguageServer compares calls of a language server that shares

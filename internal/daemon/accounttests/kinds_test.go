@@ -92,8 +92,8 @@ func (r *kindRig) start() {
 	})
 }
 
-// tell adds a line to the story, in which times are left out.
-func (r *kindRig) tell(format string, args ...any) {
+// logf adds a line to the story, in which times are left out.
+func (r *kindRig) logf(format string, args ...any) {
 	line := span.ReplaceAllString(fmt.Sprintf(format, args...), "…")
 	r.story = append(r.story, strings.ReplaceAll(line, "`", "'"))
 }
@@ -117,7 +117,7 @@ func (r *kindRig) ask(model string) {
 	if got.header.Get("Retry-After") != "" {
 		what += ", later"
 	}
-	r.tell("%s: %s [%s]", model, what, strings.Join(r.asked(), " "))
+	r.logf("%s: %s [%s]", model, what, strings.Join(r.asked(), " "))
 }
 
 // asked are the accounts that answers were asked of since it was called last.
@@ -143,7 +143,7 @@ func (r *kindRig) states() {
 		}
 		words = append(words, word)
 	}
-	r.tell("accounts: %s", strings.Join(words, ", "))
+	r.logf("accounts: %s", strings.Join(words, ", "))
 }
 
 // explains tells what account explain says.
@@ -159,7 +159,7 @@ func (r *kindRig) explains(model string) {
 		why := strings.Replace(row.Why, ", 100% of its quota left", "", 1) // known if the figures have come yet
 		words = append(words, name+" "+why)
 	}
-	r.tell("explain %s: %s", model, strings.Join(words, "; "))
+	r.logf("explain %s: %s", model, strings.Join(words, "; "))
 }
 
 // ready tells what GET /ready answers.
@@ -168,14 +168,14 @@ func (r *kindRig) ready() {
 	status, body := r.gateway.Request(r.t, http.MethodGet, "/ready", "", "")
 	var answer struct{ Reasons []string }
 	_ = json.Unmarshal([]byte(body), &answer)
-	r.tell("%s", strings.TrimSpace(fmt.Sprintf("ready: %d %s", status, strings.Join(answer.Reasons, ", "))))
+	r.logf("%s", strings.TrimSpace(fmt.Sprintf("ready: %d %s", status, strings.Join(answer.Reasons, ", "))))
 }
 
 // models tells whether the models are listed.
 func (r *kindRig) models() {
 	r.t.Helper()
 	status, _ := r.gateway.Request(r.t, http.MethodGet, "/v1/models", "", "")
-	r.tell("models: %d", status)
+	r.logf("models: %d", status)
 }
 
 // restart starts another daemon with the same data.
@@ -183,7 +183,7 @@ func (r *kindRig) restart() {
 	r.t.Helper()
 	await.Receive(r.t, daemontest.Stopping(r.t.Context(), r.gateway), "the end of the daemon")
 	r.start()
-	r.tell("restarted")
+	r.logf("restarted")
 }
 
 // booked stops the daemon and tells the account of each call.
@@ -210,7 +210,7 @@ func (r *kindRig) booked() {
 			r.t.Errorf("%s is booked, but the attempts are %+v", c.Account, c.Attempts)
 		}
 	}
-	r.tell("booked: %s", strings.Join(names, " "))
+	r.logf("booked: %s", strings.Join(names, " "))
 }
 
 // refusing is a fault of requests for answers.

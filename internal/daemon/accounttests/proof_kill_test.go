@@ -91,7 +91,7 @@ const people = 12
 func newKillLoop(t *testing.T) *killLoop {
 	l := &killLoop{t: t, dir: daemontest.DataDir(t), random: rand.New(rand.NewPCG(5, 500)), known: map[string]*confirmed{}, preferred: map[string]bool{"": true}}
 	l.provider = newTurnstile(t, people, "0.04", l.happened)
-	l.config = daemontest.GravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
+	l.config = daemontest.AntigravityConfig(l.provider.URL, "selection: round_robin\n    max_wait: 1s")
 	for _, email := range l.provider.emails {
 		l.known[email] = &confirmed{}
 	}

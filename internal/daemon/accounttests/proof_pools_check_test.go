@@ -110,7 +110,7 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 		m.hosts[call.Host] = true
 		if m.struck[call.Account]++; c.moment.token {
 			c.giveUp(call, &m)
-		} else if c.trouble.blame == blameAccount && m.struck[call.Account] >= c.trouble.needs {
+		} else if c.trouble.scope == scopeAccount && m.struck[call.Account] >= c.trouble.needs {
 			c.giveUp(call, &m)
 		}
 	}
@@ -128,9 +128,9 @@ func (c *cell) observe(n int, calls []simulator.Call) meeting {
 		c.t.Errorf("call %d: %d requests, although two accounts were locked in a row", n, m.questions)
 	case len(c.locked) > 2:
 		c.t.Errorf("call %d: %d accounts were locked in a row", n, len(c.locked))
-	case c.trouble.blame == blameHost && !c.moment.token && len(m.struck) > 2:
+	case c.trouble.scope == scopeHost && !c.moment.token && len(m.struck) > 2:
 		c.t.Errorf("call %d: trouble of the provider's own moved it to %d accounts", n, len(m.struck))
-	case c.trouble.blame == blameHost && !c.moment.token && !c.trouble.moves && len(m.struck) > 1:
+	case c.trouble.scope == scopeHost && !c.moment.token && !c.trouble.moves && len(m.struck) > 1:
 		c.t.Errorf("call %d: what is about the model moved it to another account", n)
 	case c.spared() && len(c.stopped) > 2:
 		c.t.Errorf("call %d: the sign-in server has cost %d accounts within a moment", n, len(c.stopped))
@@ -190,7 +190,7 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 		if !everybody && len(m.given) < 3 {
 			return "others could have been asked"
 		}
-	case c.trouble.blame == blameAccount:
+	case c.trouble.scope == scopeAccount:
 		spent := c.trouble.burns && len(m.given) == 2 || c.trouble.alike && len(all) > 1 || m.questions == mostLoans
 		if !everybody && !spent {
 			return "others could have been asked"
@@ -198,7 +198,7 @@ func (c *cell) excuse(before map[string]bool, m meeting) string {
 		if c.trouble.brief && m.strikes == 1 && len(before) == 0 {
 			return "it was worth waiting for"
 		}
-	case c.trouble.blame == blameHost:
+	case c.trouble.scope == scopeHost:
 		if len(m.hosts) < len(c.hosts) {
 			return "another endpoint could have been asked"
 		}
@@ -225,7 +225,7 @@ func (c *cell) wrongDelay(r *reply, began time.Time) string {
 	if err != nil || seconds < 1 {
 		return "Retry-After is no number of seconds"
 	}
-	if !c.trouble.told || c.moment.token {
+	if !c.trouble.announced || c.moment.token {
 		return ""
 	}
 	first := time.Time{}

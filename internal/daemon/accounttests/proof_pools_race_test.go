@@ -72,7 +72,7 @@ func newCrowd(t *testing.T) *crowd {
 		c.waitFor(func() bool { return c.changes >= c.enough })
 		return nil
 	})
-	c.gateway = daemontest.Start(t, daemontest.GravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), nil)
+	c.gateway = daemontest.Start(t, daemontest.AntigravityConfig(c.provider.URL, "selection: round_robin\n    max_wait: 2s"), nil)
 	c.owner = daemontest.AdminOf(t, c.gateway)
 	for _, email := range c.provider.emails {
 		refresh, _ := c.provider.consent(t, email)

@@ -88,7 +88,7 @@ func member(i int) string { return fmt.Sprintf("member%02d@example.com", i) }
 // A cell is one kind of trouble at one moment for one pool.
 type cell struct {
 	t        *testing.T
-	trouble  trouble
+	trouble  fault
 	moment   moment
 	emails   []string
 	clock    *daemontest.Clock // moved by hand, besides what passes
@@ -118,7 +118,7 @@ type cell struct {
 //
 // Real time: calls wait for cooldowns with real timers, so that the clock of the cell passes with
 // it.
-func newCell(t *testing.T, k trouble, m moment, size int, template string) *cell {
+func newCell(t *testing.T, k fault, m moment, size int, template string) *cell {
 	c := &cell{t: t, trouble: k, moment: m, clock: &daemontest.Clock{At: time.Now()}, out: map[string]time.Time{}, resting: map[string]time.Time{},
 		stopped: map[string]bool{}, locked: map[string]bool{}, failed: map[string]int{}, refused: map[string]int{}, model: "gemini-3-flash"}
 	if size == 3 {
@@ -157,7 +157,7 @@ func (c *cell) config() string {
 	if c.moment.sticky {
 		selection = "sticky"
 	}
-	text := daemontest.GravityConfig(c.hosts[0], "selection: "+selection+"\n    pools: [antigravity]\n    max_wait: 1s")
+	text := daemontest.AntigravityConfig(c.hosts[0], "selection: "+selection+"\n    pools: [antigravity]\n    max_wait: 1s")
 	text = strings.Replace(text, "endpoints: ["+c.hosts[0]+"]", "endpoints: ["+strings.Join(c.hosts, ", ")+"]", 1)
 	if c.trouble.hangs {
 		text += "limits: {first_byte: 1s}\n"

@@ -85,7 +85,7 @@ func TestQuotaIsAskedForOnceAlsoForClientsThatLeave(t *testing.T) {
 		}
 		provider.ServeHTTP(w, r)
 	}))
-	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, ""), daemontest.DataDir(t))}
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.AntigravityConfig(url, ""), daemontest.DataDir(t))}
 	w.gateway = daemontest.StartIn(t, w.src, nil)
 	w.imports(adaAlone)
 	for range 3 {

@@ -59,7 +59,7 @@ func TestCallGetsAnAccessTokenAfterAReload(t *testing.T) {
 		{Email: member(0), RefreshToken: "refresh-of-ada", Project: projectOf(member(0)), Limits: unlimited}}})
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(more string) {
-		err := os.WriteFile(path+".new", []byte(daemontest.GravityConfig(url, more)), 0o600)
+		err := os.WriteFile(path+".new", []byte(daemontest.AntigravityConfig(url, more)), 0o600)
 		if err := errors.Join(err, os.Rename(path+".new", path)); err != nil {
 			t.Fatal(err)
 		}

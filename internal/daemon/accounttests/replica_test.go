@@ -26,7 +26,7 @@ func replicaTowers(t *testing.T, upstream string, script *simulator.Script, faul
 	provider, url := daemontest.StartSimulator(t, simulator.Options{Script: script}, faults...)
 	towers := make([]*accountRig, 2)
 	for i := range towers {
-		towers[i] = &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, upstream)+store, daemontest.DataDir(t))}
+		towers[i] = &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.AntigravityConfig(url, upstream)+store, daemontest.DataDir(t))}
 		towers[i].gateway = daemontest.StartIn(t, towers[i].src, nil)
 	}
 	return towers[0], towers[1]

@@ -32,7 +32,7 @@ func newTeam(t *testing.T, size int, more string, limits simulator.Limits, chang
 	provider, url := daemontest.StartSimulator(t, simulator.Options{Accounts: accounts, Admin: true}, faults...)
 	dir := daemontest.DataDir(t)
 	daemontest.SignIn(t, dir, list...)
-	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.GravityConfig(url, more), dir)}
+	w := &accountRig{t: t, provider: provider, src: daemontest.Sources(daemontest.AntigravityConfig(url, more), dir)}
 	w.gateway = daemontest.StartIn(t, w.src, change)
 	return w
 }

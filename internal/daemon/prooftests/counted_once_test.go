@@ -35,7 +35,7 @@ type countedSource struct {
 // countedSources are all kinds of upstreams that answer with chunks of the provider.
 func countedSources() []countedSource {
 	thinking, text := strings.Join(countedThinking, ""), strings.ReplaceAll(strings.Join(countedText, ""), "|", "")
-	gravity := func(provider string) string { return daemontest.GravityConfig(provider, "") }
+	gravity := func(provider string) string { return daemontest.AntigravityConfig(provider, "") }
 	desk := func(provider string) string {
 		return gravity(provider) + "  - {name: desk, kind: langserver, accept_terms_risk: true, binary: simulator, accounts_from: gravity, " +
 			"cloud_url: \"" + provider + "\"}\nmodels:\n  routes: [{match: \"*\", to: [desk]}]\n"

@@ -41,7 +41,7 @@ func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
 				dir := daemontest.DataDir(t)
 				if kind == "antigravity" {
 					daemontest.SignIn(t, dir, daemontest.SignedIn("ada@example.com", "ada-project", "refresh-of-ada"))
-					text = daemontest.GravityConfig(url, "")
+					text = daemontest.AntigravityConfig(url, "")
 				}
 				g := daemontest.StartIn(t, daemontest.Sources(text, dir), nil)
 				beginStream(t, g.URL()+test.path, test.body) // what is made once for all streams

@@ -14,7 +14,7 @@ import (
 func TestCapturedRequestsBreakNoRuleOfTheGateway(t *testing.T) {
 	perigeetest.Slow(t)
 	t.Parallel()
-	g := daemontest.StartGravity(t, "keep_thinking: true")
+	g := daemontest.StartAntigravity(t, "keep_thinking: true")
 	replayed, refused := 0, 0
 	for _, r := range replays(t) {
 		if r.embeds() {

@@ -30,7 +30,7 @@ var loopModels = map[string]string{
 // middle.
 type agent struct {
 	t       *testing.T
-	g       *daemontest.Gravity
+	g       *daemontest.Antigravity
 	random  *rand.Rand
 	dialect talk
 	model   string
@@ -67,7 +67,7 @@ func TestToolLoops(t *testing.T) {
 				switches.TurnContinuesWith = continues
 				t.Run(fmt.Sprintf("%s in %s, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
-					loop(t, daemontest.StartGravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0)), dialect, model)
+					loop(t, daemontest.StartAntigravityWith(t, switches, "keep_thinking: "+fmt.Sprint(len(name)%2 == 0)), dialect, model)
 				})
 				if name == "gemini" || family == "gpt-oss" {
 					continue // what speaks the official API's own dialect is sent on as it is, careless or not; and it has no GPT-OSS
@@ -75,7 +75,7 @@ func TestToolLoops(t *testing.T) {
 				t.Run(fmt.Sprintf("%s in %s on the official API, a turn continues with %s", family, name, continues), func(t *testing.T) {
 					t.Parallel()
 					provider, url := daemontest.StartSimulator(t, simulator.Options{Switches: switches})
-					loop(t, &daemontest.Gravity{Gateway: daemontest.Start(t, daemontest.OneUpstream(url), nil), Provider: provider}, dialect, model)
+					loop(t, &daemontest.Antigravity{Gateway: daemontest.Start(t, daemontest.OneUpstream(url), nil), Provider: provider}, dialect, model)
 				})
 			}
 		}
@@ -83,7 +83,7 @@ func TestToolLoops(t *testing.T) {
 }
 
 // loop has agents go through loops of tools.
-func loop(t *testing.T, g *daemontest.Gravity, dialect talk, model string) {
+func loop(t *testing.T, g *daemontest.Antigravity, dialect talk, model string) {
 	t.Helper()
 	rounds, loops := 0, *loops
 	if testing.Short() {

@@ -108,8 +108,8 @@ type block struct {
 	id, name, args string
 }
 
-// say adds a text or a thought to the block that is open.
-func (r *reading) say(kind perigee.EventKind, text string) {
+// addText adds a text or a thought to the block that is open.
+func (r *reading) addText(kind perigee.EventKind, text string) {
 	if text == "" {
 		return
 	}
@@ -159,7 +159,7 @@ func (a *answer) reading() *reading {
 			called = true
 			continue
 		}
-		r.say(s.kind, strings.Join(s.pieces, ""))
+		r.addText(s.kind, strings.Join(s.pieces, ""))
 	}
 	switch {
 	case called:
@@ -185,8 +185,8 @@ type (
 	}
 )
 
-// A tongue is how a dialect puts an answer on the wire, and how its clients read it.
-type tongue struct {
+// A codec writes an answer in a dialect, and reads it as its clients do.
+type codec struct {
 	name       string
 	encoders   func(t *rapid.T) (stream, collector)
 	readStream func(t *rapid.T, wire []byte) *reading
@@ -202,7 +202,7 @@ var (
 	clock = func() time.Time { return epoch }
 )
 
-var tongues = []tongue{
+var tongues = []codec{
 	{name: "chat", unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
 		encoders: func(*rapid.T) (stream, collector) {
 			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: chat.Style{Usage: true}}
@@ -246,7 +246,7 @@ func TestOneAnswerInEveryDialect(t *testing.T) {
 	}
 }
 
-func (to *tongue) encode(t *rapid.T, events []perigee.Event) (wire, body []byte) {
+func (to *codec) encode(t *rapid.T, events []perigee.Event) (wire, body []byte) {
 	stream, collector := to.encoders(t)
 	for i := range events {
 		wire = stream.Encode(wire, &events[i])

@@ -42,8 +42,8 @@ type chatMessage struct {
 }
 
 func (m *chatMessage) addTo(r *reading) {
-	r.say(perigee.EventThinking, m.Reasoning)
-	r.say(perigee.EventText, m.Content)
+	r.addText(perigee.EventThinking, m.Reasoning)
+	r.addText(perigee.EventText, m.Content)
 	for _, c := range m.Calls {
 		if c.ID != "" { // else it is the seal of one before
 			r.call(c.ID, c.Function.Name, c.Function.Arguments)
@@ -148,10 +148,10 @@ type responsesItem struct {
 
 func (i *responsesItem) addTo(r *reading) {
 	for _, s := range i.Summary {
-		r.say(perigee.EventThinking, s.Text)
+		r.addText(perigee.EventThinking, s.Text)
 	}
 	for _, c := range i.Content {
-		r.say(perigee.EventText, c.Text)
+		r.addText(perigee.EventText, c.Text)
 	}
 	if i.Type == "function_call" {
 		r.call(i.CallID, i.Name, i.Arguments)
@@ -198,9 +198,9 @@ func readResponsesStream(t *rapid.T, wire []byte) *reading {
 		}
 		switch name {
 		case "response.output_text.delta":
-			r.say(perigee.EventText, ev.Delta)
+			r.addText(perigee.EventText, ev.Delta)
 		case "response.reasoning_summary_text.delta":
-			r.say(perigee.EventThinking, ev.Delta)
+			r.addText(perigee.EventThinking, ev.Delta)
 		case "response.output_item.added":
 			open = ev.Item
 		case "response.function_call_arguments.delta":

@@ -47,8 +47,8 @@ type anthropicBlockRead struct {
 }
 
 func (b *anthropicBlockRead) addTo(r *reading) {
-	r.say(perigee.EventThinking, b.Thinking)
-	r.say(perigee.EventText, b.Text)
+	r.addText(perigee.EventThinking, b.Thinking)
+	r.addText(perigee.EventText, b.Text)
 	if b.Type == "tool_use" {
 		r.call(b.ID, b.Name, string(b.Input))
 	}
@@ -173,9 +173,9 @@ func (c *geminiChunk) addTo(t *rapid.T, r *reading) {
 			case p.Call != nil:
 				r.call(p.Call.ID, p.Call.Name, string(p.Call.Args))
 			case p.Thought:
-				r.say(perigee.EventThinking, p.Text)
+				r.addText(perigee.EventThinking, p.Text)
 			default:
-				r.say(perigee.EventText, p.Text)
+				r.addText(perigee.EventText, p.Text)
 			}
 		}
 		switch candidate.Finish {

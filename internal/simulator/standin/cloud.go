@@ -89,8 +89,8 @@ func (c *cloud) setEndpoint(endpoint string) {
 	c.endpoint = endpoint
 }
 
-// run loads the project and the models as soon as there is a token. They are kept when the token
-// changes.
+// run loads the project and the models as soon as there is a token. They are not loaded again when
+// the token changes.
 func (c *cloud) run(ctx context.Context) {
 	said := ""
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

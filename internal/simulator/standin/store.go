@@ -19,8 +19,8 @@ import (
 	geminicoder "perigee/gen/gemini_coder"
 )
 
-// The forms in which conversations are kept: a message, which real versions encrypt, or since 2.0 a
-// database.
+// The forms in which conversations are stored: a message, which real versions encrypt, or since 2.0
+// a database.
 const (
 	storeMessage  = "pb"
 	storeDatabase = "db"

@@ -29,7 +29,7 @@ import (
 
 const maxMessage = 16 << 20
 
-// Capabilities are those of a window that can do everything.
+// Capabilities are all capabilities of a window.
 func Capabilities() map[string]bool {
 	return map[string]bool{"llm": true, "fs": true, "state": true, "ui": true, "follow": true}
 }

@@ -19,7 +19,7 @@ import (
 	"perigee/internal/testing/mitmfront"
 )
 
-// The fields of the message in which a server tells the suite where it is.
+// The fields of the message with the server's address, for the suite.
 const (
 	hostField = 1
 	portField = 2
@@ -41,7 +41,7 @@ func behind(server string) (err error) {
 	}
 	defer func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		_ = command.Wait() // it was told to end
+		_ = command.Wait() // it was asked to end
 	}()
 	port, roots, err := readPlace(stdout)
 	if err != nil {
@@ -59,7 +59,7 @@ func behind(server string) (err error) {
 	return nil
 }
 
-// place is the message of a server that tells where it listens, after its length.
+// place is the message with the server's address, after its length.
 func place(host string, port int, cert []byte) []byte {
 	var message []byte
 	message = protowire.AppendTag(message, hostField, protowire.BytesType)

@@ -10,33 +10,33 @@ import (
 	"perigee/internal/simulator/rules"
 )
 
-// A Gravity is a daemon whose only upstream is the Antigravity gateway, which the simulator plays,
-// with one account.
-type Gravity struct {
+// An Antigravity is a daemon whose only upstream is the Antigravity gateway, which the simulator
+// plays, with one account.
+type Antigravity struct {
 	*Gateway
 	Provider *simulator.Server
 }
 
-// StartGravity starts one. more is added to the upstream's configuration.
-func StartGravity(t *testing.T, more string, faults ...simulator.Fault) *Gravity {
+// StartAntigravity starts one. more is added to the upstream's configuration.
+func StartAntigravity(t *testing.T, more string, faults ...simulator.Fault) *Antigravity {
 	t.Helper()
-	return StartGravityWith(t, rules.StrictSwitches(), more, faults...)
+	return StartAntigravityWith(t, rules.StrictSwitches(), more, faults...)
 }
 
-// StartGravityWith does the same with a provider that is as its switches say.
-func StartGravityWith(t *testing.T, switches rules.Switches, more string, faults ...simulator.Fault) *Gravity {
+// StartAntigravityWith is StartAntigravity with the given switches of the simulator.
+func StartAntigravityWith(t *testing.T, switches rules.Switches, more string, faults ...simulator.Fault) *Antigravity {
 	t.Helper()
 	provider, url := StartSimulator(t, simulator.Options{Switches: switches, Accounts: []simulator.Account{
 		{Email: "ada@example.com", RefreshToken: "sim-refresh-ada", Project: "sim-project-ada", Tier: "free-tier", Limits: simulator.Limits{FiveHour: -1, Weekly: -1}},
 	}}, faults...)
 	dir := DataDir(t)
 	SignIn(t, dir, SignedIn("ada@example.com", "", "sim-refresh-ada"))
-	return &Gravity{StartIn(t, Sources(GravityConfig(url, more), dir), nil), provider}
+	return &Antigravity{StartIn(t, Sources(AntigravityConfig(url, more), dir), nil), provider}
 }
 
-// GravityConfig is a configuration with the upstream gravity, which a provider at an address plays.
-// more is added to the upstream.
-func GravityConfig(provider, more string) string {
+// AntigravityConfig is a configuration with the upstream gravity, which a provider at an address
+// plays. more is added to the upstream.
+func AntigravityConfig(provider, more string) string {
 	return fmt.Sprintf(`
 upstreams:
   - name: gravity
@@ -49,7 +49,7 @@ upstreams:
 }
 
 // Violations are the requests that the provider refused for what was in them.
-func (g *Gravity) Violations() (list []string) {
+func (g *Antigravity) Violations() (list []string) {
 	for _, call := range g.Provider.Calls() {
 		if call.Rule != "" {
 			list = append(list, fmt.Sprintf("%s: %d, %s", call.Model, call.Status, call.Rule))

@@ -19,7 +19,7 @@ const (
 	childConfig   = "DAEMON_TEST_CONFIG"
 )
 
-// runChild is the daemon in a process of its own: it says where it listens and runs until it is
+// runChild is the daemon in a process of its own: it prints its address and runs until it is
 // killed, or until its parent is gone.
 func runChild() int {
 	g, err := Launch(context.Background(), Sources(os.Getenv(childConfig), os.Getenv(childVariable)), nil)
@@ -74,5 +74,5 @@ func (c *Child) Kill(t *testing.T) {
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = await.Result(t, c.command.Wait, "the end of the daemon") // it says that it was killed
+	_ = await.Result(t, c.command.Wait, "the end of the daemon") // its error is that it was killed
 }

@@ -16,8 +16,9 @@ import (
 	"perigee/internal/testing/perigeetest"
 )
 
-// parallel is how many tests run at once unless go test is told how many, or the race detector is
-// on. They wait for files and connections more than they compute, but not with the race detector.
+// parallel is how many tests run at once unless a flag of go test sets the number, or the race
+// detector is on. They wait for files and connections more than they compute, but not with the race
+// detector.
 const parallel = 8
 
 // Main runs the tests of a package, without the owner's keyring, and fails if they leave goroutines

@@ -90,7 +90,7 @@ func (w *Wire) carry(near net.Conn, start func(func())) {
 	delete(w.open, far)
 }
 
-// Set cuts the wire with all connections on it, or mends it.
+// Set cuts the wire with all connections on it, or restores it.
 func (w *Wire) Set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

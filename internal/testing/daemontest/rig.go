@@ -30,7 +30,7 @@ func Serve(t *testing.T, provider http.Handler) (url string) {
 	return server.URL
 }
 
-// NewSimulator is the provider's stand-in for one test.
+// NewSimulator returns a simulated provider for one test.
 func NewSimulator(t *testing.T, opts simulator.Options, faults ...simulator.Fault) *simulator.Server {
 	t.Helper()
 	if opts.Seed == "" {

@@ -16,8 +16,8 @@ const (
 	LastEvent  = `{"candidates":[{"content":{"parts":[{"text":"two"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":2,"candidatesTokenCount":3,"totalTokenCount":5}}`
 )
 
-// A Stage is a provider that streams one event to every caller, and the last one when the test says
-// so.
+// A Stage is a provider that streams one event to every caller, and the last one when
+// the test closes GoOn.
 type Stage struct {
 	URL   string
 	Begun chan struct{} // a call has got its first event

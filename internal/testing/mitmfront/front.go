@@ -25,7 +25,7 @@ import (
 // Host is the name that clients must use, and for which the server needs a certificate.
 const Host = "localhost"
 
-// A Front is a listener whose connections go through an interception proxy of its own to a server.
+// A Front is a listener. Its connections go through an interception proxy of its own to a server.
 type Front struct {
 	Addr  *net.TCPAddr // of the listener, on loopback
 	Roots []byte       // what clients must trust, in PEM
@@ -38,8 +38,8 @@ type Front struct {
 	group    sync.WaitGroup
 }
 
-// Open starts a proxy in front of the server at addr, whose certificate is signed by one of the
-// roots, in PEM.
+// Open starts a proxy in front of the server at addr. The server's certificate is signed by one of
+// the roots, in PEM.
 func Open(addr string, roots []byte) (*Front, error) {
 	dir, err := os.MkdirTemp("", "perigee-front-")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Nothing in a test waits longer than patience. quiet is how long a client is watched before it
-// counts as having got all that there is, where the transcript does not say what that should be.
+// counts as having got all that there is, where the transcript does not contain it.
 const (
 	patience = time.Minute
 	quiet    = 150 * time.Millisecond
@@ -64,8 +64,7 @@ func (c *client) do(request string) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go receive(conn, method, arrivals, stop)
-	// A server may answer and hang up before it has read everything: that is for the response to
-	// tell.
+	// A server may answer and hang up before it has read everything; the response shows that.
 	go func() { _, _ = conn.Write(raw) }()
 	for {
 		select {
@@ -115,7 +114,7 @@ func (c *client) wait() time.Duration {
 	return quiet
 }
 
-// asExpected reports whether what has come is what stands before the next pause in the expected
+// asExpected reports whether the bytes received are those before the next pause in the expected
 // response.
 func (c *client) asExpected() bool {
 	got := c.text + visible(c.tail)

@@ -10,7 +10,7 @@ import (
 // Epoch is when every Clock starts.
 var Epoch = time.Date(2026, time.March, 14, 9, 26, 53, 0, time.UTC)
 
-// A Clock stands still until it is told to move. Its zero value shows Epoch. It may be used
+// A Clock does not move until Advance is called. Its zero value shows Epoch. It may be used
 // concurrently.
 type Clock struct {
 	mu     sync.Mutex

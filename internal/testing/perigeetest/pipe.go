@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Pipes is a network inside the process: a net.Listener whose connections are net.Pipes. Inside a
+// Pipes is a network inside the process: a net.Listener that accepts net.Pipes. Inside a
 // synctest bubble servers and clients on it live in the bubble's time.
 type Pipes struct {
 	incoming chan net.Conn
@@ -33,7 +33,7 @@ func (p *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Dial connects to the next Accept. Its shape is that of http.Transport.DialContext; the address
+// Dial connects to the next Accept. It has the signature of http.Transport.DialContext; the address
 // does not matter.
 func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()

@@ -15,7 +15,7 @@ import (
 type provider struct {
 	server  *httptest.Server
 	closing chan struct{}
-	pauses  chan chan struct{} // a provider that pauses sends what the runner closes to let it go on
+	pauses  chan chan struct{} // a pausing provider sends a channel; the runner closes it to resume
 
 	mu     sync.Mutex
 	script []*exchange
@@ -28,7 +28,7 @@ type exchange struct {
 	head head
 	body []piece
 	used bool
-	got  string // the request, as it came
+	got  string // the request as received
 }
 
 // newProvider starts a provider that answers from the script.
@@ -129,7 +129,7 @@ func (p *provider) act(action string, r *http.Request) {
 	}
 }
 
-// pause waits until the runner lets the provider go on.
+// pause waits until the runner resumes the provider.
 func (p *provider) pause(r *http.Request) {
 	release := make(chan struct{})
 	select {
@@ -172,7 +172,7 @@ func requestText(r *http.Request, body []byte) string {
 	return text + visible(body) + "\n"
 }
 
-// headerNames yields the names of the headers that say something about the message.
+// headerNames yields the names of the headers that are part of the message.
 func headerNames(h http.Header) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for name := range h {

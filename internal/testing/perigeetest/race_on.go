@@ -2,6 +2,6 @@
 
 package perigeetest
 
-// Raced says that the race detector is on. It has memory of its own, makes everything slow, and
-// lets sync.Pool drop what it gets.
+// Raced reports whether the race detector is on. It has memory of its own, makes everything slow,
+// and lets sync.Pool drop what it gets.
 const Raced = true

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A Handling says what becomes of a field of a client's request.
+// A Handling is the treatment of a field of a client's request.
 type Handling string
 
 // The ways to handle a field.
@@ -19,8 +19,8 @@ const (
 )
 
 // A FieldRule documents one field of a dialect's requests. Dialects keep theirs as a table, from
-// which docs/compatibility.md is made, and a test sends each Example to see that the table tells
-// the truth.
+// which docs/compatibility.md is made, and a test sends each Example to check that the table is
+// true.
 type FieldRule struct {
 	Field    string // as the client writes it: "tools[].strict"
 	Handling Handling

@@ -40,8 +40,8 @@ type Runner struct {
 	Update bool // write what happened into the files instead of comparing
 }
 
-// Run plays every transcript whose path matches the pattern, each as a parallel subtest against its
-// own gateway.
+// Run plays every transcript with a path that matches the pattern, each as a parallel subtest
+// against its own gateway.
 func (r Runner) Run(t *testing.T, pattern string) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -159,7 +159,7 @@ func cutAdvance(request string) (step time.Duration, rest string, ok bool) {
 	return step, rest, err == nil
 }
 
-// placeholders are what stands in transcripts for addresses that are different each time.
+// placeholders replace addresses in transcripts that are different each time.
 type placeholders struct{ provider, perigee string }
 
 func (p *placeholders) pairs() []string {

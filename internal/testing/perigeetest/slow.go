@@ -10,8 +10,8 @@ func Slow(t testing.TB) {
 	}
 }
 
-// Unraced skips a test of memory under the race detector. make unraced runs the packages whose
-// tests call it without the detector.
+// Unraced skips a test of memory under the race detector. make unraced runs the packages that
+// have such tests without the detector.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Raced {

@@ -14,7 +14,7 @@ const DefaultConfig = `upstreams:
   - {name: studio, kind: gemini, url: "{{provider}}", keys: [studio-key]}
 `
 
-// A transcript is a file while it is played: what it says, and what really happened.
+// A transcript is a file while it is played: the expected messages and the real ones.
 type transcript struct {
 	archive *txtar.Archive
 	config  string
@@ -28,7 +28,7 @@ type transcript struct {
 type round struct {
 	number   int
 	request  string
-	response string // as it came
+	response string // as received
 	call     string // as it was recorded; empty means it was not
 }
 

@@ -38,7 +38,7 @@ func New(t *testing.T) (terminal, person *os.File) {
 	return terminal, person
 }
 
-// A Screen is a terminal whose output is collected.
+// A Screen is a terminal. It collects its output.
 type Screen struct {
 	Terminal *os.File
 	person   *os.File

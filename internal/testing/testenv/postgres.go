@@ -139,7 +139,7 @@ func (p *Postgres) URL(database string) string {
 	return fmt.Sprintf("postgres://perigee@127.0.0.1:%d/%s", p.port, database)
 }
 
-// PID is the process id of the server, whose children serve the connections.
+// PID returns the process id of the server; its children serve the connections.
 func (p *Postgres) PID() int { return p.cmd.Process.Pid }
 
 // Stop ends the server and removes its data.

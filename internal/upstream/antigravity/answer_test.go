@@ -43,7 +43,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 	chunks = append(chunks, saying(`{"text":"done"}`))
 	p := &provider{answer: func(int, string) *http.Response { return events(chunks...) }}
-	u := New(Options{Name: "gravity", Endpoints: []string{"https://daily.example"}, Accounts: &lender{token: perigee.NewSecret("an-access-token")}, Transport: p})
+	u := New(Options{Name: "gravity", Endpoints: []string{"https://daily.example"}, Accounts: &fakePool{token: perigee.NewSecret("an-access-token")}, Transport: p})
 	defer u.Close()
 	req, err := dialect.DecodeRequest(perigee.Origin{ID: "call-1", Body: []byte(user("hi"))}, "gemini-3-flash", true)
 	if err != nil {

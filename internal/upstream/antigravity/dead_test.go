@@ -31,7 +31,7 @@ func testDeadConnection(t *testing.T) {
 	transport := wire.NewTransport()
 	transport.Configure(pipes.HTTP2(t, provider))
 	u := New(Options{
-		Name: "gravity", Endpoints: []string{"http://gateway.example"}, Accounts: &lender{token: access(t, provider.Transport())},
+		Name: "gravity", Endpoints: []string{"http://gateway.example"}, Accounts: &fakePool{token: access(t, provider.Transport())},
 		UserAgent: UserAgent("", "test"), Transport: transport, FirstByte: time.Minute,
 	})
 	t.Cleanup(func() { _ = u.Close() })

@@ -51,10 +51,10 @@ func TestServerErrorsAskForAnotherAccount(t *testing.T) {
 		"capacity":     {providererr.KindCapacity},
 	} {
 		r := newRig(t, nil, simulator.Fault{When: simulator.When{Path: "streamGenerateContent"}, Do: do, Times: 3}) // once at each endpoint
-		r.lender.most = 1
+		r.fakePool.most = 1
 		heard := r.hear(prompt(t, "gemini-3-flash", user("[[text: hello]]")))
-		if !slices.Equal(r.lender.diagnoses, want) || (heard == hello) != (len(want) == 2) {
-			t.Errorf("%s: %q, heard %s", do, r.lender.diagnoses, heard)
+		if !slices.Equal(r.fakePool.diagnoses, want) || (heard == hello) != (len(want) == 2) {
+			t.Errorf("%s: %q, heard %s", do, r.fakePool.diagnoses, heard)
 		}
 	}
 }

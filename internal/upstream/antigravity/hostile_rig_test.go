@@ -32,9 +32,9 @@ func (p *provider) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // asking starts an upstream with a provider that answers as it is told.
-func asking(t *testing.T, answer func(attempt int, body string) *http.Response) (*Upstream, *provider, *lender) {
+func asking(t *testing.T, answer func(attempt int, body string) *http.Response) (*Upstream, *provider, *fakePool) {
 	t.Helper()
-	p, l := &provider{answer: answer}, &lender{token: perigee.NewSecret("an-access-token")}
+	p, l := &provider{answer: answer}, &fakePool{token: perigee.NewSecret("an-access-token")}
 	u := New(Options{
 		Name: "gravity", Endpoints: []string{"https://daily.example", "https://autopush.example", "https://prod.example"},
 		Accounts: l, UserAgent: UserAgent("", "test"), SessionRecovery: true, Transport: p,
@@ -99,7 +99,7 @@ const canSearch = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],` +
 
 func isSearch(body string) bool { return strings.Contains(body, `"requestType":"web_search"`) }
 
-// A failing lender has no account to lend, and says why.
+// A failing fakePool has no account to lend, and says why.
 type failing struct{ err error }
 
 func (f failing) Acquire(pool.Request) pool.Acquisition    { return f }

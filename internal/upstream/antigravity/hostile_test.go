@@ -201,8 +201,8 @@ func TestAccountsComeBack(t *testing.T) {
 				panic("the client's connection is gone")
 			}
 		}()
-		if l.lent != 1 || !slices.Equal(l.diagnoses, []providererr.Kind{kindCanceled}) {
-			t.Errorf("lent %d times, and back with %q", l.lent, l.diagnoses)
+		if l.leases != 1 || !slices.Equal(l.diagnoses, []providererr.Kind{kindCanceled}) {
+			t.Errorf("lent %d times, and back with %q", l.leases, l.diagnoses)
 		}
 	})
 }

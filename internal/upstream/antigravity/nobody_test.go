@@ -20,7 +20,7 @@ func TestNobodyLeft(t *testing.T) {
 	link.Link = "https://accounts.google.com/signin/continue"
 	for name, c := range map[string]struct {
 		last    *providererr.Diagnosis
-		cause   providererr.Kind // of the sum; empty means the lender does not say
+		cause   providererr.Kind // of the sum; empty means the fakePool does not say
 		want    string           // message, advice
 		class   perigee.Class
 		details int

@@ -26,7 +26,7 @@ func (p *person) Token(context.Context) (perigee.Secret, error) { return p.token
 func (p *person) Refused(perigee.Secret)                        { p.refused++ }
 
 func (r *rig) person(email, project string) *person {
-	return &person{token: r.lender.token, signIn: perigee.SignIn{
+	return &person{token: r.fakePool.token, signIn: perigee.SignIn{
 		Account: perigee.Account{Email: email, ProjectID: project, Enabled: true, State: perigee.AccountReady},
 	}}
 }

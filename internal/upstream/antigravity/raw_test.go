@@ -44,8 +44,8 @@ func TestRecordedRequestsGetFreshCredentials(t *testing.T) {
 	if answer, err := send(); err != nil || !strings.HasPrefix(answer, "400 ") {
 		t.Errorf("a refused request: %s, %v", answer, err)
 	}
-	if want := []providererr.Kind{"", "", providererr.KindEmptyContent}; !slices.Equal(r.lender.diagnoses, want) {
-		t.Errorf("the leases ended with %q", r.lender.diagnoses)
+	if want := []providererr.Kind{"", "", providererr.KindEmptyContent}; !slices.Equal(r.fakePool.diagnoses, want) {
+		t.Errorf("the leases ended with %q", r.fakePool.diagnoses)
 	}
 	raw.Operation = perigee.OperationCount
 	if _, err := send(); perigee.AsError(err).Class != perigee.ClassUnimplemented {

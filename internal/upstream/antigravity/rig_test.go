@@ -28,7 +28,7 @@ type rig struct {
 	*Upstream
 	t        *testing.T
 	provider *simulator.Server
-	lender   *lender
+	fakePool *fakePool
 }
 
 func newRig(t *testing.T, change func(*Options), faults ...simulator.Fault) *rig {
@@ -42,7 +42,7 @@ func newRig(t *testing.T, change func(*Options), faults ...simulator.Fault) *rig
 		t.Fatal(err)
 	}
 	transport := provider.Transport()
-	l := &lender{token: access(t, transport)}
+	l := &fakePool{token: access(t, transport)}
 	opts := Options{
 		Name: "gravity", Endpoints: []string{"https://daily.example", "https://autopush.example", "https://prod.example"},
 		Accounts: l, UserAgent: UserAgent("", "test"), SessionRecovery: true, Transport: transport,
@@ -52,7 +52,7 @@ func newRig(t *testing.T, change func(*Options), faults ...simulator.Fault) *rig
 	}
 	u := New(opts)
 	t.Cleanup(func() { _ = u.Close(); transport.CloseIdleConnections() })
-	return &rig{Upstream: u, t: t, provider: provider, lender: l}
+	return &rig{Upstream: u, t: t, provider: provider, fakePool: l}
 }
 
 // access signs the simulator's first account in.
@@ -73,20 +73,20 @@ func access(t *testing.T, transport http.RoundTripper) perigee.Secret {
 	return perigee.NewSecret(grant.AccessToken)
 }
 
-// A lender has one account, lends it as often as it is asked to, and keeps what it was told.
-type lender struct {
+// A fakePool has one account, leases it as often as it is asked to, and records the diagnoses.
+type fakePool struct {
 	mu        sync.Mutex
 	token     perigee.Secret
-	refused   int
-	lent      int
+	refusals  int
+	leases    int
 	most      int // how many leases one call may have after its first; 0 means once
 	diagnoses []providererr.Kind
 }
 
-func (l *lender) Acquire(pool.Request) pool.Acquisition { return &acquisition{lender: l} }
+func (l *fakePool) Acquire(pool.Request) pool.Acquisition { return &acquisition{fakePool: l} }
 
 type acquisition struct {
-	*lender
+	*fakePool
 	times int
 }
 
@@ -96,17 +96,17 @@ func (b *acquisition) Next(context.Context) (pool.Lease, error) {
 	if b.times++; b.times > b.most+1 {
 		return nil, perigee.Errorf(perigee.ClassRateLimited, "no account is left")
 	}
-	b.lent++
-	return (*lease)(b.lender), nil
+	b.leases++
+	return (*lease)(b.fakePool), nil
 }
 
-type lease lender
+type lease fakePool
 
 func (l *lease) Account() pool.Leased {
 	return pool.Leased{Email: "ada@example.com", Project: "sim-project-ada", Why: "the only one"}
 }
 func (l *lease) Token(context.Context) (perigee.Secret, error) { return l.token, nil }
-func (l *lease) Refused(perigee.Secret)                        { l.mu.Lock(); l.refused++; l.mu.Unlock() }
+func (l *lease) Refused(perigee.Secret)                        { l.mu.Lock(); l.refusals++; l.mu.Unlock() }
 
 func (l *lease) Answering() {}
 

@@ -1,4 +1,4 @@
-// Package await waits for events in tests. Each wait has a limit and says what it waited for; at
+// Package await waits for events in tests. Each wait has a limit and a name for the failure; at
 // the limit it fails the test with the stacks of all goroutines, long before go test ends the whole
 // package. Inside a synctest bubble the limit is one of the bubble's time. The functions call
 // Fatalf, so only the goroutine of the test may use them.
