@@ -21,8 +21,6 @@ func (c *call) authorize(r *route) error {
 		return nil
 	case r.access == mount.ClientOrOwner:
 		return c.authenticate()
-	case r.access == mount.Session:
-		return c.authorizeSession()
 	case r.access == mount.Admin:
 		err := c.authorizeOwner()
 		c.auditOwner(err)

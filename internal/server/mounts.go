@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"perigee"
-	"perigee/internal/server/clientkey"
 	"perigee/internal/server/mount"
 )
 
@@ -17,12 +15,6 @@ import (
 // body of the request is read within the limits of all bodies. Paths of the server itself come
 // first.
 type Mount = mount.Point
-
-// A SessionChecker reports whether a request carries a valid session cookie, for mounts with
-// mount.Session.
-type SessionChecker interface {
-	ValidSession(r *http.Request) (bool, error)
-}
 
 // mountRoute returns the route of a mount.
 func mountRoute(m Mount) route {
@@ -74,23 +66,6 @@ func (c *call) admitAsk(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	return one.places.release, nil
-}
-
-// authorizeSession asks for a session cookie.
-func (c *call) authorizeSession() error {
-	if c.trusted {
-		return nil
-	}
-	if c.opts.Sessions != nil {
-		switch valid, err := c.opts.Sessions.ValidSession(c.r); {
-		case err != nil:
-			c.opts.Logger.Error("a session cannot be checked", "error", err)
-			return perigee.Errorf(perigee.ClassInternal, "the session cannot be checked").WithHint("perigee's log says why")
-		case valid:
-			return nil
-		}
-	}
-	return clientkey.Bad("a session is required").WithHint("sign in first")
 }
 
 // A mountBody is the body of a request to a mounted handler. The first Read reads all of it, within

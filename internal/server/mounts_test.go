@@ -16,20 +16,6 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// cookies are the sessions that are valid.
-type cookies map[string]bool
-
-func (c cookies) ValidSession(r *http.Request) (bool, error) {
-	cookie, err := r.Cookie("session")
-	if err != nil {
-		return false, nil
-	}
-	if cookie.Value == "broken" {
-		return false, io.ErrUnexpectedEOF
-	}
-	return c[cookie.Value], nil
-}
-
 // newMounts returns a server with files at each access level, and with a path that echoes bodies.
 func newMounts() *server.Server {
 	files := http.FileServerFS(fstest.MapFS{"page.txt": {Data: []byte("a page")}})
@@ -39,9 +25,8 @@ func newMounts() *server.Server {
 	return server.New(server.Options{
 		Upstream: script(nil),
 		Admin:    func(offer string) (bool, error) { return offer == adminToken, nil },
-		Sessions: cookies{"valid": true},
 		Mounts: []server.Mount{
-			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin), under("/ui", mount.Session),
+			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin),
 			mount.Methods{"POST": func(w http.ResponseWriter, r *http.Request) error {
 				call := mount.CallOf(r)
 				release, err := call.Admit(r.Context())
@@ -83,12 +68,8 @@ func TestMountsAreGuarded(t *testing.T) {
 		{"/admin/page.txt", []string{"Authorization", admin}, 200},
 		{"/admin/page.txt", []string{"X-Api-Key", key}, 403},
 		{"/admin/page.txt", []string{"Cookie", cookie}, 401},
-		{"/ui/page.txt", []string{"Cookie", cookie}, 200},
-		{"/ui/page.txt", []string{"Cookie", "session=old"}, 401},
-		{"/ui/page.txt", []string{"X-Api-Key", key}, 401},
-		{"/ui/page.txt", []string{"Cookie", "session=broken"}, 500},
-		{"/ui/page.txt", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
-		{"/ui/page.txt", []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site"}, 403},
+		{"/open/page.txt", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		{"/open/page.txt", []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site"}, 403},
 		{"/open/page.txt?a=%zz", nil, 400},
 	} {
 		w := knock(newMounts(), "GET", c.path, "", c.headers...)
@@ -105,7 +86,7 @@ func TestMountsAreGuarded(t *testing.T) {
 	if newMounts().ServeHTTP(w, r); w.Code != 403 {
 		t.Errorf("for another host: %d", w.Code)
 	}
-	for _, path := range []string{"/key", "/open", "/admin", "/ui"} {
+	for _, path := range []string{"/key", "/open", "/admin"} {
 		if w := knock(newMounts().Trusted(), "GET", path+"/page.txt", ""); w.Code != 200 {
 			t.Errorf("%s over the owner's socket: %d", path, w.Code)
 		}

@@ -68,8 +68,6 @@ type Options struct {
 	OnIdle func(open int)
 	Mounts []Mount // answer further paths
 	Home   Home    // answers GET / of browsers; if nil, they get the same answer as programs
-	// Sessions checks the cookies for mounts that ask for a session. If it is nil, none is valid.
-	Sessions SessionChecker
 }
 
 // A Key is a key that clients present, with its permissions and limits.

@@ -116,10 +116,6 @@ func (s *Sessions) Find(r *http.Request) *Session {
 	return nil
 }
 
-// ValidSession reports whether a request carries a valid session. It makes the Store an
-// server.SessionChecker.
-func (s *Sessions) ValidSession(r *http.Request) (bool, error) { return s.Find(r) != nil, nil }
-
 // End ends a session.
 func (s *Sessions) End(x *Session) {
 	s.mu.Lock()

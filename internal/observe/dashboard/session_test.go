@@ -53,9 +53,6 @@ func TestATicketIsValidOnce(t *testing.T) {
 		rig.Find(with(x.FormToken())) != nil {
 		t.Error("the session is not found by its cookie alone")
 	}
-	if valid, err := rig.ValidSession(with(cookie.Value)); !valid || err != nil {
-		t.Error("it is not valid")
-	}
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.MaxAge != 12*3600 ||
 		cookie.Name != "perigee_session" || !x.Cookie(true).Secure {
 		t.Errorf("got %+v", cookie)

@@ -24,7 +24,6 @@ const (
 	Client        Access = iota // a configured key, where there are any
 	Public                      // nothing
 	Admin                       // the admin token
-	Session                     // a valid session cookie
 	ClientOrOwner               // like Client, or the admin token, which makes the call trusted
 )
 
