@@ -12,23 +12,18 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// A browserPolicy decides which web pages and host names may call the server.
+// The checks of this file decide which web pages and host names may call the server.
 //
 // A loopback address is not trust: any page may ask the browser to connect there, under a host name
 // of the page's own choosing. Pages of the origins in the configuration may call. Browsers ask for
 // permission first (a preflight, an OPTIONS request without a key) and let the page read an answer
 // only if it names the page's origin; see the Fetch standard, section 3.2. Keys are sent in
 // headers, so credentials that a browser adds by itself are never allowed.
-type browserPolicy struct {
-	Loopback bool     // listening on a loopback address: only loopback names, and Hosts, are accepted as Host
-	Origins  []string // the origins with pages that may call, as browsers write them
-	Hosts    []string // further names in Host for a loopback listener
-}
 
-// Check refuses requests that a web page could send without its user's knowledge.
-func (p browserPolicy) Check(r *http.Request) error {
+// checkPage refuses requests that a web page could send without its user's knowledge.
+func (s *Settings) checkPage(r *http.Request) error {
 	host := hostname(r.Host)
-	if p.Loopback && !netguard.IsLoopback(host) && !p.allowsHost(host) {
+	if s.Loopback && !netguard.IsLoopback(host) && !s.allowsHost(host) {
 		return perigee.Errorf(perigee.ClassForbidden, "requests for host %q are not answered here", mount.Shorten(host)).
 			WithHint("use 127.0.0.1 or localhost in the base URL, or add the name to hosts in perigee's configuration")
 	}
@@ -39,7 +34,7 @@ func (p browserPolicy) Check(r *http.Request) error {
 			continue // a form of a page with Referrer-Policy: no-referrer; pages cannot set the other header
 		}
 		u, err := url.Parse(origin)
-		if (err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)) && !p.allowsOrigin(origin) {
+		if (err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)) && !s.allowsOrigin(origin) {
 			origin = mount.Shorten(origin)
 			return perigee.Errorf(perigee.ClassForbidden, "requests from web pages of the origin %q are not answered", origin).
 				WithHint("call perigee from a program, or add the origin to origins in perigee's configuration")
@@ -60,13 +55,13 @@ func isLink(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-func (p browserPolicy) allowsOrigin(origin string) bool {
-	return slices.ContainsFunc(p.Origins, func(allowed string) bool { return strings.EqualFold(allowed, origin) })
+func (s *Settings) allowsOrigin(origin string) bool {
+	return slices.ContainsFunc(s.Origins, func(allowed string) bool { return strings.EqualFold(allowed, origin) })
 }
 
-func (p browserPolicy) allowsHost(host string) bool {
+func (s *Settings) allowsHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
-	return slices.ContainsFunc(p.Hosts, func(allowed string) bool {
+	return slices.ContainsFunc(s.Hosts, func(allowed string) bool {
 		return strings.EqualFold(strings.TrimSuffix(allowed, "."), host)
 	})
 }
@@ -83,22 +78,22 @@ func hostname(hostport string) string {
 const exposedHeaders = "x-perigee-call, x-perigee-upstream, x-perigee-model, x-perigee-notes, x-perigee-class, " +
 	"request-id, x-request-id, retry-after, x-should-retry"
 
-// Describe sets the headers that allow a page to read the answer, if its origin is allowed.
-func (p browserPolicy) Describe(header http.Header, r *http.Request) {
-	if len(p.Origins) == 0 {
+// allowPage sets the headers that allow a page to read the answer, if its origin is allowed.
+func (s *Settings) allowPage(header http.Header, r *http.Request) {
+	if len(s.Origins) == 0 {
 		return
 	}
 	header.Add("Vary", "Origin") // the answer to another origin would be another one
-	if origin := r.Header.Get("Origin"); p.allowsOrigin(origin) {
+	if origin := r.Header.Get("Origin"); s.allowsOrigin(origin) {
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
 	}
 }
 
-// IsPreflight reports whether a request is a CORS preflight from an allowed origin.
-func (p browserPolicy) IsPreflight(r *http.Request) bool {
+// isPreflight reports whether a request is a CORS preflight from an allowed origin.
+func (s *Settings) isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
-		p.allowsOrigin(r.Header.Get("Origin"))
+		s.allowsOrigin(r.Header.Get("Origin"))
 }
 
 // preflightAge is the number of seconds that a browser may cache a preflight. It is short, so that

@@ -10,9 +10,9 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	loopback := browserPolicy{Loopback: true, Hosts: []string{"dev.example."}, Origins: []string{"https://app.example.com"}}
+	loopback := Settings{Loopback: true, Hosts: []string{"dev.example."}, Origins: []string{"https://app.example.com"}}
 	for _, test := range []struct {
-		policy       browserPolicy
+		policy       Settings
 		host         string
 		origin, site string
 		want         bool
@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		{loopback, "evil.example", "", "", false},
 		{loopback, "127.0.0.1.evil.example", "", "", false},
 		{loopback, "", "", "", false},
-		{browserPolicy{}, "evil.example", "", "", true},
+		{Settings{}, "evil.example", "", "", true},
 		{loopback, "localhost:1", "http://localhost:1", "same-origin", true},
 		{loopback, "localhost:1", "http://localhost:2", "same-site", false},
 		{loopback, "localhost:1", "https://APP.example.com", "cross-site", true},
@@ -42,19 +42,19 @@ func TestCheck(t *testing.T) {
 			r.Header.Set("Origin", test.origin)
 		}
 		r.Header.Set("Sec-Fetch-Site", test.site)
-		if err := test.policy.Check(r); (err == nil) != test.want {
+		if err := test.policy.checkPage(r); (err == nil) != test.want {
 			t.Errorf("host %q, origin %q, %s: %v", test.host, test.origin, test.site, err)
 		}
 	}
 	r := httptest.NewRequest("POST", "http://localhost/", nil)
 	r.Header["Origin"] = []string{"https://app.example.com", "https://evil.example"}
-	if loopback.Check(r) == nil {
+	if loopback.checkPage(r) == nil {
 		t.Error("the second of two origins is not looked at")
 	}
 }
 
 func TestOnlyAllowedOriginsHavePreflights(t *testing.T) {
-	policy := browserPolicy{Origins: []string{"https://app.example.com"}}
+	policy := Settings{Origins: []string{"https://app.example.com"}}
 	for _, test := range []struct {
 		method, origin, asks string
 		want                 bool
@@ -68,7 +68,7 @@ func TestOnlyAllowedOriginsHavePreflights(t *testing.T) {
 		r := httptest.NewRequest(test.method, "/", nil)
 		r.Header.Set("Origin", test.origin)
 		r.Header.Set("Access-Control-Request-Method", test.asks)
-		if got := policy.IsPreflight(r); got != test.want {
+		if got := policy.isPreflight(r); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -138,7 +138,7 @@ func TestLinksToTheStartPage(t *testing.T) {
 		if test.origin != "" {
 			r.Header.Set("Origin", test.origin)
 		}
-		if err := (browserPolicy{Loopback: true}).Check(r); (err == nil) != test.want {
+		if err := (&Settings{Loopback: true}).checkPage(r); (err == nil) != test.want {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

@@ -7,11 +7,6 @@ import (
 // maxHead is the default maximum size of the head of a request.
 const maxHead = 64 << 10
 
-// pages returns the policy for requests of web pages.
-func (s *state) pages() browserPolicy {
-	return browserPolicy{Loopback: s.Loopback, Origins: s.Origins, Hosts: s.Hosts}
-}
-
 // preflight answers a CORS preflight. A path that does not exist is allowed as well, so that the
 // page can read the error.
 func (c *call) preflight() error {

@@ -8,18 +8,9 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// systemPages holds the services behind the paths.
-type systemPages struct {
-	Upstream perigee.Upstream
-	Model    func(name string) string // the model that Upstream would ask for a client's name
-	Control  perigee.Control          // nil if there are no accounts
-	// Ready returns the reasons why calls cannot be answered now. If it is nil, there are none.
-	Ready func() []Unready
-	// Langservers lists the language servers that are supervised; nil if there are none.
-	Langservers func() []perigee.LangserverRow
-	Status      func() perigee.DaemonStatus // nil if there is no daemon
-	Home        Home                        // if nil, browsers get the same answer as programs
-}
+// systemPages are the paths about the server and its models, with the services of Options behind
+// them.
+type systemPages struct{ *Options }
 
 // Points returns the paths.
 func (p *systemPages) Points() []mount.Point {

@@ -135,8 +135,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger}}
 	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
-	open := systemPages{Upstream: opts.Upstream, Model: opts.Model, Control: opts.Control, Ready: opts.Ready,
-		Langservers: opts.Langservers, Home: opts.Home, Status: opts.Status}
+	open := systemPages{&s.opts}
 	kept := responsesapi.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
 	s.routes = routesOf(dialects, slices.Concat([]Mount{imagePoint(opts.Images), kept.Point()}, open.Points(),
@@ -251,7 +250,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	w.Header().Set("X-Perigee-Call", c.id)
 	c.nameRequest()
 	if !trusted {
-		c.state.pages().Describe(w.Header(), r)
+		c.state.allowPage(w.Header(), r)
 	}
 	c.expectBody()
 	defer c.end()
@@ -289,10 +288,10 @@ func (c *call) answer() error {
 		return err
 	}
 	if !c.trusted {
-		if err := c.state.pages().Check(c.r); err != nil {
+		if err := c.state.checkPage(c.r); err != nil {
 			return err
 		}
-		if c.state.pages().IsPreflight(c.r) {
+		if c.state.isPreflight(c.r) {
 			return c.preflight()
 		}
 	}
