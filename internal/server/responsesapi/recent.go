@@ -2,7 +2,7 @@ package responsesapi
 
 import (
 	"cmp"
-	"container/list"
+	"slices"
 	"sync"
 
 	"perigee"
@@ -18,12 +18,10 @@ const maxRecent = 256 << 20
 // client continues it by sending only new items. The zero value is ready to use.
 type recentAnswers struct {
 	mu    sync.Mutex
-	order list.List // of *recentAnswer, the oldest first
+	list  []recentAnswer // the oldest first
 	bytes int
-	limit int // instead of maxRecent
-
-	memory *membudget.Budget // the budget that they count against; nil if there is none
-	lease  membudget.Lease
+	limit int             // instead of maxRecent
+	lease membudget.Lease // for all of them
 }
 
 // A recentAnswer is an answer and its owner.
@@ -31,81 +29,60 @@ type recentAnswer struct {
 	socket *Socket
 	stream string
 	answer *perigee.StoredResponse
-	at     *list.Element
 }
 
 func (a *recentAnswer) size() int { return len(a.answer.Input) + len(a.answer.Output) }
 
-// countIn sets the budget in which answers are counted.
-func (r *recentAnswers) countIn(memory *membudget.Budget) {
+// put remembers an answer in place of the last one of its stream, and drops older ones as far as
+// necessary. The answers count in memory, which may be nil.
+func (r *recentAnswers) put(a recentAnswer, memory *membudget.Budget) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory = memory
-}
-
-// put remembers an answer in place of the last one of its stream.
-func (r *recentAnswers) put(s *Socket, stream string, answer *perigee.StoredResponse) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if before := s.kept[stream]; before != nil {
-		r.drop(before)
+	r.drop(func(old recentAnswer) bool { return old.socket == a.socket && old.stream == a.stream })
+	limit := cmp.Or(r.limit, maxRecent)
+	if size := memory.Size(); size > 0 {
+		limit = min(limit, int(size/8))
 	}
-	a := &recentAnswer{socket: s, stream: stream, answer: answer}
-	limit := r.most()
 	if a.size() > limit {
 		return
 	}
-	for r.bytes+a.size() > limit {
-		r.drop(r.order.Front().Value.(*recentAnswer))
+	for r.bytes+a.size() > limit || !r.reserve(a.size(), memory) {
+		if len(r.list) == 0 {
+			return
+		}
+		oldest := r.list[0]
+		r.drop(func(old recentAnswer) bool { return old == oldest })
 	}
-	if !r.reserve(a.size()) {
-		return
-	}
-	a.at = r.order.PushBack(a)
+	r.list = append(r.list, a)
 	r.bytes += a.size()
-	if s.kept == nil {
-		s.kept = map[string]*recentAnswer{}
-	}
-	s.kept[stream] = a
 }
 
-func (r *recentAnswers) most() int {
-	limit := cmp.Or(r.limit, maxRecent)
-	if size := r.memory.Size(); size > 0 {
-		limit = min(limit, int(size/8))
-	}
-	return limit
+// reserve reports whether there was memory for so many bytes more, which is then reserved.
+func (r *recentAnswers) reserve(bytes int, memory *membudget.Budget) bool {
+	return r.lease.Open(memory, false) == nil && r.lease.Grow(int64(bytes)) == nil
 }
 
-// reserve reserves memory for an answer, and drops older ones if necessary.
-func (r *recentAnswers) reserve(bytes int) bool {
-	for {
-		err := r.lease.Open(r.memory, false)
-		if err == nil {
-			err = r.lease.Grow(int64(bytes))
+// drop removes the answers for which gone returns true. The lock is held.
+func (r *recentAnswers) drop(gone func(recentAnswer) bool) {
+	r.list = slices.DeleteFunc(r.list, func(a recentAnswer) bool {
+		if !gone(a) {
+			return false
 		}
-		if err == nil || r.order.Len() == 0 {
-			return err == nil
-		}
-		r.drop(r.order.Front().Value.(*recentAnswer))
-	}
-}
-
-func (r *recentAnswers) drop(a *recentAnswer) {
-	r.order.Remove(a.at)
-	delete(a.socket.kept, a.stream)
-	r.bytes -= a.size()
-	if r.lease.Shrink(int64(a.size())); r.order.Len() == 0 {
+		r.bytes -= a.size()
+		r.lease.Shrink(int64(a.size()))
+		return true
+	})
+	if len(r.list) == 0 {
 		r.lease.Close()
 	}
 }
 
-// find returns an answer of a socket, of whichever of its streams; nil when there is none.
+// find returns the answer of a socket with an id, or nil if there is none.
 func (r *recentAnswers) find(s *Socket, id string) *perigee.StoredResponse {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range s.kept {
-		if a.answer.ID == id {
+	for _, a := range r.list {
+		if a.socket == s && a.answer.ID == id {
 			return a.answer
 		}
 	}
@@ -116,7 +93,5 @@ func (r *recentAnswers) find(s *Socket, id string) *perigee.StoredResponse {
 func (r *recentAnswers) forget(s *Socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range s.kept {
-		r.drop(a)
-	}
+	r.drop(func(a recentAnswer) bool { return a.socket == s })
 }

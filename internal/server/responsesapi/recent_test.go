@@ -30,20 +30,20 @@ func TestRecentAnswersAreBounded(t *testing.T) {
 			t.Errorf("remembers %q, want %q", got, want)
 		}
 	}
-	r.put(a, "", answer("1", 40))
-	r.put(b, "", answer("2", 40))
-	r.put(a, "x", answer("3", 20))
+	r.put(recentAnswer{a, "", answer("1", 40)}, nil)
+	r.put(recentAnswer{b, "", answer("2", 40)}, nil)
+	r.put(recentAnswer{a, "x", answer("3", 20)}, nil)
 	has("13 2 ")
-	r.put(a, "", answer("4", 50)) // in place of 1
+	r.put(recentAnswer{a, "", answer("4", 50)}, nil) // in place of 1
 	has("34  ")
-	r.put(b, "", answer("5", 101)) // too large to be remembered at all
+	r.put(recentAnswer{b, "", answer("5", 101)}, nil) // too large to be remembered at all
 	has("34  ")
 	r.forget(a)
-	if r.bytes != 0 || r.order.Len() != 0 || len(a.kept)+len(b.kept) != 0 {
+	if r.bytes != 0 || len(r.list) != 0 {
 		t.Errorf("%d bytes are left", r.bytes)
 	}
-	r.put(a, "", answer("1", 40))
-	r.put(b, "", answer("2", 40))
+	r.put(recentAnswer{a, "", answer("1", 40)}, nil)
+	r.put(recentAnswer{b, "", answer("2", 40)}, nil)
 	r.forget(a)
 	has(" 2 ")
 	if r.bytes != 40 {

@@ -55,7 +55,6 @@ type Socket struct {
 	lease membudget.Lease // for the socket and the messages that wait for their answer
 
 	queue queue
-	kept  map[string]*recentAnswer // by the stream, guarded by recentAnswers
 }
 
 // Settings may change while sockets are open.
@@ -86,7 +85,6 @@ func (h *Hub) Open(o Opening) (*Socket, error) {
 		s.cancel(nil)
 		return nil, err
 	}
-	h.recent.countIn(h.Memory)
 	if err := h.enter(s); err != nil {
 		s.lease.Close()
 		s.cancel(nil)
@@ -124,7 +122,7 @@ func (s *Socket) Find(id string) *perigee.StoredResponse { return s.hub.recent.f
 
 // Keep keeps an answer in place of the last one of its stream.
 func (s *Socket) Keep(stream string, answer *perigee.StoredResponse) {
-	s.hub.recent.put(s, stream, answer)
+	s.hub.recent.put(recentAnswer{s, stream, answer}, s.hub.Memory)
 }
 
 // Release releases the memory of a message of this size.
