@@ -136,6 +136,37 @@ func EstimateTokens(bytes, media int) int64 {
 	return int64((bytes+bytesPerToken-1)/bytesPerToken) + int64(media)*tokensPerMedia
 }
 
+// An AnswerSize counts the content of an answer, to estimate the usage that its provider has not
+// reported. The zero value is empty.
+type AnswerSize struct{ text, thought, media int }
+
+// Add counts the content of an event. A frame has none of its own: its events follow it.
+func (s *AnswerSize) Add(e *Event) {
+	switch e.Kind {
+	case EventText:
+		s.text += len(e.Text)
+	case EventThinking:
+		s.thought += len(e.Text)
+	case EventCall:
+		if e.Call != nil {
+			s.text += len(e.Call.Name) + len(e.Call.Args)
+		}
+	case EventBlob:
+		s.media++
+	}
+}
+
+// Estimate returns u with asked as input if it has none, and with the estimated thinking and output
+// so far if it has less.
+func (s *AnswerSize) Estimate(u Usage, asked int64) Usage {
+	if u.Input == 0 {
+		u.Input = asked
+	}
+	u.Thinking = max(u.Thinking, EstimateTokens(s.thought, 0))
+	u.Output = max(u.Output, u.Thinking+EstimateTokens(s.text, s.media))
+	return u
+}
+
 // EstimateBody estimates the tokens of a request in the provider's own dialect. It does not decode
 // the body, and reads only the beginning of each block: a block that looks like base64 counts as a
 // part of an image or a document.

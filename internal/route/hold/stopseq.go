@@ -57,9 +57,7 @@ type answer struct {
 
 	usage    perigee.Usage // the last that the provider reported
 	reported bool          // usage was reported after the stop sequence
-	output   int           // bytes of text and calls so far
-	thought  int           // bytes of thinking so far
-	pictures int
+	size     perigee.AnswerSize
 }
 
 // run passes the stream on. After a stop sequence only events that are already available are read,
@@ -95,39 +93,18 @@ func (a *answer) run(stream iter.Seq2[perigee.Event, error]) {
 // estimate sends the estimated usage of the answer so far, with a note. It returns false when the
 // caller has left.
 func (a *answer) estimate() bool {
-	u := a.usage
-	if u.Input == 0 {
-		u.Input = a.asked
-	}
-	u.Thinking = max(u.Thinking, perigee.EstimateTokens(a.thought, 0))
-	u.Output = max(u.Output, u.Thinking+perigee.EstimateTokens(a.output, a.pictures))
+	u := a.size.Estimate(a.usage, a.asked)
 	a.log.Note(perigee.EstimatedUsage)
 	return a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &u, More: true}, nil)
-}
-
-// count adds up the content of an event, for an estimate.
-func (a *answer) count(ev *perigee.Event) {
-	switch ev.Kind {
-	case perigee.EventText:
-		a.output += len(ev.Text)
-	case perigee.EventThinking:
-		a.thought += len(ev.Text)
-	case perigee.EventCall:
-		a.output += len(ev.Call.Name) + len(ev.Call.Args)
-	case perigee.EventBlob:
-		a.pictures++
-	case perigee.EventUsage:
-		a.usage = *ev.Usage
-	}
 }
 
 // pass passes on the part of an event that belongs to the answer. It returns false when the caller
 // has left.
 func (a *answer) pass(ev perigee.Event) bool {
-	a.count(&ev)
+	a.size.Add(&ev)
 	switch {
 	case ev.Kind == perigee.EventUsage:
-		a.reported = a.met != ""
+		a.usage, a.reported = *ev.Usage, a.met != ""
 		return a.yield(ev, nil)
 	case a.met != "":
 		return true

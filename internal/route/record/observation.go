@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
-	"time"
 
 	"perigee"
 )
@@ -23,24 +22,17 @@ type Operation struct {
 // goroutine that runs the call.
 type Observation struct {
 	recorder *Recorder
-	call     perigee.Call // the row at the beginning of the call
-	start    time.Time
+	call     perigee.Call // the row so far
 	log      *perigee.CallLog
 	ownsLog  bool // the log was created here
 	quiet    bool
 	watchers watchers
 
-	model     string
-	upstream  string
-	account   string
-	finish    string
-	usage     perigee.Usage
-	estimated bool // at least a part of usage
-	firstByte time.Duration
+	estimated bool // at least a part of the usage
 
 	request  *perigee.Request // nil if the call is not a stream
 	asked    int64            // estimated tokens of the request, set when it is released
-	received received
+	received perigee.AnswerSize
 
 	content  bool // content of the answer has passed
 	finished bool // the end of the answer has passed
@@ -50,7 +42,7 @@ type Observation struct {
 
 // Begin records a call as open. It gives origin a log if it has none. The caller must call End.
 func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
-	o := &Observation{recorder: r, start: r.opts.Now(), ownsLog: origin.Log == nil, quiet: op.Quiet}
+	o := &Observation{recorder: r, ownsLog: origin.Log == nil, quiet: op.Quiet}
 	if o.ownsLog {
 		origin.Log = &perigee.CallLog{}
 	}
@@ -61,7 +53,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 	}
 	o.call = perigee.Call{
 		ID:        id,
-		Time:      o.start,
+		Time:      r.opts.Now(),
 		Operation: op.Name,
 		Dialect:   origin.Dialect,
 		Stream:    op.Stream,
@@ -90,34 +82,25 @@ func (o *Observation) Observe(event *perigee.Event) {
 	switch event.Kind {
 	case perigee.EventFrame, perigee.EventText, perigee.EventThinking, perigee.EventCall, perigee.EventBlob, perigee.EventPart:
 		o.content = true
-		o.received.add(event)
+		o.received.Add(event)
 	case perigee.EventStart:
-		o.seeStart(event)
+		o.call.Upstream = cmp.Or(event.Upstream, o.call.Upstream)
+		o.call.Account = cmp.Or(event.Account, o.call.Account)
+		o.call.Model = cmp.Or(event.Model, o.call.Model)
 		return
 	case perigee.EventUsage:
 		if event.Usage != nil {
-			o.usage = *event.Usage
+			o.call.Usage = *event.Usage
 		}
 	case perigee.EventFinish:
-		o.observeFinish(event)
+		o.finished = true
+		// The reason of the first candidate counts, or of another one until that is known.
+		if event.Finish != nil && (o.call.Finish == "" || event.Candidate == 0) {
+			o.call.Finish = event.Finish.Reason
+		}
 	}
-	if o.firstByte == 0 {
-		o.firstByte = max(o.recorder.opts.Now().Sub(o.start), 1) // 0 means that there was none
-	}
-}
-
-func (o *Observation) seeStart(event *perigee.Event) {
-	o.upstream = cmp.Or(event.Upstream, o.upstream)
-	o.account = cmp.Or(event.Account, o.account)
-	o.model = cmp.Or(event.Model, o.model)
-}
-
-// observeFinish records the finish reason of the first candidate, or of another one until that is
-// known.
-func (o *Observation) observeFinish(event *perigee.Event) {
-	o.finished = true
-	if event.Finish != nil && (o.finish == "" || event.Candidate == 0) {
-		o.finish = event.Finish.Reason
+	if o.call.FirstByte == 0 {
+		o.call.FirstByte = max(o.recorder.opts.Now().Sub(o.call.Time), 1) // 0 means that there was none
 	}
 }
 
@@ -132,41 +115,41 @@ func (o *Observation) End(ctx context.Context) {
 		o.complete(ctx, perigee.OutcomeFailed, perigee.Errorf(perigee.ClassInternal, "panic: %v", p))
 		panic(p)
 	}
-	outcome, trouble := o.outcome(ctx)
+	outcome, failed := o.outcome(ctx)
 	if o.request != nil && (outcome == perigee.OutcomeCanceled && o.reached() || outcome == perigee.OutcomeCutOff && o.content) {
 		o.estimate()
 	}
-	o.complete(ctx, outcome, trouble)
+	o.complete(ctx, outcome, failed)
 }
 
 // reached reports whether a provider has received the request. A call that ended before that, in a
 // queue for example, has cost nothing.
-func (o *Observation) reached() bool { return o.content || o.upstream != "" || o.log.Reached() }
+func (o *Observation) reached() bool { return o.content || o.call.Upstream != "" || o.log.Reached() }
 
 // outcome returns how the call ended, and the error if it was not done.
 func (o *Observation) outcome(ctx context.Context) (perigee.Outcome, *perigee.Error) {
 	gone, reason := ending(ctx)
-	trouble := perigee.AsError(o.err)
-	if trouble == nil && o.finished && !(o.left && gone) {
+	failed := perigee.AsError(o.err)
+	if failed == nil && o.finished && !(o.left && gone) {
 		return perigee.OutcomeDone, nil
 	}
 	// Calls that perigee has ended are "canceled" as well; then the cause is more specific.
-	if reason != nil && (trouble == nil || trouble.Class == perigee.ClassCanceled) {
-		trouble = reason
+	if reason != nil && (failed == nil || failed.Class == perigee.ClassCanceled) {
+		failed = reason
 	}
 	switch {
-	case trouble == nil && (o.left || gone):
+	case failed == nil && (o.left || gone):
 		return perigee.OutcomeCanceled, perigee.Errorf(perigee.ClassCanceled, "the client went away")
-	case trouble == nil:
+	case failed == nil:
 		return perigee.OutcomeCutOff, perigee.Errorf(perigee.ClassUnavailable, "the answer stopped without saying that it was finished")
-	case trouble.Class == perigee.ClassCanceled:
-		return perigee.OutcomeCanceled, trouble
+	case failed.Class == perigee.ClassCanceled:
+		return perigee.OutcomeCanceled, failed
 	case o.content:
-		return perigee.OutcomeCutOff, trouble
+		return perigee.OutcomeCutOff, failed
 	case gone:
-		return perigee.OutcomeCanceled, trouble
+		return perigee.OutcomeCanceled, failed
 	}
-	return perigee.OutcomeFailed, trouble
+	return perigee.OutcomeFailed, failed
 }
 
 // ending distinguishes a client that went away from a ctx that ended for a reason: a deadline, or a
@@ -184,16 +167,13 @@ func ending(ctx context.Context) (gone bool, reason *perigee.Error) {
 }
 
 // complete completes the call's row, queues it and logs it.
-func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, trouble *perigee.Error) {
-	call := o.call
+func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, failed *perigee.Error) {
+	call := &o.call
 	call.Outcome = outcome
-	call.Duration = o.recorder.opts.Now().Sub(o.start)
-	call.FirstByte = o.firstByte
-	call.Model, call.Upstream, call.Account = o.recorder.name(o.model), o.upstream, o.account
-	call.Finish = o.finish
-	call.Usage = o.usage
-	if failed := perigee.AsError(o.err); failed != nil && call.Usage == (perigee.Usage{}) {
-		call.Usage = failed.Usage // an answer that had begun has reported its usage, including earlier attempts
+	call.Duration = o.recorder.opts.Now().Sub(call.Time)
+	call.Model = o.recorder.name(call.Model)
+	if e := perigee.AsError(o.err); e != nil && call.Usage == (perigee.Usage{}) {
+		call.Usage = e.Usage // an answer that had begun has reported its usage, including earlier attempts
 	}
 	notes := o.log.Notes()
 	if o.estimated {
@@ -206,27 +186,27 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, tro
 	for i := range call.Attempts {
 		call.Attempts[i].Error = o.recorder.text(call.Attempts[i].Error)
 	}
-	if trouble != nil {
-		call.Class, call.Status = trouble.Class, trouble.Status
-		call.Error = o.recorder.text(trouble.Message)
-		call.Model = cmp.Or(call.Model, o.recorder.name(trouble.Model))
-		call.Upstream = cmp.Or(call.Upstream, trouble.Upstream)
-		call.Account = cmp.Or(call.Account, trouble.Account)
+	if failed != nil {
+		call.Class, call.Status = failed.Class, failed.Status
+		call.Error = o.recorder.text(failed.Message)
+		call.Model = cmp.Or(call.Model, o.recorder.name(failed.Model))
+		call.Upstream = cmp.Or(call.Upstream, failed.Upstream)
+		call.Account = cmp.Or(call.Account, failed.Account)
 	}
 	if call.ClientStatus = o.log.Status(); call.ClientStatus == 0 {
 		call.SetClientStatus() // the client gets it now
 	}
 	if o.recorder.opts.Price != nil {
-		call.Cost = o.recorder.opts.Price(&call)
+		call.Cost = o.recorder.opts.Price(call)
 	}
-	o.recorder.spending.ended(&call) // before it can be saved
-	o.recorder.writer.Put(call.ID, call)
-	o.recorder.log(ctx, &call, o.quiet)
+	o.recorder.spending.ended(call) // before it can be saved
+	o.recorder.writer.Put(call.ID, *call)
+	o.recorder.log(ctx, call, o.quiet)
 	if o.recorder.opts.Observe != nil {
-		o.recorder.opts.Observe(&call)
+		o.recorder.opts.Observe(call)
 	}
 	for _, w := range o.watchers {
-		w.Ended(&call)
+		w.Ended(call)
 	}
 	if o.ownsLog {
 		o.log.Close()

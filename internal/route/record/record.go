@@ -115,7 +115,7 @@ func (r *Recorder) CountTokens(ctx context.Context, req *perigee.Request) (count
 	}
 	o.finished = true
 	if count != nil {
-		o.upstream, o.model = count.Upstream, count.Model
+		o.call.Upstream, o.call.Model = count.Upstream, count.Model
 	}
 	return count, nil
 }
@@ -131,7 +131,8 @@ func (r *Recorder) Embed(ctx context.Context, req *perigee.EmbedRequest) (answer
 	}
 	o.finished = true
 	if answer != nil {
-		o.upstream, o.model, o.usage, o.estimated = answer.Upstream, answer.Model, answer.Usage, answer.Estimate
+		o.call.Upstream, o.call.Model, o.call.Usage = answer.Upstream, answer.Model, answer.Usage
+		o.estimated = answer.Estimate
 	}
 	return answer, nil
 }
