@@ -109,13 +109,10 @@ func (c *call) reserveContent() error {
 		return nil
 	}
 	weight := c.bodyWeight(int64(len(c.body)) + c.recalled + c.fetched)
-	if weight > c.reserved {
-		if err := c.lease.Grow(weight - c.reserved); err != nil {
-			return err
-		}
-	} else {
-		c.lease.Shrink(c.reserved - weight)
+	if err := c.lease.Grow(weight - c.reserved); err != nil {
+		return err
 	}
+	c.lease.Shrink(c.reserved - weight)
 	c.reserved = weight
 	return nil
 }

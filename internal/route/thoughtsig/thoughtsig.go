@@ -32,9 +32,8 @@ import (
 
 // Options are the limits of a Memory. Zero values mean defaults.
 type Options struct {
-	Keep     time.Duration // how long after its last use; 0 means 48 hours
-	MaxBytes int           // of memory; 0 means 16 MiB
-	MaxCount int           // of entries in memory; 0 means 100,000
+	MaxBytes int // of memory; 0 means 16 MiB
+	MaxCount int // of entries in memory; 0 means 100,000
 	// Shared is set if other processes use the same store, and may get the next request of a
 	// conversation.
 	Shared bool
@@ -42,7 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultKeep is the default of Options.Keep.
+// DefaultKeep is how long signatures are kept after their last use.
 const DefaultKeep = 48 * time.Hour
 
 const (
@@ -79,7 +78,6 @@ const (
 
 // NewMemory returns an empty memory.
 func NewMemory(opts Options) *Memory {
-	opts.Keep = cmp.Or(opts.Keep, DefaultKeep)
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultBytes)
 	opts.MaxCount = cmp.Or(opts.MaxCount, defaultCount)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -129,8 +127,8 @@ func (m *Memory) flush(ctx context.Context) {
 
 // put remembers a signature under a key.
 func (m *Memory) put(key, value, kind string) {
-	s := perigee.Signature{Key: key, Value: value, Kind: kind, Expires: m.opts.Now().Add(m.opts.Keep)}
-	m.cache.put(s, false)
+	s := perigee.Signature{Key: key, Value: value, Kind: kind, Expires: m.opts.Now().Add(DefaultKeep)}
+	m.cache.put(s)
 	if m.writer != nil {
 		m.writer.Put(key, s)
 	}
@@ -151,13 +149,11 @@ func (m *Memory) find(ctx context.Context, keys []string) entries {
 	result := entries{}
 	var missing []string
 	for _, key := range keys {
-		s, known, absent := m.cache.get(key, now)
-		switch {
-		case absent:
-		case known:
-			result[key] = s
-		default:
+		switch s, ok := m.cache.get(key, now); {
+		case !ok:
 			missing = append(missing, key)
+		case s.Kind != "":
+			result[key] = &s
 		}
 	}
 	if m.store != nil && len(missing) > 0 {
@@ -180,12 +176,12 @@ func (m *Memory) load(ctx context.Context, keys []string, result entries, now ti
 		absent = absentTimeShared
 	}
 	for i := range stored {
-		m.cache.put(stored[i], false)
+		m.cache.put(stored[i])
 		result[stored[i].Key] = &stored[i]
 	}
 	for _, key := range keys {
 		if _, ok := result[key]; !ok {
-			m.cache.put(perigee.Signature{Key: key, Expires: now.Add(absent)}, true)
+			m.cache.put(perigee.Signature{Key: key, Expires: now.Add(absent)})
 		}
 	}
 }
@@ -193,7 +189,7 @@ func (m *Memory) load(ctx context.Context, keys []string, result entries, now ti
 // renew extends the expiry of signatures that a conversation uses.
 func (m *Memory) renew(result entries, now time.Time) {
 	for _, s := range result {
-		if s.Expires.Sub(now) < m.opts.Keep/2 {
+		if s.Expires.Sub(now) < DefaultKeep/2 {
 			m.put(s.Key, s.Value, s.Kind)
 		}
 	}

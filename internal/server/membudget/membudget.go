@@ -9,6 +9,7 @@ package membudget
 
 import (
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -123,7 +124,7 @@ func (l *Lease) Open(b *Budget, forced bool) error {
 	return nil
 }
 
-// Grow implements perigee.MemoryLease.
+// Grow implements perigee.MemoryLease. It does nothing if bytes is not positive.
 func (l *Lease) Grow(bytes int64) error {
 	if l.budget == nil || bytes <= 0 {
 		return nil
@@ -156,7 +157,8 @@ func (l *Lease) add(bytes int64) bool {
 	return true
 }
 
-// Shrink implements perigee.MemoryLease. It never releases more than Grow has reserved.
+// Shrink implements perigee.MemoryLease. It does nothing if bytes is not positive, and never
+// releases more than Grow has reserved.
 func (l *Lease) Shrink(bytes int64) {
 	if l.budget == nil {
 		return
@@ -183,9 +185,6 @@ func (l *Lease) remove(bytes int64) int64 {
 	}
 }
 
-// Held returns the number of bytes that the lease holds.
-func (l *Lease) Held() int64 { return l.held.Load() }
-
 // Close releases everything. The lease can be opened again.
 func (l *Lease) Close() {
 	if l.budget == nil {
@@ -197,13 +196,11 @@ func (l *Lease) Close() {
 	l.budget = nil
 }
 
-const status = 503 // in every dialect
-
 // full is the error for bytes that do not fit.
 func (b *Budget) full(bytes int64) error {
 	e := perigee.Errorf(perigee.ClassCapacity, "perigee is out of memory for this call: it needs %s more of limits.memory (%s)",
 		mib(bytes), mib(b.size.Load())).WithHint("try again in a moment, send less at once, or raise limits.memory")
-	e.Status, e.Retry, e.Cause = status, retry, perigee.ErrNoMemory
+	e.Status, e.Retry, e.Cause = http.StatusServiceUnavailable, retry, perigee.ErrNoMemory
 	return e
 }
 
