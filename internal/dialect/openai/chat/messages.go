@@ -29,6 +29,14 @@ type signatures struct {
 	reasoning string // extra_content.google.reasoning_signature
 }
 
+func (d *decoder) messages() {
+	for i := range d.c.Array() {
+		d.turns.Contents = rawjson.Reserve(d.c, d.turns.Contents)
+		d.message(i)
+	}
+	d.endConversation()
+}
+
 // message reads the i-th of messages and adds it to the conversation.
 func (d *decoder) message(i int) {
 	m := message{calls: d.calls[:0]}
@@ -45,17 +53,17 @@ func (d *decoder) message(i int) {
 	}
 	switch m.role {
 	case "system", "developer":
-		d.talk.instruct(&m)
+		d.instruct(&m)
 	case "user":
-		d.talk.User(m.contentParts(0))
+		d.turns.User(m.contentParts(0))
 	case "assistant":
-		d.talk.assistant(&m)
+		d.assistant(&m)
 	case "tool", "function":
-		d.talk.result(&m)
+		d.result(&m)
 	default:
 		d.refuse(fmt.Sprintf("messages[%d].role", i), "want system, developer, user, assistant or tool, found %q", openai.Brief(m.role))
 	}
-	d.talk.seen++
+	d.seen++
 	d.calls = m.calls
 }
 

@@ -23,46 +23,9 @@ func (d *decoder) length(name string) *int64 {
 	return &n
 }
 
-// sampling reads the parameters of sampling and the stop sequences.
-func (d *decoder) sampling(name string) bool {
-	g, c := &d.prompt.Generation, d.c
-	switch name {
-	case "temperature":
-		g.Temperature = new(c.Float64())
-	case "top_p":
-		g.TopP = new(c.Float64())
-	case "top_k":
-		g.TopK = new(c.Float64())
-	case "presence_penalty":
-		g.PresencePenalty = new(c.Float64())
-	case "frequency_penalty":
-		g.FrequencyPenalty = new(c.Float64())
-	case "max_completion_tokens":
-		g.MaxOutputTokens = d.length(name)
-	case "max_tokens":
-		d.maxOld = d.length(name)
-	case "n":
-		d.candidates(c.Int64())
-	case "seed":
-		d.seed(c.Int64())
-	case "stop":
-		d.stops()
-	case "logprobs":
-		d.logprobs = c.Bool()
-	case "top_logprobs":
-		d.topProbs = new(c.Int64())
-	case "logit_bias":
-		for range c.Object() {
-			d.notes.Dropped("logit_bias")
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-func (d *decoder) candidates(n int64) {
-	switch {
+// candidates reads how many answers there are to be.
+func (d *decoder) candidates() {
+	switch n := d.c.Int64(); {
 	case n < 1:
 		d.refuse("n", "want at least 1, found %d", n)
 	case n > 1:
@@ -71,7 +34,8 @@ func (d *decoder) candidates(n int64) {
 }
 
 // seed makes the seed fit the 32 bits that the provider has for it.
-func (d *decoder) seed(seed int64) {
+func (d *decoder) seed() {
+	seed := d.c.Int64()
 	if seed < math.MinInt32 || seed > math.MaxInt32 {
 		short := int64(int32(seed ^ seed>>32))
 		d.notes.Mapped(fmt.Sprintf("seed %d to %d", seed, short))
@@ -98,25 +62,6 @@ func (d *decoder) stops() {
 			d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
 		}
 	}
-}
-
-// format reads the members about the format of the answer.
-func (d *decoder) format(name string) bool {
-	switch name {
-	case "response_format":
-		d.responseFormat()
-	case "modalities":
-		d.modalities()
-	case "audio":
-		d.notes.Dropped("audio")
-	case "verbosity":
-		if d.c.String() != "medium" { // the default
-			d.notes.Dropped("verbosity")
-		}
-	default:
-		return false
-	}
-	return true
 }
 
 func (d *decoder) responseFormat() {

@@ -39,23 +39,6 @@ func (d *decoder) think(rank int, field string, value *perigee.Thinking) {
 	*t = thinking{value: value, field: field, rank: rank}
 }
 
-// reasoning reads the members that govern thinking, and the provider's own ones.
-func (d *decoder) reasoning(name string) bool {
-	switch name {
-	case "reasoning_effort":
-		d.think(rankEffort, name, d.effort(name, d.c.String()))
-	case "reasoning":
-		d.think(rankReasoning, name, d.reasoningObject())
-	case "thinking":
-		d.think(rankThinking, name, d.thinkingObject())
-	case "google":
-		d.google()
-	default:
-		return false
-	}
-	return true
-}
-
 // effort turns a word for effort into a level. The provider has none above high.
 func (d *decoder) effort(field, word string) *perigee.Thinking {
 	switch word {

@@ -2,9 +2,11 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -35,10 +37,9 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		return nil, openai.InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &decoder{c: c}
-	d.talk.notes, d.talk.prompt, d.talk.Missing = &d.notes, &d.prompt, d.talk.missing
-	for key := range c.Object() {
-		d.field(key)
-	}
+	// The provider wants a result for each call.
+	d.turns.Missing = func() { d.notes.Repaired("messages[].tool_calls[] without a result") }
+	d.read()
 	if err := c.Err(); err != nil {
 		return nil, openai.InvalidBody(err)
 	}
@@ -63,7 +64,8 @@ type decoder struct {
 	notes  perigee.Notes
 	err    *perigee.Error // the first thing that is wrong beyond types
 	prompt perigee.Prompt
-	talk   talk
+	turns  dialect.Builder
+	seen   int            // messages so far
 	calls  []perigee.Part // of the message that is read: memory for the next one
 	style  Style
 
@@ -85,75 +87,83 @@ func (d *decoder) refuse(param, format string, args ...any) {
 	}
 }
 
-// field reads one member of the body. A null is a member that is not there.
-func (d *decoder) field(key []byte) {
-	if d.c.Kind() == rawjson.Null {
-		return
+// read reads the members of the body. A null is a member that is not there.
+func (d *decoder) read() {
+	c, g := d.c, &d.prompt.Generation
+	ignored := func() {}
+	dropUnless := func(name string, accepted ...string) func() {
+		return func() {
+			if !slices.Contains(accepted, c.String()) {
+				d.notes.Dropped(name)
+			}
+		}
 	}
-	name := string(key)
-	if d.basic(name) || d.sampling(name) || d.format(name) || d.tooling(name) || d.reasoning(name) || d.bookkeeping(name) {
-		return
-	}
-	d.notes.Unknown("", key)
-}
+	var members []any
+	read := func() { c.Read(openai.RestPresent(c, &d.notes, ""), members...) }
+	members = []any{
+		"model", func() { d.model = strings.TrimPrefix(c.String(), "models/") },
+		"messages", d.messages,
+		"stream", &d.stream,
+		"stream_options", func() {
+			padding := func() {} // against eavesdroppers, which TLS to loopback does not need
+			c.Read(d.notes.Rest("stream_options."), "include_usage", &d.style.Usage, "include_obfuscation", padding)
+		},
+		"extra_body", read, // SDKs merge it into the body; hand-written clients may not
 
-func (d *decoder) basic(name string) bool {
-	switch name {
-	case "model":
-		d.model = strings.TrimPrefix(d.c.String(), "models/")
-	case "messages":
-		for i := range d.c.Array() {
-			d.talk.Contents = rawjson.Reserve(d.c, d.talk.Contents)
-			d.message(i)
-		}
-		d.talk.end()
-	case "stream":
-		d.stream = d.c.Bool()
-	case "stream_options":
-		padding := func() {} // against eavesdroppers, which TLS to loopback does not need
-		d.c.Read(d.notes.Rest("stream_options."), "include_usage", &d.style.Usage, "include_obfuscation", padding)
-	case "extra_body": // SDKs merge it into the body; hand-written clients may not
-		for key := range d.c.Object() {
-			d.field(key)
-		}
-	default:
-		return false
-	}
-	return true
-}
+		"temperature", &g.Temperature, "top_p", &g.TopP, "top_k", &g.TopK,
+		"presence_penalty", &g.PresencePenalty, "frequency_penalty", &g.FrequencyPenalty,
+		"max_completion_tokens", func() { g.MaxOutputTokens = d.length("max_completion_tokens") },
+		"max_tokens", func() { d.maxOld = d.length("max_tokens") },
+		"n", d.candidates, "seed", d.seed, "stop", d.stops, "logprobs", &d.logprobs, "top_logprobs", &d.topProbs,
+		"logit_bias", func() {
+			for range c.Object() {
+				d.notes.Dropped("logit_bias")
+			}
+		},
 
-// bookkeeping reads the members that concern the vendor's platform and not the model.
-func (d *decoder) bookkeeping(name string) bool {
-	switch name {
-	case "prompt_cache_key":
-		d.session = d.c.String()
-	case "metadata":
-		openai.OfKind(d.c, rawjson.Object)
-	case "user", "safety_identifier", "prompt_cache_retention", "prediction":
-		// Names for the vendor's own records, and hints that make an answer faster but no
-		// different.
-	case "store":
-		if d.c.Bool() {
-			d.notes.Dropped("store")
-		}
-	case "service_tier":
-		if tier := d.c.String(); tier != "auto" && tier != "default" {
-			d.notes.Dropped("service_tier")
-		}
-	default:
-		return false
+		"response_format", d.responseFormat, "modalities", d.modalities,
+		"audio", func() { d.notes.Dropped("audio") }, "verbosity", dropUnless("verbosity", "medium"),
+
+		"tools", d.tools, "functions", d.functions,
+		"tool_choice", func() { d.toolChoice("tool_choice") }, "function_call", func() { d.toolChoice("function_call") },
+		"parallel_tool_calls", func() {
+			if !c.Bool() {
+				d.notes.Dropped("parallel_tool_calls")
+			}
+		},
+		"web_search_options", func() {
+			c.Read(d.notes.Rest("web_search_options."))
+			d.builtin("googleSearch", nil)
+		},
+
+		"reasoning_effort", func() { d.think(rankEffort, "reasoning_effort", d.effort("reasoning_effort", c.String())) },
+		"reasoning", func() { d.think(rankReasoning, "reasoning", d.reasoningObject()) },
+		"thinking", func() { d.think(rankThinking, "thinking", d.thinkingObject()) },
+		"google", d.google,
+
+		// The rest concerns the vendor's platform and not the model: names for its own records, and
+		// hints that make an answer faster but no different.
+		"prompt_cache_key", &d.session,
+		"metadata", func() { openai.OfKind(c, rawjson.Object) },
+		"user", ignored, "safety_identifier", ignored, "prompt_cache_retention", ignored, "prediction", ignored,
+		"store", func() {
+			if c.Bool() {
+				d.notes.Dropped("store")
+			}
+		},
+		"service_tier", dropUnless("service_tier", "auto", "default"),
 	}
-	return true
+	read()
 }
 
 // finish sets the fields that depend on several members.
 func (d *decoder) finish() {
-	if d.talk.seen == 0 {
+	if d.seen == 0 {
 		d.refuse("messages", "want at least one message")
 		return
 	}
 	if len(d.prompt.Contents) == 0 && d.prompt.System == nil {
-		d.refuse(fmt.Sprintf("messages[%d].content", d.talk.seen-1), "nothing is asked in any of the messages")
+		d.refuse(fmt.Sprintf("messages[%d].content", d.seen-1), "nothing is asked in any of the messages")
 		return
 	}
 	d.finishTools()

@@ -5,22 +5,12 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
-// A talk turns messages, in order, into contents. The two forms differ most around tools: here each
-// result is a message of its own, there the results of a turn are one content, right after the
-// calls and in their order.
-type talk struct {
-	dialect.Builder
-	notes  *perigee.Notes
-	prompt *perigee.Prompt
-	seen   int // messages so far
-}
-
-// missing notes a call that got an error for a result, because the provider wants one for each.
-func (t *talk) missing() { t.notes.Repaired("messages[].tool_calls[] without a result") }
+// The methods in this file turn messages, in order, into contents. The two forms differ most around
+// tools: here each result is a message of its own, there the results of a turn are one content,
+// right after the calls and in their order.
 
 // contentParts returns the content of a message as parts, with capacity for more of them.
 func (m *message) contentParts(more int) []perigee.Part {
@@ -38,24 +28,24 @@ func (m *message) contentParts(more int) []perigee.Part {
 }
 
 // instruct adds a system message to the single system instruction, whatever its position.
-func (t *talk) instruct(m *message) {
-	if t.Started() {
-		t.notes.Mapped("messages[].role " + m.role + " inside the conversation")
+func (d *decoder) instruct(m *message) {
+	if d.turns.Started() {
+		d.notes.Mapped("messages[].role " + m.role + " inside the conversation")
 	}
 	for _, part := range m.contentParts(0) {
 		if part.Kind != perigee.PartText {
-			t.notes.Dropped("messages[].content[] of role " + m.role + " that is not text")
+			d.notes.Dropped("messages[].content[] of role " + m.role + " that is not text")
 			continue
 		}
-		if t.prompt.System == nil {
-			t.prompt.System = &perigee.Content{}
+		if d.prompt.System == nil {
+			d.prompt.System = &perigee.Content{}
 		}
-		t.prompt.System.Parts = append(t.prompt.System.Parts, part)
+		d.prompt.System.Parts = append(d.prompt.System.Parts, part)
 	}
 }
 
 // assistant adds a message of the model: its thinking, text and calls.
-func (t *talk) assistant(m *message) {
+func (d *decoder) assistant(m *message) {
 	parts := m.contentParts(len(m.images) + len(m.calls))
 	if m.refusal != "" {
 		parts = append(parts, perigee.Part{Text: m.refusal})
@@ -66,14 +56,14 @@ func (t *talk) assistant(m *message) {
 	switch {
 	case m.reasoning == "":
 	case m.signatures.reasoning == "": // the provider refuses unsigned thoughts, or forgets them
-		t.notes.Dropped("messages[].reasoning_content")
+		d.notes.Dropped("messages[].reasoning_content")
 	default:
 		thought := perigee.Part{Text: m.reasoning, Thought: true, Signature: m.signatures.reasoning}
 		parts = append([]perigee.Part{thought}, parts...)
 	}
 	parts = append(parts, m.images...)
 	parts = append(parts, m.calls...)
-	t.Model(parts)
+	d.turns.Model(parts)
 }
 
 // sign sets the signature of the last text. A signature without a text gets an empty one, as in the
@@ -90,22 +80,22 @@ func sign(parts []perigee.Part, signature string) []perigee.Part {
 
 // result adds the result of a tool. The provider would refuse a result without its call, so it
 // becomes a text of the user.
-func (t *talk) result(m *message) {
-	match := t.Take(m.answers, m.name)
+func (d *decoder) result(m *message) {
+	match := d.turns.Take(m.answers, m.name)
 	if match.Call == nil {
-		t.notes.Mapped("messages[].tool_call_id without its call")
+		d.notes.Mapped("messages[].tool_call_id without its call")
 		text := "Result of the tool call " + strings.TrimSpace(m.name+" "+string(m.answers)) + ":"
-		t.User(append([]perigee.Part{{Text: text}}, m.contentParts(0)...))
+		d.turns.User(append([]perigee.Part{{Text: text}}, m.contentParts(0)...))
 		return
 	}
 	if !match.Exact {
-		t.notes.Repaired("messages[].tool_call_id")
+		d.notes.Repaired("messages[].tool_call_id")
 	}
 	response := &perigee.FunctionResponse{ID: match.Call.ID, Name: match.Call.Name, Output: m.quoted}
 	if m.quoted == nil {
 		response.Output, response.Media = toolOutput(m)
 	}
-	t.Result(match, response)
+	d.turns.Result(match, response)
 }
 
 // toolOutput returns the texts of a tool result that is a list as a JSON string, and its other
@@ -126,14 +116,14 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	return joined.JSON(), media
 }
 
-// end closes the conversation and repairs one that begins with the model, which the provider would
+// endConversation closes the conversation and repairs one that begins with the model, which the provider would
 // refuse. A conversation with only instructions is repaired by package adapt.
-func (t *talk) end() {
-	t.Close()
-	if len(t.Contents) > 0 && t.Contents[0].Role == perigee.RoleModel {
-		t.notes.Repaired("messages that begin with role assistant")
+func (d *decoder) endConversation() {
+	d.turns.Close()
+	if len(d.turns.Contents) > 0 && d.turns.Contents[0].Role == perigee.RoleModel {
+		d.notes.Repaired("messages that begin with role assistant")
 		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "(The conversation begins here.)"}}}
-		t.Contents = append([]perigee.Content{opening}, t.Contents...)
+		d.turns.Contents = append([]perigee.Content{opening}, d.turns.Contents...)
 	}
-	t.prompt.Contents = t.Contents
+	d.prompt.Contents = d.turns.Contents
 }

@@ -10,33 +10,18 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// tooling reads the tools and how they may be used.
-func (d *decoder) tooling(name string) bool {
-	switch name {
-	case "tools":
-		for i := range d.c.Array() {
-			d.tool(i)
-		}
-	case "functions":
-		d.style.Functions = true
-		for range d.c.Array() {
-			d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: d.function("functions[].")})
-		}
-	case "tool_choice", "function_call":
-		d.toolChoice(name)
-	case "parallel_tool_calls":
-		if !d.c.Bool() {
-			d.notes.Dropped("parallel_tool_calls")
-		}
-	case "web_search_options":
-		for key := range d.c.Object() {
-			d.notes.Unknown("web_search_options.", key)
-		}
-		d.builtin("googleSearch", nil)
-	default:
-		return false
+func (d *decoder) tools() {
+	for i := range d.c.Array() {
+		d.tool(i)
 	}
-	return true
+}
+
+// functions reads the member that tools have replaced.
+func (d *decoder) functions() {
+	d.style.Functions = true
+	for range d.c.Array() {
+		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: d.function("functions[].")})
+	}
 }
 
 // tool reads one of tools: a function, a custom tool, or one of the provider's own under its name.
