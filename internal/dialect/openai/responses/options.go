@@ -11,86 +11,20 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// knob reads how the model should generate.
-func (d *decoder) knob(c *rawjson.Cursor, name []byte) bool {
-	g := &d.prompt.Generation
-	switch string(name) {
-	case "temperature":
-		g.Temperature = new(c.Float64())
-	case "top_p":
-		g.TopP = new(c.Float64())
-	case "presence_penalty":
-		g.PresencePenalty = new(c.Float64())
-	case "frequency_penalty":
-		g.FrequencyPenalty = new(c.Float64())
-	case "max_output_tokens":
-		n := c.Int64()
-		if n < 1 && c.Err() == nil {
-			d.refuse(openai.Wrong("max_output_tokens", "want at least 1, found %d", n))
-		}
-		g.MaxOutputTokens = &n
-	case "top_logprobs":
-		d.topLogprobs = c.Int64()
-	case "text":
-		d.text(c)
-	case "reasoning":
-		d.reasoning(c)
-	case "include":
-		d.include(c)
+func (d *decoder) truncation(c *rawjson.Cursor) {
+	switch word := c.String(); word {
+	case "disabled", "auto": // auto allows the vendor to leave items out; everything goes to the model
 	default:
-		return false
+		d.refuse(openai.Wrong("truncation", "want auto or disabled, found %q", openai.Brief(word)))
 	}
-	return true
-}
-
-// option reads members that do not affect the model, and members with only some unsupported values.
-func (d *decoder) option(c *rawjson.Cursor, name []byte) bool {
-	switch string(name) {
-	case "metadata":
-		d.metadata(c)
-	case "client_metadata":
-		openai.OfKind(c, rawjson.Object)
-	case "user", "safety_identifier", "prompt_cache_retention":
-		_ = c.String()
-	case "parallel_tool_calls":
-		if !c.Bool() {
-			d.notes.Dropped(string(name))
-		}
-	case "truncation":
-		switch word := c.String(); word {
-		case "disabled", "auto": // auto allows the vendor to leave items out; everything goes to the model
-		default:
-			d.refuse(openai.Wrong("truncation", "want auto or disabled, found %q", openai.Brief(word)))
-		}
-	case "service_tier":
-		if tier := c.String(); tier != "auto" && tier != "default" {
-			d.notes.Dropped(string(name))
-		}
-	case "stream_options":
-		for key := range c.Object() {
-			if string(key) != "include_obfuscation" { // which would only pad the events
-				d.notes.Unknown("stream_options.", key)
-			}
-		}
-	default:
-		return false
-	}
-	return true
 }
 
 func (d *decoder) text(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		switch string(key) {
-		case "format":
-			d.format(c)
-		case "verbosity":
-			if v := c.String(); v != "" && v != "medium" {
-				d.notes.Dropped("text.verbosity")
-			}
-		default:
-			d.notes.Unknown("text.", key)
+	c.Read(d.notes.Rest("text."), "format", func() { d.format(c) }, "verbosity", func() {
+		if v := c.String(); v != "" && v != "medium" {
+			d.notes.Dropped("text.verbosity")
 		}
-	}
+	})
 }
 
 func (d *decoder) format(c *rawjson.Cursor) {
@@ -118,27 +52,21 @@ func (d *decoder) format(c *rawjson.Cursor) {
 }
 
 func (d *decoder) reasoning(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "effort":
-			d.effort, d.thinking = c.String(), true
-		case "summary", "generate_summary":
+	summary := func(name string) func() {
+		return func() {
 			d.out.showSummary, d.thinking = true, true
-			if v := c.String(); v != "auto" {
-				d.notes.Mapped("reasoning." + string(key))
+			if c.String() != "auto" {
+				d.notes.Mapped("reasoning." + name)
 			}
-		case "context":
-			// The model gets all earlier reasoning that the client sends, whatever this value is.
-			if v := c.String(); v == "current_turn" {
-				d.notes.Dropped("reasoning.context")
-			}
-		default:
-			d.notes.Unknown("reasoning.", key)
 		}
 	}
+	c.Read(openai.RestPresent(c, &d.notes, "reasoning."), "effort", func() { d.effort, d.thinking = c.String(), true },
+		"summary", summary("summary"), "generate_summary", summary("generate_summary"), "context", func() {
+			// The model gets all earlier reasoning that the client sends, whatever this value is.
+			if c.String() == "current_turn" {
+				d.notes.Dropped("reasoning.context")
+			}
+		})
 }
 
 func (d *decoder) include(c *rawjson.Cursor) {

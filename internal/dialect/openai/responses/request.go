@@ -46,13 +46,8 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &decoder{find: find, out: &Request{Store: true, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
-	for i := range members {
-		if err := d.field(&members[i]); err != nil {
-			return nil, invalidBody(string(members[i].name), err)
-		}
-	}
-	if d.err != nil {
-		return nil, d.err
+	if err := d.read(members); err != nil {
+		return nil, err
 	}
 	pieces := count.Err
 	if d.out.Store {
@@ -104,50 +99,81 @@ type decoder struct {
 	known      itemIndex         // stored items that were looked at
 }
 
-// field reads one member of the body. What has a place of its own in the order (tools before the
-// conversation that calls them, earlier turns before later ones) is only kept here and read
-// afterwards.
-func (d *decoder) field(m *member) error {
-	c := rawjson.NewCursor(m.value)
-	if c.Kind() == rawjson.Null {
-		return nil // the same as absent, for every field
-	}
-	if i := echoIndex(m.name); i >= 0 {
-		d.out.echo[i] = echoOf(echoes[i].name, m.value)
-	}
-	switch string(m.name) {
-	case "model":
-		d.model = c.String()
-	case "input":
-		d.out.input = m.value
-	case "instructions":
-		d.instructions = c.String()
-	case "tools":
-		d.rawTools = m.value
-		if c.Kind() != rawjson.Array {
-			openai.OfKind(c, rawjson.Array) // fails
+// read reads the members of the body; a null is a member that is not there. Members that depend on
+// other ones (the conversation calls tools, later turns refer to earlier ones) are only found here,
+// and are read by conversation.
+func (d *decoder) read(members []member) error {
+	var value json.RawMessage // of the member
+	c, g := rawjson.NewCursor(nil), &d.prompt.Generation
+	text := func() { _ = c.String() }
+	notKept := func(name string) func() {
+		return func() {
+			d.refuse(openai.Wrong(name, "perigee keeps no %ss", name).
+				WithHint("send the whole input, or go on with previous_response_id"))
 		}
-	case "tool_choice":
-		d.rawChoice = m.value
-	case "previous_response_id":
-		d.out.previous = c.String()
-	case "stream":
-		d.stream = c.Bool()
-	case "store":
-		d.out.Store = c.Bool()
-	case "background":
-		d.out.Background = c.Bool()
-	case "prompt_cache_key":
-		d.session = c.String()
-	case "conversation", "prompt":
-		d.refuse(openai.Wrong(string(m.name), "perigee keeps no %ss", m.name).
-			WithHint("send the whole input, or go on with previous_response_id"))
-	default:
-		if !d.knob(c, m.name) && !d.option(c, m.name) {
+	}
+	table := []any{
+		"model", &d.model, "instructions", &d.instructions, "previous_response_id", &d.out.previous,
+		"stream", &d.stream, "store", &d.out.Store, "background", &d.out.Background, "prompt_cache_key", &d.session,
+		"input", func() { d.out.input = value },
+		"tools", func() {
+			if d.rawTools = value; c.Kind() != rawjson.Array {
+				openai.OfKind(c, rawjson.Array) // fails
+			}
+		},
+		"tool_choice", func() { d.rawChoice = value },
+		"conversation", notKept("conversation"), "prompt", notKept("prompt"),
+
+		"temperature", &g.Temperature, "top_p", &g.TopP,
+		"presence_penalty", &g.PresencePenalty, "frequency_penalty", &g.FrequencyPenalty,
+		"max_output_tokens", func() {
+			n := c.Int64()
+			if n < 1 && c.Err() == nil {
+				d.refuse(openai.Wrong("max_output_tokens", "want at least 1, found %d", n))
+			}
+			g.MaxOutputTokens = &n
+		},
+		"top_logprobs", &d.topLogprobs, "text", func() { d.text(c) }, "reasoning", func() { d.reasoning(c) },
+		"include", func() { d.include(c) }, "truncation", func() { d.truncation(c) },
+
+		// The rest does not affect the model.
+		"metadata", func() { d.metadata(c) },
+		"client_metadata", func() { openai.OfKind(c, rawjson.Object) },
+		"user", text, "safety_identifier", text, "prompt_cache_retention", text,
+		"parallel_tool_calls", func() {
+			if !c.Bool() {
+				d.notes.Dropped("parallel_tool_calls")
+			}
+		},
+		"service_tier", func() {
+			if tier := c.String(); tier != "auto" && tier != "default" {
+				d.notes.Dropped("service_tier")
+			}
+		},
+		"stream_options", func() {
+			padding := func() {} // would only make the events longer
+			c.Read(d.notes.Rest("stream_options."), "include_obfuscation", padding)
+		},
+	}
+	for i := range members {
+		m := &members[i]
+		value = m.value
+		if c.Reset(value); c.Kind() == rawjson.Null {
+			continue
+		}
+		if i := echoIndex(m.name); i >= 0 {
+			d.out.echo[i] = echoOf(echoes[i].name, value)
+		}
+		if variable := rawjson.Named(string(m.name), table); variable != nil {
+			c.Into(variable)
+		} else {
 			d.notes.Unknown("", m.name)
 		}
+		if err := c.Err(); err != nil {
+			return invalidBody(string(m.name), err)
+		}
 	}
-	return c.Err()
+	return d.err
 }
 
 // usualTurn is how much agents send for each turn, or more.
