@@ -108,10 +108,9 @@ func (d *decoder) citations(c *rawjson.Cursor) {
 	if c.Kind() != rawjson.Object {
 		return
 	}
-	for key := range c.Object() {
-		if string(key) == "enabled" && c.Bool() {
-			d.notes.Dropped("messages[].content[].citations")
-		}
+	enabled := false
+	if c.Read(nil, "enabled", &enabled); enabled {
+		d.notes.Dropped("messages[].content[].citations")
 	}
 }
 

@@ -150,49 +150,69 @@ func (d *decoder) fail(e *perigee.Error) {
 	}
 }
 
+// request reads the members of the body. A null is a member that is not there, everywhere in this
+// API.
 func (d *decoder) request(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		if d.err != nil {
-			return
-		}
-		if c.Kind() == rawjson.Null {
-			continue // absent, everywhere in this API
-		}
-		if !d.conversation(c, key) && !d.generation(c, key) && !d.service(c, key) {
-			d.notes.Unknown("", key)
+	g := &d.prompt.Generation
+	ignored := func() {}
+	unlessEmpty := func(name string) func() {
+		return func() {
+			if c.Kind() != rawjson.Array || !emptyList(c) {
+				d.notes.Dropped(name)
+			}
 		}
 	}
+	c.Read(dialect.RestPresent(c, &d.notes, ""),
+		"model", &d.model,
+		"messages", func() { d.readMessages(c) },
+		"system", func() { d.readSystem(c) },
+		"tools", func() {
+			for range c.Array() {
+				d.prompt.Tools, d.named = rawjson.Reserve(c, d.prompt.Tools), rawjson.Reserve(c, d.named)
+				d.tool(c)
+			}
+		},
+		"tool_choice", func() { d.toolChoice(c) },
+
+		"max_tokens", func() {
+			n := c.Int64()
+			if n < 1 && c.Err() == nil {
+				d.fail(invalid("max_tokens: want at least 1, found " + strconv.FormatInt(n, 10)))
+			}
+			g.MaxOutputTokens = &n
+		},
+		"temperature", &g.Temperature, "top_p", &g.TopP, "top_k", &g.TopK,
+		"stop_sequences", func() { d.stopSequences(c) },
+		"thinking", func() { d.readThinking(c) },
+		"output_config", func() { d.outputConfig(c) }, "output_format", func() { d.outputFormat(c, "output_format") },
+		"stream", &d.stream,
+
+		// The rest is about Anthropic's service and not about the answer. Caching is the provider's
+		// own.
+		"metadata", func() { c.Read(d.notes.Rest("metadata."), "user_id", func() { d.session = sessionOf(c.String()) }) },
+		"cache_control", ignored, "betas", ignored, "service_tier", ignored, "user_profile_id", ignored, "workspace_id", ignored,
+		"context_management", func() { d.contextManagement(c) },
+		"speed", func() {
+			if string(c.Bytes()) != "standard" {
+				d.notes.Dropped("speed")
+			}
+		},
+		"mcp_servers", unlessEmpty("mcp_servers"), "fallbacks", unlessEmpty("fallbacks"),
+		"thread", func() { d.fail(threadRefused()) },
+		"compaction", func() { d.fail(invalid("compaction: not supported").WithHint("send the conversation without it")) })
 }
 
-// conversation reads the members of the conversation.
-func (d *decoder) conversation(c *rawjson.Cursor, key []byte) bool {
-	switch string(key) {
-	case "model":
-		d.model = c.String()
-	case "messages":
-		d.messages = true
-		for i := range c.Array() {
-			if d.err != nil {
-				break
-			}
-			d.turns.Contents, d.later = rawjson.Reserve(c, d.turns.Contents), rawjson.Reserve(c, d.later)
-			d.message(c, i)
+func (d *decoder) readMessages(c *rawjson.Cursor) {
+	d.messages = true
+	for i := range c.Array() {
+		if d.err != nil {
+			break
 		}
-		d.turns.Close()
-		d.prompt.Contents = d.turns.Contents
-	case "system":
-		d.readSystem(c)
-	case "tools":
-		for range c.Array() {
-			d.prompt.Tools, d.named = rawjson.Reserve(c, d.prompt.Tools), rawjson.Reserve(c, d.named)
-			d.tool(c)
-		}
-	case "tool_choice":
-		d.toolChoice(c)
-	default:
-		return false
+		d.turns.Contents, d.later = rawjson.Reserve(c, d.turns.Contents), rawjson.Reserve(c, d.later)
+		d.message(c, i)
 	}
-	return true
+	d.turns.Close()
+	d.prompt.Contents = d.turns.Contents
 }
 
 // readSystem reads the system prompt: a text, or blocks of text.
@@ -219,71 +239,6 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 	}
 }
 
-// generation reads the knobs.
-func (d *decoder) generation(c *rawjson.Cursor, key []byte) bool {
-	g := &d.prompt.Generation
-	switch string(key) {
-	case "max_tokens":
-		n := c.Int64()
-		if n < 1 && c.Err() == nil {
-			d.fail(invalid("max_tokens: want at least 1, found " + strconv.FormatInt(n, 10)))
-		}
-		g.MaxOutputTokens = &n
-	case "temperature":
-		g.Temperature = new(c.Float64())
-	case "top_p":
-		g.TopP = new(c.Float64())
-	case "top_k":
-		g.TopK = new(c.Float64())
-	case "stop_sequences":
-		d.stopSequences(c)
-	case "thinking":
-		d.readThinking(c)
-	case "output_config":
-		d.outputConfig(c)
-	case "output_format":
-		d.outputFormat(c, "output_format")
-	case "stream":
-		d.stream = c.Bool()
-	default:
-		return false
-	}
-	return true
-}
-
-// service reads the members that are about Anthropic's service and not about the answer.
-func (d *decoder) service(c *rawjson.Cursor, key []byte) bool {
-	switch string(key) {
-	case "metadata":
-		for key := range c.Object() {
-			if string(key) == "user_id" {
-				d.session = sessionOf(c.String())
-			} else {
-				d.notes.Unknown("metadata.", key)
-			}
-		}
-	case "cache_control", "betas", "service_tier", "user_profile_id", "workspace_id":
-		// Caching is the provider's own; the rest is about billing.
-	case "context_management":
-		d.contextManagement(c)
-	case "speed":
-		if string(c.Bytes()) != "standard" {
-			d.notes.Unknown("", key)
-		}
-	case "mcp_servers", "fallbacks":
-		if c.Kind() != rawjson.Array || !emptyList(c) {
-			d.notes.Unknown("", key)
-		}
-	case "thread":
-		d.fail(threadRefused())
-	case "compaction":
-		d.fail(invalid("compaction: not supported").WithHint("send the conversation without it"))
-	default:
-		return false
-	}
-	return true
-}
-
 func emptyList(c *rawjson.Cursor) bool {
 	empty := true
 	for range c.Array() {
@@ -295,22 +250,15 @@ func emptyList(c *rawjson.Cursor) bool {
 // contextManagement notes edits that would change the conversation. Clearing old thinking does not:
 // the provider keeps no more of it than it needs.
 func (d *decoder) contextManagement(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		if string(key) != "edits" {
-			d.notes.Unknown("context_management.", key)
-			continue
-		}
+	c.Read(d.notes.Rest("context_management."), "edits", func() {
 		for range c.Array() {
-			for key := range c.Object() {
-				if string(key) != "type" {
-					continue
-				}
+			c.Read(nil, "type", func() {
 				if kind := c.Bytes(); !strings.HasPrefix(string(kind), "clear_thinking_") {
 					d.notes.Unknown("context_management.edits[] ", kind)
 				}
-			}
+			})
 		}
-	}
+	})
 }
 
 // maxSession is the maximum length of a client's name for its conversation.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -15,16 +16,9 @@ type thinking struct {
 
 func (d *decoder) readThinking(c *rawjson.Cursor) {
 	d.display = DisplayFull
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
-		}
-		switch string(key) {
-		case "type":
-			d.thinking.kind = c.String()
-		case "budget_tokens":
-			d.thinking.budget = new(c.Int64())
-		case "display":
+	ignored := func() {} // what to do with thinking of another conversation; there is no such check here
+	c.Read(dialect.RestPresent(c, &d.notes, "thinking."), "type", &d.thinking.kind, "budget_tokens", &d.thinking.budget,
+		"block_binding", ignored, "display", func() {
 			switch display := c.Bytes(); string(display) {
 			case "omitted":
 				d.display = DisplayOmitted
@@ -32,30 +26,16 @@ func (d *decoder) readThinking(c *rawjson.Cursor) {
 			default:
 				d.notes.Mapped("thinking.display")
 			}
-		case "block_binding": // what to do with thinking of another conversation; there is no such check here
-		default:
-			d.notes.Unknown("thinking.", key)
-		}
-	}
+		})
 }
 
 func (d *decoder) outputConfig(c *rawjson.Cursor) {
-	for key := range c.Object() {
-		if c.Kind() == rawjson.Null {
-			continue
+	c.Read(dialect.RestPresent(c, &d.notes, "output_config."), "effort", func() {
+		if d.effort = c.String(); levels[d.effort] == "" && c.Err() == nil {
+			d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " +
+				strconv.Quote(fieldName([]byte(d.effort)))))
 		}
-		switch string(key) {
-		case "effort":
-			if d.effort = c.String(); levels[d.effort] == "" && c.Err() == nil {
-				d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " +
-					strconv.Quote(fieldName([]byte(d.effort)))))
-			}
-		case "format":
-			d.outputFormat(c, "output_config.format")
-		default:
-			d.notes.Unknown("output_config.", key)
-		}
-	}
+	}, "format", func() { d.outputFormat(c, "output_config.format") })
 }
 
 // outputFormat reads the schema that the answer must follow.

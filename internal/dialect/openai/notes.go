@@ -7,15 +7,6 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// RestPresent is Rest of notes for objects in which a null is as good as absent.
-func RestPresent(c *rawjson.Cursor, notes *perigee.Notes, path string) func(name []byte) {
-	return func(name []byte) {
-		if c.Kind() != rawjson.Null {
-			notes.Unknown(path, name)
-		}
-	}
-}
-
 // Brief cuts a text of a client to a length that fits into a message.
 func Brief(s string) string { return perigee.Clip(s, 60) }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -62,7 +63,7 @@ func (d *decoder) reasoningObject() *perigee.Thinking {
 	var t *perigee.Thinking
 	var budget *int64
 	include := true
-	d.c.Read(openai.RestPresent(d.c, &d.notes, "reasoning."), "max_tokens", &budget,
+	d.c.Read(dialect.RestPresent(d.c, &d.notes, "reasoning."), "max_tokens", &budget,
 		"effort", func() { t = d.effort("reasoning.effort", d.c.String()) },
 		"exclude", func() { include = !d.c.Bool() },
 		"enabled", func() {
@@ -105,7 +106,7 @@ func (d *decoder) google() {
 	config := func() { d.think(rankGoogle, "google.thinking_config", d.thinkingConfig()) }
 	cached := func() { d.extra("cachedContent", d.c.Raw()) }
 	safety := func() { d.extra("safetySettings", d.c.Raw()) }
-	d.c.Read(openai.RestPresent(d.c, &d.notes, "google."), "thinking_config", config, "thinkingConfig", config,
+	d.c.Read(dialect.RestPresent(d.c, &d.notes, "google."), "thinking_config", config, "thinkingConfig", config,
 		"cached_content", cached, "cachedContent", cached, "safety_settings", safety, "safetySettings", safety)
 }
 
@@ -117,7 +118,7 @@ func (d *decoder) extra(name string, value json.RawMessage) {
 
 func (d *decoder) thinkingConfig() *perigee.Thinking {
 	t := &perigee.Thinking{}
-	d.c.Read(openai.RestPresent(d.c, &d.notes, "google.thinking_config."), "include_thoughts", &t.Include, "includeThoughts", &t.Include,
+	d.c.Read(dialect.RestPresent(d.c, &d.notes, "google.thinking_config."), "include_thoughts", &t.Include, "includeThoughts", &t.Include,
 		"thinking_budget", &t.Budget, "thinkingBudget", &t.Budget, "thinking_level", &t.Level, "thinkingLevel", &t.Level)
 	return t
 }

@@ -99,7 +99,7 @@ func (d *decoder) read() {
 		}
 	}
 	var members []any
-	read := func() { c.Read(openai.RestPresent(c, &d.notes, ""), members...) }
+	read := func() { c.Read(dialect.RestPresent(c, &d.notes, ""), members...) }
 	members = []any{
 		"model", func() { d.model = strings.TrimPrefix(c.String(), "models/") },
 		"messages", d.messages,

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -60,7 +61,7 @@ func (d *decoder) reasoning(c *rawjson.Cursor) {
 			}
 		}
 	}
-	c.Read(openai.RestPresent(c, &d.notes, "reasoning."), "effort", func() { d.effort, d.thinking = c.String(), true },
+	c.Read(dialect.RestPresent(c, &d.notes, "reasoning."), "effort", func() { d.effort, d.thinking = c.String(), true },
 		"summary", summary("summary"), "generate_summary", summary("generate_summary"), "context", func() {
 			// The model gets all earlier reasoning that the client sends, whatever this value is.
 			if c.String() == "current_turn" {
