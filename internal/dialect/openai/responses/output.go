@@ -44,15 +44,23 @@ func (s *Stream) head(w *rawjson.Writer, kind string, status status) *rawjson.Wr
 	return w
 }
 
-// done ends an item: the client gets it whole, and it is part of the answer from now on.
-func (s *Stream) done(write func(w *rawjson.Writer)) {
-	var w rawjson.Writer
-	write(&w)
+// newItem begins an item that comes in one piece and is complete, for addWhole.
+func (s *Stream) newItem(w *rawjson.Writer, prefix, kind string) *rawjson.Writer {
+	s.id = s.newID(prefix)
+	return s.head(w, kind, statusCompleted)
+}
+
+// addWhole adds an item that comes in one piece to the answer, and sends all of its events.
+func (s *Stream) addWhole(raw json.RawMessage) {
+	if !s.quiet {
+		s.progress(raw)
+	}
 	var item rope
-	item.raw(w.Buf)
+	item.raw(raw)
 	s.doneItem(&item)
 }
 
+// doneItem ends an item: the client gets it whole, and it is part of the answer from now on.
 func (s *Stream) doneItem(item *rope) {
 	s.output.add(item, s.answering)
 	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(item.pieces...) })
@@ -109,15 +117,12 @@ func (s *Stream) openMessage() {
 	s.open, s.id = messageItem, s.newID("msg")
 	s.text = rope{}
 	s.plain.Reset()
-	s.added(s.emptyMessage)
+	s.added(func(w *rawjson.Writer) {
+		s.head(w, "message", statusInProgress).Members(`"content":[],"role":"assistant"`).EndObject()
+	})
 	s.about("response.content_part.added", func(w *rawjson.Writer) {
 		w.Members(`"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`)
 	})
-}
-
-// emptyMessage writes a message without content.
-func (s *Stream) emptyMessage(w *rawjson.Writer) {
-	s.head(w, "message", statusInProgress).Members(`"content":[],"role":"assistant"`).EndObject()
 }
 
 func (s *Stream) closeMessage() {
@@ -159,25 +164,10 @@ func (s *Stream) itemStatus() status {
 func (s *Stream) addRefusal(why string) {
 	s.markAnswer()
 	s.id = s.newID("msg")
-	part := func(w *rawjson.Writer, text string) {
-		w.Object().Members(`"type":"refusal"`).Key("refusal").String(text).EndObject()
-	}
-	s.added(s.emptyMessage)
-	for _, step := range []struct {
-		event, member string
-		value         func(w *rawjson.Writer)
-	}{
-		{"response.content_part.added", "part", func(w *rawjson.Writer) { part(w, "") }},
-		{"response.refusal.delta", "delta", func(w *rawjson.Writer) { w.String(why) }},
-		{"response.refusal.done", "refusal", func(w *rawjson.Writer) { w.String(why) }},
-		{"response.content_part.done", "part", func(w *rawjson.Writer) { part(w, why) }},
-	} {
-		s.about(step.event, func(w *rawjson.Writer) { step.value(w.Members(`"content_index":0`).Key(step.member)) })
-	}
-	s.done(func(w *rawjson.Writer) {
-		part(s.head(w, "message", s.itemStatus()).Key("content").Array(), why)
-		w.EndArray().Members(`"role":"assistant"`).EndObject()
-	})
+	var w rawjson.Writer
+	s.head(&w, "message", s.itemStatus()).Key("content").Array().Object().Members(`"type":"refusal"`)
+	w.Key("refusal").String(why).EndObject().EndArray()
+	s.addWhole(w.Members(`"role":"assistant"`).EndObject().Buf)
 }
 
 func (s *Stream) addLogprobs(l *perigee.Logprobs) {
@@ -188,13 +178,6 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	openai.WriteLogprobs(&s.logprobs, l)
 }
 
-// A toolCall is a call under the client's names.
-type toolCall struct {
-	tool
-	callID string
-	text   string // arguments, or input
-}
-
 func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	if call == nil {
 		return
@@ -202,54 +185,27 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	s.calls++
 	s.carrySignature(call.ID, signature)
 	s.markAnswer()
-	c := toolCall{tool: s.req.tools.called(call.Name), callID: call.ID, text: string(call.Args)}
-	if c.text == "" {
-		c.text = "{}"
+	args := call.Args
+	if len(args) == 0 {
+		args = openai.EmptyArgs
 	}
-	switch c.kind {
-	case customTool:
-		s.id = s.newID("ctc")
-		c.text = openai.Unwrap("input", call.Args)
-		s.writeCall(&c, "custom_tool_call", "input", "response.custom_tool_call_input")
+	var w rawjson.Writer
+	tool := s.req.tools.called(call.Name)
+	switch tool.kind {
 	case searchTool:
-		s.id = s.newID("tsc")
-		s.writeToolSearch(&c)
+		s.newItem(&w, "tsc", "tool_search_call").Members(`"execution":"client"`).Key("call_id").String(call.ID)
+		s.addWhole(w.Key("arguments").Raw(oneLine(args)).EndObject().Buf)
+		return
+	case customTool:
+		s.newItem(&w, "ctc", "custom_tool_call").Key("input").String(openai.Unwrap("input", call.Args))
 	default:
-		s.id = s.newID("fc")
-		s.writeCall(&c, "function_call", "arguments", "response.function_call_arguments")
+		s.newItem(&w, "fc", "function_call").Key("arguments").String(string(args))
 	}
-}
-
-func (s *Stream) writeCall(c *toolCall, kind, member, event string) {
-	item := func(status status, text string) func(w *rawjson.Writer) {
-		return func(w *rawjson.Writer) {
-			s.head(w, kind, status).Key(member).String(text).Key("call_id").String(c.callID).Key("name").String(c.name)
-			if c.namespace != "" && c.namespace != defaultNamespace {
-				w.Key("namespace").String(c.namespace)
-			}
-			w.EndObject()
-		}
+	w.Key("call_id").String(call.ID).Key("name").String(tool.name)
+	if tool.namespace != "" && tool.namespace != defaultNamespace {
+		w.Key("namespace").String(tool.namespace)
 	}
-	s.added(item(statusInProgress, ""))
-	s.about(event+".delta", func(w *rawjson.Writer) { w.Key("delta").String(c.text) })
-	s.about(event+".done", func(w *rawjson.Writer) {
-		if kind == "function_call" {
-			w.Key("name").String(c.name)
-		}
-		w.Key(member).String(c.text)
-	})
-	s.done(item(statusCompleted, c.text))
-}
-
-func (s *Stream) writeToolSearch(c *toolCall) {
-	item := func(status status, arguments json.RawMessage) func(w *rawjson.Writer) {
-		return func(w *rawjson.Writer) {
-			s.head(w, "tool_search_call", status).Members(`"execution":"client"`).Key("call_id").String(c.callID)
-			w.Key("arguments").Raw(arguments).EndObject()
-		}
-	}
-	s.added(item(statusInProgress, openai.EmptyArgs))
-	s.done(item(statusCompleted, oneLine(json.RawMessage(c.text))))
+	s.addWhole(w.EndObject().Buf)
 }
 
 // addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What
@@ -260,14 +216,8 @@ func (s *Stream) addBlob(ev *perigee.Event) {
 	}
 	s.closeItem()
 	s.markAnswer()
-	s.id = s.newID("ig")
 	_, format, _ := strings.Cut(ev.Blob.MIME, "/")
-	item := func(status status, data string) func(w *rawjson.Writer) {
-		return func(w *rawjson.Writer) {
-			s.head(w, "image_generation_call", status).Key("output_format").String(format).Key("result").StringOrNull(data).EndObject()
-		}
-	}
-	s.added(item(statusInProgress, ""))
-	s.steps("response.image_generation_call.", "in_progress", "generating", "completed")
-	s.done(item(statusCompleted, ev.Blob.Data))
+	var w rawjson.Writer
+	s.newItem(&w, "ig", "image_generation_call").Key("output_format").String(format)
+	s.addWhole(w.Key("result").StringOrNull(ev.Blob.Data).EndObject().Buf)
 }

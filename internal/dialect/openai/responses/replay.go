@@ -25,7 +25,8 @@ func Replay(response json.RawMessage, after int64) []byte {
 	s.emit("response.created", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
 	s.emit("response.in_progress", func(w *rawjson.Writer) { w.Key("response").Raw(begun) })
 	for _, item := range split(output) {
-		s.replayItem(item)
+		s.progress(item)
+		s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(item) })
 		s.items++
 	}
 	s.number = max(s.number, after+1)
@@ -69,8 +70,8 @@ var initial = map[string]map[string]string{
 	"image_generation_call": {"result": `null`},
 }
 
-// replayItem sends the events of one item.
-func (s *Stream) replayItem(raw json.RawMessage) {
+// progress sends the events of a finished item that come before its last one.
+func (s *Stream) progress(raw json.RawMessage) {
 	item := readItem(rawjson.NewCursor(raw))
 	s.id = string(item.id)
 	s.added(func(w *rawjson.Writer) { writeBeginning(w, raw, item.kind) })
@@ -95,7 +96,6 @@ func (s *Stream) replayItem(raw json.RawMessage) {
 	case "image_generation_call":
 		s.steps("response.image_generation_call.", "in_progress", "generating", "completed")
 	}
-	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(raw) })
 }
 
 // writeBeginning writes an item without its content.

@@ -45,25 +45,11 @@ func (s *Stream) addSearches() {
 	for _, found := range s.trail.New() {
 		if len(found.Queries) > 0 {
 			s.closeItem()
-			s.addSearch(&found)
+			var w rawjson.Writer
+			s.action(s.newItem(&w, "ws", "web_search_call"), &found)
+			s.addWhole(w.EndObject().Buf)
 		}
 	}
-}
-
-func (s *Stream) addSearch(found *perigee.Grounding) {
-	s.id = s.newID("ws")
-	item := func(status status) func(w *rawjson.Writer) {
-		return func(w *rawjson.Writer) {
-			s.head(w, "web_search_call", status)
-			if status == statusCompleted {
-				s.action(w, found)
-			}
-			w.EndObject()
-		}
-	}
-	s.added(item(statusInProgress))
-	s.steps("response.web_search_call.", "in_progress", "searching", "completed")
-	s.done(item(statusCompleted))
 }
 
 // action writes the queries and, if the client asked for them, the results.
