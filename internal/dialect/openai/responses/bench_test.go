@@ -25,8 +25,9 @@ func agentBody(n int) []byte {
 	}
 	b.WriteString(`],"input":[{"role":"user","content":[{"type":"input_text","text":"Fix the bug."}]}`)
 	for i := range n {
-		carrier := carrier{thoughts: []thought{{text: "I should look at the file next."}}, calls: []callSignature{{fmt.Sprintf("call_%d", i), strings.Repeat("c2VhbA==", 20)}}}
-		fmt.Fprintf(&b, `,{"id":"rs_%d","type":"reasoning","summary":[],"encrypted_content":%q}`, i, carrier.encode())
+		carrier := encodeCarrier("I should look at the file next.", "",
+			callSignature{fmt.Sprintf("call_%d", i), strings.Repeat("c2VhbA==", 20)})
+		fmt.Fprintf(&b, `,{"id":"rs_%d","type":"reasoning","summary":[],"encrypted_content":%q}`, i, carrier)
 		fmt.Fprintf(&b, `,{"type":"function_call","call_id":"call_%d","name":"tool_%d","arguments":"{\"path\":\"src/file_%d.go\",\"lines\":[1,2,3]}"}`, i, i%12, i)
 		fmt.Fprintf(&b, `,{"type":"function_call_output","call_id":"call_%d","output":"%s"}`, i, strings.Repeat(`\tif err != nil {\n\t\treturn err\n\t}\n`, 20))
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
-	"strings"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
@@ -22,11 +21,11 @@ type carrier struct {
 	calls    []callSignature
 }
 
-// A thought is a stretch of thinking and the provider's signature on it, which may be empty. The
-// text of one that is written is in pieces.
+// A thought is a stretch of thinking and the provider's signature on it, which may be empty.
 type thought struct {
-	text, signature string
-	pieces          rope
+	text      string // of a carrier that was read
+	pieces    rope   // the text of one that is written
+	signature string
 }
 
 // A callSignature is the provider's signature of a call.
@@ -38,41 +37,27 @@ const carrierMark = "pgr\x01"
 // carrierSum is how many bytes of a hash end every carrier.
 const carrierSum = 12
 
-// encode returns the carrier as text.
-func (c *carrier) encode() string {
-	var text strings.Builder
-	c.write(&text)
-	return text.String()
-}
-
 // write writes the carrier in base64: mark, thoughts, calls, sum. Lists have their length before
-// them, and so have texts. It fails only where w does.
+// them, and so have texts. The texts of thoughts are their pieces. It fails only where w does.
 func (c *carrier) write(w io.Writer) {
 	encoder := base64.NewEncoder(base64.StdEncoding, w)
 	sum := sha256.New()
 	both := io.MultiWriter(encoder, sum)
-	b := make([]byte, 0, smallPiece)
+	length := func(n int) { _, _ = both.Write(binary.AppendUvarint(nil, uint64(n))) }
 	text := func(s string) {
-		b = binary.AppendUvarint(b[:0], uint64(len(s)))
-		for first := true; first || len(s) > 0; first = false {
-			n := min(len(s), cap(b)-len(b))
-			_, _ = both.Write(append(b, s[:n]...))
-			b, s = b[:0], s[n:]
-		}
+		length(len(s))
+		_, _ = io.WriteString(both, s)
 	}
-	_, _ = both.Write(binary.AppendUvarint(append(b, carrierMark...), uint64(len(c.thoughts))))
+	_, _ = io.WriteString(both, carrierMark)
+	length(len(c.thoughts))
 	for _, t := range c.thoughts {
-		if t.pieces.size > 0 {
-			_, _ = both.Write(binary.AppendUvarint(b[:0], uint64(t.pieces.size)))
-			for _, piece := range t.pieces.pieces {
-				_, _ = both.Write(piece)
-			}
-		} else {
-			text(t.text)
+		length(t.pieces.size)
+		for _, piece := range t.pieces.pieces {
+			_, _ = both.Write(piece)
 		}
 		text(t.signature)
 	}
-	_, _ = both.Write(binary.AppendUvarint(b[:0], uint64(len(c.calls))))
+	length(len(c.calls))
 	for _, s := range c.calls {
 		text(s.callID)
 		text(s.signature)
@@ -105,7 +90,7 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 	return c, !r.bad && len(r.rest) == 0
 }
 
-// A carrierReader reads the output of encode. After the first invalid value it reads nothing.
+// A carrierReader reads the decoded output of write. After the first invalid value it reads nothing.
 type carrierReader struct {
 	rest string
 	bad  bool

@@ -7,53 +7,45 @@ import (
 )
 
 // A framing separates the events of an answer on the wire. The JSON of an event is written between
-// the output of its methods.
-type framing interface {
-	begin(dst []byte, name string) []byte
-	end(dst []byte, from int) []byte // from is where begin began
-	idle(dst []byte) []byte          // a keep-alive
-	cuttable() bool                  // an event may be handed on in pieces; otherwise only between events
+// the output of begin and end. The zero value writes server-sent events: the JSON has no line ends,
+// so it fits on one line.
+type framing struct {
+	messages bool   // the events are messages of a WebSocket, each with its length before it
+	stream   string // the name of the stream of the messages; empty if it has none
 }
 
-// eventFrames are server-sent events. The JSON has no line ends, so it fits on one line.
-type eventFrames struct{}
+// lengthSize is how many bytes the length of a message takes.
+const lengthSize = 4
 
-func (eventFrames) begin(dst []byte, name string) []byte {
+func (f framing) begin(dst []byte, name string) []byte {
+	if f.messages {
+		return append(dst, make([]byte, lengthSize)...)
+	}
 	dst = append(dst, "event: "...)
 	dst = append(dst, name...)
 	return append(dst, "\ndata: "...)
 }
 
-func (eventFrames) end(dst []byte, _ int) []byte { return append(dst, "\n\n"...) }
-
-func (eventFrames) cuttable() bool { return true }
-
-func (eventFrames) idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
-
-// messageFrames are the messages of a WebSocket, each with its length before it. They have the name
-// of their stream, if it has one.
-type messageFrames struct{ stream string }
-
-// lengthSize is how many bytes the length of a message takes.
-const lengthSize = 4
-
-func (messageFrames) begin(dst []byte, _ string) []byte {
-	return append(dst, make([]byte, lengthSize)...)
-}
-
-func (m messageFrames) end(dst []byte, from int) []byte {
-	if m.stream != "" {
+// end ends an event; from is the length of dst before begin.
+func (f framing) end(dst []byte, from int) []byte {
+	if !f.messages {
+		return append(dst, "\n\n"...)
+	}
+	if f.stream != "" {
 		dst = append(dst[:len(dst)-1], `,"stream_id":"`...)
-		dst = append(append(dst, m.stream...), `"}`...) // it has no letters to escape
+		dst = append(append(dst, f.stream...), `"}`...) // it has no letters to escape
 	}
 	binary.BigEndian.PutUint32(dst[from:], uint32(len(dst)-from-lengthSize))
 	return dst
 }
 
-func (messageFrames) cuttable() bool { return false }
-
-// idle is nothing: a socket has signs of life of its own.
-func (messageFrames) idle(dst []byte) []byte { return dst }
+// idle appends a keep-alive. Sockets have keep-alives of their own.
+func (f framing) idle(dst []byte) []byte {
+	if f.messages {
+		return dst
+	}
+	return sse.AppendComment(dst, "keep-alive", false)
+}
 
 // CutMessage splits the first message off the output of a stream of messages.
 func CutMessage(p []byte) (message, rest []byte) {

@@ -125,8 +125,10 @@ func (s *Stream) keepSignature(callID, signature string) {
 	}
 	carrier := carrier{calls: []callSignature{{callID, signature}}}
 	var w rawjson.Writer
-	w.Object().Key("id").String(s.newID("rs") + "k").Members(`"type":"reasoning","summary":[]`)
+	w.Object().Key("id").String(s.newID("rs") + "k").Members(`"type":"reasoning","summary":[],"encrypted_content":"`)
 	var item rope
-	item.raw(w.Key("encrypted_content").String(carrier.encode()).EndObject().Buf)
+	item.raw(w.Buf)
+	carrier.write(&item)
+	item.lit(`"}`)
 	s.kept.add(&item, s.answering)
 }

@@ -13,7 +13,7 @@ import (
 // cut it is not known any more. Events up to the number after are left out (-1: none), but never
 // the last one: a client that counts the pieces of the first stream would miss the end.
 func Replay(response json.RawMessage, after int64) []byte {
-	s := &Stream{frames: eventFrames{}, skip: after + 1}
+	s := &Stream{skip: after + 1}
 	var output json.RawMessage
 	ending := statusCompleted
 	c := rawjson.NewCursor(response)
@@ -35,11 +35,11 @@ func Replay(response json.RawMessage, after int64) []byte {
 }
 
 // ReplayIdle returns a keep-alive before a replay.
-func ReplayIdle() []byte { return eventFrames{}.idle(nil) }
+func ReplayIdle() []byte { return framing{}.idle(nil) }
 
 // ReplayError is the one event of a replay that cannot be.
 func ReplayError(err *perigee.Error) []byte {
-	s := &Stream{frames: eventFrames{}}
+	s := &Stream{}
 	s.streamError(err)
 	return s.w.Buf
 }

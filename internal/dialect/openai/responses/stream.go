@@ -90,7 +90,7 @@ const (
 
 // NewStream returns the encoder for the answer to a call that began at a time.
 func (r *Request) NewStream(call string, created time.Time, now func() time.Time) *Stream {
-	return &Stream{req: r, call: call, now: now, frames: eventFrames{}, answer: answer{
+	return &Stream{req: r, call: call, now: now, answer: answer{
 		id: ID(call), created: created, status: statusInProgress, model: r.Model,
 	}}
 }
@@ -99,7 +99,7 @@ func (r *Request) NewStream(call string, created time.Time, now func() time.Time
 // split with CutMessage. They belong to the stream of that name, if it has one.
 func (r *Request) NewMessages(call string, created time.Time, now func() time.Time, stream string) *Stream {
 	s := r.NewStream(call, created, now)
-	s.frames = messageFrames{stream}
+	s.frames = framing{messages: true, stream: stream}
 	return s
 }
 
@@ -108,7 +108,7 @@ func (r *Request) NewMessages(call string, created time.Time, now func() time.Ti
 // which may be the same. Nil disables it.
 func (s *Stream) SetFlush(f func(buf []byte) []byte) {
 	s.flush = f
-	if s.frames.cuttable() {
+	if !s.frames.messages { // which are only flushed whole
 		s.w.Flush = f
 	}
 }
