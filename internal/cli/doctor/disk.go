@@ -23,13 +23,7 @@ func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string
 	if free == nil {
 		free = atomicfile.DiskOf
 	}
-	existing := dir
-	for {
-		if _, err := os.Stat(existing); err == nil || filepath.Dir(existing) == existing {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
+	existing := datadir.Existing(dir)
 	disk, known := free(existing)
 	if !known {
 		return ok(NameDisk, "the free space of %s is not known on this system", existing)

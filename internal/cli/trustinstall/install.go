@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"perigee/internal/intercept/authority"
 	"perigee/internal/intercept/truststore"
 	"perigee/internal/lib/netguard"
+	"perigee/internal/store/datadir"
 )
 
 // A CA is a directory with the files of a certificate authority, on a machine with trust stores.
@@ -100,7 +100,7 @@ func (c *CA) Plan(ctx context.Context, kind string) (*Plan, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, err
 	default:
-		if uid, foreign := truststore.ForeignTo(existing(c.Dir)); foreign {
+		if uid, foreign := truststore.ForeignTo(datadir.Existing(c.Dir)); foreign {
 			return nil, fmt.Errorf("a CA that root makes in %s could not be used by its owner (user ID %d); "+
 				"run perigee ca install as that user, without sudo", c.Dir, uid)
 		}
@@ -114,16 +114,6 @@ func (c *CA) Plan(ctx context.Context, kind string) (*Plan, error) {
 	recorded, err := truststore.Recorded(c.Dir)
 	p.Done = len(recorded) == 1 && recorded[0].Equal(info.Certificate)
 	return p, err
-}
-
-// existing returns a directory or the nearest one above it that exists.
-func existing(dir string) string {
-	for {
-		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
-			return dir
-		}
-		dir = filepath.Dir(dir)
-	}
 }
 
 // Describe prints the steps of Run.
@@ -147,7 +137,7 @@ func (p *Plan) Describe() {
 		say("the store of this system (%s) has not been tried yet; please report how it went", system)
 	}
 	if user := os.Getenv("SUDO_USER"); user != "" && os.Geteuid() == 0 {
-		if _, foreign := truststore.ForeignTo(existing(p.ca.Dir)); !foreign {
+		if _, foreign := truststore.ForeignTo(datadir.Existing(p.ca.Dir)); !foreign {
 			say("perigee runs as root: this is the CA of root, and not that of %s; for that one run perigee ca install without sudo", user)
 		}
 	}

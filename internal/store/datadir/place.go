@@ -59,10 +59,7 @@ func under(dir string, elements ...string) string {
 // CheckWritable returns an error if a directory neither exists nor can be created, or cannot be
 // written to. It creates nothing.
 func CheckWritable(dir string) error {
-	dir = filepath.Clean(dir)
-	for !exists(dir) && filepath.Dir(dir) != dir {
-		dir = filepath.Dir(dir)
-	}
+	dir = Existing(dir)
 	// The superuser may write to directories of the kernel, but no file can be created there.
 	ofKernel := filepath.Separator == '/' && (strings.HasPrefix(dir+"/", "/proc/") || strings.HasPrefix(dir+"/", "/sys/"))
 	info, err := os.Stat(dir)
@@ -77,7 +74,14 @@ func CheckWritable(dir string) error {
 	return nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// Existing returns dir, or the nearest directory above it that exists. A symbolic link exists even
+// if its target does not.
+func Existing(dir string) string {
+	dir = filepath.Clean(dir)
+	for {
+		if _, err := os.Lstat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
