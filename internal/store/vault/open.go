@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -91,13 +92,13 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 	if !o.NoKeyring {
 		raw, err := keyInRing(ctx, o.ring, account)
 		if err == nil {
-			return newKey(raw, InKeyring)
+			return newKey(raw, placeKeyring)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		o.Logger.InfoContext(ctx, "seal key kept in a file: the keyring of the operating system cannot be used",
-			"file", path, "error", ringTrouble(err))
+			"file", path, "error", err)
 	}
 	raw = make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails
@@ -123,15 +124,21 @@ func parseGiven(given perigee.Secret) (*Key, error) {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "the seal key is not 32 bytes in base64").
 			WithHint("make one with `openssl rand -base64 32`, or use what is in a seal.key file")
 	}
-	return newKey(raw, InConfig)
+	return newKey(raw, placeConfig)
 }
 
 // inFile returns a key from the file. Secrets sealed before there was a file were sealed with the
 // one in the keyring.
 func (o *Options) inFile(raw []byte, account string) (*Key, error) {
-	k, err := newKey(raw, InFile)
+	k, err := newKey(raw, placeFile)
 	if err == nil && !o.NoKeyring {
-		k.others = func() ([]byte, error) { return askRing(context.Background(), o.ring, account) }
+		k.others = func() ([]byte, error) {
+			raw, err := askRing(context.Background(), o.ring, account)
+			if err != nil && !errors.Is(err, errGone) {
+				err = fmt.Errorf("%w: %w", errLocked, err)
+			}
+			return raw, err
+		}
 	}
 	return k, err
 }

@@ -82,35 +82,21 @@ func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	return raw, err
 }
 
-// askRing returns the key in the keyring. The error is errGone when it is not there, and errLocked
-// when that is unknown.
+// askRing returns the key in the keyring. The error is errGone if it is not there; any other error
+// leaves open whether it is.
 func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
 	if errors.Is(err, keyring.ErrNotFound) {
 		return nil, errGone
 	}
 	if err != nil {
-		return nil, &lockedError{err}
+		return nil, err
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(raw) != keySize {
-		return nil, &lockedError{errors.New("it does not contain a key of perigee")}
+		return nil, errors.New("it does not contain a key of perigee")
 	}
 	return raw, nil
-}
-
-// A lockedError is an errLocked with the keyring's error.
-type lockedError struct{ cause error }
-
-func (e *lockedError) Error() string   { return errLocked.Error() + ": " + e.cause.Error() }
-func (e *lockedError) Unwrap() []error { return []error{errLocked, e.cause} }
-
-// ringTrouble returns the keyring's error, without its consequences for sealed secrets.
-func ringTrouble(err error) error {
-	if locked, ok := errors.AsType[*lockedError](err); ok {
-		return locked.cause
-	}
-	return err
 }
 
 // limited waits for the keyring as long as it may take. A keyring that hangs is left behind.

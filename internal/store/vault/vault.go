@@ -29,7 +29,7 @@ import (
 type Key struct {
 	id    string
 	aead  cipher.AEAD
-	place string
+	place string // placeKeyring, placeFile or placeConfig; empty for a key in older
 
 	// The function returns a key that sealed something earlier; nil if there is none.
 	others func() ([]byte, error)
@@ -44,11 +44,11 @@ type Key struct {
 // asking may be slow.
 const askAgain = 30 * time.Second
 
-// The places where a key is kept.
+// The places where a key is stored.
 const (
-	InKeyring = "keyring"
-	InFile    = "file"
-	InConfig  = "configuration"
+	placeKeyring = "keyring"
+	placeFile    = "file"
+	placeConfig  = "configuration"
 )
 
 const keySize = chacha20poly1305.KeySize
@@ -66,9 +66,6 @@ func idOf(raw []byte) string {
 	sum := sha256.Sum256(append([]byte("perigee seal key\x00"), raw...))
 	return hex.EncodeToString(sum[:8])
 }
-
-// Place returns where the key is stored: InKeyring, InFile or InConfig.
-func (k *Key) Place() string { return k.place }
 
 // A sealed secret is version:key:nonce and ciphertext, in base64.
 const version = "v1"
@@ -146,7 +143,7 @@ func (k *Key) withID(id string) (cipher.AEAD, error) {
 	if aead := k.older[id]; aead != nil {
 		return aead, nil
 	}
-	if k.place == InConfig {
+	if k.place == placeConfig {
 		return nil, errOther
 	}
 	if k.others == nil {

@@ -170,8 +170,8 @@ func FuzzOpen(f *testing.F) {
 func TestKeyStaysInTheFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "data")
 	first := mustOpen(t, inFile(dir))
-	if first.Place() != InFile {
-		t.Errorf("it is in the %s", first.Place())
+	if first.place != placeFile {
+		t.Errorf("it is in the %s", first.place)
 	}
 	sealed := mustSeal(t, first, "token", "a")
 	path := filepath.Join(dir, fileName)
@@ -205,8 +205,8 @@ func TestKeyStaysInTheKeyring(t *testing.T) {
 	dir := t.TempDir()
 	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
 	sealed := mustSeal(t, first, "token", "a")
-	if first.Place() != InKeyring {
-		t.Errorf("it is in the %s", first.Place())
+	if first.place != placeKeyring {
+		t.Errorf("it is in the %s", first.place)
 	}
 	if _, err := os.Stat(filepath.Join(dir, fileName)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a key file, too: %v", err)
@@ -220,8 +220,8 @@ func TestKeyStaysInTheKeyring(t *testing.T) {
 func TestEnvironmentTurnsTheKeyringOff(t *testing.T) {
 	t.Setenv(Variable, "off")
 	ring := &fakeRing{}
-	if k := mustOpen(t, Options{Dir: t.TempDir(), ring: ring}); k.Place() != InFile || ring.gets != 0 {
-		t.Errorf("it is in the %s, and the keyring was asked %d times", k.Place(), ring.gets)
+	if k := mustOpen(t, Options{Dir: t.TempDir(), ring: ring}); k.place != placeFile || ring.gets != 0 {
+		t.Errorf("it is in the %s, and the keyring was asked %d times", k.place, ring.gets)
 	}
 }
 
@@ -231,8 +231,8 @@ func TestWithoutAKeyringThereIsAFile(t *testing.T) {
 	dir := t.TempDir()
 	var said strings.Builder
 	first := mustOpen(t, Options{Dir: dir, ring: systemRing{}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-	if first.Place() != InFile {
-		t.Errorf("it is in the %s", first.Place())
+	if first.place != placeFile {
+		t.Errorf("it is in the %s", first.place)
 	}
 	if want := "error=\"no secret service\"\n"; !strings.HasSuffix(said.String(), want) || !strings.Contains(said.String(), "level=INFO msg=\"seal key kept in a file") {
 		t.Errorf("it says %s", said.String())
@@ -240,8 +240,8 @@ func TestWithoutAKeyringThereIsAFile(t *testing.T) {
 	sealed := mustSeal(t, first, "token", "a")
 	keyring.MockInit() // now there is one, and the key stays where it is
 	again := mustOpen(t, Options{Dir: dir, ring: systemRing{}})
-	if again.Place() != InFile {
-		t.Errorf("it moved to the %s", again.Place())
+	if again.place != placeFile {
+		t.Errorf("it moved to the %s", again.place)
 	}
 	wantOpen(t, again, sealed, "token", "a")
 }
@@ -262,8 +262,8 @@ func TestWithoutASessionBusNobodyIsAsked(t *testing.T) {
 		t.Error("a bus would be started")
 	}
 	t.Setenv(Variable, "")
-	if k := mustOpen(t, Options{Dir: t.TempDir()}); k.Place() != InFile {
-		t.Errorf("the key is in the %s", k.Place())
+	if k := mustOpen(t, Options{Dir: t.TempDir()}); k.place != placeFile {
+		t.Errorf("the key is in the %s", k.place)
 	}
 }
 
@@ -274,8 +274,8 @@ func (forgetful) Get(string) (string, error) { return "", keyring.ErrNotFound }
 func (forgetful) Set(string, string) error   { return nil }
 
 func TestKeyringThatForgetsIsNone(t *testing.T) {
-	if k := mustOpen(t, Options{Dir: t.TempDir(), ring: forgetful{}}); k.Place() != InFile {
-		t.Errorf("it is in the %s", k.Place())
+	if k := mustOpen(t, Options{Dir: t.TempDir(), ring: forgetful{}}); k.place != placeFile {
+		t.Errorf("it is in the %s", k.place)
 	}
 }
 
@@ -284,8 +284,8 @@ func TestKeyringThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := &fakeRing{hang: make(chan struct{})}
 		start := time.Now()
-		if k := mustOpen(t, Options{Dir: dir, ring: ring}); k.Place() != InFile {
-			t.Errorf("it is in the %s", k.Place())
+		if k := mustOpen(t, Options{Dir: dir, ring: ring}); k.place != placeFile {
+			t.Errorf("it is in the %s", k.place)
 		}
 		if took := time.Since(start); took != ringTime {
 			t.Errorf("it took %v", took)
@@ -321,10 +321,10 @@ func TestKeyringThatComesAndGoes(t *testing.T) {
 }
 
 func TestLostKeyIsToldAndReplaced(t *testing.T) {
-	for _, place := range []string{InFile, InKeyring} {
+	for _, place := range []string{placeFile, placeKeyring} {
 		t.Run(place, func(t *testing.T) {
 			dir, ring := t.TempDir(), &fakeRing{}
-			opts := Options{Dir: dir, ring: ring, NoKeyring: place == InFile}
+			opts := Options{Dir: dir, ring: ring, NoKeyring: place == placeFile}
 			sealed := mustSeal(t, mustOpen(t, opts), "token", "accounts", "antigravity", "ada@example.com")
 			_ = os.Remove(filepath.Join(dir, fileName))
 			clear(ring.values)
@@ -356,7 +356,7 @@ func TestDamagedKeyFileIsNotReplaced(t *testing.T) {
 }
 
 func TestManyStartsAgreeOnOneKey(t *testing.T) {
-	for _, place := range []string{InFile, InKeyring} {
+	for _, place := range []string{placeFile, placeKeyring} {
 		t.Run(place, func(t *testing.T) {
 			dir, ring := t.TempDir(), &fakeRing{}
 			keys := make([]*Key, 16)
@@ -364,14 +364,14 @@ func TestManyStartsAgreeOnOneKey(t *testing.T) {
 			for i := range keys {
 				starting.Go(func() {
 					var err error
-					if keys[i], err = Open(t.Context(), Options{Dir: dir, NoKeyring: place == InFile, ring: ring}); err != nil {
+					if keys[i], err = Open(t.Context(), Options{Dir: dir, NoKeyring: place == placeFile, ring: ring}); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			await.Return(t, starting.Wait, "the starts")
 			for _, k := range keys {
-				if k == nil || k.id != keys[0].id || k.Place() != place {
+				if k == nil || k.id != keys[0].id || k.place != place {
 					t.Fatal("they have different keys")
 				}
 			}
@@ -449,8 +449,8 @@ func TestGivenKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, err := other.Open(sealed, "accounts", "ada"); err != nil || plain.Reveal() != "token" || other.Place() != InConfig {
-		t.Errorf("got %q, %v, from %s", plain.Reveal(), err, other.Place())
+	if plain, err := other.Open(sealed, "accounts", "ada"); err != nil || plain.Reveal() != "token" || other.place != placeConfig {
+		t.Errorf("got %q, %v, from %s", plain.Reveal(), err, other.place)
 	}
 	stranger, err := given(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", keySize))))
 	if err != nil {
