@@ -16,14 +16,11 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// DiscoverOptions are the endpoints and limits of project discovery.
+// DiscoverOptions are the endpoints of project discovery, and how they are called.
 type DiscoverOptions struct {
 	Endpoints []string          // as configured; they are tried in reverse order
 	UserAgent string            // the gateway turns clients away by it
 	Transport http.RoundTripper // nil for one of package wire
-	Timeout   time.Duration     // of one call; 30 s if 0
-	Poll      time.Duration     // between two polls of an onboarding; 5 s if 0
-	Polls     int               // the maximum number of polls; 10 if 0
 	Now       func() time.Time  // time.Now if nil
 	Logger    *slog.Logger      // nil discards all records
 }
@@ -33,21 +30,21 @@ type DiscoverOptions struct {
 type Discoverer struct {
 	opts DiscoverOptions
 	http caller
+	poll time.Duration // between two polls of an onboarding
 }
+
+// maxPolls is the maximum number of polls of an onboarding.
+const maxPolls = 10
 
 // NewDiscoverer returns a Discoverer. It makes no calls.
 func NewDiscoverer(opts DiscoverOptions) *Discoverer {
-	opts.Poll = cmp.Or(opts.Poll, 5*time.Second)
-	opts.Polls = cmp.Or(opts.Polls, 10)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.Endpoints = slices.Clone(opts.Endpoints)
 	slices.Reverse(opts.Endpoints)
-	return &Discoverer{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
+	return &Discoverer{opts: opts, http: newCaller(opts.Transport, opts.UserAgent, opts.Now), poll: 5 * time.Second}
 }
 
 // A Project is the cloud project that calls are made for, and its terms.
@@ -55,33 +52,16 @@ type Project struct {
 	ID       string
 	Tier     string // free-tier, standard-tier, g1-pro-tier …; the paid one if there is one
 	TierName string // for a person; may be empty
-	Made     bool   // the account was onboarded just now
 }
-
-// Progress is the progress of a discovery.
-type Progress struct {
-	Stage string // StageLooking or StageOnboarding
-	Try   int    // of an onboarding, from 1
-	Tries int
-}
-
-// The stages of a discovery.
-const (
-	StageLooking    = "looking"
-	StageOnboarding = "onboarding"
-)
 
 // Discover returns the project of the account that an access token belongs to. An account that has
-// none is onboarded to the tier that the provider offers first; own is the project for tiers that
-// require the user's own, and may be empty. progress may be nil.
+// none is onboarded to the tier that the provider offers first, except for tiers that require a
+// project of the user's own. onboarding, if not nil, is called before each poll of an onboarding,
+// with its number from 1 on and the maximum number.
 //
 // When the provider refuses the account, the error wraps a *Refusal. Its Link is where the account
 // is verified, if verification is missing.
-func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own string, progress func(Progress)) (Project, error) {
-	if progress == nil {
-		progress = func(Progress) {}
-	}
-	progress(Progress{Stage: StageLooking})
+func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, onboarding func(poll, most int)) (Project, error) {
 	assist, err := d.load(ctx, access)
 	if err != nil {
 		return Project{}, err
@@ -89,11 +69,11 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 	if assist.project() != "" {
 		return assist.withTier(assist.project()), nil
 	}
-	tier, err := assist.choose(own, d.opts.Now())
+	tier, err := assist.choose(d.opts.Now())
 	if err != nil {
 		return Project{}, err
 	}
-	id, err := d.onboard(ctx, access, tier, own, progress)
+	id, err := d.onboard(ctx, access, tier, onboarding)
 	if err != nil {
 		return Project{}, err
 	}
@@ -109,7 +89,7 @@ func (d *Discoverer) Discover(ctx context.Context, access perigee.Secret, own st
 			WithHint("try again in a minute; if that does not help, sign in to Antigravity itself with this account once")
 	}
 	found := assist.withTier(id)
-	found.Tier, found.Made = cmp.Or(found.Tier, tier.ID), true
+	found.Tier = cmp.Or(found.Tier, tier.ID)
 	return found, nil
 }
 
@@ -137,16 +117,15 @@ func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistan
 
 // onboard repeats the onboarding call until it returns a project: the same call starts and polls.
 // The id is empty if the provider did not return one.
-func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, own string, progress func(Progress)) (string, error) {
+func (d *Discoverer) onboard(ctx context.Context, access perigee.Secret, tier tier, onboarding func(poll, most int)) (string, error) {
 	body := map[string]any{"tierId": tier.ID, "metadata": metadata}
-	if tier.OwnProject { // other tiers refuse one
-		body["cloudaicompanionProject"] = own
-	}
-	for try := range d.opts.Polls {
-		if try > 0 && !perigee.Pause(ctx, d.opts.Poll) {
+	for poll := range maxPolls {
+		if poll > 0 && !perigee.Pause(ctx, d.poll) {
 			return "", ctx.Err()
 		}
-		progress(Progress{Stage: StageOnboarding, Try: try + 1, Tries: d.opts.Polls})
+		if onboarding != nil {
+			onboarding(poll+1, maxPolls)
+		}
 		var operation struct {
 			Done     bool            `json:"done"`
 			Error    json.RawMessage `json:"error"`

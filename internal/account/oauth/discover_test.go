@@ -38,30 +38,29 @@ func (r *rig) hosts(method string) (hosts []string) {
 
 func TestDiscover(t *testing.T) {
 	tests := []struct {
-		account  simulator.Account
-		want     Project
-		progress []string
+		account simulator.Account
+		want    Project
+		polls   []int
 	}{
 		{simulator.Account{Email: "free@example.com", Project: "p", Tier: "free-tier"},
-			Project{ID: "p", Tier: "free-tier", TierName: "Antigravity"}, []string{"looking"}},
+			Project{ID: "p", Tier: "free-tier", TierName: "Antigravity"}, nil},
 		{simulator.Account{Email: "paid@example.com", Project: "p", Tier: "g1-pro-tier", ProjectAsObject: true},
-			Project{ID: "p", Tier: "g1-pro-tier", TierName: "Google AI Pro"}, []string{"looking"}},
+			Project{ID: "p", Tier: "g1-pro-tier", TierName: "Google AI Pro"}, nil},
 		{simulator.Account{Email: "new@example.com", Project: "p", NotOnboarded: true, OnboardPolls: 3},
-			Project{ID: "p", Tier: "free-tier", TierName: "Antigravity", Made: true},
-			[]string{"looking", "onboarding", "onboarding", "onboarding", "onboarding"}},
+			Project{ID: "p", Tier: "free-tier", TierName: "Antigravity"}, []int{1, 2, 3, 4}},
 	}
 	for _, test := range tests {
 		t.Run(test.account.Email, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.account.RefreshToken = "sim-refresh"
 				r := newRig(t, simulator.Script{Accounts: []simulator.Account{test.account}})
-				var progress []string
-				got, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh"), "", func(p Progress) { progress = append(progress, p.Stage) })
+				var polls []int
+				got, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh"), func(poll, _ int) { polls = append(polls, poll) })
 				if err != nil || got != test.want {
 					t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 				}
-				if !slices.Equal(progress, test.progress) {
-					t.Errorf("progress %v, want %v", progress, test.progress)
+				if !slices.Equal(polls, test.polls) {
+					t.Errorf("polls %v, want %v", polls, test.polls)
 				}
 				for _, call := range r.provider.Calls() {
 					if strings.HasPrefix(call.Path, "/v1internal") && (call.Host != "prod.example.com" || !strings.HasSuffix(call.UserAgent, "perigee/test")) {
@@ -77,14 +76,14 @@ func TestDiscoverGivesUpOnboarding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, simulator.Script{Accounts: []simulator.Account{{Email: "new@example.com", RefreshToken: "sim-refresh", NotOnboarded: true, OnboardPolls: 99}}})
 		start := time.Now()
-		_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh"), "", nil)
+		_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh"), nil)
 		wantClass(t, err, perigee.ClassUnavailable)
 		if took := time.Since(start); took != 45*time.Second || r.asked(":onboardUser") != 10 {
 			t.Errorf("it took %v and %d calls", took, r.asked(":onboardUser"))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 		defer cancel()
-		if _, err := r.discoverer().Discover(ctx, r.access("sim-refresh"), "", nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.discoverer().Discover(ctx, r.access("sim-refresh"), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -111,7 +110,7 @@ func TestDiscoverGoesOnToTheNextEndpoint(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, simulator.Script{})
 				r.faults(simulator.Fault{When: simulator.When{Host: "prod"}, Do: test.fault})
-				got, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), "", nil)
+				got, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), nil)
 				if test.class != "" {
 					wantClass(t, err, test.class)
 				} else if err != nil || got.ID != "sim-project-ada" {
@@ -126,14 +125,14 @@ func TestDiscoverGoesOnToTheNextEndpoint(t *testing.T) {
 	t.Run("none left", func(t *testing.T) {
 		r := newRig(t, simulator.Script{})
 		r.fault("loadCodeAssist", "unavailable_503", 0)
-		_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), "", nil)
+		_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), nil)
 		wantClass(t, err, perigee.ClassUnavailable)
 		if hosts := r.hosts("loadCodeAssist"); !slices.Equal(hosts, []string{"prod", "autopush", "daily"}) {
 			t.Errorf("asked %v", hosts)
 		}
 	})
 	t.Run("none configured", func(t *testing.T) {
-		_, err := NewDiscoverer(DiscoverOptions{}).Discover(t.Context(), perigee.NewSecret("x"), "", nil)
+		_, err := NewDiscoverer(DiscoverOptions{}).Discover(t.Context(), perigee.NewSecret("x"), nil)
 		wantClass(t, err, perigee.ClassInvalid)
 	})
 }
@@ -141,7 +140,7 @@ func TestDiscoverGoesOnToTheNextEndpoint(t *testing.T) {
 func TestDiscoverRefusals(t *testing.T) {
 	r := newRig(t, simulator.Script{})
 	r.fault("loadCodeAssist", "validation_required", 1)
-	_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), "", nil)
+	_, err := r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), nil)
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok || !strings.HasPrefix(refusal.Link, "https://accounts.google.com/signin/continue") {
 		t.Errorf("no link in %v", err)
@@ -150,7 +149,7 @@ func TestDiscoverRefusals(t *testing.T) {
 		t.Errorf("state %q, reason %q", state, reason)
 	}
 	r.fault("loadCodeAssist", "banned", 1)
-	_, err = r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), "", nil)
+	_, err = r.discoverer().Discover(t.Context(), r.access("sim-refresh-ada"), nil)
 	if state, _, _ := StateOf(err); state != perigee.AccountBanned {
 		t.Errorf("state %q of %v", state, err)
 	}
@@ -186,9 +185,8 @@ func TestTiers(t *testing.T) {
 		name    string
 		load    []string
 		onboard []string
-		own     string
 		want    string   // the project
-		asked   []string // tier, or tier/project, of each onboardUser
+		asked   []string // the tier, or tier/project, of each onboardUser
 		class   perigee.Class
 		kind    providererr.Kind
 	}{
@@ -198,9 +196,6 @@ func TestTiers(t *testing.T) {
 		{name: "the free one without anything", load: []string{`{}`}, onboard: []string{made}, want: "made", asked: []string{"free-tier"}},
 		{name: "no tier that wants a project that is not there", load: []string{`{"allowedTiers":[{"id":"a","isDefault":true,"userDefinedCloudaicompanionProject":true},{"id":"b"}]}`},
 			onboard: []string{made}, want: "made", asked: []string{"b"}},
-		{name: "the tier that wants a project gets it", load: []string{`{"allowedTiers":[{"id":"a","isDefault":true,"userDefinedCloudaicompanionProject":true},{"id":"b"}]}`},
-			own: "mine", onboard: []string{made}, want: "made", asked: []string{"a/mine"}},
-		{name: "other tiers do not get it", load: []string{`{"allowedTiers":[{"id":"b","isDefault":true}]}`}, own: "mine", onboard: []string{made}, want: "made", asked: []string{"b"}},
 		{name: "only tiers that want a project", load: []string{`{"allowedTiers":[{"id":"a","userDefinedCloudaicompanionProject":true}]}`}, class: perigee.ClassForbidden},
 		{name: "the project under another name", load: []string{`{"projectId":"other"}`}, want: "other"},
 		{name: "an empty project is none", load: []string{`{"cloudaicompanionProject":{"id":""}}`}, onboard: []string{made}, want: "made", asked: []string{"free-tier"}},
@@ -218,7 +213,7 @@ func TestTiers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			provider := &scripted{load: test.load, onboard: test.onboard}
 			d := NewDiscoverer(DiscoverOptions{Endpoints: endpoints, Transport: provider})
-			got, err := d.Discover(t.Context(), perigee.NewSecret("x"), test.own, nil)
+			got, err := d.Discover(t.Context(), perigee.NewSecret("x"), nil)
 			if test.class != "" {
 				wantClass(t, err, test.class)
 			} else if err != nil {
@@ -253,7 +248,7 @@ func TestHeadersFromScratch(t *testing.T) {
 		seen, length = req.Header, req.ContentLength
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"cloudaicompanionProject":"p"}`)), Request: req}, nil
 	})})
-	if _, err := d.Discover(t.Context(), perigee.NewSecret("x"), "", nil); err != nil {
+	if _, err := d.Discover(t.Context(), perigee.NewSecret("x"), nil); err != nil {
 		t.Fatal(err)
 	}
 	want := http.Header{"Authorization": {"Bearer x"}, "Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"agent"}}

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,10 +78,7 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 		opts:        opts, state: rand.Text(), verifier: rand.Text() + rand.Text(), // 43 characters at least
 		attempts: make(chan attempt), over: make(chan struct{}),
 	}
-	challenge := sha256.Sum256([]byte(l.verifier))
-	l.URL, err = opts.Client.consentURL(ask{clientID: identity.ID, redirectURI: l.RedirectURI, state: l.state, email: opts.Email,
-		challenge: base64.RawURLEncoding.EncodeToString(challenge[:])})
-	if err != nil {
+	if l.URL, err = l.consentURL(); err != nil {
 		for _, listener := range listeners {
 			_ = listener.Close()
 		}
@@ -91,6 +90,30 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 		l.serving.Go(func() { _ = l.server.Serve(listener) }) // ends with Close
 	}
 	return l, nil
+}
+
+// consentURL returns the page where a person consents. It asks for a refresh token even if they
+// have consented before: the provider gives one only with the consent.
+func (l *Login) consentURL() (string, error) {
+	address := l.opts.Client.opts.AuthURL
+	page, err := url.Parse(address)
+	if err != nil || page.Host == "" {
+		return "", misconfigured("auth_url is %q, which is not a URL", address)
+	}
+	challenge := sha256.Sum256([]byte(l.verifier))
+	query := page.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "access_type": "offline", "prompt": "consent",
+		"client_id": l.Identity.ID, "redirect_uri": l.RedirectURI, "scope": strings.Join(scopes, " "), "state": l.state,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+	} {
+		query.Set(name, value)
+	}
+	if l.opts.Email != "" {
+		query.Set("login_hint", l.opts.Email)
+	}
+	page.RawQuery = query.Encode()
+	return page.String(), nil
 }
 
 // morePorts is how many ports after the configured one are tried before any will do.

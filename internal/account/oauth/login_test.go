@@ -128,7 +128,7 @@ func TestConsentPageIsAskedForEverything(t *testing.T) {
 	query := u.Query()
 	for name, want := range map[string]string{
 		"response_type": "code", "access_type": "offline", "prompt": "consent", "client_id": "client", "redirect_uri": l.RedirectURI,
-		"scope": strings.Join(defaultScopes, " "), "code_challenge_method": "S256", "login_hint": "",
+		"scope": strings.Join(scopes, " "), "code_challenge_method": "S256", "login_hint": "",
 	} {
 		if got := query.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

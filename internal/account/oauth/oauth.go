@@ -10,6 +10,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,8 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// defaultScopes are requested by a sign-in unless Options have other scopes.
-var defaultScopes = []string{
+// scopes are the scopes that a sign-in requests.
+var scopes = []string{
 	"https://www.googleapis.com/auth/cloud-platform",
 	"https://www.googleapis.com/auth/userinfo.email",
 	"https://www.googleapis.com/auth/userinfo.profile",
@@ -45,10 +46,8 @@ type Options struct {
 	ClientID     string
 	ClientSecret perigee.Secret
 	Installed    *Installed        // source of the id or the secret if it is not given; nil for no other source
-	Scopes       []string          // nil for the scopes that the gateway needs
 	UserAgent    string            // empty for Go's own
 	Transport    http.RoundTripper // nil for one of package wire
-	Timeout      time.Duration     // of one call; 30 s if 0
 	Now          func() time.Time  // time.Now if nil
 	Logger       *slog.Logger      // nil discards all records
 }
@@ -62,16 +61,11 @@ type Client struct {
 
 // NewClient returns a client. It makes no calls.
 func NewClient(opts Options) *Client {
-	if opts.Scopes == nil {
-		opts.Scopes = defaultScopes
-	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Client{opts: opts, http: newCaller(opts.Transport, opts.Timeout, opts.UserAgent, opts.Now)}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	return &Client{opts: opts, http: newCaller(opts.Transport, opts.UserAgent, opts.Now)}
 }
 
 // A Grant is the result of a sign-in or a refresh.
@@ -79,7 +73,6 @@ type Grant struct {
 	Access   perigee.Secret
 	Refresh  perigee.Secret // empty if the previous one stays valid after a refresh
 	Lifetime time.Duration  // of Access, from when it was asked for
-	Scope    string
 }
 
 // A Refusal is an answer of the provider that is not a success, with its meaning for the account.
@@ -109,37 +102,6 @@ func StateOf(err error) (state, reason string, ok bool) {
 		return "", "", false
 	}
 	return state, refusal.Error(), true
-}
-
-// An ask holds the parameters of the consent page.
-type ask struct {
-	clientID    string
-	redirectURI string
-	state       string
-	challenge   string // of PKCE, S256
-	email       string // of the account to offer first; may be empty
-}
-
-// consentURL returns the page where a person consents. It asks for a refresh token even if they
-// have consented before: the provider gives one only with the consent.
-func (c *Client) consentURL(a ask) (string, error) {
-	page, err := url.Parse(c.opts.AuthURL)
-	if err != nil || page.Host == "" {
-		return "", misconfigured("auth_url is %q, which is not a URL", c.opts.AuthURL)
-	}
-	query := page.Query()
-	for name, value := range map[string]string{
-		"response_type": "code", "access_type": "offline", "prompt": "consent",
-		"client_id": a.clientID, "redirect_uri": a.redirectURI, "scope": strings.Join(c.opts.Scopes, " "),
-		"state": a.state, "code_challenge": a.challenge, "code_challenge_method": "S256",
-	} {
-		query.Set(name, value)
-	}
-	if a.email != "" {
-		query.Set("login_hint", a.email)
-	}
-	page.RawQuery = query.Encode()
-	return page.String(), nil
 }
 
 // An Identity is an OAuth client.
@@ -230,7 +192,6 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		AccessToken  string          `json:"access_token"`
 		RefreshToken string          `json:"refresh_token"`
 		ExpiresIn    json.RawMessage `json:"expires_in"` // of whatever type: the tokens beside it must not be lost
-		Scope        string          `json:"scope"`
 	}
 	var secrets []perigee.Secret
 	for _, name := range []string{"refresh_token", "code", "code_verifier", "client_secret"} {
@@ -244,7 +205,7 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 		return Grant{}, c.withoutToken(err)
 	}
 	return Grant{Access: perigee.NewSecret(answer.AccessToken), Refresh: perigee.NewSecret(answer.RefreshToken),
-		Lifetime: lifetime(answer.ExpiresIn), Scope: answer.Scope}, nil
+		Lifetime: lifetime(answer.ExpiresIn)}, nil
 }
 
 // withoutToken distinguishes errors about the sign-in from temporary errors of the server, which
@@ -301,17 +262,16 @@ func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, erro
 // caller makes small HTTP calls with secrets in them.
 type caller struct {
 	client    *http.Client
-	timeout   time.Duration
 	userAgent string
 	now       func() time.Time
 }
 
-func newCaller(transport http.RoundTripper, timeout time.Duration, userAgent string, now func() time.Time) caller {
-	if timeout == 0 {
-		timeout = 30 * time.Second
-	}
-	return caller{timeout: timeout, userAgent: userAgent, now: now, client: wire.NewClient(transport)}
+func newCaller(transport http.RoundTripper, userAgent string, now func() time.Time) caller {
+	return caller{userAgent: userAgent, now: now, client: wire.NewClient(transport)}
 }
+
+// callTime is how long one call may take.
+const callTime = 30 * time.Second
 
 // maxAnswer limits how much of an answer is read; valid answers have a few kilobytes.
 const maxAnswer = 1 << 20
@@ -319,7 +279,7 @@ const maxAnswer = 1 << 20
 // do sends a request and decodes the JSON of a successful answer. secrets are the secrets in the
 // request: they are removed from errors, in case the server repeats them.
 func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) error {
-	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
+	ctx, cancel := context.WithTimeout(req.Context(), callTime)
 	defer cancel()
 	if c.userAgent != "" {
 		req.Header.Set("User-Agent", c.userAgent)

@@ -165,6 +165,6 @@ func TestUnusableAddressesAreTheConfigurations(t *testing.T) {
 	wantClass(t, err, perigee.ClassInvalid)
 	_, err = NewClient(Options{TokenURL: "https://oauth2.example.com/token"}).Refresh(t.Context(), perigee.NewSecret("r"))
 	wantClass(t, err, perigee.ClassInvalid)
-	_, err = NewDiscoverer(DiscoverOptions{Endpoints: []string{":"}}).Discover(t.Context(), perigee.NewSecret("a"), "", nil)
+	_, err = NewDiscoverer(DiscoverOptions{Endpoints: []string{":"}}).Discover(t.Context(), perigee.NewSecret("a"), nil)
 	wantClass(t, err, perigee.ClassInvalid)
 }

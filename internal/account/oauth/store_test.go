@@ -41,9 +41,10 @@ func TestFromSignInToRestart(t *testing.T) {
 	if who.err != nil {
 		t.Fatal(who.err)
 	}
-	discoverer := NewDiscoverer(DiscoverOptions{Endpoints: endpoints, Transport: r.options.Transport, Poll: 1})
-	project, err := discoverer.Discover(t.Context(), who.Grant.Access, "", nil)
-	if err != nil || !project.Made {
+	discoverer := NewDiscoverer(DiscoverOptions{Endpoints: endpoints, Transport: r.options.Transport})
+	discoverer.poll = 1
+	project, err := discoverer.Discover(t.Context(), who.Grant.Access, nil)
+	if err != nil {
 		t.Fatalf("got %+v, %v", project, err)
 	}
 	accounts, closeStore := openStore(t, dir)

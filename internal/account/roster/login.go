@@ -66,19 +66,13 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 	if err != nil {
 		return nil, err
 	}
-	if who.Grant.Refresh.IsZero() {
-		return nil, perigee.Errorf(perigee.ClassUnauthenticated, "the provider gave %s no refresh token", who.Email).
-			WithHint("run `perigee login` again and allow everything that the page asks for")
-	}
 	if progress == nil {
 		progress = func(string) {}
 	}
 	progress("signed in as " + who.Email + ", looking for its project")
 	s := &SignedIn{Email: who.Email, State: perigee.AccountReady}
-	project, err := l.discoverer.Discover(ctx, who.Grant.Access, "", func(p oauth.Progress) {
-		if p.Stage == oauth.StageOnboarding {
-			progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", p.Try, p.Tries))
-		}
+	project, err := l.discoverer.Discover(ctx, who.Grant.Access, func(poll, most int) {
+		progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", poll, most))
 	})
 	s.Project, s.Tier, s.Trouble = project.ID, project.TierName, err
 	if s.Tier == "" {

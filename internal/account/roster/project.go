@@ -40,7 +40,7 @@ func (s *Source) discover(ctx context.Context, token perigee.Secret) error {
 	if s.SignIn().ProjectID != "" {
 		return nil
 	}
-	project, err := s.roster.discoverer.Discover(ctx, token, "", nil)
+	project, err := s.roster.discoverer.Discover(ctx, token, nil)
 	if err != nil {
 		return err
 	}
