@@ -33,7 +33,8 @@ const (
 //
 // All methods may be called concurrently. The exported fields are set before the first call.
 type Tokens struct {
-	// Guard is shared with other accounts; if nil, refreshing is never paused.
+	// Guard is shared with the other accounts of the OAuth client. NewTokens sets one for this account
+	// alone, which never pauses.
 	Guard *Guard
 	// Changed, if not nil, is called whenever refreshing has changed the account: its state, its
 	// project or whether it is enabled. It is called before the callers that wait for the refresh
@@ -86,7 +87,7 @@ type held struct {
 // NewTokens returns a source of access tokens for a stored sign-in. It makes no calls until a token
 // is requested.
 func NewTokens(client *Client, store perigee.AccountStore, signIn perigee.SignIn) *Tokens {
-	t := &Tokens{client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
+	t := &Tokens{Guard: NewGuard(client.opts.Now), client: client, store: store, signIn: signIn, clock: steadyclock.New(client.opts.Now),
 		jitter: func() time.Duration { return rand.N(aheadJitter) }}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
@@ -337,7 +338,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.Guard.accepted()
+	t.Guard.Reset()
 	h.access, h.lifetime = grant.Access, grant.Lifetime
 	h.ahead = min(refreshAhead+t.jitter(), grant.Lifetime/4)
 	h.margin = min(goodForAWhile, grant.Lifetime/8)
@@ -380,10 +381,8 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 		}
 		s.Refresh = t.rotated
 		t.willStore(s.Refresh)
-		generation, err := t.store.ChangeSignIn(ctx, s)
+		err := t.change(ctx, s)
 		if err == nil {
-			s.Generation = generation
-			t.setSignIn(s)
 			continue
 		}
 		if !errors.Is(err, perigee.ErrAccountChanged) {

@@ -25,10 +25,13 @@ const (
 // providererr.ErrRefreshPaused, except for one at a time after each pause. Access tokens that are
 // held already stay in use.
 //
-// All methods may be called concurrently. A nil Guard pauses nothing.
+// All methods may be called concurrently.
 type Guard struct {
 	clock *steadyclock.Clock
-	names *Guard // of the checks of owners, see ofNames
+	// names is the guard of the userinfo endpoint; nil in that guard itself. If the endpoint names
+	// another owner for one account after the other, it is more likely to be wrong than the accounts
+	// are.
+	names *Guard
 
 	mu          sync.Mutex
 	cause       providererr.Kind
@@ -40,11 +43,8 @@ type Guard struct {
 	trying      string              // the account that is tried although there is a pause
 }
 
-// NewGuard returns a guard that has seen nothing. A nil now is time.Now.
+// NewGuard returns a guard that has seen nothing.
 func NewGuard(now func() time.Time) *Guard {
-	if now == nil {
-		now = time.Now
-	}
 	g := newGuard(now)
 	g.names = newGuard(now)
 	return g
@@ -54,22 +54,11 @@ func newGuard(now func() time.Time) *Guard {
 	return &Guard{clock: steadyclock.New(now), refused: map[string]bool{}}
 }
 
-// ofNames returns the guard of the userinfo endpoint. If that names another owner for one account
-// after the other, it is more likely to be wrong than the accounts are.
-func (g *Guard) ofNames() *Guard {
-	if g == nil {
-		return nil
-	}
-	return g.names
-}
-
 func (g *Guard) age(at steadyclock.Instant) time.Duration { return g.clock.Now() - at }
 
-// Reset clears the recorded refusals, for when there are new sign-ins.
+// Reset clears the recorded refusals: the sign-in server has accepted an account, or there are new
+// sign-ins.
 func (g *Guard) Reset() {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reset()
@@ -90,9 +79,6 @@ func (g *Guard) forget() {
 
 // check returns an error if the refresh of an account is paused.
 func (g *Guard) check(email string) error {
-	if g == nil {
-		return nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.pauseError(email)
@@ -101,9 +87,6 @@ func (g *Guard) check(email string) error {
 // enter is check for an account that is refreshed now. It becomes the one that is tried after a
 // pause.
 func (g *Guard) enter(email string) error {
-	if g == nil {
-		return nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.pauseError(email); err != nil {
@@ -135,16 +118,10 @@ func (g *Guard) leftAlone(left time.Duration) error {
 		"`perigee account list` shows which were refused, and `perigee login` signs them in again")
 }
 
-// accepted notes that the sign-in server has accepted an account.
-func (g *Guard) accepted() { g.Reset() }
-
 // recordRefusal records a refusal. It returns nil if the refusal counts against the account, and
 // otherwise the error for it: other accounts were refused for the same reason while this refresh
 // was under way.
 func (g *Guard) recordRefusal(email string, refusal *Refusal) error {
-	if g == nil {
-		return nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.forget()

@@ -36,7 +36,7 @@ func inCrowd(t *testing.T, size int, test func(t *testing.T, c *crowd)) {
 			signIns = append(signIns, s)
 			accounts = append(accounts, simulator.Account{Email: s.Email, RefreshToken: s.Refresh.Reveal(), Project: "p"})
 		}
-		c := &crowd{rig: newRig(t, simulator.Script{Accounts: accounts}), t: t, store: newMemory(signIns...), guard: NewGuard(nil)}
+		c := &crowd{rig: newRig(t, simulator.Script{Accounts: accounts}), t: t, store: newMemory(signIns...), guard: NewGuard(time.Now)}
 		for _, s := range c.store.list {
 			tokens := NewTokens(c.client, c.store, s)
 			tokens.Guard = c.guard

@@ -132,11 +132,16 @@ func (t *Tokens) setSignIn(s perigee.SignIn) {
 func (t *Tokens) signOut(ctx context.Context, refusal *Refusal) {
 	s := t.SignIn()
 	s.State, s.Reason = perigee.AccountSignedOut, refusal.Error()
-	generation, err := t.store.ChangeSignIn(ctx, s)
-	if err != nil {
+	if err := t.change(ctx, s); err != nil {
 		t.client.opts.Logger.Debug("signed-out account not stored", "account", s.Email, "error", err)
-		return
 	}
-	s.Generation = generation
-	t.setSignIn(s)
+}
+
+// change stores a changed sign-in and takes it over with its new generation. The error is
+// perigee.ErrAccountChanged if the stored one has been changed meanwhile.
+func (t *Tokens) change(ctx context.Context, s perigee.SignIn) (err error) {
+	if s.Generation, err = t.store.ChangeSignIn(ctx, s); err == nil {
+		t.setSignIn(s)
+	}
+	return err
 }

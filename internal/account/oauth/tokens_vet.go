@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	if s.State != perigee.AccountUntested {
 		return nil
 	}
-	names := t.Guard.ofNames()
+	names := t.Guard.names
 	email, err := "", names.enter(s.Email)
 	if err == nil {
 		asking, cancel := context.WithTimeout(ctx, vetTime)
@@ -47,22 +48,16 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	case refusal != nil:
 		return t.misnamed(ctx, refusal)
 	default:
-		names.accepted()
+		names.Reset()
 	}
 	return t.turn(ctx, perigee.AccountReady, "")
 }
 
 // isFinal reports whether another check would have the same result.
 func isFinal(err error) bool {
+	final := []providererr.Kind{providererr.KindUnauthenticated, providererr.KindSignedOut, providererr.KindForbidden}
 	refusal, ok := errors.AsType[*Refusal](err)
-	if !ok {
-		return false
-	}
-	switch refusal.Kind {
-	case providererr.KindUnauthenticated, providererr.KindSignedOut, providererr.KindForbidden:
-		return true
-	}
-	return false
+	return ok && slices.Contains(final, refusal.Kind)
 }
 
 // otherOwner returns the error for a refresh token that belongs to another email than its account.
@@ -94,10 +89,8 @@ func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 			return nil
 		}
 		s.State, s.Reason = state, reason
-		generation, err := t.store.ChangeSignIn(ctx, s)
+		err := t.change(ctx, s)
 		if err == nil {
-			s.Generation = generation
-			t.setSignIn(s)
 			return nil
 		}
 		if errors.Is(err, perigee.ErrAccountChanged) {
