@@ -5,64 +5,41 @@ import (
 	"sync"
 )
 
-// A ChangeKind is the kind of a change of an account.
-type ChangeKind string
-
-// The kinds of changes.
-const (
-	Added     ChangeKind = "added"
-	Updated   ChangeKind = "updated" // enabled or not, preferred or not, state, project, or a new sign-in
-	Removed   ChangeKind = "removed"
-	Refreshed ChangeKind = "refreshed" // the account has a new access token
-)
-
-// A Change of one account. The account's new state is read from its Roster.
-type Change struct {
-	Upstream, Email string
-	Kind            ChangeKind
-}
-
-// A Feed delivers changes of accounts to any number of subscribers. Several rosters share one, and
-// it outlives them: after a reload a new Roster of the same upstream reports its accounts as added.
-// A nil Feed has no subscribers.
+// A Feed informs subscribers about changes of accounts: an account was added, updated or removed, or
+// has a new access token. Several rosters share one, and it outlives them: after a reload the new
+// Roster of an upstream reports its accounts as a change. A nil Feed has no subscribers.
 type Feed struct {
 	mu          sync.Mutex
-	subscribers []*queue[Change]
+	subscribers []*func(upstream string)
 }
 
-// Subscribe has deliver called with each change from now on, one at a time and in order, in a
-// goroutine of the subscriber. A slow subscriber therefore delays neither calls nor other
-// subscribers; equal changes that wait for it are delivered once. After cancel no delivery begins.
-func (f *Feed) Subscribe(deliver func(Change)) (cancel func()) {
+// Subscribe has notify called after each change, with the upstream that the accounts belong to; their
+// new state is read from its Roster. notify may be called by any goroutine that makes a call: it must
+// not block, and must not use the Feed. After cancel it is not called any more.
+func (f *Feed) Subscribe(notify func(upstream string)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q := &queue[Change]{handle: deliver}
-	f.subscribers = append(f.subscribers, q)
+	f.subscribers = append(f.subscribers, &notify)
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.subscribers = slices.DeleteFunc(f.subscribers, func(s *queue[Change]) bool { return s == q })
-		q.drop()
+		f.subscribers = slices.DeleteFunc(f.subscribers, func(s *func(string)) bool { return s == &notify })
 	}
 }
 
-func (f *Feed) publish(c Change) {
+// publish informs subscribers about a change of the accounts of an upstream.
+func (f *Feed) publish(upstream string) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, q := range f.subscribers {
-		q.add(c)
+	for _, notify := range f.subscribers {
+		(*notify)(upstream)
 	}
 }
 
-// publish sends subscribers a change of an account of the roster.
-func (r *Roster) publish(email string, kind ChangeKind) {
-	r.feed.publish(Change{Upstream: r.upstream, Email: email, Kind: kind})
-}
-
-// visible holds the values of an account of which an Updated change informs.
+// visible holds the values of an account that subscribers are informed about.
 type visible struct {
 	source                   *Source // another one has another sign-in
 	enabled, preferred       bool
@@ -78,25 +55,8 @@ func visibleOf(sources []*Source) map[string]visible {
 	return m
 }
 
-// publishDifference sends subscribers the changes that a load has made.
-func (r *Roster) publishDifference(before, after map[string]visible) {
-	for email, now := range after {
-		switch was, known := before[email]; {
-		case !known:
-			r.publish(email, Added)
-		case was != now:
-			r.publish(email, Updated)
-		}
-	}
-	for email := range before {
-		if _, kept := after[email]; !kept {
-			r.publish(email, Removed)
-		}
-	}
-}
-
 // learned reports a change of an account to the pool and the subscribers.
 func (r *Roster) learned(s *Source) {
 	r.pool.Learn(s)
-	r.publish(s.SignIn().Email, Updated)
+	r.feed.publish(r.upstream)
 }

@@ -4,26 +4,28 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"perigee/internal/account/pool"
 )
 
-// A queue hands items to a function in the order in which they were added, outside the calls that
-// add them. An item that is equal to a waiting one is dropped. A goroutine runs only while there
-// are items.
-type queue[T comparable] struct {
-	handle func(T)
+// A queue hands stops to a function in the order in which they were added, outside the calls that
+// add them. A stop that is equal to a waiting one is dropped. A goroutine runs only while there are
+// stops.
+type queue struct {
+	handle func(pool.Stop)
 
 	mu      sync.Mutex
-	waiting []T
-	busy    bool // waiting items are being handled
+	waiting []pool.Stop
+	busy    bool // waiting stops are being handled
 	closed  bool
 	running sync.WaitGroup
 }
 
-// add queues an item. After close it is handled before add returns: calls may outlive the roster.
-func (q *queue[T]) add(item T) {
+// add queues a stop. After close it is handled before add returns: calls may outlive the roster.
+func (q *queue) add(stop pool.Stop) {
 	q.mu.Lock()
-	if !slices.Contains(q.waiting, item) {
-		q.waiting = append(q.waiting, item)
+	if !slices.Contains(q.waiting, stop) {
+		q.waiting = append(q.waiting, stop)
 	}
 	inline := q.closed && !q.busy
 	if !q.busy && !inline {
@@ -36,7 +38,7 @@ func (q *queue[T]) add(item T) {
 	}
 }
 
-func (q *queue[T]) run() {
+func (q *queue) run() {
 	for {
 		q.mu.Lock()
 		if len(q.waiting) == 0 {
@@ -51,15 +53,8 @@ func (q *queue[T]) run() {
 	}
 }
 
-// drop removes the waiting items.
-func (q *queue[T]) drop() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = nil
-}
-
-// close waits until the waiting items are handled, at most for the given time.
-func (q *queue[T]) close(patience time.Duration) {
+// close waits until the waiting stops are handled, at most for closeTime.
+func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
@@ -67,6 +62,6 @@ func (q *queue[T]) close(patience time.Duration) {
 	go func() { q.running.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(closeTime):
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -50,9 +51,9 @@ type Roster struct {
 	background sync.WaitGroup
 
 	feed     *Feed
-	stops    queue[pool.Stop] // states on their way to the store
-	loading  sync.Mutex       // held while the store is read and the result applied: loads take effect in the order in which they read
-	mu       sync.Mutex       // held for memory only: every call that gets an access token may need it
+	stops    queue      // states on their way to the store
+	loading  sync.Mutex // held while the store is read and the result applied: loads take effect in the order in which they read
+	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*Source
 	retired  []*Source           // removed, or signed in again since; not for long
 	readings map[string]*reading // by email
@@ -152,7 +153,9 @@ func (r *Roster) loadWith(ctx context.Context, update func(*Source, perigee.Sign
 	sources := r.all()
 	r.pool.SetSources(asPoolSources(sources))
 	r.retire(old)
-	r.publishDifference(before, visibleOf(sources))
+	if !maps.Equal(before, visibleOf(sources)) {
+		r.feed.publish(r.upstream)
+	}
 	return nil
 }
 
@@ -325,6 +328,6 @@ func (r *Roster) Close() {
 		s.tokens.Close()
 	}
 	r.background.Wait()
-	r.stops.close(closeTime)
+	r.stops.close()
 	r.pool.Close()
 }

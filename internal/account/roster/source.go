@@ -49,7 +49,7 @@ func newSource(r *Roster, signIn perigee.SignIn) *Source {
 	s.tokens = oauth.NewTokens(r.client, r.store, signIn)
 	s.tokens.Guard = r.guard
 	s.tokens.Changed = func() { r.learned(s) }
-	s.tokens.Refreshed = func() { r.publish(signIn.Email, Refreshed) }
+	s.tokens.Refreshed = func() { r.feed.publish(r.upstream) }
 	return s
 }
 

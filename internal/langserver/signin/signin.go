@@ -30,7 +30,7 @@ type Accounts interface {
 
 // A Feed reports changes of accounts. roster.Feed implements it.
 type Feed interface {
-	Subscribe(deliver func(roster.Change)) (cancel func())
+	Subscribe(notify func(upstream string)) (cancel func())
 }
 
 var (
@@ -111,8 +111,8 @@ func New(opts Options) *SignIn {
 func (s *SignIn) Start() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
-	unsubscribe := s.opts.Feed.Subscribe(func(c roster.Change) {
-		if c.Upstream == s.opts.Name {
+	unsubscribe := s.opts.Feed.Subscribe(func(upstream string) {
+		if upstream == s.opts.Name {
 			s.Check()
 		}
 	})

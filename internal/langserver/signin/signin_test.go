@@ -35,7 +35,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	accounts []*fake
-	deliver  func(roster.Change)
+	notify   func(upstream string)
 	changes  []string
 	asked    int   // for a credential
 	down     error // of every refresh
@@ -64,8 +64,8 @@ func newRig(t *testing.T, email string, emails ...string) *rig {
 
 func (r *rig) now() time.Time { return time.Now().Add(r.skipped) }
 
-func (r *rig) Subscribe(deliver func(roster.Change)) (cancel func()) {
-	r.deliver = deliver
+func (r *rig) Subscribe(notify func(upstream string)) (cancel func()) {
+	r.notify = notify
 	return func() {}
 }
 
@@ -108,7 +108,7 @@ func (r *rig) Credential(ctx context.Context, email string) (roster.Credential, 
 	case !now.Before(a.expiry.Add(-ahead)) && !a.ahead && r.down == nil:
 		a.ahead = true
 		time.AfterFunc(time.Second, func() {
-			r.edit(email, roster.Refreshed, func(a *fake) { a.number, a.expiry, a.ahead = a.number+1, r.now().Add(lifetime), false })
+			r.edit(email, func(a *fake) { a.number, a.expiry, a.ahead = a.number+1, r.now().Add(lifetime), false })
 		})
 	}
 	access := perigee.NewSecret(fmt.Sprintf("%s %d", email, a.number))
@@ -120,11 +120,11 @@ func (r *rig) Refusal(email string) error {
 }
 
 // edit changes an account and reports that.
-func (r *rig) edit(email string, kind roster.ChangeKind, edit func(*fake)) {
+func (r *rig) edit(email string, edit func(*fake)) {
 	r.mu.Lock()
 	edit(r.find(email))
 	r.mu.Unlock()
-	r.deliver(roster.Change{Upstream: "gravity", Email: email, Kind: kind})
+	r.notify("gravity")
 }
 
 func (r *rig) prefer(email string) {
@@ -133,7 +133,7 @@ func (r *rig) prefer(email string) {
 		a.Preferred = a.Email == email
 	}
 	r.mu.Unlock()
-	r.deliver(roster.Change{Upstream: "gravity", Email: email, Kind: roster.Updated})
+	r.notify("gravity")
 	synctest.Wait()
 }
 
@@ -213,9 +213,9 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.expect("0 account ada@example.com 1")
 		r.prefer("bob@example.com")
 		r.expect("0 account bob@example.com 1")
-		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", func(a *fake) { a.Usable = false })
 		r.expect("0 account ada@example.com 1")
-		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = true })
+		r.edit("bob@example.com", func(a *fake) { a.Usable = true })
 		r.expect() // the one in use stays, as in the pool
 		r.prefer("")
 		r.prefer("bob@example.com")
@@ -225,12 +225,12 @@ func TestOwnerChoosesTheAccount(t *testing.T) {
 		r.mu.Lock()
 		r.accounts = r.accounts[2:]
 		r.mu.Unlock()
-		r.deliver(roster.Change{Upstream: "other", Email: "bob@example.com", Kind: roster.Removed})
+		r.notify("other")
 		r.expect()
-		r.deliver(roster.Change{Upstream: "gravity", Email: "bob@example.com", Kind: roster.Removed})
+		r.notify("gravity")
 		r.expect("0 account eve@example.com 1")
 		asked := r.count()
-		r.edit("eve@example.com", roster.Updated, func(a *fake) {})
+		r.edit("eve@example.com", func(a *fake) {})
 		r.expect()
 		r.sleep(50)
 		if r.count() != asked+2 {
@@ -247,9 +247,9 @@ func TestAccountWithRefusedTokensIsChosenLast(t *testing.T) {
 		r.prefer("ada@example.com")
 		r.expect("0 account ada@example.com 1")
 		refused := func(a *fake) { a.Refused, a.Cooling = true, true }
-		r.edit("ada@example.com", roster.Updated, refused)
+		r.edit("ada@example.com", refused)
 		r.expect("0 account bob@example.com 1")
-		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", func(a *fake) { a.Usable = false })
 		r.expect("0 account ada@example.com 1")
 	})
 }
@@ -263,7 +263,7 @@ func TestAccountsInACooldownAreChosenLater(t *testing.T) {
 			r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: e, Usable: true, Cooling: e == "ada@example.com"}, project: "project-" + e})
 		}
 		r.mu.Unlock()
-		r.deliver(roster.Change{Upstream: "gravity", Email: "ada@example.com", Kind: roster.Added})
+		r.notify("gravity")
 		r.expect("0 account bob@example.com 1")
 	})
 }
@@ -278,11 +278,11 @@ func TestReasonIsReported(t *testing.T) {
 		r.mu.Lock()
 		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: "ada@example.com"}, project: "project-ada@example.com"})
 		r.mu.Unlock()
-		r.edit("ada@example.com", roster.Added, func(*fake) {})
+		r.edit("ada@example.com", func(*fake) {})
 		r.expect("0 none: none of ada@example.com can be used; wait")
-		r.edit("ada@example.com", roster.Updated, func(*fake) {})
+		r.edit("ada@example.com", func(*fake) {})
 		r.expect() // nothing new
-		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = true })
+		r.edit("ada@example.com", func(a *fake) { a.Usable = true })
 		r.expect("0 account ada@example.com 1")
 		if c, err := r.signIn.Current(t.Context()); err != nil || c.Email != "ada@example.com" {
 			t.Errorf("got %v, %v", c, err)
@@ -295,7 +295,7 @@ func TestReasonIsReported(t *testing.T) {
 func TestAccountThatHasJustComeIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "ada@example.com")
-		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("ada@example.com", func(a *fake) { a.Usable = false })
 		r.take()
 		if _, err := r.signIn.Current(t.Context()); perigee.AsError(err).Class != perigee.ClassForbidden {
 			t.Errorf("got %v", err)
@@ -354,9 +354,9 @@ func TestAnotherAccountIsUsedIfTheProviderRejectsOne(t *testing.T) {
 		r.mu.Lock()
 		r.accounts = r.accounts[:1]
 		r.mu.Unlock()
-		r.edit("ada@example.com", roster.Updated, func(*fake) {})
+		r.edit("ada@example.com", func(*fake) {})
 		r.expect("61 none: the refresh token is not accepted")
-		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("ada@example.com", func(a *fake) { a.Usable = false })
 		r.expect("61 none: none of all can be used; wait")
 	})
 }
@@ -383,7 +383,7 @@ func TestCloseEndsARefresh(t *testing.T) {
 		r.accounts = append(r.accounts, &fake{Choice: roster.Choice{Email: "ada@example.com", Usable: true}})
 		r.changes = nil
 		r.mu.Unlock()
-		r.edit("ada@example.com", roster.Added, func(*fake) {})
+		r.edit("ada@example.com", func(*fake) {})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

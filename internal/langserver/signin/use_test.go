@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"perigee/internal/account/roster"
 )
 
 // use has a call use an account, and fails if it may not at once.
@@ -35,7 +33,7 @@ func TestCallsHaveTheirAccount(t *testing.T) {
 		r.expect()
 		r.sleep(50)
 		r.expect()
-		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", func(a *fake) { a.Usable = false })
 		r.expect("50 account ada@example.com 1")
 	})
 }
@@ -91,15 +89,15 @@ func TestChangesWaitForCalls(t *testing.T) {
 		r := newRig(t, "", "ada@example.com", "bob@example.com")
 		r.take()
 		release := r.use("ada@example.com")
-		r.edit("ada@example.com", roster.Refreshed, func(a *fake) { a.number++ })
+		r.edit("ada@example.com", func(a *fake) { a.number++ })
 		r.expect("0 token ada@example.com 2")
 		r.prefer("bob@example.com")
-		r.edit("ada@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("ada@example.com", func(a *fake) { a.Usable = false })
 		r.expect()
 		release()
 		r.expect("0 account bob@example.com 1")
 		release = r.use("bob@example.com")
-		r.edit("bob@example.com", roster.Updated, func(a *fake) { a.Usable = false })
+		r.edit("bob@example.com", func(a *fake) { a.Usable = false })
 		r.expect()
 		release()
 		r.expect("0 none: none of all can be used; wait")
