@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
@@ -33,10 +34,12 @@ const (
 	refusedBody = time.Second
 )
 
+// protocol describes the service.
+var protocol = pb.File_exa_extension_server_pb_extension_server_proto.Services().ByName("ExtensionServerService")
+
 // A front checks requests and hands them to the handler of their form.
 type front struct {
 	*Server
-	methods map[string]bool         // of the protocol
 	connect http.Handler            // every method, in either form
 	unary   map[string]http.Handler // the unary form of streaming methods, by path
 
@@ -52,6 +55,7 @@ func (s *Server) handler() http.Handler {
 		connect.WithInterceptors(watch{}),
 	}
 	_, methods := extensionserverpbconnect.NewExtensionServerServiceHandler(service, options...)
+	windows := windowHandlers(options...)
 	const (
 		subscribe = extensionserverpbconnect.ExtensionServerServiceSubscribeToUnifiedStateSyncTopicProcedure
 		execute   = extensionserverpbconnect.ExtensionServerServiceExecuteCommandProcedure
@@ -61,10 +65,16 @@ func (s *Server) handler() http.Handler {
 		execute:   connect.NewUnaryHandler(execute, service.executeUnary, options...),
 	}
 	streams := func(path string) bool { return unary[path] != nil }
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if handler := windows[r.URL.Path]; handler != nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		methods.ServeHTTP(w, r)
+	})
 	return &front{
 		Server:  s,
-		methods: methodNames(),
-		connect: connectframe.EitherForm(connectframe.AcceptBare(methods, maxBody), streams, maxBody),
+		connect: connectframe.EitherForm(connectframe.AcceptBare(all, maxBody), streams, maxBody),
 		unary:   unary,
 		unknown: map[string]bool{},
 	}
@@ -77,8 +87,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(f.closing, c.endSoon)()
 
 	method := strings.TrimPrefix(r.URL.Path, servicePath)
-	counted := method
-	if !f.methods[method] {
+	counted, known := method, protocol.Methods().ByName(protoreflect.Name(method)) != nil
+	if !known {
 		counted = otherMethod
 	}
 	if status, text := f.refusal(r); status != 0 {
@@ -95,7 +105,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	streaming := strings.HasPrefix(mediaType(r), streamPrefix)
 	handler := f.connect
-	if !f.methods[method] {
+	if !known {
 		handler = http.HandlerFunc(f.serveUnknown)
 	} else if unary := f.unary[r.URL.Path]; unary != nil && !streaming {
 		handler = unary
@@ -172,14 +182,4 @@ func (f *front) logUnknown(method, contentType string, length int64) {
 	}
 	f.unknown[method] = true
 	f.opts.Logger.Info("language server called an unknown method", "method", method, "content_type", contentType, "length", length)
-}
-
-// methodNames returns the methods of the protocol.
-func methodNames() map[string]bool {
-	methods := pb.File_exa_extension_server_pb_extension_server_proto.Services().ByName("ExtensionServerService").Methods()
-	names := make(map[string]bool, methods.Len())
-	for i := range methods.Len() {
-		names[string(methods.Get(i).Name())] = true
-	}
-	return names
 }
