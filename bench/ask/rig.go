@@ -55,9 +55,7 @@ func start(ctx context.Context) (r *rig, err error) {
 	}
 	r.closes = append(r.closes, stop)
 	var process *supervisor.Supervisor
-	extension := extserver.New(extserver.Options{Workspace: dir, Started: func(p extserver.Ports) {
-		process.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
-	}})
+	extension := extserver.New(extserver.Options{Workspace: dir, Started: func(e lsclient.Endpoint) { process.Reported(e) }})
 	if err := extension.Start(ctx); err != nil {
 		return nil, err
 	}

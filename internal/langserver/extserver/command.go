@@ -1,6 +1,7 @@
 package extserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -120,10 +121,7 @@ func (s *service) ExecuteCommand(ctx context.Context, req *connect.Request[pb.Ex
 
 	cmd := shellCommand(line)
 	cmd.Dir, cmd.Env = dir, s.environment(workspace, dir)
-	terminal := req.Msg.GetTerminalId()
-	if terminal == "" {
-		terminal = "perigee-" + rand.Text()
-	}
+	terminal := cmp.Or(req.Msg.GetTerminalId(), "perigee-"+rand.Text())
 	if !s.commands.begin(cmd, terminal, cancel) {
 		return connect.NewError(connect.CodeResourceExhausted, errors.New("16 commands are running: wait for one of them"))
 	}
@@ -247,11 +245,7 @@ func (s *service) commandDir(cwd string) (workspace, dir string, err error) {
 // environment returns the environment of a command. Other variables of perigee are not passed on,
 // because they may contain secrets.
 func (s *service) environment(workspace, dir string) []string {
-	home := s.opts.Home
-	if home == "" {
-		home = workspace
-	}
-	env := []string{"HOME=" + home, "PWD=" + dir, "SHELL=" + shell(), "TERM=dumb"}
+	env := []string{"HOME=" + cmp.Or(s.opts.Home, workspace), "PWD=" + dir, "SHELL=" + shell(), "TERM=dumb"}
 	for _, name := range inherited {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

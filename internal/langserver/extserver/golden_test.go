@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	gproto "google.golang.org/protobuf/proto"
 
-	"perigee"
 	pb "perigee/gen/exa/extension_server_pb"
 	uss "perigee/gen/exa/unified_state_sync_pb"
 	"perigee/internal/langserver/extserver"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -77,12 +77,12 @@ func TestGoldenSubscription(t *testing.T) {
 
 // TestGoldenMessages has the server read published messages, and compares what it makes of them.
 func TestGoldenMessages(t *testing.T) {
-	started := make(chan extserver.Ports, 1)
-	r := newEditRig(t, extserver.Options{AllowCommand: true, Started: func(p extserver.Ports) { started <- p }})
+	started := make(chan lsclient.Endpoint, 1)
+	r := newEditRig(t, extserver.Options{AllowCommand: true, Started: func(p lsclient.Endpoint) { started <- p }})
 	if status, body := r.post("LanguageServerStarted", proto, unhex(t, goldenStarted)); status != 200 || len(body) != 0 {
 		t.Errorf("got %d, %x", status, body)
 	}
-	if p := await.Receive(t, started, "the ports"); p != (extserver.Ports{HTTPS: 40753, LSP: 33409, HTTP: 40754, CSRF: perigee.Secret{}}) {
+	if p := await.Receive(t, started, "the ports"); p != (lsclient.Endpoint{HTTPS: 40753, HTTP: 40754}) {
 		t.Errorf("got %+v", p)
 	}
 

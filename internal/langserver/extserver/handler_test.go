@@ -18,6 +18,7 @@ import (
 	common "perigee/gen/exa/codeium_common_pb"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/internal/langserver/extserver"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -242,8 +243,8 @@ func TestSecrets(t *testing.T) {
 // TestNoSecretIsLogged has every path that logs see the tokens.
 func TestNoSecretIsLogged(t *testing.T) {
 	const canary, longCanary = "zanzibar-canary", "ya29.A0AfH6canary0123456789"
-	var ports []extserver.Ports
-	r := newRig(t, extserver.Options{Started: func(p extserver.Ports) { ports = append(ports, p) }})
+	var ports []lsclient.Endpoint
+	r := newRig(t, extserver.Options{Started: func(p lsclient.Endpoint) { ports = append(ports, p) }})
 	r.SetToken(token(longCanary))
 	call := func(err error) {
 		t.Helper()
@@ -281,11 +282,11 @@ func TestNoSecretIsLogged(t *testing.T) {
 }
 
 func TestPortsOfTheLanguageServer(t *testing.T) {
-	got := make(chan extserver.Ports, 1)
-	r := newRig(t, extserver.Options{Started: func(p extserver.Ports) { got <- p }})
+	got := make(chan lsclient.Endpoint, 1)
+	r := newRig(t, extserver.Options{Started: func(p lsclient.Endpoint) { got <- p }})
 	_, err := r.client.LanguageServerStarted(t.Context(), connect.NewRequest(&pb.LanguageServerStartedRequest{
 		HttpPort: 1, HttpsPort: 2, LspPort: 3, CsrfToken: "t"}))
-	if p := await.Receive(t, got, "the ports"); err != nil || p != (extserver.Ports{HTTP: 1, HTTPS: 2, LSP: 3, CSRF: perigee.NewSecret("t")}) {
+	if p := await.Receive(t, got, "the ports"); err != nil || p != (lsclient.Endpoint{HTTP: 1, HTTPS: 2, CSRF: perigee.NewSecret("t")}) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	_, err = r.client.LanguageServerStarted(t.Context(), connect.NewRequest(&pb.LanguageServerStartedRequest{HttpPort: 70000}))

@@ -7,6 +7,7 @@
 package extserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/lib/connlimit"
 	"perigee/internal/lib/filetool"
 )
@@ -37,13 +39,6 @@ type Token struct {
 	Expiry time.Time // zero if unknown
 }
 
-// Ports are the ports that the language server listens on, and the CSRF token that it requires, if
-// it has reported one.
-type Ports struct {
-	HTTP, HTTPS, LSP int
-	CSRF             perigee.Secret
-}
-
 // Options configure a Server.
 type Options struct {
 	// directory to which edits and commands are confined; both are disabled if it is empty
@@ -58,9 +53,9 @@ type Options struct {
 	// Transient reports whether the summaries of a conversation are discarded, because it is about
 	// to be deleted. If it is nil, all are kept.
 	Transient func(cascade string) bool
-	// Started is called with the ports of each language server that has started. It must not
-	// block.
-	Started func(Ports)
+	// Started is called with the endpoint that a language server reports after its start. It must
+	// not block.
+	Started func(lsclient.Endpoint)
 
 	KeepAlive time.Duration // pause between keep-alive messages of a subscription; 15 s if 0
 	Logger    *slog.Logger  // nil discards all messages
@@ -92,21 +87,17 @@ type Server struct {
 
 // New returns a server that is not started.
 func New(opts Options) *Server {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	if opts.Started == nil {
-		opts.Started = func(Ports) {}
+		opts.Started = func(lsclient.Endpoint) {}
 	}
 	if opts.Transient == nil {
 		opts.Transient = func(string) bool { return false }
 	}
-	if opts.KeepAlive <= 0 {
-		opts.KeepAlive = keepAlive
-	}
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, keepAlive)
 	s := &Server{opts: opts, topics: newTopics(defaultTopicLimits), served: make(chan struct{})}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	for row, value := range policy(opts.Policies) {

@@ -9,6 +9,7 @@ import (
 	"perigee"
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
+	"perigee/internal/langserver/lsclient"
 	"perigee/internal/lib/redact"
 )
 
@@ -39,7 +40,7 @@ func newService(s *Server) *service {
 
 func empty[T any]() (*connect.Response[T], error) { return connect.NewResponse(new(T)), nil }
 
-// LanguageServerStarted receives the ports of the language server.
+// LanguageServerStarted receives the endpoint of the language server.
 func (s *service) LanguageServerStarted(_ context.Context, req *connect.Request[pb.LanguageServerStartedRequest]) (
 	*connect.Response[pb.LanguageServerStartedResponse], error) {
 	for _, port := range []int32{req.Msg.GetHttpPort(), req.Msg.GetHttpsPort(), req.Msg.GetLspPort()} {
@@ -47,10 +48,9 @@ func (s *service) LanguageServerStarted(_ context.Context, req *connect.Request[
 			return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("a port is between 0 and 65535"))
 		}
 	}
-	s.opts.Started(Ports{
+	s.opts.Started(lsclient.Endpoint{
 		HTTP:  int(req.Msg.GetHttpPort()),
 		HTTPS: int(req.Msg.GetHttpsPort()),
-		LSP:   int(req.Msg.GetLspPort()),
 		CSRF:  perigee.NewSecret(req.Msg.GetCsrfToken()),
 	})
 	return empty[pb.LanguageServerStartedResponse]()

@@ -2,6 +2,7 @@ package extserver
 
 import (
 	"errors"
+	"maps"
 	"sync"
 )
 
@@ -53,11 +54,9 @@ type topicStore struct {
 	bytes  int
 	closed bool
 
-	deleted map[topicRow]int64 // the last versions of deleted rows, at most limits.Keys
-	floor   int64              // at least the last version of every deleted row that is not in deleted
+	deleted map[rowName]int64 // the last versions of deleted rows, at most limits.Keys
+	floor   int64             // at least the last version of every deleted row that is not in deleted
 }
-
-type topicRow struct{ topic, key string }
 
 type topic struct {
 	rows          map[string]Row
@@ -66,7 +65,7 @@ type topic struct {
 
 // newTopics returns an empty store.
 func newTopics(limits topicLimits) *topicStore {
-	return &topicStore{limits: limits, topics: map[string]*topic{}, deleted: map[topicRow]int64{}}
+	return &topicStore{limits: limits, topics: map[string]*topic{}, deleted: map[rowName]int64{}}
 }
 
 // Set writes a row of the server itself, to which the limits do not apply. Like Push, it never
@@ -102,7 +101,7 @@ func (s *topicStore) put(name, key, value string, limited bool) error {
 		t = s.add(name)
 	}
 	if !had {
-		of := topicRow{name, key}
+		of := rowName{name, key}
 		before.ETag = max(s.deleted[of], s.floor)
 		delete(s.deleted, of)
 	}
@@ -125,7 +124,7 @@ func (s *topicStore) Delete(name, key string) {
 	if row, ok := t.rows[key]; ok {
 		s.bytes -= len(key) + len(row.Value) + rowOverhead
 		delete(t.rows, key)
-		s.noteDeleted(topicRow{name, key}, row.ETag)
+		s.noteDeleted(rowName{name, key}, row.ETag)
 	}
 	t.announce(Update{Key: key, Deleted: true}, s.limits)
 	s.prune(name)
@@ -133,7 +132,7 @@ func (s *topicStore) Delete(name, key string) {
 
 // noteDeleted records the last version of a row. If there are too many, later new rows of all
 // names start above all of them.
-func (s *topicStore) noteDeleted(of topicRow, version int64) {
+func (s *topicStore) noteDeleted(of rowName, version int64) {
 	if len(s.deleted) >= s.limits.Keys {
 		for _, other := range s.deleted {
 			s.floor = max(s.floor, other)
@@ -159,11 +158,7 @@ func (s *topicStore) Subscribe(name string, ended func()) (map[string]Row, *Subs
 		t = s.add(name)
 	}
 	t.subscriptions[sub] = struct{}{}
-	rows := make(map[string]Row, len(t.rows))
-	for key, row := range t.rows {
-		rows[key] = row
-	}
-	return rows, sub
+	return maps.Clone(t.rows), sub
 }
 
 // Rows returns the rows of a topic.

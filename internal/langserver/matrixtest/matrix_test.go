@@ -146,8 +146,8 @@ func newRig(t *testing.T, k kind) *rig {
 	env := map[string]string{standin.Variable: k.settings()}
 	found, err := probe.Options{Command: command, Env: env}.Probe(t.Context())
 	check(t, err)
-	r.extension = extserver.New(extserver.Options{Started: func(p extserver.Ports) {
-		r.supervisor.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+	r.extension = extserver.New(extserver.Options{Started: func(e supervisor.Endpoint) {
+		r.supervisor.Reported(e)
 	}})
 	check(t, r.extension.Start(t.Context()))
 	t.Cleanup(func() { _ = r.extension.Close(context.Background()) })

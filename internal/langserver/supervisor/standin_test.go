@@ -38,8 +38,8 @@ func newStandIn(t *testing.T, settings string, change func(*Options)) *rig {
 	}
 	dir := t.TempDir()
 	r := &rig{notes: filepath.Join(dir, "notes"), log: &logBuffer{}}
-	extension := extserver.New(extserver.Options{Started: func(p extserver.Ports) {
-		r.Reported(Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+	extension := extserver.New(extserver.Options{Started: func(e Endpoint) {
+		r.Reported(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -56,8 +56,8 @@ func newStandIn(t *testing.T, settings string) *standInRig {
 	r := &standInRig{cloud: httptest.NewServer(sim)}
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
-	extension := extserver.New(extserver.Options{Started: func(p extserver.Ports) {
-		r.sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+	extension := extserver.New(extserver.Options{Started: func(e supervisor.Endpoint) {
+		r.sup.Reported(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -387,10 +387,10 @@ func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) 
 	}
 }
 
-// reported passes on the ports that the process has reported to the Extension Server.
-func (s *Server) reported(ports extserver.Ports) {
+// reported passes on the endpoint that the process has reported to the Extension Server.
+func (s *Server) reported(e lsclient.Endpoint) {
 	if process := s.supervisor(); process != nil {
-		process.Reported(supervisor.Endpoint{HTTP: ports.HTTP, HTTPS: ports.HTTPS, CSRF: ports.CSRF})
+		process.Reported(e)
 	}
 }
 

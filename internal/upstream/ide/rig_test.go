@@ -69,8 +69,8 @@ func (r *rig) serverIn(home, workspace, settings string) *supervisor.Supervisor 
 	t := r.t
 	t.Helper()
 	var sup *supervisor.Supervisor
-	extension := extserver.New(extserver.Options{Workspace: workspace, AllowEdit: true, AllowCommand: true, Started: func(p extserver.Ports) {
-		sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+	extension := extserver.New(extserver.Options{Workspace: workspace, AllowEdit: true, AllowCommand: true, Started: func(e supervisor.Endpoint) {
+		sup.Reported(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

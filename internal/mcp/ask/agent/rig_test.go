@@ -100,8 +100,8 @@ func newRig(t *testing.T, settings string) *rig {
 	}))
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
-	extension := extserver.New(extserver.Options{Workspace: r.workspace, AllowEdit: true, AllowCommand: true, Started: func(p extserver.Ports) {
-		r.sup.Reported(supervisor.Endpoint{HTTP: p.HTTP, HTTPS: p.HTTPS, CSRF: p.CSRF})
+	extension := extserver.New(extserver.Options{Workspace: r.workspace, AllowEdit: true, AllowCommand: true, Started: func(e supervisor.Endpoint) {
+		r.sup.Reported(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)
