@@ -35,7 +35,7 @@ type Mark struct {
 	Error   uint64                     `json:"e,omitzero"`
 	Usage   Usage                      `json:"u,omitzero"`
 	Stop    codeiumcommonpb.StopReason `json:"p,omitzero"`
-	Result  uint64                     `json:"r,omitzero"`
+	Ended   bool                       `json:"r,omitzero"` // its result was reported
 	Begun   bool                       `json:"b,omitzero"` // its turn was reported
 }
 

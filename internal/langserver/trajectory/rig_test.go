@@ -69,14 +69,14 @@ func checkpoint() *geminicoder.Step {
 // A view is what a caller knows of a conversation, or what it really is.
 type view struct {
 	Texts, Thinking map[int]string
-	Calls           map[int][]Call
-	Results         map[int]string
+	Calls           map[int]int
+	Results         map[int]bool
 	Turns           map[int]string
 	Usage           Usage
 }
 
 func newView() view {
-	return view{Texts: map[int]string{}, Thinking: map[int]string{}, Calls: map[int][]Call{}, Results: map[int]string{}, Turns: map[int]string{}}
+	return view{Texts: map[int]string{}, Thinking: map[int]string{}, Calls: map[int]int{}, Results: map[int]bool{}, Turns: map[int]string{}}
 }
 
 // take applies an event, as a caller would.
@@ -93,17 +93,17 @@ func (v *view) take(e Event) {
 	case KindThinkingReplaced:
 		v.Thinking[e.Step] = e.Text
 	case KindCall:
-		v.Calls[e.Step] = append(v.Calls[e.Step], *e.Call)
+		v.Calls[e.Step]++
 	case KindResult:
-		v.Results[e.Step] = e.Result.Name + ": " + e.Result.Text
+		v.Results[e.Step] = true
 	case KindUsage:
 		v.Usage = e.Usage
 	case KindTruncated:
 		gone := func(step int) bool { return step >= e.Step }
 		maps.DeleteFunc(v.Texts, func(step int, _ string) bool { return gone(step) })
 		maps.DeleteFunc(v.Thinking, func(step int, _ string) bool { return gone(step) })
-		maps.DeleteFunc(v.Calls, func(step int, _ []Call) bool { return gone(step) })
-		maps.DeleteFunc(v.Results, func(step int, _ string) bool { return gone(step) })
+		maps.DeleteFunc(v.Calls, func(step, _ int) bool { return gone(step) })
+		maps.DeleteFunc(v.Results, func(step int, _ bool) bool { return gone(step) })
 		maps.DeleteFunc(v.Turns, func(step int, _ string) bool { return gone(step) })
 	}
 }
@@ -122,14 +122,12 @@ func viewOf(steps []*geminicoder.Step) view {
 			if p.Thinking != "" {
 				v.Thinking[i] = p.Thinking
 			}
-			for _, c := range p.ToolCalls {
-				if s.Status == stepDone {
-					v.Calls[i] = append(v.Calls[i], Call{ID: c.Id, Name: c.Name, Arguments: json.RawMessage(c.ArgumentsJson)})
-				}
+			if n := len(p.ToolCalls); n > 0 && s.Status == stepDone {
+				v.Calls[i] = n
 			}
 		}
 		if c := s.GetRunCommand(); c != nil && s.Status == stepDone {
-			v.Results[i] = "run_command: " + c.GetCombinedOutput().GetFull()
+			v.Results[i] = true
 		}
 		u := s.GetMetadata().GetModelUsage()
 		v.Usage = v.Usage.Plus(Usage{Input: u.GetInputTokens(), Output: u.GetOutputTokens(), Thinking: u.GetThinkingOutputTokens()})

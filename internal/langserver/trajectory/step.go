@@ -2,7 +2,6 @@ package trajectory
 
 import (
 	"cmp"
-	"encoding/json"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -76,14 +75,6 @@ func UserText(in *cortexpb.CortexStepUserInput) string {
 	return cmp.Or(strings.Join(texts, "\n"), in.GetUserResponse(), in.GetQuery())
 }
 
-func callOf(c *codeiumcommonpb.ChatToolCall) *Call {
-	call := &Call{ID: c.GetId(), Name: c.GetName()}
-	if args := c.GetArgumentsJson(); json.Valid([]byte(args)) {
-		call.Arguments = json.RawMessage(args)
-	}
-	return call
-}
-
 func hashCall(c *codeiumcommonpb.ChatToolCall) uint64 {
 	return hashOf(c.GetId() + "\x00" + c.GetName() + "\x00" + c.GetArgumentsJson())
 }
@@ -92,48 +83,6 @@ func usageOf(s *geminicoder.Step) Usage {
 	u := s.GetMetadata().GetModelUsage()
 	return Usage{Input: u.GetInputTokens(), Output: u.GetOutputTokens(), Thinking: u.GetThinkingOutputTokens(),
 		CacheRead: u.GetCacheReadTokens(), CacheWrite: u.GetCacheWriteTokens()}
-}
-
-// resultOf returns the end of a step that is not a text.
-func resultOf(s *geminicoder.Step) *Result {
-	call := s.GetMetadata().GetToolCall()
-	if mcp := s.GetMcpTool(); mcp.GetToolCall() != nil && call == nil {
-		call = mcp.GetToolCall()
-	}
-	r := &Result{CallID: call.GetId(), Name: call.GetName(), Status: s.GetStatus(), Text: outputOf(s)}
-	if r.Name == "" {
-		r.Name = strings.ToLower(strings.TrimPrefix(typeOf(s).String(), "CORTEX_STEP_TYPE_"))
-	}
-	if r.Text == "" {
-		r.Text = errorText(s.GetError())
-	}
-	return r
-}
-
-func outputOf(s *geminicoder.Step) string {
-	switch {
-	case s.GetRunCommand() != nil:
-		c := s.GetRunCommand()
-		return cmp.Or(c.GetCombinedOutput().GetFull(), c.GetCombinedOutput().GetTruncated(), c.GetStdout()+c.GetStderr())
-	case s.GetMcpTool() != nil:
-		return cmp.Or(s.GetMcpTool().GetResultString(), s.GetMcpTool().GetResultUri())
-	case s.GetCommandStatus() != nil:
-		c := s.GetCommandStatus()
-		return cmp.Or(c.GetCombined(), c.GetStdout()+c.GetStderr())
-	case s.GetViewFile() != nil:
-		return cmp.Or(s.GetViewFile().GetContent(), s.GetViewFile().GetRawContent())
-	case s.GetGrepSearch() != nil:
-		return s.GetGrepSearch().GetRawOutput()
-	case s.GetFind() != nil:
-		return cmp.Or(s.GetFind().GetRawOutput(), s.GetFind().GetTruncatedOutput())
-	case s.GetListDirectory() != nil:
-		return strings.Join(s.GetListDirectory().GetChildren(), "\n")
-	case s.GetSearchWeb() != nil:
-		return s.GetSearchWeb().GetSummary()
-	case s.GetTaskBoundary() != nil:
-		return cmp.Or(s.GetTaskBoundary().GetTaskStatus(), s.GetTaskBoundary().GetTaskName())
-	}
-	return ""
 }
 
 // hashStep identifies a step with all its content. A step that cannot be encoded, because a text

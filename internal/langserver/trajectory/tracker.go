@@ -191,7 +191,7 @@ func (a *application) step(at int, s *geminicoder.Step) bool {
 
 // replaced reports whether a step is another one than the mark is about.
 func (a *application) replaced(m *Mark, kind cortexpb.CortexStepType, s *geminicoder.Step) bool {
-	ended := (m.final() || m.Result != 0 || len(m.Calls) > 0) && !m.Begun
+	ended := (m.final() || m.Ended || len(m.Calls) > 0) && !m.Begun
 	if m.Type != kind || ended && !terminal(s.GetStatus()) {
 		return true
 	}
@@ -248,7 +248,7 @@ func (a *application) calls(at int, m *Mark, s *geminicoder.Step) bool {
 	calls := s.GetPlannerResponse().GetToolCalls()
 	for _, call := range calls[min(len(m.Calls), len(calls)):] {
 		m.Calls = append(m.Calls, hashCall(call))
-		if !a.emit(Event{Kind: KindCall, Step: at, Call: callOf(call)}) {
+		if !a.emit(Event{Kind: KindCall, Step: at}) {
 			return false
 		}
 	}
@@ -260,7 +260,7 @@ func (a *application) account(at int, m *Mark, s *geminicoder.Step) bool {
 	if m.Usage = usageOf(s); !a.usage(at) {
 		return false
 	}
-	if !terminal(s.GetStatus()) || internalStep(m.Type) {
+	if m.Ended || !terminal(s.GetStatus()) || internalStep(m.Type) {
 		return true
 	}
 	switch m.Type {
@@ -268,10 +268,8 @@ func (a *application) account(at int, m *Mark, s *geminicoder.Step) bool {
 		cortexpb.CortexStepType_CORTEX_STEP_TYPE_ERROR_MESSAGE, cortexpb.CortexStepType_CORTEX_STEP_TYPE_NOTIFY_USER:
 		return true
 	}
-	result := resultOf(s)
-	known := m.Result
-	m.Result = hashOf(result.CallID + "\x00" + result.Name + "\x00" + result.Status.String() + "\x00" + result.Text)
-	return m.Result == known || a.emit(Event{Kind: KindResult, Step: at, Result: result})
+	m.Ended = true
+	return a.emit(Event{Kind: KindResult, Step: at})
 }
 
 // problems reports errors, and the inputs that the step waits for.

@@ -11,7 +11,6 @@ package trajectory
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 
 	"perigee"
@@ -45,15 +44,13 @@ const (
 	KindThinkingReplaced      // Text is the whole thinking of the step
 	KindText                  // Text is appended to the text of the step
 	KindTextReplaced          // Text is the whole text of the step
-	KindCall                  // Call: the model calls a tool
-	// Result: a tool, or another step that is not a text, has ended; replaces an earlier one of
-	// the step
-	KindResult
-	KindWaiting   // Waiting: a step needs a decision of a person
-	KindError     // Error; the agent may try again
-	KindUsage     // Usage of the turn so far: replaces the earlier one
-	KindTruncated // Step and all steps after it are gone, with everything that was reported of them
-	KindDone      // Reason and Stop: the turn is over
+	KindCall                  // the model calls a tool
+	KindResult                // a tool, or another step that is not a text, has ended
+	KindWaiting               // Waiting: a step needs a decision of a person
+	KindError                 // Error; the agent may try again
+	KindUsage                 // Usage of the turn so far: replaces the earlier one
+	KindTruncated             // Step and all steps after it are gone, with everything that was reported of them
+	KindDone                  // Reason and Stop: the turn is over
 )
 
 // An Event is one thing that happened. Step is the index of the step that it is about.
@@ -61,28 +58,11 @@ type Event struct {
 	Kind    Kind
 	Step    int
 	Text    string
-	Call    *Call
-	Result  *Result
 	Waiting *Waiting
 	Error   *perigee.Error
 	Usage   Usage
 	Reason  Reason
 	Stop    codeiumcommonpb.StopReason // KindDone: why the model stopped, from its last step
-}
-
-// A Call is a tool call of the model.
-type Call struct {
-	ID        string
-	Name      string
-	Arguments json.RawMessage // nil if there are none, or if they are not JSON
-}
-
-// A Result is the end of a step that is neither a text nor a message of the user.
-type Result struct {
-	CallID string // ID of the call that it answers; empty if there is none
-	Name   string // of the tool, or the type of the step in lower case
-	Status cortexpb.CortexStepStatus
-	Text   string // its output, as far as the step has one
 }
 
 // A Waiting describes an input that a step needs from a person. Trajectory and Index are

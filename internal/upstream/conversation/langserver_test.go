@@ -23,8 +23,8 @@ func TestAnswer(t *testing.T) {
 			trajectory.Event{Kind: trajectory.KindThinking, Step: 1, Text: "hm"},
 			text(1, "I look"), text(1, " at it."),
 			trajectory.Event{Kind: trajectory.KindUsage, Usage: trajectory.Usage{Input: 10, Output: 5, Thinking: 2, CacheRead: 4}},
-			trajectory.Event{Kind: trajectory.KindCall, Step: 1, Call: &trajectory.Call{Name: "view_file"}},
-			trajectory.Event{Kind: trajectory.KindResult, Step: 2, Result: &trajectory.Result{Name: "view_file"}},
+			trajectory.Event{Kind: trajectory.KindCall, Step: 1},
+			trajectory.Event{Kind: trajectory.KindResult, Step: 2},
 			trajectory.Event{Kind: trajectory.KindThinking, Step: 3, Text: "aha"}, text(3, "Done."),
 			done(trajectory.ReasonDone),
 		)}
@@ -123,7 +123,7 @@ func TestFinish(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	script := says(text(1, "I will run it."),
 		trajectory.Event{Kind: trajectory.KindWaiting, Step: 2, Waiting: &trajectory.Waiting{Member: "readUrlContent", Subject: "https://example.org"}},
-		trajectory.Event{Kind: trajectory.KindResult, Step: 2, Result: &trajectory.Result{}}, // it was allowed
+		trajectory.Event{Kind: trajectory.KindResult, Step: 2}, // it was allowed
 		trajectory.Event{Kind: trajectory.KindWaiting, Step: 3, Waiting: &trajectory.Waiting{Member: "runCommand", Subject: "make"}},
 		done(trajectory.ReasonWaiting))
 	for _, attached := range []bool{false, true} {
