@@ -67,7 +67,7 @@ func (s *search) check(ctx context.Context, c Summary) *check {
 		since, dated := s.since(&c, first+at, steps[at])
 		if since {
 			result.dated = dated
-			result.match = &Match{Conversation: c.ID, Step: first + at, Verified: true, Reader: reader}
+			result.match = &Match{Conversation: c.ID, Step: first + at, Reader: reader}
 		}
 		return result
 	}

@@ -14,7 +14,8 @@ import (
 // ~/.gemini/NAME/conversations: by the names and times of their files, and for the most recent
 // databases also by their content. Files of type .pb are encrypted.
 func ConversationFilesSource(dir string) Source {
-	return &conversationFiles{dir: dir, opened: map[string]openedFile{}}
+	s := &conversationFiles{dir: dir, opened: map[string]openedFile{}}
+	return Source{"conversation files", s.summaries}
 }
 
 type conversationFiles struct {
@@ -32,9 +33,7 @@ type openedFile struct {
 // maxOpened is the number of recent databases that are opened.
 const maxOpened = 16
 
-func (*conversationFiles) Name() string { return "conversation files" }
-
-func (s *conversationFiles) Summaries(ctx context.Context) (l Listing, err error) {
+func (s *conversationFiles) summaries(ctx context.Context) (l Listing, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, err := os.ReadDir(s.dir)

@@ -24,28 +24,21 @@ type Query struct {
 	// Conversation is the one that the prompt was submitted to; empty for any.
 	Conversation string
 	Since        time.Time // when the prompt was submitted; zero means at most Window ago
-	// Before has the conversations before the submission. If it is empty, they are unknown, and
-	// the times of conversations decide.
-	Before []Known
+	// Before has the conversations before the submission, of which ID, Modified and Steps count.
+	// If it is empty, they are unknown, and the times of conversations decide.
+	Before []Summary
 	Window time.Duration // how long to search; default 10 s
-}
-
-// A Known is the state of a conversation before a prompt was submitted.
-type Known struct {
-	ID       string
-	Modified time.Time // zero if unknown
-	Steps    int       // 0 if unknown
 }
 
 // A Match is the conversation of a prompt.
 type Match struct {
 	Conversation string
 	Step         int // index of the message; if that was not seen, the step to start at
-	// Verified means that the message was seen. Otherwise no reader can show the steps, and the
+	// Reader has shown the message. It is nil if no reader can show the steps, and the
 	// conversation is the only new one of the workspace, or the one that the query names.
-	Verified bool
-	Reader   Reader // the reader that has shown the message; nil if there is none
-	Degraded []Degradation
+	Reader Reader
+	// Degraded has a line for each source and conversation that cannot be used, or only in part.
+	Degraded []string
 }
 
 // ErrAmbiguous is in the chain of the error if several conversations have started with the prompt.
@@ -110,7 +103,7 @@ type search struct {
 	q       Query
 	sources []Source
 	readers []Reader
-	before  map[string]Known
+	before  map[string]Summary
 
 	running  sync.WaitGroup
 	news     chan news
@@ -119,7 +112,7 @@ type search struct {
 	checks   map[string]*check
 	slow     []time.Time // by reader: end of the time in which it is not used
 	settled  time.Time   // when the first match has lasted long enough
-	notes    []Degradation
+	notes    []string    // lines of Match.Degraded
 }
 
 // news is a report of a source.
@@ -142,7 +135,7 @@ func newSearch(q Query, sources []Source, readers []Reader) *search {
 	s := &search{q: q, sources: sources, readers: readers, news: make(chan news), listings: make([]Listing, len(sources)),
 		failures: make([]error, len(sources)), checks: map[string]*check{}, slow: make([]time.Time, len(readers))}
 	if len(q.Before) > 0 {
-		s.before = map[string]Known{}
+		s.before = map[string]Summary{}
 		for _, k := range q.Before {
 			s.before[k.ID] = k
 		}
@@ -367,7 +360,7 @@ func (c *check) error() error {
 }
 
 func (s *search) accept(c Summary, why string) Match {
-	s.notes = append(s.notes, Degradation{"search", why})
+	s.notes = append(s.notes, "search: "+why)
 	return Match{Conversation: c.ID, Step: s.before[c.ID].Steps}
 }
 
@@ -377,23 +370,23 @@ func (s *search) notFound(why string) error {
 }
 
 // degraded returns all differences and failures at the end of the search.
-func (s *search) degraded() []Degradation {
+func (s *search) degraded() []string {
 	list := slices.Clone(s.notes)
 	for i, source := range s.sources {
 		if err := s.failures[i]; err != nil {
-			list = append(list, Degradation{source.Name(), message(err)})
+			list = append(list, source.Name+": "+message(err))
 			continue
 		}
 		for _, line := range s.listings[i].Degraded {
-			list = append(list, Degradation{source.Name(), line})
+			list = append(list, source.Name+": "+line)
 		}
 	}
 	for id, c := range s.checks {
 		if c.err != nil {
-			list = append(list, Degradation{"conversation " + id, message(c.err)})
+			list = append(list, "conversation "+id+": "+message(c.err))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Degradation) int { return cmp.Compare(a.Source, b.Source) })
+	slices.Sort(list)
 	return list
 }
 

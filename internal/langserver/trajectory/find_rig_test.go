@@ -66,7 +66,7 @@ func (m *memory) put(s Summary, steps ...*geminicoder.Step) {
 	m.steps[s.ID] = steps
 }
 
-func (m *memory) Name() string { return m.name }
+func (m *memory) source() Source { return Source{m.name, m.Summaries} }
 
 func (m *memory) Summaries(context.Context) (Listing, error) {
 	m.mu.Lock()
@@ -179,7 +179,7 @@ func (f *conversationFile) close() { _ = f.db.Close() }
 func problems(m Match) []string {
 	lines := map[string]bool{}
 	for _, d := range m.Degraded {
-		lines[d.String()] = true
+		lines[d] = true
 	}
 	return slices.Sorted(maps.Keys(lines))
 }

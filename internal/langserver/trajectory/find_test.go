@@ -49,14 +49,14 @@ var rules = []rule{
 	{"an older conversation with the same prompt still runs", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c", now.Add(time.Second), "/work/a"), said("hello", now.Add(-time.Minute)), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
-	{"the same without times, but known before", Query{Before: []Known{{ID: "c", Steps: 1}}}, func(m *memory, now time.Time) {
+	{"the same without times, but known before", Query{Before: []Summary{{ID: "c", Steps: 1}}}, func(m *memory, now time.Time) {
 		m.put(at("c", now.Add(time.Second), "/work/a"), said("hello", time.Time{}), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"the same prompt a second before", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c", now, "/work/a"), said("hello", now.Add(-time.Second)), answered("x"))
 		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said("hello", time.Now())) })
 	}, "new 0", 3 * time.Second, ""},
-	{"the same prompt at the same time, but known before", Query{Before: []Known{{ID: "c", Steps: 2}}}, func(m *memory, now time.Time) {
+	{"the same prompt at the same time, but known before", Query{Before: []Summary{{ID: "c", Steps: 2}}}, func(m *memory, now time.Time) {
 		m.put(at("c", now, "/work/a"), said("hello", now), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"nothing changes", Query{}, func(m *memory, now time.Time) {
@@ -113,28 +113,28 @@ var rules = []rule{
 	}, "c1 1", 4 * time.Second, ""},
 	{"it is named and does not exist", Query{Conversation: "c3"}, func(*memory, time.Time) {},
 		"not_found no source knows the conversation c3", defaultWindow, "conversation c3: no conversation c3"},
-	{"it is named and cannot be read", Query{Conversation: "c1", Before: []Known{{ID: "c1", Steps: 7}}}, func(m *memory, now time.Time) {
+	{"it is named and cannot be read", Query{Conversation: "c1", Before: []Summary{{ID: "c1", Steps: 7}}}, func(m *memory, now time.Time) {
 		m.readErr = errors.New("encrypted")
 	}, "c1 7 unverified", defaultWindow, "search: the steps of the conversation cannot be read"},
-	{"no steps, and one new conversation", Query{Before: []Known{{ID: "known"}}}, func(m *memory, now time.Time) {
+	{"no steps, and one new conversation", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/a"))
 		m.put(at("old", now.Add(-hour), "/work/a"))
 		m.readErr = errors.New("encrypted")
 	}, "c1 0 unverified", defaultWindow, "search: no reader can show the messages; this is the only new conversation of the workspace"},
-	{"no steps, and two new conversations", Query{Before: []Known{{ID: "known"}}}, func(m *memory, now time.Time) {
+	{"no steps, and two new conversations", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/a"))
 		m.put(at("c2", now, "/work/b"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found 2 conversations have changed since, of which 2 cannot be read", defaultWindow, "conversation c1: encrypted"},
-	{"no steps, and one that has changed", Query{Before: []Known{{ID: "c1"}}}, func(m *memory, now time.Time) {
+	{"no steps, and one that has changed", Query{Before: []Summary{{ID: "c1"}}}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/a"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
-	{"no steps, and a new one of an unknown workspace", Query{Before: []Known{{ID: "known"}}}, func(m *memory, now time.Time) {
+	{"no steps, and a new one of an unknown workspace", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
 		m.put(at("c1", now))
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
-	{"no steps, and it is unknown what there was", Query{Before: []Known{}}, func(m *memory, now time.Time) {
+	{"no steps, and it is unknown what there was", Query{Before: []Summary{}}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work/a"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
@@ -153,7 +153,7 @@ var rules = []rule{
 		m.put(at("c1", now, "/work/a"), said("hello", now))
 		m.listing.Degraded = []string{"status is a list"}
 	}, "c1 0", poll, "memory: status is a list"},
-	{"the source never says when", Query{Before: []Known{{ID: "c1", Steps: 1}, {ID: "c2"}}}, func(m *memory, now time.Time) {
+	{"the source never says when", Query{Before: []Summary{{ID: "c1", Steps: 1}, {ID: "c2"}}}, func(m *memory, now time.Time) {
 		m.put(at("c1", time.Time{}, "/work/a"), said("hello", time.Time{}), answered("x"))
 		m.put(at("c2", time.Time{}, "/work/a"), said("x", time.Time{}))
 		m.put(at("c3", time.Time{}, "/work/a"), said("hello", now))
@@ -200,10 +200,10 @@ func TestRules(t *testing.T) {
 					q.Prompt = "hello"
 				}
 				q.Since, q.Workspaces = now, ours
-				match, err := Find(t.Context(), q, []Source{m}, readers(m))
+				match, err := Find(t.Context(), q, []Source{m.source()}, readers(m))
 				took := time.Since(now)
 				got := fmt.Sprint(match.Conversation, " ", match.Step)
-				if !match.Verified {
+				if match.Reader == nil {
 					got += " unverified"
 				}
 				if err != nil {
@@ -248,7 +248,7 @@ func TestWithoutSources(t *testing.T) {
 		if _, err := Find(t.Context(), Query{Prompt: "x"}, nil, nil); perigee.AsError(err).Class != perigee.ClassNotFound || time.Since(began) != 0 {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
-		if _, err := Find(t.Context(), Query{Prompt: " \n"}, []Source{newMemory()}, nil); perigee.AsError(err).Class != perigee.ClassInvalid {
+		if _, err := Find(t.Context(), Query{Prompt: " \n"}, []Source{newMemory().source()}, nil); perigee.AsError(err).Class != perigee.ClassInvalid {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -260,7 +260,7 @@ func TestFindIsCancelled(t *testing.T) {
 		cause := errors.New("left")
 		time.AfterFunc(2*time.Second, func() { cancel(cause) })
 		began := time.Now()
-		if _, err := Find(ctx, Query{Prompt: "x"}, []Source{newMemory()}, nil); !errors.Is(err, cause) || time.Since(began) != 2*time.Second {
+		if _, err := Find(ctx, Query{Prompt: "x"}, []Source{newMemory().source()}, nil); !errors.Is(err, cause) || time.Since(began) != 2*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 	})
@@ -275,14 +275,11 @@ func (hangingReader) Steps(ctx context.Context, _ string, _ int) ([]*geminicoder
 	return nil, ctx.Err()
 }
 
-// A hangingSource never answers.
-type hangingSource struct{ *memory }
-
-// Summaries hangs, in a bubble.
-func (hangingSource) Summaries(ctx context.Context) (Listing, error) {
+// hangingSource never answers.
+var hangingSource = Source{"memory", func(ctx context.Context) (Listing, error) {
 	<-ctx.Done()
 	return Listing{}, ctx.Err()
-}
+}}
 
 // A source or a reader that hangs does not keep the next one from being asked.
 func TestOneThatHangs(t *testing.T) {
@@ -293,12 +290,12 @@ func TestOneThatHangs(t *testing.T) {
 			m.put(at(fmt.Sprint("other", i), now.Add(time.Second), "/work/a"), said("x", now))
 		}
 		m.put(at("c1", now, "/work/a"), said("hello", now))
-		match, err := Find(t.Context(), Query{Prompt: "hello", Workspaces: ours}, []Source{hangingSource{m}, m}, readers(hangingReader{m}, m))
+		match, err := Find(t.Context(), Query{Prompt: "hello", Workspaces: ours}, []Source{hangingSource, m.source()}, readers(hangingReader{m}, m))
 		if err != nil || match.Conversation != "c1" || match.Reader != m || time.Since(now) > 5*time.Second {
 			t.Errorf("got %+v, %v after %v", match, err, time.Since(now))
 		}
 		began := time.Now()
-		_, err = Find(t.Context(), Query{Prompt: "hello", Workspaces: ours}, []Source{hangingSource{m}, m}, readers(hangingReader{m}))
+		_, err = Find(t.Context(), Query{Prompt: "hello", Workspaces: ours}, []Source{hangingSource, m.source()}, readers(hangingReader{m}))
 		if perigee.AsError(err).Class != perigee.ClassNotFound || time.Since(began) > defaultWindow {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}

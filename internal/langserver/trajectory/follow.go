@@ -22,6 +22,9 @@ const (
 	retryFirst = 200 * time.Millisecond // after a reading that failed
 )
 
+// maxQuiet is how long a turn may be quiet.
+const maxQuiet = 10 * time.Minute
+
 // A Follower follows a conversation until the end of a turn. Zero values mean defaults.
 type Follower struct {
 	Reader  Reader
@@ -32,7 +35,6 @@ type Follower struct {
 
 	// how long a turn may take to start after a message was sent; 30 s by default
 	Grace    time.Duration
-	Quiet    time.Duration // how long a turn may be quiet; 10 min by default
 	Patience time.Duration // how long the source may fail; 60 s by default
 }
 
@@ -102,7 +104,7 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 			return false, err
 		}
 		if l.tracker.Agrees(o) {
-			return l.applied(o)
+			return l.apply(o)
 		}
 	}
 	answer, err := l.f.Reader.Trajectory(ctx, l.f.Cascade)
@@ -116,7 +118,7 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	if list := answer.GetTrajectory().GetExecutorMetadatas(); len(list) > 0 {
 		o.Executors = list
 	}
-	if stopped, err = l.applied(o); stopped || err != nil {
+	if stopped, err = l.apply(o); stopped || err != nil {
 		return stopped, err
 	}
 	return l.complete(ctx, o)
@@ -135,7 +137,7 @@ func (l *loop) complete(ctx context.Context, o *Observation) (stopped bool, err 
 		}
 		rest := *o
 		rest.Offset, rest.Steps = from, steps
-		if stopped, err = l.applied(&rest); stopped || err != nil {
+		if stopped, err = l.apply(&rest); stopped || err != nil {
 			return stopped, err
 		}
 		from += len(steps)
@@ -150,23 +152,12 @@ var errTooMany = fmt.Errorf("more than %d of its steps have not ended", maxOpen)
 
 var errIncomplete = errors.New("the source has fewer steps than it counts")
 
-// applied is apply with the results of look.
-func (l *loop) applied(o *Observation) (stopped bool, err error) {
-	if !l.apply(o) {
-		return true, nil
-	}
-	if l.tracker.overflows() {
-		return false, errTooMany
-	}
-	return false, nil
-}
-
-// apply yields the events of an observation. It returns false if the caller has left.
-func (l *loop) apply(o *Observation) bool {
+// apply yields the events of an observation. stopped means that the caller has left.
+func (l *loop) apply(o *Observation) (stopped bool, err error) {
 	for event := range l.tracker.Apply(o) {
 		l.f.Cursor = l.tracker.Cursor()
 		if !l.yield(event, nil) {
-			return false
+			return true, nil
 		}
 	}
 	l.f.Cursor = l.tracker.Cursor()
@@ -176,7 +167,10 @@ func (l *loop) apply(o *Observation) bool {
 	if l.tracker.changed {
 		l.moved = time.Now()
 	}
-	return true
+	if l.tracker.overflows() {
+		return false, errTooMany
+	}
+	return false, nil
 }
 
 // permanentError returns an error that ends the run: an error of the caller, of a conversation
@@ -208,7 +202,7 @@ func (l *loop) conclude() bool {
 	case over:
 	case !l.tracker.Active() && time.Since(l.began) >= cmp.Or(l.f.Grace, 30*time.Second):
 		outcome = l.tracker.unchanged()
-	case time.Since(l.moved) >= cmp.Or(l.f.Quiet, 10*time.Minute):
+	case time.Since(l.moved) >= maxQuiet:
 		outcome = Outcome{Reason: ReasonTimeout}
 	default:
 		return false

@@ -12,18 +12,14 @@ import (
 )
 
 // LanguageServerSource lists the conversations of a language server.
-func LanguageServerSource(ls *lsclient.Client) Source { return languageServer{ls} }
-
-type languageServer struct{ client *lsclient.Client }
-
-func (languageServer) Name() string { return "language server" }
-
-func (s languageServer) Summaries(ctx context.Context) (l Listing, err error) {
-	all, err := s.client.Conversations(ctx)
-	for id, m := range all {
-		l.keep(summaryOf(id, m))
-	}
-	return l, err
+func LanguageServerSource(ls *lsclient.Client) Source {
+	return Source{"language server", func(ctx context.Context) (l Listing, err error) {
+		all, err := ls.Conversations(ctx)
+		for id, m := range all {
+			l.keep(summaryOf(id, m))
+		}
+		return l, err
+	}}
 }
 
 // summaryOf converts the language server's summary of a conversation. The database of the IDE has

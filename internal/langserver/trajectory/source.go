@@ -63,19 +63,11 @@ func plausibleID(id string) bool {
 		!strings.ContainsFunc(id, odd)
 }
 
-// A Source lists conversations. Several searches may use it at once.
-type Source interface {
-	Name() string
-	Summaries(ctx context.Context) (Listing, error)
+// A Source lists conversations. Several searches may call Summaries at once.
+type Source struct {
+	Name      string
+	Summaries func(ctx context.Context) (Listing, error)
 }
-
-// A Degradation is a source or a reader that cannot be used, or only in part.
-type Degradation struct {
-	Source  string
-	Problem string
-}
-
-func (d Degradation) String() string { return d.Source + ": " + d.Problem }
 
 // merge completes the summary with one of another source. Fields that change are taken from the
 // newer one.

@@ -170,8 +170,8 @@ func TestWithALanguageServer(t *testing.T) {
 	const prompt = "[[text: Hello there.]]"
 	first := r.submit(prompt, "/work/a")
 	all := []Source{LanguageServerSource(r.Client)}
-	m, err := Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/work/a"}, Since: time.Now().Add(-time.Minute), Before: []Known{{ID: "known"}}}, all, list)
-	if err != nil || m.Conversation != first || !m.Verified || m.Degraded != nil {
+	m, err := Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/work/a"}, Since: time.Now().Add(-time.Minute), Before: []Summary{{ID: "known"}}}, all, list)
+	if err != nil || m.Conversation != first || m.Reader == nil || m.Degraded != nil {
 		t.Fatalf("got %+v, %v", m, err)
 	}
 	if got := followFound(t, m, list); got != "Hello there. done" {
@@ -180,7 +180,7 @@ func TestWithALanguageServer(t *testing.T) {
 
 	// The same prompt once more, into the same conversation and into one of another workspace. What
 	// was there before is known.
-	before := []Known{{ID: first, Modified: time.Now(), Steps: 4}}
+	before := []Summary{{ID: first, Modified: time.Now(), Steps: 4}}
 	submitted := time.Now()
 	r.submit(prompt, "/work/b")
 	r.send(first, prompt)
@@ -286,9 +286,9 @@ func TestEncryptedFiles(t *testing.T) {
 	recent := RecentSource(func(context.Context) ([]Summary, error) {
 		return []Summary{at("new", submitted, "/work/a"), at("..", submitted)}, nil
 	})
-	q := Query{Prompt: "hello", Workspaces: []string{"/work/a"}, Since: submitted, Before: []Known{{ID: "known"}}, Window: time.Second}
+	q := Query{Prompt: "hello", Workspaces: []string{"/work/a"}, Since: submitted, Before: []Summary{{ID: "known"}}, Window: time.Second}
 	m, err := Find(t.Context(), q, []Source{recent, ConversationFilesSource(dir)}, readers(Database{Dir: dir}))
-	if err != nil || m.Conversation != "new" || m.Verified || len(m.Degraded) == 0 {
+	if err != nil || m.Conversation != "new" || m.Reader != nil || len(m.Degraded) == 0 {
 		t.Fatalf("got %+v, %v", m, err)
 	}
 	for _, line := range problems(m) {

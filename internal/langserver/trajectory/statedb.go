@@ -20,7 +20,10 @@ const summariesKey = "antigravityUnifiedStateSync.trajectorySummaries"
 // StateDatabaseSource lists the conversations in a state.vscdb, the database of the IDE. It is
 // read from a copy, and again only when it has changed. The IDE writes it with a delay of up to a
 // minute, so it may be out of date by that much.
-func StateDatabaseSource(path string) Source { return &stateDatabase{path: path} }
+func StateDatabaseSource(path string) Source {
+	s := &stateDatabase{path: path}
+	return Source{"state.vscdb", s.summaries}
+}
 
 type stateDatabase struct {
 	path string
@@ -30,9 +33,7 @@ type stateDatabase struct {
 	last  Listing
 }
 
-func (*stateDatabase) Name() string { return "state.vscdb" }
-
-func (s *stateDatabase) Summaries(ctx context.Context) (Listing, error) {
+func (s *stateDatabase) summaries(ctx context.Context) (Listing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, err := stampOf(s.path)

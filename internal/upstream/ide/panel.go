@@ -135,14 +135,14 @@ func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, err
 	if err != nil {
 		return trajectory.Match{}, err
 	}
-	q := trajectory.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []trajectory.Known{}}
+	q := trajectory.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []trajectory.Summary{}}
 	q.Since, _ = time.Parse(time.RFC3339Nano, s.Time)
 	for _, b := range s.Before {
-		q.Before = append(q.Before, trajectory.Known{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
+		q.Before = append(q.Before, trajectory.Summary{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
 	}
 	match, err := trajectory.Find(ctx, q, p.sources, p.readers)
 	for _, d := range match.Degraded {
-		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d.String())
+		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d)
 	}
 	if err != nil {
 		return match, submitted(err)
