@@ -18,7 +18,6 @@ import (
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/simulator"
 )
 
@@ -26,7 +25,7 @@ import (
 type rig struct {
 	ls     *lsclient.Client
 	model  string // as messages name it
-	agent  *agent.Agent
+	agent  *ask.Agent
 	closes []func()
 }
 
@@ -85,7 +84,7 @@ func start(ctx context.Context) (r *rig, err error) {
 	models := &lsclient.Catalogue{Client: r.ls}
 	model, err := models.Default(ctx, nil)
 	r.model = model.Enum
-	r.agent = agent.New(r.ls, agent.Options{Source: "langserver", Workspaces: []string{dir}, Models: models})
+	r.agent = ask.NewAgent(r.ls, ask.AgentOptions{Source: "langserver", Workspaces: []string{dir}, Models: models})
 	return r, err
 }
 

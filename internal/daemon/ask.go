@@ -8,7 +8,6 @@ import (
 	"perigee"
 	"perigee/internal/daemon/gateway"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/model"
 	"perigee/internal/route/record"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
@@ -17,7 +16,7 @@ import (
 // newAsks returns the service that answers the asks of MCP clients, by the configuration that
 // settings returns.
 func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, store *sqlstore.Store, recorder *record.Recorder) *ask.Service {
-	models := model.New(model.Options{
+	models := ask.NewModelAsker(ask.ModelOptions{
 		Upstream: g, Model: func() string { return settings().MCP.Model }, Resolve: g.Model, Simulated: g.Simulated,
 		Store: store, Now: opts.Now, Logger: opts.Logger,
 	})

@@ -2,9 +2,7 @@
 // of an agent, and the bridge to perigee's extension in an editor. upstream, daemon and cli may
 // import it. Begin with mcpserver/tools.go and ask.Service.
 //
-//	ask        an ask: a prompt for an agent, its progress and its answer, whatever answers it
-//	ask/agent  asks the agent of a language server
-//	ask/model  asks a model, without tools
+//	ask        asks: prompts for the agent of a language server or for a model, and their answers
 //	backend    what the tools of the MCP server do in a daemon and without one
 //	bridge     connections to the windows of an editor, through perigee's extension
 //	fixtures   fixed answers of the MCP server for tests of clients (PERIGEE_MCP_FIXTURES)

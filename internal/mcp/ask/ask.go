@@ -1,5 +1,9 @@
 // Package ask answers prompts: with the agent of an open IDE, with the agent of a headless
 // language server, or with a model. Each of these is an Asker.
+//
+// An Agent uses the agent of one language server. An ask is a message in a conversation, which is
+// followed until the end of the turn; between asks it makes no calls. A ModelAsker uses a model
+// and keeps its conversations in the store for 24 hours, for the key of the client.
 package ask
 
 import (

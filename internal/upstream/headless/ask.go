@@ -7,7 +7,6 @@ import (
 
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/agent"
 )
 
 // askSource is the source named in answers of a language server.
@@ -15,8 +14,8 @@ const askSource = "langserver"
 
 // newAgent returns the agent of a language server that perigee runs. It works in the directory of
 // the language server only, and changes files only if the configuration allows that.
-func newAgent(opts Options, server *Server) *agent.Agent {
-	return agent.New(server.Client(), agent.Options{
+func newAgent(opts Options, server *Server) *ask.Agent {
+	return ask.NewAgent(server.Client(), ask.AgentOptions{
 		Source: askSource, Upstream: opts.Upstream.Name, Workspaces: []string{server.workspace()}, Track: true,
 		Models:   &lsclient.Catalogue{Client: server.Client(), Cloud: opts.Models},
 		ReadOnly: !slices.Contains(opts.Upstream.Allow, "edit"), Logger: opts.Logger,

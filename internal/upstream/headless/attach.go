@@ -9,7 +9,7 @@ import (
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/mcp/ask/agent"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/store/config"
 	"perigee/internal/upstream/conversation"
 )
@@ -19,7 +19,7 @@ type Attached struct {
 	*conversation.Upstream
 	upstream config.Upstream
 	finder   *discover.Finder
-	agent    *agent.Agent
+	agent    *ask.Agent
 	own      *conversation.Own
 	now      func() time.Time
 
@@ -40,7 +40,7 @@ func NewAttached(opts Options) *Attached {
 	a := &Attached{upstream: u, finder: discover.NewFinder(opts.processes, u.Workspace), now: opts.Now, state: supervisor.Stopped, since: opts.Now()}
 	client := lsclient.New(lsclient.Options{Endpoint: a.endpoint, Logger: opts.Logger})
 	a.base, a.cancel = context.WithCancel(context.Background())
-	a.agent = agent.New(client, agent.Options{Source: askSource, Upstream: u.Name, Logger: opts.Logger})
+	a.agent = ask.NewAgent(client, ask.AgentOptions{Source: askSource, Upstream: u.Name, Logger: opts.Logger})
 	conversations := conversation.NewClient(client, conversation.ClientOptions{})
 	a.own = conversation.NewOwn(conversation.OwnOptions{Name: u.Name, Client: conversations, Dir: ownDir(opts), Attached: true, Logger: opts.Logger})
 	a.Upstream = conversation.New(conversation.Options{

@@ -11,7 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/mcp/ask/agent"
+	"perigee/internal/mcp/ask"
 	"perigee/internal/upstream/antigravity"
 	"perigee/internal/upstream/conversation"
 )
@@ -22,7 +22,7 @@ type Upstream struct {
 	server  *Server
 	carrier *conversation.Carrier
 	own     *conversation.Own
-	agent   *agent.Agent
+	agent   *ask.Agent
 }
 
 // NewUpstream returns the upstream of a language server.

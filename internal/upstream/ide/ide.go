@@ -20,7 +20,6 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/lib/lru"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/upstream/conversation"
 )
 
@@ -56,7 +55,7 @@ type Upstream struct {
 	opts Options
 
 	mu      sync.Mutex
-	agents  lru.Map[agentKey, *agent.Agent]
+	agents  lru.Map[agentKey, *ask.Agent]
 	servers lru.Map[serverKey, discover.Candidate] // language servers that have answered
 	// process of the window that had a conversation last
 	holder  lru.Map[string, int]
@@ -160,13 +159,13 @@ type agentKey struct {
 
 // agent returns the agent of a window. It is kept, because it holds the window's models and the
 // conversations in use.
-func (u *Upstream) agent(w *window) *agent.Agent {
+func (u *Upstream) agent(w *window) *ask.Agent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := w.key()
 	a, ok := u.agents.Get(key)
 	if !ok {
-		a = agent.New(w.client(u.opts.Logger), agent.Options{Source: Source, Upstream: u.opts.Name, Workspaces: w.folders, Logger: u.opts.Logger})
+		a = ask.NewAgent(w.client(u.opts.Logger), ask.AgentOptions{Source: Source, Upstream: u.opts.Name, Workspaces: w.folders, Logger: u.opts.Logger})
 		u.agents.Put(key, a)
 	}
 	return a

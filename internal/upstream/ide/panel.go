@@ -10,7 +10,6 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/ask/agent"
 	"perigee/internal/mcp/bridge"
 )
 
@@ -45,7 +44,7 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 		return conn.Ask(ctx, r, progress)
 	}
 	p := &panel{u: u, w: w, conn: conn, r: r}
-	p.Following = agent.Following{Progress: progress, Cancel: p.cancel, Explain: unfound}
+	p.Following = ask.Following{Progress: progress, Cancel: p.cancel, Explain: unfound}
 	p.places()
 	if r.Prompt == "" {
 		return p.resume(ctx)
@@ -56,7 +55,7 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 // A panel is an ask that puts its prompt into the panel of the window. The panel returns no
 // answer; the answer is found in the files of the IDE.
 type panel struct {
-	agent.Following
+	ask.Following
 	u    *Upstream
 	w    *window
 	conn *bridge.Conn

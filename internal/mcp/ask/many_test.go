@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package ask
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/mcp/ask"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -32,13 +31,13 @@ func TestTwentyAsksAtOnce(t *testing.T) {
 				want := fmt.Sprintf("answer %d of ask %d, with some words", round, i)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				var bad atomic.Value
-				got, err := r.Ask(ctx, ask.Request{Prompt: "[[text: " + want + "]] [[chunks: 4]] [[pace: 5ms]]", Conversation: conversation}, func(p ask.Progress) {
+				got, err := r.Ask(ctx, Request{Prompt: "[[text: " + want + "]] [[chunks: 4]] [[pace: 5ms]]", Conversation: conversation}, func(p Progress) {
 					if !strings.HasPrefix(want, p.Text) {
 						bad.Store(p.Text)
 					}
 				})
 				cancel()
-				if err != nil || got.Status != ask.Done || got.Text != want || bad.Load() != nil {
+				if err != nil || got.Status != Done || got.Text != want || bad.Load() != nil {
 					t.Errorf("ask %d: %+v, %v, progress %v", i, got, err, bad.Load())
 				}
 				conversation = got.Conversation
@@ -63,7 +62,7 @@ func TestAsksLeaveNothing(t *testing.T) {
 	r := newRig(t, "")
 	one := func(i int) {
 		want := fmt.Sprintf("answer %d", i)
-		if got, err := r.Ask(t.Context(), ask.Request{Prompt: "[[text: " + want + "]]"}, nil); err != nil || got.Status != ask.Done || got.Text != want {
+		if got, err := r.Ask(t.Context(), Request{Prompt: "[[text: " + want + "]]"}, nil); err != nil || got.Status != Done || got.Text != want {
 			t.Errorf("ask %d: %+v, %v", i, got, err)
 		}
 	}
@@ -104,7 +103,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	killed := false
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	got, err := r.Ask(ctx, ask.Request{Prompt: tenWords}, func(p ask.Progress) {
+	got, err := r.Ask(ctx, Request{Prompt: tenWords}, func(p Progress) {
 		if p.Text != "" && !killed {
 			killed = true
 			if pid := r.sup.Status().PID; pid > 1 { // 0 is the group of this process
@@ -112,11 +111,11 @@ func TestKilledInTheMiddle(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || !killed || got.Status != ask.Failed || got.Conversation == "" || got.Error.Class != perigee.ClassUnavailable || !strings.Contains(got.Error.Message, "restarted") {
+	if err != nil || !killed || got.Status != Failed || got.Conversation == "" || got.Error.Class != perigee.ClassUnavailable || !strings.Contains(got.Error.Message, "restarted") {
 		t.Fatalf("got %+v, %+v, %v", got, got.Error, err)
 	}
 	release()
-	if again := r.must(t, ask.Request{Prompt: "[[text: well again]]", Conversation: got.Conversation}); again.Status != ask.Done || again.Text != "well again" {
+	if again := r.must(t, Request{Prompt: "[[text: well again]]", Conversation: got.Conversation}); again.Status != Done || again.Text != "well again" {
 		t.Errorf("the next ask: %+v", again)
 	}
 }

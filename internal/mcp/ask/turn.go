@@ -1,4 +1,4 @@
-package agent
+package ask
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/mcp/ask"
 )
 
 const (
@@ -34,7 +33,7 @@ type Following struct {
 	Cursor       trajectory.Cursor
 	Turn         trajectory.Turn     // the part of the turn before Cursor
 	Patience     time.Duration       // how long reading may fail; a minute if 0
-	Progress     func(ask.Progress)  // may be nil
+	Progress     func(Progress)      // may be nil
 	Observe      func(perigee.Event) // called with the first text; may be nil
 	Cancel       func(ctx context.Context)
 	// Explain returns the error of an answer that cannot be read to its end, given the error of
@@ -42,13 +41,13 @@ type Following struct {
 	Explain func(err error) *perigee.Error
 
 	decided *trajectory.Waiting // the inputs that this ask has decided; nil if there are none
-	told    ask.Progress
+	told    Progress
 	content bool // the first text was observed
 }
 
 // Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the
 // cause of that is not ask.ErrTimeout, the agent is stopped.
-func (f *Following) Answer(ctx context.Context) ask.Answer {
+func (f *Following) Answer(ctx context.Context) Answer {
 	for begun := time.Now(); ; {
 		follower := trajectory.Follower{Reader: f.Reader, Cascade: f.Conversation,
 			Cursor: f.Cursor, Patience: f.Patience}
@@ -87,7 +86,7 @@ func (f *Following) undecided(reason trajectory.Reason) bool {
 // take adds an event, and reports changes.
 func (f *Following) take(e trajectory.Event) {
 	f.Turn.Take(e)
-	p := ask.Progress{Text: f.told.Text, Steps: f.Turn.Steps()}
+	p := Progress{Text: f.told.Text, Steps: f.Turn.Steps()}
 	switch e.Kind {
 	case trajectory.KindTurn, trajectory.KindTruncated, trajectory.KindText, trajectory.KindTextReplaced:
 		p.Text = f.Turn.Text()
@@ -107,31 +106,31 @@ func (f *Following) take(e trajectory.Event) {
 }
 
 // answer returns the answer so far.
-func (f *Following) answer(status ask.Status) ask.Answer {
-	a := ask.Answer{Text: f.Turn.Text(), Conversation: f.Conversation, Status: status}
+func (f *Following) answer(status Status) Answer {
+	a := Answer{Text: f.Turn.Text(), Conversation: f.Conversation, Status: status}
 	if f.Turn.Usage != (trajectory.Usage{}) {
 		a.Usage = f.Turn.Usage.Tokens()
 	}
 	return a
 }
 
-func (f *Following) failed(err error) ask.Answer {
-	a := f.answer(ask.Failed)
-	a.Error = ask.Fail(err).Error
+func (f *Following) failed(err error) Answer {
+	a := f.answer(Failed)
+	a.Error = Fail(err).Error
 	return a
 }
 
 // done returns the answer of a turn that is over.
-func (f *Following) done(reason trajectory.Reason) ask.Answer {
-	a := f.answer(ask.Done)
+func (f *Following) done(reason trajectory.Reason) Answer {
+	a := f.answer(Done)
 	var err *perigee.Error
 	switch reason {
 	case trajectory.ReasonWaiting:
-		a.Status, a.WaitingFor = ask.Waiting, waitingFor(&f.Turn)
+		a.Status, a.WaitingFor = Waiting, waitingFor(&f.Turn)
 	case trajectory.ReasonMaxInvocations:
-		a.Status, a.WaitingFor = ask.Waiting, usedUp
+		a.Status, a.WaitingFor = Waiting, usedUp
 	case trajectory.ReasonCancelled:
-		a.Status = ask.Cancelled
+		a.Status = Cancelled
 	case trajectory.ReasonError:
 		switch err = f.Turn.Error; {
 		case err == nil:
@@ -141,7 +140,7 @@ func (f *Following) done(reason trajectory.Reason) ask.Answer {
 				WithHint("look at what it has changed, and send another message to let it go on")
 		}
 	case trajectory.ReasonTimeout:
-		if a.Status = ask.Timeout; !f.Turn.Begun {
+		if a.Status = Timeout; !f.Turn.Begun {
 			err = perigee.Errorf(perigee.ClassUnavailable, "the language server accepted the prompt, but its agent did not begin to answer").
 				WithHint("ask with this conversation and an empty prompt to see whether it has begun")
 		}
@@ -151,7 +150,7 @@ func (f *Following) done(reason trajectory.Reason) ask.Answer {
 		}
 	}
 	if err != nil {
-		a.Status, a.Error = ask.Failed, ask.Fail(err).Error
+		a.Status, a.Error = Failed, Fail(err).Error
 	}
 	return a
 }
@@ -170,13 +169,13 @@ func waitingFor(turn *trajectory.Turn) string {
 
 // Interrupted returns the answer if the turn cannot be followed to its end: the ask is out of time
 // or was cancelled, or the conversation cannot be read.
-func (f *Following) Interrupted(ctx context.Context, err error) ask.Answer {
+func (f *Following) Interrupted(ctx context.Context, err error) Answer {
 	switch {
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
-		return f.answer(ask.Timeout)
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrTimeout):
+		return f.answer(Timeout)
 	case ctx.Err() != nil:
 		f.Cancel(ctx)
-		return f.answer(ask.Cancelled)
+		return f.answer(Cancelled)
 	}
 	return f.failed(f.Explain(err))
 }
@@ -185,12 +184,12 @@ func (f *Following) Interrupted(ctx context.Context, err error) ask.Answer {
 type turn struct {
 	Following
 	agent    *Agent
-	request  *ask.Request
+	request  *Request
 	readOnly bool
 	model    lsclient.Described
 }
 
-func (a *Agent) newTurn(r *ask.Request, progress func(ask.Progress)) *turn {
+func (a *Agent) newTurn(r *Request, progress func(Progress)) *turn {
 	t := &turn{agent: a, request: r, readOnly: r.ReadOnly || a.opts.ReadOnly}
 	t.Following = Following{Reader: a.ls, Conversation: r.Conversation, Patience: patience,
 		Progress: progress, Observe: t.observe, Cancel: t.cancel, Explain: explain}

@@ -1,9 +1,4 @@
-// Package agent answers prompts with the agent of a language server: in the language server of an
-// IDE window, or in a headless one.
-//
-// An ask is a message in a conversation, which is followed until the end of the turn. Between asks
-// the package makes no calls.
-package agent
+package ask
 
 import (
 	"context"
@@ -18,11 +13,10 @@ import (
 	"perigee"
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/trajectory"
-	"perigee/internal/mcp/ask"
 )
 
-// Options configure an Agent. Zero values mean defaults.
-type Options struct {
+// AgentOptions configure an Agent. Zero values mean defaults.
+type AgentOptions struct {
 	Source   string // source in answers: ide or langserver
 	Upstream string // upstream in records; Source by default
 
@@ -41,19 +35,19 @@ type Options struct {
 // once, each in a conversation of its own.
 type Agent struct {
 	ls   *lsclient.Client
-	opts Options
+	opts AgentOptions
 
 	mu   sync.Mutex
 	busy map[string]bool // conversations with a running ask
 }
 
 var (
-	_ ask.Asker  = (*Agent)(nil)
-	_ ask.Holder = (*Agent)(nil)
+	_ Asker  = (*Agent)(nil)
+	_ Holder = (*Agent)(nil)
 )
 
-// New returns an Agent.
-func New(ls *lsclient.Client, opts Options) *Agent {
+// NewAgent returns an Agent.
+func NewAgent(ls *lsclient.Client, opts AgentOptions) *Agent {
 	if opts.Models == nil {
 		opts.Models = &lsclient.Catalogue{Client: ls}
 	}
@@ -68,7 +62,7 @@ func New(ls *lsclient.Client, opts Options) *Agent {
 
 // Has reports whether the language server has a conversation.
 func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
-	if strings.HasPrefix(conversation, ask.ModelConversation) {
+	if strings.HasPrefix(conversation, ModelConversation) {
 		return false, nil
 	}
 	_, err := a.ls.Trajectory(ctx, conversation)
@@ -80,7 +74,7 @@ func (a *Agent) Has(ctx context.Context, conversation string) (bool, error) {
 
 // Ask starts a conversation with a prompt, or continues one: with a prompt, with a decision, or by
 // waiting for the answer that is being written.
-func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+func (a *Agent) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	t := a.newTurn(&r, progress)
 	begin := t.resume
 	if r.Conversation == "" {
@@ -88,16 +82,16 @@ func (a *Agent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progre
 	}
 	leave, err := a.enter(t.Conversation)
 	if err != nil {
-		return ask.Answer{}, err
+		return Answer{}, err
 	}
 	defer leave()
-	var answer ask.Answer
+	var answer Answer
 	t.Cursor, err = begin(ctx)
 	switch {
 	case errors.Is(err, errSent):
 		answer = t.Interrupted(ctx, err)
 	case err != nil:
-		return ask.Answer{}, err
+		return Answer{}, err
 	default:
 		answer = t.Answer(ctx)
 	}
@@ -110,7 +104,7 @@ func (a *Agent) enter(conversation string) (leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.busy[conversation] {
-		return nil, ask.Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(conversation, maxNamed)).
+		return nil, Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(conversation, maxNamed)).
 			WithHint("wait for its answer, or leave conversation out to start another one")
 	}
 	a.busy[conversation] = true
@@ -127,13 +121,13 @@ const maxNamed = 100
 // errSent is in the chain of an error after which the agent may have received the prompt.
 var errSent = errors.New("the prompt may have been handed over")
 
-// declined returns the error of a language server that has not received a prompt: another source
+// declineUnlessEnded returns the error of a language server that has not received a prompt: another source
 // may be tried.
-func declined(ctx context.Context, err error) error {
+func declineUnlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return perigee.AsError(err)
 	}
-	return ask.Decline(err)
+	return Decline(err)
 }
 
 // start creates a conversation and sends the prompt.
@@ -160,7 +154,7 @@ func (t *turn) start(ctx context.Context) (trajectory.Cursor, error) {
 		id, err = a.ls.Start(ctx, lsclient.StartOptions{Cascade: t.Conversation})
 	}
 	if err != nil {
-		return trajectory.Cursor{}, declined(ctx, err)
+		return trajectory.Cursor{}, declineUnlessEnded(ctx, err)
 	}
 	t.Conversation = id
 	return trajectory.Cursor{}, t.send(ctx, 0)
@@ -181,7 +175,7 @@ func (a *Agent) workspaces(dir string) ([]string, error) {
 		inside = inside || err == nil && filepath.IsLocal(relative)
 	}
 	if !inside {
-		return nil, ask.Declined(perigee.ClassNotFound, "the agent works in %s, not in %s", strings.Join(dirs, ", "), dir).
+		return nil, Declined(perigee.ClassNotFound, "the agent works in %s, not in %s", strings.Join(dirs, ", "), dir).
 			WithHint("leave workspace out, or open that directory in Antigravity")
 	}
 	return uris, nil
@@ -265,9 +259,9 @@ func (t *turn) choose(ctx context.Context, before string) (err error) {
 	}
 	switch {
 	case err != nil:
-		return declined(ctx, err)
+		return declineUnlessEnded(ctx, err)
 	case t.model.Disabled:
-		return ask.Declined(perigee.ClassNotFound, "the model %s is disabled for the account", t.model.Name()).WithHint("name another model, or none")
+		return Declined(perigee.ClassNotFound, "the model %s is disabled for the account", t.model.Name()).WithHint("name another model, or none")
 	case !r.Allows(t.model.Name()):
 		return r.Forbidden(t.model.Name())
 	}
@@ -284,7 +278,7 @@ func (t *turn) send(ctx context.Context, known int) error {
 	case errors.Is(err, lsclient.ErrUnclear):
 		return fmt.Errorf("%w: %w", errSent, err)
 	case err != nil:
-		return declined(ctx, err)
+		return declineUnlessEnded(ctx, err)
 	}
 	t.observe(perigee.Event{Kind: perigee.EventStart, Upstream: t.agent.opts.Upstream, Model: t.model.Name()})
 	if queued {

@@ -1,4 +1,4 @@
-package model
+package ask
 
 import (
 	"cmp"
@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/mcp/ask"
 )
 
 // An exchange is one prompt and its answer.
 type exchange struct {
-	asker    *Asker
-	request  *ask.Request
-	progress func(ask.Progress)
+	asker    *ModelAsker
+	request  *Request
+	progress func(Progress)
 	talk     *conversation
 
 	text   strings.Builder
@@ -24,7 +23,7 @@ type exchange struct {
 }
 
 // run streams the answer.
-func (e *exchange) run(ctx context.Context, model string) (ask.Answer, error) {
+func (e *exchange) run(ctx context.Context, model string) (Answer, error) {
 	r := e.request
 	prompt := e.talk.prompt(r.Prompt)
 	origin := perigee.Origin{ID: r.ID, Dialect: perigee.DialectMCP, Client: r.Client, MayUse: r.AllowsModel, Log: r.Log}
@@ -38,7 +37,7 @@ func (e *exchange) run(ctx context.Context, model string) (ask.Answer, error) {
 		e.take(&event)
 	}
 	if failed != nil && ctx.Err() == nil && e.text.Len() == 0 {
-		return ask.Answer{}, declined(failed)
+		return Answer{}, declineUnlessInvalid(failed)
 	}
 	if e.usage == nil && (failed != nil || ctx.Err() != nil) {
 		e.estimate(prompt)
@@ -66,7 +65,7 @@ func (e *exchange) take(event *perigee.Event) {
 		}
 		e.text.WriteString(event.Text)
 		if e.progress != nil {
-			e.progress(ask.Progress{Text: e.shown()})
+			e.progress(Progress{Text: e.shown()})
 		}
 	}
 }
@@ -87,24 +86,24 @@ func (e *exchange) estimate(prompt *perigee.Prompt) {
 }
 
 // answer returns the answer at the end. A truncated answer is a part of the conversation as well.
-func (e *exchange) answer(ctx context.Context, failed error) (ask.Answer, error) {
-	a := ask.Answer{Text: e.shown(), Status: ask.Done, Source: e.start.Upstream, Model: e.start.Model, Usage: e.usage}
+func (e *exchange) answer(ctx context.Context, failed error) (Answer, error) {
+	a := Answer{Text: e.shown(), Status: Done, Source: e.start.Upstream, Model: e.start.Model, Usage: e.usage}
 	if e.asker.opts.Simulated() {
 		a.Source = "simulator"
 	}
 	switch {
 	case failed == nil:
 		if err := e.refused(); err != nil {
-			a.Status, a.Error = ask.Failed, ask.Fail(err).Error
+			a.Status, a.Error = Failed, Fail(err).Error
 		}
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ask.ErrTimeout):
-		a.Status = ask.Timeout
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrTimeout):
+		a.Status = Timeout
 	case ctx.Err() != nil:
-		a.Status = ask.Cancelled
+		a.Status = Cancelled
 	default:
-		a.Status, a.Error = ask.Failed, ask.Fail(failed).Error
+		a.Status, a.Error = Failed, Fail(failed).Error
 	}
-	if e.text.Len() > 0 || a.Status == ask.Timeout {
+	if e.text.Len() > 0 || a.Status == Timeout {
 		a.Conversation = e.talk.save(ctx, e.request.Prompt, e.text.String())
 	}
 	return a, nil

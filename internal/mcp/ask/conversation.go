@@ -1,4 +1,4 @@
-package model
+package ask
 
 import (
 	"context"
@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/mcp/ask"
 )
 
-// keep is how long a conversation is kept after its last prompt.
-const keep = 24 * time.Hour
+// keepTime is how long a conversation is kept after its last prompt.
+const keepTime = 24 * time.Hour
 
 // saveTime bounds the time in which a conversation is saved, also after the ask has ended.
 const saveTime = 5 * time.Second
 
 // A conversation has the earlier messages.
 type conversation struct {
-	asker   *Asker
+	asker   *ModelAsker
 	id      string // empty if it is not kept
 	key     string
 	created time.Time
@@ -36,12 +35,12 @@ type content struct {
 	Text string `json:"text"`
 }
 
-func said(role, kind, text string) item {
+func newItem(role, kind, text string) item {
 	return item{Type: "message", Role: role, Content: []content{{kind, text}}}
 }
 
 // open reads the conversation of a request, or starts one.
-func (a *Asker) open(ctx context.Context, r *ask.Request) (*conversation, error) {
+func (a *ModelAsker) open(ctx context.Context, r *Request) (*conversation, error) {
 	c := &conversation{asker: a, key: r.Client.Key, created: a.opts.Now()}
 	if r.Conversation == "" {
 		if a.opts.Store != nil {
@@ -103,15 +102,15 @@ func (c *conversation) save(ctx context.Context, prompt, answer string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	input, err := json.Marshal(append(c.items, said("user", "input_text", prompt)))
+	input, err := json.Marshal(append(c.items, newItem("user", "input_text", prompt)))
 	output := []byte("[]")
 	if err == nil && answer != "" {
-		output, err = json.Marshal([]item{said("assistant", "output_text", answer)})
+		output, err = json.Marshal([]item{newItem("assistant", "output_text", answer)})
 	}
 	if err == nil {
 		response, _ := json.Marshal(map[string]any{"id": c.id, "object": "response", "status": "completed", "created_at": c.created.Unix(), "output": json.RawMessage(output)})
 		err = c.asker.opts.Store.SaveResponse(ctx, &perigee.StoredResponse{
-			ID: c.id, Key: c.key, Created: c.created, Expires: c.asker.opts.Now().Add(keep), Input: input, Output: output, Response: response,
+			ID: c.id, Key: c.key, Created: c.created, Expires: c.asker.opts.Now().Add(keepTime), Input: input, Output: output, Response: response,
 		})
 	}
 	if err != nil {

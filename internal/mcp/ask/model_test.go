@@ -1,4 +1,4 @@
-package model
+package ask
 
 import (
 	"context"
@@ -9,33 +9,28 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"perigee"
-	"perigee/internal/mcp/ask"
 	"perigee/internal/simulator"
 	"perigee/internal/store/sqlstore"
 	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A rig is an Asker over the Gemini API of the simulator, and a real store.
-type rig struct {
-	*Asker
+// A modelRig is a ModelAsker over the Gemini API of the simulator, and a real store.
+type modelRig struct {
+	*ModelAsker
 	now   time.Time
 	store *sqlstore.Store
 }
 
-func newRig(t *testing.T, change func(*Options)) *rig {
+func newModelRig(t *testing.T, change func(*ModelOptions)) *modelRig {
 	t.Helper()
 	sim, err := simulator.New(simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	r := &rig{now: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)}
+	r := &modelRig{now: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)}
 	r.store, err = sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(t.TempDir(), "perigee.db"), Now: func() time.Time { return r.now }})
 	if err != nil {
 		t.Fatal(err)
@@ -43,15 +38,15 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	t.Cleanup(func() { _ = r.store.Close() })
 	upstream := gemini.New(gemini.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
-	opts := Options{Upstream: upstream, Model: func() string { return "gemini-3-flash-preview" }, Store: r.store, Now: func() time.Time { return r.now }}
+	opts := ModelOptions{Upstream: upstream, Model: func() string { return "gemini-3-flash-preview" }, Store: r.store, Now: func() time.Time { return r.now }}
 	if change != nil {
 		change(&opts)
 	}
-	r.Asker = New(opts)
+	r.ModelAsker = NewModelAsker(opts)
 	return r
 }
 
-func (r *rig) must(t *testing.T, q ask.Request) ask.Answer {
+func (r *modelRig) must(t *testing.T, q Request) Answer {
 	t.Helper()
 	answer, err := r.Ask(t.Context(), q, nil)
 	if err != nil {
@@ -68,29 +63,29 @@ func class(err error) perigee.Class {
 }
 
 func TestAModelAnswers(t *testing.T) {
-	r := newRig(t, nil)
+	r := newModelRig(t, nil)
 	var seen []string
-	got, err := r.Ask(t.Context(), ask.Request{Prompt: "[[text: one two three]] [[chunks: 3]]"}, func(p ask.Progress) { seen = append(seen, p.Text) })
-	if err != nil || got.Status != ask.Done || got.Text != "one two three" || got.Source != "studio" || got.Model != "gemini-3-flash-preview" ||
+	got, err := r.Ask(t.Context(), Request{Prompt: "[[text: one two three]] [[chunks: 3]]"}, func(p Progress) { seen = append(seen, p.Text) })
+	if err != nil || got.Status != Done || got.Text != "one two three" || got.Source != "studio" || got.Model != "gemini-3-flash-preview" ||
 		got.Usage == nil || got.Usage.Output == 0 || !strings.HasPrefix(got.Conversation, "ask_") {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if len(seen) != 3 || seen[2] != "one two three" || !strings.HasPrefix(seen[2], seen[0]) {
 		t.Errorf("progress %q", seen)
 	}
-	if other := r.must(t, ask.Request{Prompt: "hello", Model: "gemini-2.5-pro"}); other.Model != "gemini-2.5-pro" || other.Conversation == got.Conversation {
+	if other := r.must(t, Request{Prompt: "hello", Model: "gemini-2.5-pro"}); other.Model != "gemini-2.5-pro" || other.Conversation == got.Conversation {
 		t.Errorf("another model: %+v", other)
 	}
 }
 
 func TestAConversationIsContinued(t *testing.T) {
-	r := newRig(t, nil)
+	r := newModelRig(t, nil)
 	team := perigee.Client{Key: "team"}
-	first := r.must(t, ask.Request{Prompt: "[[text: My name is Ada.]]", Client: team})
+	first := r.must(t, Request{Prompt: "[[text: My name is Ada.]]", Client: team})
 	for i, want := range []int{3, 5} { // messages in the request: what was said before, and the prompt
 		asked := 0
-		counting := r.Asker.opts.Upstream
-		r.Asker.opts.Upstream = stream(func(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+		counting := r.ModelAsker.opts.Upstream
+		r.ModelAsker.opts.Upstream = stream(func(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 			prompt, err := req.Prompt()
 			if err != nil {
 				t.Error(err)
@@ -102,27 +97,27 @@ func TestAConversationIsContinued(t *testing.T) {
 			return counting.Stream(ctx, req)
 		})
 		r.now = r.now.Add(23 * time.Hour) // each prompt keeps it for another day
-		next := r.must(t, ask.Request{Prompt: "[[text: again]]", Client: team, Conversation: first.Conversation})
+		next := r.must(t, Request{Prompt: "[[text: again]]", Client: team, Conversation: first.Conversation})
 		if asked != want || next.Conversation != first.Conversation || next.Text != "again" {
 			t.Errorf("prompt %d: %d messages, want %d; %+v", i+2, asked, want, next)
 		}
-		r.Asker.opts.Upstream = counting
+		r.ModelAsker.opts.Upstream = counting
 	}
-	for name, q := range map[string]ask.Request{
+	for name, q := range map[string]Request{
 		"of another key": {Prompt: "x", Client: perigee.Client{Key: "other"}, Conversation: first.Conversation},
 		"without a key":  {Prompt: "x", Conversation: first.Conversation},
 		"unknown":        {Prompt: "x", Client: team, Conversation: "ask_unknown"},
 	} {
-		if _, err := r.Ask(t.Context(), q, nil); class(err) != perigee.ClassNotFound || errors.Is(err, ask.ErrDeclined) {
+		if _, err := r.Ask(t.Context(), q, nil); class(err) != perigee.ClassNotFound || errors.Is(err, ErrDeclined) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	r.now = r.now.Add(25 * time.Hour)
-	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "x", Client: team, Conversation: first.Conversation}, nil); class(err) != perigee.ClassNotFound || !strings.Contains(err.Error(), "24 hours") {
+	if _, err := r.Ask(t.Context(), Request{Prompt: "x", Client: team, Conversation: first.Conversation}, nil); class(err) != perigee.ClassNotFound || !strings.Contains(err.Error(), "24 hours") {
 		t.Errorf("after a day: %v", err)
 	}
-	for name, q := range map[string]ask.Request{
-		"no prompt": {Client: team, Conversation: first.Conversation}, "a decision": {Conversation: first.Conversation, Decision: &ask.Decision{Allow: true}},
+	for name, q := range map[string]Request{
+		"no prompt": {Client: team, Conversation: first.Conversation}, "a decision": {Conversation: first.Conversation, Decision: &Decision{Allow: true}},
 	} {
 		if _, err := r.Ask(t.Context(), q, nil); class(err) != perigee.ClassInvalid || !strings.Contains(err.Error(), "write a prompt") {
 			t.Errorf("%s: %v", name, err)
@@ -136,8 +131,8 @@ func TestAConversationIsContinued(t *testing.T) {
 }
 
 func TestTheSimulatorSaysSo(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Simulated = func() bool { return true } })
-	first := r.must(t, ask.Request{Prompt: "[[text: hi]]"})
+	r := newModelRig(t, func(o *ModelOptions) { o.Simulated = func() bool { return true } })
+	first := r.must(t, Request{Prompt: "[[text: hi]]"})
 	if first.Text != "[perigee simulator: no model is configured]\nhi" || first.Source != "simulator" {
 		t.Errorf("got %+v", first)
 	}
@@ -168,18 +163,18 @@ func breaks(text string, err func(context.Context) error) stream {
 // What there is when the time is over is a part of the conversation.
 func TestAnAnswerThatEndsEarlyIsKept(t *testing.T) {
 	untilDone := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	for status, cause := range map[ask.Status]error{ask.Timeout: ask.ErrTimeout, ask.Cancelled: context.Canceled} {
-		r := newRig(t, nil)
-		real := r.Asker.opts.Upstream
-		r.Asker.opts.Upstream = breaks("half", untilDone)
+	for status, cause := range map[Status]error{Timeout: ErrTimeout, Cancelled: context.Canceled} {
+		r := newModelRig(t, nil)
+		real := r.ModelAsker.opts.Upstream
+		r.ModelAsker.opts.Upstream = breaks("half", untilDone)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		log := &perigee.CallLog{}
-		got, err := r.Ask(ctx, ask.Request{Prompt: "a long one", Log: log}, func(ask.Progress) { cancel(cause) })
+		got, err := r.Ask(ctx, Request{Prompt: "a long one", Log: log}, func(Progress) { cancel(cause) })
 		if err != nil || got.Status != status || got.Text != "half" || got.Conversation == "" || got.Usage == nil || got.Usage.Input == 0 || len(log.Notes()) != 1 {
 			t.Errorf("%s: %+v, %v", status, got, err)
 		}
-		r.Asker.opts.Upstream = real
-		if next := r.must(t, ask.Request{Prompt: "[[text: rest]]", Conversation: got.Conversation}); next.Text != "rest" {
+		r.ModelAsker.opts.Upstream = real
+		if next := r.must(t, Request{Prompt: "[[text: rest]]", Conversation: got.Conversation}); next.Text != "rest" {
 			t.Errorf("%s, then %+v", status, next)
 		}
 		stored, err := r.store.Response(t.Context(), "", got.Conversation)
@@ -190,34 +185,34 @@ func TestAnAnswerThatEndsEarlyIsKept(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	r := newRig(t, nil)
+	r := newModelRig(t, nil)
 	fails := func(c perigee.Class) func(context.Context) error {
 		return func(context.Context) error { return perigee.Errorf(c, "trouble").WithHint("a hint") }
 	}
 	for c, want := range map[perigee.Class]bool{perigee.ClassExhausted: true, perigee.ClassUnavailable: true, perigee.ClassNotFound: true, perigee.ClassInvalid: false, perigee.ClassForbidden: false} {
-		r.Asker.opts.Upstream = breaks("", fails(c))
-		if _, err := r.Ask(t.Context(), ask.Request{Prompt: "x"}, nil); class(err) != c || errors.Is(err, ask.ErrDeclined) != want || perigee.AsError(err).Hint != "a hint" {
+		r.ModelAsker.opts.Upstream = breaks("", fails(c))
+		if _, err := r.Ask(t.Context(), Request{Prompt: "x"}, nil); class(err) != c || errors.Is(err, ErrDeclined) != want || perigee.AsError(err).Hint != "a hint" {
 			t.Errorf("before the answer: %v", err)
 		}
 	}
-	r.Asker.opts.Upstream = breaks("half", fails(perigee.ClassExhausted))
-	if got := r.must(t, ask.Request{Prompt: "x"}); got.Status != ask.Failed || got.Text != "half" || got.Error.Class != perigee.ClassExhausted || got.Error.Hint != "a hint" || got.Source != "u" {
+	r.ModelAsker.opts.Upstream = breaks("half", fails(perigee.ClassExhausted))
+	if got := r.must(t, Request{Prompt: "x"}); got.Status != Failed || got.Text != "half" || got.Error.Class != perigee.ClassExhausted || got.Error.Hint != "a hint" || got.Source != "u" {
 		t.Errorf("in the middle: %+v", got)
 	}
-	r = newRig(t, nil)
-	if got := r.must(t, ask.Request{Prompt: "[[block: SAFETY]]"}); got.Status != ask.Failed || got.Error.Class != perigee.ClassInvalid || got.Conversation != "" {
+	r = newModelRig(t, nil)
+	if got := r.must(t, Request{Prompt: "[[block: SAFETY]]"}); got.Status != Failed || got.Error.Class != perigee.ClassInvalid || got.Conversation != "" {
 		t.Errorf("a refused prompt: %+v", got)
 	}
 	if err := r.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.must(t, ask.Request{Prompt: "[[text: hi]]"}); got.Status != ask.Done || got.Text != "hi" || got.Conversation != "" {
+	if got := r.must(t, Request{Prompt: "[[text: hi]]"}); got.Status != Done || got.Text != "hi" || got.Conversation != "" {
 		t.Errorf("without a store that works: %+v", got)
 	}
 }
 
 func TestTheKeysModels(t *testing.T) {
-	r := newRig(t, func(o *Options) {
+	r := newModelRig(t, func(o *ModelOptions) {
 		o.Resolve = func(name string) string {
 			if name == "small" {
 				return "gemini-2.5-flash"
@@ -226,14 +221,14 @@ func TestTheKeysModels(t *testing.T) {
 		}
 	})
 	flash := func(model string) bool { return model == "gemini-2.5-flash" }
-	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "x", AllowsModel: flash}, nil); class(err) != perigee.ClassForbidden || errors.Is(err, ask.ErrDeclined) {
+	if _, err := r.Ask(t.Context(), Request{Prompt: "x", AllowsModel: flash}, nil); class(err) != perigee.ClassForbidden || errors.Is(err, ErrDeclined) {
 		t.Errorf("the default model: %v", err)
 	}
-	if got := r.must(t, ask.Request{Prompt: "x", AllowsModel: flash, Model: "gemini-2.5-flash"}); got.Model != "gemini-2.5-flash" {
+	if got := r.must(t, Request{Prompt: "x", AllowsModel: flash, Model: "gemini-2.5-flash"}); got.Model != "gemini-2.5-flash" {
 		t.Errorf("got %+v", got)
 	}
-	r.Asker.opts.Upstream = breaks("hi", func(context.Context) error { return errors.New("end") })
-	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "x", AllowsModel: flash, Model: "small"}, nil); err != nil {
+	r.ModelAsker.opts.Upstream = breaks("hi", func(context.Context) error { return errors.New("end") })
+	if _, err := r.Ask(t.Context(), Request{Prompt: "x", AllowsModel: flash, Model: "small"}, nil); err != nil {
 		t.Errorf("by an alias: %v", err)
 	}
 }
@@ -241,24 +236,24 @@ func TestTheKeysModels(t *testing.T) {
 // Without any name in the configuration, a model of the upstream answers: the key decides which
 // ones can.
 func TestAModelIsFoundWhereNoneIsNamed(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Model = nil })
-	if got := r.must(t, ask.Request{Prompt: "[[text: hi]]"}); got.Text != "hi" || !strings.Contains(got.Model, "flash") || strings.Contains(got.Model, "image") || strings.Contains(got.Model, "lite") {
+	r := newModelRig(t, func(o *ModelOptions) { o.Model = nil })
+	if got := r.must(t, Request{Prompt: "[[text: hi]]"}); got.Text != "hi" || !strings.Contains(got.Model, "flash") || strings.Contains(got.Model, "image") || strings.Contains(got.Model, "lite") {
 		t.Errorf("got %+v", got)
 	}
 	pro := func(model string) bool { return strings.Contains(model, "pro") }
-	if got := r.must(t, ask.Request{Prompt: "[[text: hi]]", AllowsModel: pro}); got.Text != "hi" || !strings.Contains(got.Model, "pro") {
+	if got := r.must(t, Request{Prompt: "[[text: hi]]", AllowsModel: pro}); got.Text != "hi" || !strings.Contains(got.Model, "pro") {
 		t.Errorf("a key for pro: %+v", got)
 	}
-	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "hi", AllowsModel: func(string) bool { return false }}, nil); class(err) != perigee.ClassNotFound || !strings.Contains(err.Error(), "mcp.model") {
+	if _, err := r.Ask(t.Context(), Request{Prompt: "hi", AllowsModel: func(string) bool { return false }}, nil); class(err) != perigee.ClassNotFound || !strings.Contains(err.Error(), "mcp.model") {
 		t.Errorf("a key without models: %v", err)
 	}
 }
 
 func TestOneAskInAConversationAtATime(t *testing.T) {
-	r := newRig(t, nil)
-	first := r.must(t, ask.Request{Prompt: "hello"})
+	r := newModelRig(t, nil)
+	first := r.must(t, Request{Prompt: "hello"})
 	running, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	r.Asker.opts.Upstream = breaks("text", func(ctx context.Context) error {
+	r.ModelAsker.opts.Upstream = breaks("text", func(ctx context.Context) error {
 		close(running)
 		select {
 		case <-end:
@@ -268,10 +263,10 @@ func TestOneAskInAConversationAtATime(t *testing.T) {
 	})
 	go func() {
 		defer close(done)
-		_, _ = r.Ask(t.Context(), ask.Request{Prompt: "x", Conversation: first.Conversation}, nil)
+		_, _ = r.Ask(t.Context(), Request{Prompt: "x", Conversation: first.Conversation}, nil)
 	}()
 	await.Receive(t, running, "the first ask")
-	if _, err := r.Ask(t.Context(), ask.Request{Prompt: "y", Conversation: first.Conversation}, nil); class(err) != perigee.ClassUnavailable {
+	if _, err := r.Ask(t.Context(), Request{Prompt: "y", Conversation: first.Conversation}, nil); class(err) != perigee.ClassUnavailable {
 		t.Errorf("a second ask: %v", err)
 	}
 	close(end)

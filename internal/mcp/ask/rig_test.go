@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package ask
 
 import (
 	"bytes"
@@ -25,7 +25,6 @@ import (
 	"perigee/internal/langserver/lsclient"
 	"perigee/internal/langserver/probe"
 	"perigee/internal/langserver/supervisor"
-	"perigee/internal/mcp/ask"
 	"perigee/internal/simulator"
 	"perigee/internal/simulator/standin"
 )
@@ -139,12 +138,12 @@ func newRig(t *testing.T, settings string) *rig {
 		e, err := wait(ctx)
 		return lsclient.Endpoint(e), err
 	}})
-	r.Agent = New(r.ls, Options{Source: "langserver", Upstream: "desk", Workspaces: []string{r.workspace}, Track: true})
+	r.Agent = NewAgent(r.ls, AgentOptions{Source: "langserver", Upstream: "desk", Workspaces: []string{r.workspace}, Track: true})
 	return r
 }
 
 // must asks and wants an answer.
-func (r *rig) must(t *testing.T, q ask.Request) ask.Answer {
+func (r *rig) must(t *testing.T, q Request) Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

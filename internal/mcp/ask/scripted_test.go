@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package ask
 
 import (
 	"context"
@@ -23,7 +23,6 @@ import (
 	languageserverpb "perigee/gen/exa/language_server_pb"
 	geminicoder "perigee/gen/gemini_coder"
 	"perigee/internal/langserver/lsclient"
-	"perigee/internal/mcp/ask"
 )
 
 // A scripted is a language server that shows what a test says, for what the stand-in does not do.
@@ -127,7 +126,7 @@ func (s *scripted) start(t *testing.T) *Agent {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	port := server.Listener.Addr().(*net.TCPAddr).Port
-	return New(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), Options{Source: "ide"})
+	return NewAgent(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), AgentOptions{Source: "ide"})
 }
 
 const (
@@ -145,8 +144,8 @@ func TestRewrittenText(t *testing.T) {
 		{false, ended, []*geminicoder.Step{userSaid("hi"), planned(true, "Second thought."), notified("Please review.")}},
 	}}
 	var seen []string
-	got, err := s.start(t).Ask(t.Context(), ask.Request{Prompt: "hi"}, func(p ask.Progress) { seen = append(seen, p.Text) })
-	if err != nil || got.Status != ask.Done || got.Text != "Second thought.\n\nPlease review." || got.Conversation != "c" || got.Source != "ide" {
+	got, err := s.start(t).Ask(t.Context(), Request{Prompt: "hi"}, func(p Progress) { seen = append(seen, p.Text) })
+	if err != nil || got.Status != Done || got.Text != "Second thought.\n\nPlease review." || got.Conversation != "c" || got.Source != "ide" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if all := strings.Join(seen, "|"); !strings.Contains(all, "First thou") || !strings.Contains(all, "to be dropped") || seen[len(seen)-1] != got.Text {
@@ -157,8 +156,8 @@ func TestRewrittenText(t *testing.T) {
 func TestAnAgentThatUsedUpItsStepsWaits(t *testing.T) {
 	t.Parallel()
 	s := &scripted{views: []view{{false, outOfSteps, []*geminicoder.Step{userSaid("hi"), planned(true, "So far.")}}}}
-	got, err := s.start(t).Ask(t.Context(), ask.Request{Prompt: "hi"}, nil)
-	if err != nil || got.Status != ask.Waiting || got.Text != "So far." || !strings.Contains(got.WaitingFor, "send another message") {
+	got, err := s.start(t).Ask(t.Context(), Request{Prompt: "hi"}, nil)
+	if err != nil || got.Status != Waiting || got.Text != "So far." || !strings.Contains(got.WaitingFor, "send another message") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -167,8 +166,8 @@ func TestAnAgentThatUsedUpItsStepsWaits(t *testing.T) {
 func TestARefusalInTheTextIsAFailure(t *testing.T) {
 	t.Parallel()
 	s := &scripted{views: []view{{false, ended, []*geminicoder.Step{userSaid("hi"), planned(true, "This version of Antigravity is no longer supported. Please update to the latest version.")}}}}
-	got, err := s.start(t).Ask(t.Context(), ask.Request{Prompt: "hi"}, nil)
-	if err != nil || got.Status != ask.Failed || got.Error.Class != perigee.ClassIdentity {
+	got, err := s.start(t).Ask(t.Context(), Request{Prompt: "hi"}, nil)
+	if err != nil || got.Status != Failed || got.Error.Class != perigee.ClassIdentity {
 		t.Errorf("got %+v, %+v, %v", got, got.Error, err)
 	}
 }
@@ -185,8 +184,8 @@ func hangUp(w http.ResponseWriter) bool {
 func TestALostAnswerToAMessage(t *testing.T) {
 	t.Parallel()
 	lost := &scripted{views: []view{{}}, send: hangUp}
-	got, err := lost.start(t).Ask(t.Context(), ask.Request{Prompt: "hi"}, nil)
-	if sent, _ := lost.counts(); err != nil || got.Status != ask.Failed || got.Error.Class != perigee.ClassUnavailable || sent != 1 || got.Conversation != "c" || !strings.Contains(got.Error.Message, "not known") {
+	got, err := lost.start(t).Ask(t.Context(), Request{Prompt: "hi"}, nil)
+	if sent, _ := lost.counts(); err != nil || got.Status != Failed || got.Error.Class != perigee.ClassUnavailable || sent != 1 || got.Conversation != "c" || !strings.Contains(got.Error.Message, "not known") {
 		t.Errorf("got %+v, %+v, %v; sent %d times", got, got.Error, err, sent)
 	}
 	refused := &scripted{views: []view{{}}, send: func(w http.ResponseWriter) bool {
@@ -194,8 +193,8 @@ func TestALostAnswerToAMessage(t *testing.T) {
 		_, _ = io.WriteString(w, `{"code":"unknown","message":"CREDENTIALS_MISSING"}`)
 		return true
 	}}
-	_, err = refused.start(t).Ask(t.Context(), ask.Request{Prompt: "hi"}, nil)
-	if sent, _ := refused.counts(); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnauthenticated || sent != 1 {
+	_, err = refused.start(t).Ask(t.Context(), Request{Prompt: "hi"}, nil)
+	if sent, _ := refused.counts(); !errors.Is(err, ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnauthenticated || sent != 1 {
 		t.Errorf("a refused message: %v, sent %d times", err, sent)
 	}
 }
@@ -203,7 +202,7 @@ func TestALostAnswerToAMessage(t *testing.T) {
 // An ask that ends while the message is on its way may have reached the agent.
 func TestCancelWhileTheMessageIsSent(t *testing.T) {
 	t.Parallel()
-	for status, cause := range map[ask.Status]error{ask.Cancelled: context.Canceled, ask.Timeout: ask.ErrTimeout} {
+	for status, cause := range map[Status]error{Cancelled: context.Canceled, Timeout: ErrTimeout} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		release := make(chan struct{})
 		s := &scripted{views: []view{{}}, send: func(http.ResponseWriter) bool {
@@ -211,10 +210,10 @@ func TestCancelWhileTheMessageIsSent(t *testing.T) {
 			<-release
 			return true
 		}}
-		got, err := s.start(t).Ask(ctx, ask.Request{Prompt: "hi"}, nil)
+		got, err := s.start(t).Ask(ctx, Request{Prompt: "hi"}, nil)
 		close(release)
 		_, canceled := s.counts()
-		if err != nil || got.Status != status || got.Conversation != "c" || (canceled == 1) != (status == ask.Cancelled) {
+		if err != nil || got.Status != status || got.Conversation != "c" || (canceled == 1) != (status == Cancelled) {
 			t.Errorf("%s: %+v, %v; canceled %d times", status, got, err, canceled)
 		}
 	}
@@ -229,14 +228,14 @@ func TestAnUnreachableLanguageServer(t *testing.T) {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
-	a := New(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), Options{Source: "ide"})
-	if _, err := a.Ask(t.Context(), ask.Request{Prompt: "hi"}, nil); !errors.Is(err, ask.ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnavailable {
+	a := NewAgent(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), AgentOptions{Source: "ide"})
+	if _, err := a.Ask(t.Context(), Request{Prompt: "hi"}, nil); !errors.Is(err, ErrDeclined) || perigee.AsError(err).Class != perigee.ClassUnavailable {
 		t.Errorf("got %v", err)
 	}
 	if has, err := a.Has(t.Context(), "c"); has || err == nil {
 		t.Errorf("has a conversation: %t, %v", has, err)
 	}
-	if has, err := a.Has(t.Context(), ask.ModelConversation+"x"); has || err != nil {
+	if has, err := a.Has(t.Context(), ModelConversation+"x"); has || err != nil {
 		t.Errorf("has a conversation with a model: %t, %v", has, err)
 	}
 }

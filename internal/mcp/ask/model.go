@@ -1,6 +1,4 @@
-// Package model answers prompts with a model. Its conversations are kept in the store for 24
-// hours, for the key of the client.
-package model
+package ask
 
 import (
 	"context"
@@ -14,49 +12,48 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
-	"perigee/internal/mcp/ask"
 )
 
 // SimulatorLine is the first line of an answer of the simulator.
 const SimulatorLine = "[perigee simulator: no model is configured]"
 
-// A Store keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a
+// A ConversationStore keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a
 // response of the Responses API, so that common parts of conversations are stored once, and the
 // limits of stored responses apply to them.
-type Store interface {
+type ConversationStore interface {
 	SaveResponse(ctx context.Context, r *perigee.StoredResponse) error
 	Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error)
 }
 
-// Options configure an Asker. All fields but Upstream are optional.
-type Options struct {
+// ModelOptions configure an Asker. All fields but Upstream are optional.
+type ModelOptions struct {
 	Upstream perigee.Upstream // answers; it must not record calls
 	// for asks that name none; if empty, the default of the upstream, or else one of its models
 	Model func() string
 	// returns the model for a name, which may be empty; if nil, names are not changed
 	Resolve   func(model string) string
-	Simulated func() bool // answers come from the simulator
-	Store     Store       // if nil, no conversation is kept
+	Simulated func() bool       // answers come from the simulator
+	Store     ConversationStore // if nil, no conversation is kept
 	Now       func() time.Time
 	NewID     func() string
 	Logger    *slog.Logger
 }
 
-// An Asker is an ask.Asker that answers with a model.
-type Asker struct {
-	opts Options
+// An ModelAsker is an ask.Asker that answers with a model.
+type ModelAsker struct {
+	opts ModelOptions
 
 	mu   sync.Mutex
 	busy map[string]bool // conversations with a running ask
 }
 
 var (
-	_ ask.Asker  = (*Asker)(nil)
-	_ ask.Holder = (*Asker)(nil)
+	_ Asker  = (*ModelAsker)(nil)
+	_ Holder = (*ModelAsker)(nil)
 )
 
-// New returns an Asker.
-func New(opts Options) *Asker {
+// NewModelAsker returns an Asker.
+func NewModelAsker(opts ModelOptions) *ModelAsker {
 	if opts.Model == nil {
 		opts.Model = func() string { return "" }
 	}
@@ -70,47 +67,47 @@ func New(opts Options) *Asker {
 		opts.Now = time.Now
 	}
 	if opts.NewID == nil {
-		opts.NewID = func() string { return ask.ModelConversation + strings.ToLower(rand.Text()) }
+		opts.NewID = func() string { return ModelConversation + strings.ToLower(rand.Text()) }
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Asker{opts: opts, busy: map[string]bool{}}
+	return &ModelAsker{opts: opts, busy: map[string]bool{}}
 }
 
 // Has reports whether a conversation is one with a model, even if it has expired or belongs to
 // another key.
-func (a *Asker) Has(_ context.Context, conversation string) (bool, error) {
-	return strings.HasPrefix(conversation, ask.ModelConversation), nil
+func (a *ModelAsker) Has(_ context.Context, conversation string) (bool, error) {
+	return strings.HasPrefix(conversation, ModelConversation), nil
 }
 
 // Ask sends the prompt to the model. A model has no tools, so an ask is always read-only.
-func (a *Asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	switch {
 	case r.Decision != nil:
-		return ask.Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model waits for no decision").WithHint("write a prompt")
+		return Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model waits for no decision").WithHint("write a prompt")
 	case strings.TrimSpace(r.Prompt) == "":
-		return ask.Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model goes on only with a prompt").WithHint("write a prompt, such as \"continue\"")
+		return Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model goes on only with a prompt").WithHint("write a prompt, such as \"continue\"")
 	}
 	leave, err := a.enter(r.Conversation)
 	if err != nil {
-		return ask.Answer{}, err
+		return Answer{}, err
 	}
 	defer leave()
 	talk, err := a.open(ctx, &r)
 	if err != nil {
-		return ask.Answer{}, err
+		return Answer{}, err
 	}
 	name, err := a.choose(ctx, &r)
 	if err != nil {
-		return ask.Answer{}, err
+		return Answer{}, err
 	}
 	e := exchange{asker: a, request: &r, progress: progress, talk: talk}
 	return e.run(ctx, name)
 }
 
 // choose returns the name of the model to use, which the key must allow.
-func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
+func (a *ModelAsker) choose(ctx context.Context, r *Request) (string, error) {
 	name := r.Model
 	if name == "" {
 		name = a.opts.Model()
@@ -130,14 +127,14 @@ func (a *Asker) choose(ctx context.Context, r *ask.Request) (string, error) {
 
 // any returns a model that writes text, if neither the ask nor the configuration names one: a
 // Flash model if there is one.
-func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
+func (a *ModelAsker) any(ctx context.Context, r *Request) (string, error) {
 	lister, ok := a.opts.Upstream.(perigee.ModelLister)
 	if !ok {
 		return "", nil // the upstream returns an error for the missing name
 	}
 	list, err := lister.Models(ctx)
 	if err != nil {
-		return "", declined(err)
+		return "", declineUnlessInvalid(err)
 	}
 	best, most := "", -1
 	for _, m := range list {
@@ -146,7 +143,7 @@ func (a *Asker) any(ctx context.Context, r *ask.Request) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", ask.Declined(perigee.ClassNotFound, "there is no model that writes text").
+		return "", Declined(perigee.ClassNotFound, "there is no model that writes text").
 			WithHint("set mcp.model or models.default in the configuration; `perigee models` lists the models")
 	}
 	return best, nil
@@ -177,7 +174,7 @@ func suitability(m perigee.Model) int {
 }
 
 // enter refuses a second ask in a conversation, because one of the two answers would be lost.
-func (a *Asker) enter(conversation string) (leave func(), err error) {
+func (a *ModelAsker) enter(conversation string) (leave func(), err error) {
 	if conversation == "" {
 		return func() {}, nil
 	}
@@ -195,14 +192,14 @@ func (a *Asker) enter(conversation string) (leave func(), err error) {
 	}, nil
 }
 
-// declined returns an error from before the start of the answer: another source may be tried,
+// declineUnlessInvalid returns an error from before the start of the answer: another source may be tried,
 // unless the request is the reason.
-func declined(err error) error {
+func declineUnlessInvalid(err error) error {
 	e := *perigee.AsError(err)
 	switch e.Class {
 	case perigee.ClassInvalid, perigee.ClassForbidden, perigee.ClassCanceled, perigee.ClassUnimplemented:
 		return &e
 	}
-	e.Cause = errors.Join(ask.ErrDeclined, e.Cause)
+	e.Cause = errors.Join(ErrDeclined, e.Cause)
 	return &e
 }
