@@ -31,20 +31,14 @@ type AgentOptions struct {
 	Logger   *slog.Logger        // nil discards all messages
 }
 
-// An Agent is an ask.Asker that uses the agent of one language server. Several asks can run at
+// An Agent is an Asker that uses the agent of one language server. Several asks can run at
 // once, each in a conversation of its own.
 type Agent struct {
 	ls   *lsclient.Client
 	opts AgentOptions
 
-	mu   sync.Mutex
-	busy map[string]bool // conversations with a running ask
+	busy sync.Map // IDs of the conversations with a running ask
 }
-
-var (
-	_ Asker  = (*Agent)(nil)
-	_ Holder = (*Agent)(nil)
-)
 
 // NewAgent returns an Agent.
 func NewAgent(ls *lsclient.Client, opts AgentOptions) *Agent {
@@ -57,7 +51,7 @@ func NewAgent(ls *lsclient.Client, opts AgentOptions) *Agent {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{ls: ls, opts: opts, busy: map[string]bool{}}
+	return &Agent{ls: ls, opts: opts}
 }
 
 // Has reports whether the language server has a conversation.
@@ -80,12 +74,13 @@ func (a *Agent) Ask(ctx context.Context, r Request, progress func(Progress)) (An
 	if r.Conversation == "" {
 		t.Conversation, begin = lsclient.NewID(), t.start
 	}
-	leave, err := a.enter(t.Conversation)
-	if err != nil {
-		return Answer{}, err
+	if _, running := a.busy.LoadOrStore(t.Conversation, nil); running { // the two answers would mix
+		return Answer{}, Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(t.Conversation, maxNamed)).
+			WithHint(busyHint)
 	}
-	defer leave()
+	defer a.busy.Delete(t.Conversation)
 	var answer Answer
+	var err error
 	t.Cursor, err = begin(ctx)
 	switch {
 	case errors.Is(err, errSent):
@@ -97,22 +92,6 @@ func (a *Agent) Ask(ctx context.Context, r Request, progress func(Progress)) (An
 	}
 	answer.Source, answer.Model = a.opts.Source, t.model.Name()
 	return answer, nil
-}
-
-// enter refuses a second ask in a conversation, because the two answers would mix.
-func (a *Agent) enter(conversation string) (leave func(), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy[conversation] {
-		return nil, Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(conversation, maxNamed)).
-			WithHint("wait for its answer, or leave conversation out to start another one")
-	}
-	a.busy[conversation] = true
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.busy, conversation)
-	}, nil
 }
 
 // maxNamed is the maximum length of a client's name in an error.

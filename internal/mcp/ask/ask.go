@@ -36,6 +36,9 @@ type Asker interface {
 // window, none of them answers, it has no agent, or it is busy.
 var ErrDeclined = errors.New("not handed over")
 
+// busyHint is the hint of the error for a second ask in a conversation.
+const busyHint = "wait for its answer, or leave conversation out to start another one"
+
 // ErrTimeout is the cause with which a context ends when an ask is out of time.
 var ErrTimeout = errors.New("the time limit was reached")
 

@@ -88,9 +88,10 @@ func TestAsksLeaveNothing(t *testing.T) {
 	await.Until(t, "no more goroutines and files than before", func() bool { // connections end a moment after their asks
 		return runtime.NumGoroutine() <= goroutines+spare && descriptors() <= files+spare
 	})
-	if len(r.busy) > 0 {
-		t.Errorf("%d conversations are busy", len(r.busy))
-	}
+	r.busy.Range(func(conversation, _ any) bool {
+		t.Errorf("the conversation %v is busy", conversation)
+		return false
+	})
 }
 
 // An ask whose language server is killed in the middle ends with the reason, and its conversation

@@ -3,7 +3,6 @@ package ask
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -39,18 +38,11 @@ type ModelOptions struct {
 	Logger    *slog.Logger
 }
 
-// An ModelAsker is an ask.Asker that answers with a model.
+// A ModelAsker is an Asker that answers with a model.
 type ModelAsker struct {
 	opts ModelOptions
-
-	mu   sync.Mutex
-	busy map[string]bool // conversations with a running ask
+	busy sync.Map // IDs of the conversations with a running ask
 }
-
-var (
-	_ Asker  = (*ModelAsker)(nil)
-	_ Holder = (*ModelAsker)(nil)
-)
 
 // NewModelAsker returns an Asker.
 func NewModelAsker(opts ModelOptions) *ModelAsker {
@@ -72,7 +64,7 @@ func NewModelAsker(opts ModelOptions) *ModelAsker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &ModelAsker{opts: opts, busy: map[string]bool{}}
+	return &ModelAsker{opts: opts}
 }
 
 // Has reports whether a conversation is one with a model, even if it has expired or belongs to
@@ -89,11 +81,12 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 	case strings.TrimSpace(r.Prompt) == "":
 		return Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model goes on only with a prompt").WithHint("write a prompt, such as \"continue\"")
 	}
-	leave, err := a.enter(r.Conversation)
-	if err != nil {
-		return Answer{}, err
+	if r.Conversation != "" {
+		if _, running := a.busy.LoadOrStore(r.Conversation, nil); running { // one of the two answers would be lost
+			return Answer{}, perigee.Errorf(perigee.ClassUnavailable, "another ask is running in this conversation").WithHint(busyHint)
+		}
+		defer a.busy.Delete(r.Conversation)
 	}
-	defer leave()
 	talk, err := a.open(ctx, &r)
 	if err != nil {
 		return Answer{}, err
@@ -173,33 +166,13 @@ func suitability(m perigee.Model) int {
 	return score
 }
 
-// enter refuses a second ask in a conversation, because one of the two answers would be lost.
-func (a *ModelAsker) enter(conversation string) (leave func(), err error) {
-	if conversation == "" {
-		return func() {}, nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy[conversation] {
-		return nil, perigee.Errorf(perigee.ClassUnavailable, "another ask is running in this conversation").
-			WithHint("wait for its answer, or leave conversation out to start another one")
-	}
-	a.busy[conversation] = true
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.busy, conversation)
-	}, nil
-}
-
-// declineUnlessInvalid returns an error from before the start of the answer: another source may be tried,
-// unless the request is the reason.
+// declineUnlessInvalid returns an error from before the start of the answer: another source may be
+// tried, unless the request is the reason.
 func declineUnlessInvalid(err error) error {
-	e := *perigee.AsError(err)
+	e := perigee.AsError(err)
 	switch e.Class {
 	case perigee.ClassInvalid, perigee.ClassForbidden, perigee.ClassCanceled, perigee.ClassUnimplemented:
-		return &e
+		return e
 	}
-	e.Cause = errors.Join(ErrDeclined, e.Cause)
-	return &e
+	return Decline(e)
 }

@@ -52,7 +52,7 @@ func RelayPoint(asker Asker) mount.Point {
 	}}.At(RelayPath, mount.Admin)
 }
 
-// A RelayClient is an ask.Asker that forwards asks to the daemon.
+// A RelayClient is an Asker that forwards asks to the daemon.
 type RelayClient struct {
 	HTTP *http.Client
 	URL  string // URL of the daemon, without a path
