@@ -2,7 +2,9 @@ package ask
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"perigee"
@@ -17,7 +19,7 @@ const saveTime = 5 * time.Second
 // A conversation has the earlier messages.
 type conversation struct {
 	asker   *ModelAsker
-	id      string // empty if it is not kept
+	id      string
 	key     string
 	created time.Time
 	items   []item
@@ -43,15 +45,10 @@ func newItem(role, kind, text string) item {
 func (a *ModelAsker) open(ctx context.Context, r *Request) (*conversation, error) {
 	c := &conversation{asker: a, key: r.Client.Key, created: a.opts.Now()}
 	if r.Conversation == "" {
-		if a.opts.Store != nil {
-			c.id = a.opts.NewID()
-		}
+		c.id = ModelConversation + strings.ToLower(rand.Text())
 		return c, nil
 	}
 	c.id = r.Conversation
-	if a.opts.Store == nil {
-		return nil, c.unknown()
-	}
 	stored, err := a.opts.Store.Response(ctx, c.key, c.id)
 	if err != nil {
 		if e := perigee.AsError(err); e.Class != perigee.ClassNotFound {
@@ -97,9 +94,6 @@ func (c *conversation) prompt(text string) *perigee.Prompt {
 // save stores the conversation with the new prompt and answer, and returns its ID, or "" if it is
 // not kept.
 func (c *conversation) save(ctx context.Context, prompt, answer string) string {
-	if c.id == "" {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	input, err := json.Marshal(append(c.items, newItem("user", "input_text", prompt)))

@@ -73,7 +73,7 @@ func (e *exchange) take(event *perigee.Event) {
 // shown returns the text for the client.
 func (e *exchange) shown() string {
 	if e.asker.opts.Simulated() {
-		return SimulatorLine + "\n" + e.text.String()
+		return simulatorLine + "\n" + e.text.String()
 	}
 	return e.text.String()
 }

@@ -27,8 +27,7 @@ func (s *Service) limit(ctx context.Context, total time.Duration) (*limited, fun
 	l.Context, l.cancel = context.WithCancelCause(ctx)
 	first := total
 	if total == 0 {
-		total = setting(s.opts.Max, defaultMax)
-		l.idle = setting(s.opts.Idle, defaultIdle)
+		total, l.idle = s.opts.Max(), s.opts.Idle()
 		first = min(l.idle, total)
 	}
 	l.end = time.Now().Add(total)
@@ -37,15 +36,6 @@ func (s *Service) limit(ctx context.Context, total time.Duration) (*limited, fun
 		l.timer.Stop()
 		l.cancel(context.Canceled)
 	}
-}
-
-func setting(get func() time.Duration, otherwise time.Duration) time.Duration {
-	if get != nil {
-		if d := get(); d > 0 {
-			return d
-		}
-	}
-	return otherwise
 }
 
 // progress reports whether p differs from the last progress, and extends the time of the ask if it

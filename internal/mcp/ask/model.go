@@ -2,7 +2,6 @@ package ask
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,29 +12,22 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// SimulatorLine is the first line of an answer of the simulator.
-const SimulatorLine = "[perigee simulator: no model is configured]"
+// simulatorLine is the first line of an answer of the simulator.
+const simulatorLine = "[perigee simulator: no model is configured]"
 
-// A ConversationStore keeps conversations. It is a part of perigee.ResponseStore: a conversation is kept as a
-// response of the Responses API, so that common parts of conversations are stored once, and the
-// limits of stored responses apply to them.
-type ConversationStore interface {
-	SaveResponse(ctx context.Context, r *perigee.StoredResponse) error
-	Response(ctx context.Context, key, id string) (*perigee.StoredResponse, error)
-}
-
-// ModelOptions configure an Asker. All fields but Upstream are optional.
+// ModelOptions configure a ModelAsker. All fields are required.
 type ModelOptions struct {
 	Upstream perigee.Upstream // answers; it must not record calls
-	// for asks that name none; if empty, the default of the upstream, or else one of its models
-	Model func() string
-	// returns the model for a name, which may be empty; if nil, names are not changed
-	Resolve   func(model string) string
-	Simulated func() bool       // answers come from the simulator
-	Store     ConversationStore // if nil, no conversation is kept
-	Now       func() time.Time
-	NewID     func() string
-	Logger    *slog.Logger
+	// Model returns the model for asks that name none. If it returns "", the default of the
+	// upstream answers, or else one of its models.
+	Model     func() string
+	Resolve   func(model string) string // returns the model for a name, which may be empty
+	Simulated func() bool               // reports whether answers come from the simulator
+	// Store keeps each conversation as a response of the Responses API, so that common parts of
+	// conversations are stored once, and the limits of stored responses apply to them.
+	Store  perigee.ResponseStore
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // A ModelAsker is an Asker that answers with a model.
@@ -44,28 +36,8 @@ type ModelAsker struct {
 	busy sync.Map // IDs of the conversations with a running ask
 }
 
-// NewModelAsker returns an Asker.
-func NewModelAsker(opts ModelOptions) *ModelAsker {
-	if opts.Model == nil {
-		opts.Model = func() string { return "" }
-	}
-	if opts.Resolve == nil {
-		opts.Resolve = func(model string) string { return model }
-	}
-	if opts.Simulated == nil {
-		opts.Simulated = func() bool { return false }
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.NewID == nil {
-		opts.NewID = func() string { return ModelConversation + strings.ToLower(rand.Text()) }
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &ModelAsker{opts: opts}
-}
+// NewModelAsker returns a ModelAsker.
+func NewModelAsker(opts ModelOptions) *ModelAsker { return &ModelAsker{opts: opts} }
 
 // Has reports whether a conversation is one with a model, even if it has expired or belongs to
 // another key.

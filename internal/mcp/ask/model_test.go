@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +39,8 @@ func newModelRig(t *testing.T, change func(*ModelOptions)) *modelRig {
 	t.Cleanup(func() { _ = r.store.Close() })
 	upstream := gemini.New(gemini.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
-	opts := ModelOptions{Upstream: upstream, Model: func() string { return "gemini-3-flash-preview" }, Store: r.store, Now: func() time.Time { return r.now }}
+	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Resolve: func(model string) string { return model }, Simulated: constant(false),
+		Store: r.store, Now: func() time.Time { return r.now }, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&opts)
 	}
@@ -131,7 +133,7 @@ func TestAConversationIsContinued(t *testing.T) {
 }
 
 func TestTheSimulatorSaysSo(t *testing.T) {
-	r := newModelRig(t, func(o *ModelOptions) { o.Simulated = func() bool { return true } })
+	r := newModelRig(t, func(o *ModelOptions) { o.Simulated = constant(true) })
 	first := r.must(t, Request{Prompt: "[[text: hi]]"})
 	if first.Text != "[perigee simulator: no model is configured]\nhi" || first.Source != "simulator" {
 		t.Errorf("got %+v", first)
@@ -236,7 +238,7 @@ func TestTheKeysModels(t *testing.T) {
 // Without any name in the configuration, a model of the upstream answers: the key decides which
 // ones can.
 func TestAModelIsFoundWhereNoneIsNamed(t *testing.T) {
-	r := newModelRig(t, func(o *ModelOptions) { o.Model = nil })
+	r := newModelRig(t, func(o *ModelOptions) { o.Model = constant("") })
 	if got := r.must(t, Request{Prompt: "[[text: hi]]"}); got.Text != "hi" || !strings.Contains(got.Model, "flash") || strings.Contains(got.Model, "image") || strings.Contains(got.Model, "lite") {
 		t.Errorf("got %+v", got)
 	}

@@ -12,18 +12,11 @@ import (
 	"perigee/internal/route/record"
 )
 
-// The default time limits.
-const (
-	defaultIdle = 50 * time.Second // below the 60 s after which several MCP clients give up
-	defaultMax  = 10 * time.Minute
-)
-
 // A Source is an Asker of a Service.
 type Source struct {
 	Name  string // name in the configuration: ide, langserver, model
 	Asker Asker  // if nil, the source is skipped for the reason in Why
 	Why   string
-	Hint  string // how to enable it
 }
 
 // A Holder is an Asker that can identify its own conversations. Has may report true for a
@@ -38,7 +31,7 @@ type Options struct {
 	Sources func() []Source
 
 	// Idle returns how long an ask without a Timeout may run without progress, and Max how long in
-	// total. If they are nil or return 0, the limits are 50 s and 10 min.
+	// total.
 	Idle, Max func() time.Duration
 
 	// Resolve returns the model for a name, by aliases. If it is nil, names are not changed.
@@ -61,14 +54,12 @@ type Service struct {
 // NewService returns a Service.
 func NewService(opts Options) *Service {
 	if opts.NewID == nil {
-		opts.NewID = newCallID
+		opts.NewID = func() string { return perigee.NewCallID(time.Now()) }
 	}
 	s := &Service{opts: opts}
 	s.owners.keys.MaxEntries = maxOwned
 	return s
 }
-
-func newCallID() string { return perigee.NewCallID(time.Now()) }
 
 // Ask returns the answer of a source. The answer lists the sources before it that were skipped.
 func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
@@ -136,7 +127,7 @@ func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answe
 	var refused refusals
 	for _, source := range s.opts.Sources() {
 		if source.Asker == nil {
-			refused.skip(source.Name, &perigee.Error{Message: source.Why, Hint: source.Hint})
+			refused.skip(source.Name, &perigee.Error{Message: source.Why})
 			continue
 		}
 		answer, err := source.Asker.Ask(ctx, r, progress)

@@ -58,8 +58,13 @@ func lasts(steps func(ctx context.Context, progress func(Progress))) *script {
 	}}
 }
 
+func constant[T any](value T) func() T { return func() T { return value } }
+
 func service(opts Options, sources ...Source) *Service {
 	opts.Sources = func() []Source { return sources }
+	if opts.Idle == nil {
+		opts.Idle, opts.Max = constant(50*time.Second), constant(10*time.Minute)
+	}
 	return NewService(opts)
 }
 
@@ -104,7 +109,7 @@ func TestAllSourcesDeclineWithOneError(t *testing.T) {
 		class   perigee.Class
 		want    []string
 	}{
-		{[]Source{{Name: "ide", Asker: fails(hinted)}, {Name: "langserver", Why: "not configured", Hint: "add an upstream"}}, perigee.ClassUnavailable,
+		{[]Source{{Name: "ide", Asker: fails(hinted)}, {Name: "langserver", Asker: fails(Declined(perigee.ClassUnavailable, "not configured").WithHint("add an upstream"))}}, perigee.ClassUnavailable,
 			[]string{"ide: no window is open", "langserver: not configured", "open the project in Antigravity", "or add an upstream"}},
 		{[]Source{{Name: "ide", Asker: fails(Declined(perigee.ClassNotFound, "no such model"))}}, perigee.ClassNotFound, []string{"ide: no such model", "perigee models"}},
 		{[]Source{{Name: "ide", Why: "not configured"}, {Name: "model", Asker: fails(Declined(perigee.ClassNotFound, "no such model"))}}, perigee.ClassNotFound,
@@ -293,9 +298,8 @@ func TestProgressExtendsAnAsk(t *testing.T) {
 
 func TestConfiguredLimitsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 		begin := time.Now()
-		s := service(Options{Idle: after(2 * time.Second), Max: after(time.Second)}, Source{Name: "ide", Asker: lasts(func(context.Context, func(Progress)) {})})
+		s := service(Options{Idle: constant(2 * time.Second), Max: constant(time.Second)}, Source{Name: "ide", Asker: lasts(func(context.Context, func(Progress)) {})})
 		if _, err := s.Ask(t.Context(), Request{Prompt: "x"}, nil); err != nil || time.Since(begin) != time.Second {
 			t.Errorf("ended after %s: %v", time.Since(begin), err)
 		}

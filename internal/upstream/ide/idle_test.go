@@ -20,7 +20,8 @@ func TestNothingPollsBetweenAsks(t *testing.T) {
 	w := bridgetest.Start(t, bridgetest.Options{Dir: filepath.Join(dir, "bridges"), Workspace: []string{home}})
 	synctest.Test(t, func(t *testing.T) {
 		u := New(Options{Home: filepath.Join(home, "user"), Bridges: filepath.Join(dir, "bridges")})
-		service := ask.NewService(ask.Options{Sources: func() []ask.Source { return []ask.Source{{Name: Source, Asker: u}} }})
+		service := ask.NewService(ask.Options{Sources: func() []ask.Source { return []ask.Source{{Name: Source, Asker: u}} },
+			Idle: func() time.Duration { return time.Minute }, Max: func() time.Duration { return 10 * time.Minute }})
 		idle := func(when string) {
 			t.Helper()
 			before := w.Dials()
