@@ -8,7 +8,7 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
-	"perigee/internal/mcp/backend"
+	"perigee/internal/mcp/mcpserver"
 )
 
 func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
@@ -28,7 +28,7 @@ func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
 		o := mcpcmd.NewOwner(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
 		m := loaded.Config.MCP
 		return &mcpcmd.Settings{
-			Roots: backend.Existing(m.Roots), Write: m.Write, Private: backend.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,
+			Roots: mcpserver.Existing(m.Roots), Write: m.Write, Private: mcpserver.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,
 			Close: o.Close,
 		}, nil
 	})

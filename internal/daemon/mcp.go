@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/backend"
 	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/route/record"
 	"perigee/internal/server/mount"
@@ -20,15 +19,8 @@ const fixturesVariable = "PERIGEE_MCP_FIXTURES"
 func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
 	asks := newAsks(d.gateway, d.opts, d.config, d.store, d.recorder)
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Backend: &backend.Backend{
-			Asker: asks,
-			Open:  func(context.Context) (perigee.Control, func(), error) { return d.control, func() {}, nil },
-			Spent: recorded.Usage,
-			Failed: func(ctx context.Context, key string, all bool) (perigee.Trace, bool, error) {
-				return backend.LastFailure(ctx, recorded, key, all)
-			},
-		},
-		Version: d.opts.Version, Logger: d.opts.Logger, Now: d.opts.Now, Files: backend.Files(d.loaded.Load, d.opts.Logger),
+		Backend: mcpBackend{asks, recorded, d.control},
+		Version: d.opts.Version, Logger: d.opts.Logger, Now: d.opts.Now, Files: mcpserver.Files(d.loaded.Load, d.opts.Logger),
 		ReadOnly: func() bool { m := d.loaded.Load().Config.MCP; return !m.Write || !m.HTTPWrite },
 		Fixtures: os.Getenv(fixturesVariable) == "1" && d.loopback(d.opts.Loaded.Config.Listen),
 	})
@@ -39,6 +31,21 @@ func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
 		})))
 	})
 	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, ask.RelayPoint(asks)}
+}
+
+// An mcpBackend answers tool calls in the daemon.
+type mcpBackend struct {
+	*ask.Service
+	record.Reader
+	control perigee.Control
+}
+
+func (b mcpBackend) Open(context.Context) (perigee.Control, func(), error) {
+	return b.control, func() {}, nil
+}
+
+func (b mcpBackend) LastFailure(ctx context.Context, key string, all bool) (perigee.Trace, bool, error) {
+	return mcpserver.LastFailure(ctx, b.Reader, key, all)
 }
 
 // An mcpService ends the sessions of MCP clients, because their event streams would keep the server

@@ -3,7 +3,6 @@
 // import it. Begin with mcpserver/tools.go and ask.Service.
 //
 //	ask        asks: prompts for the agent of a language server or for a model, and their answers
-//	backend    what the tools of the MCP server do in a daemon and without one
 //	bridge     connections to the windows of an editor, through perigee's extension
 //	fixtures   fixed answers of the MCP server for tests of clients (PERIGEE_MCP_FIXTURES)
 //	mcpserver  the MCP server, over HTTP and over standard input and output

@@ -12,12 +12,12 @@ import (
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/backend"
+	"perigee/internal/mcp/mcpserver"
 )
 
-// An Owner is how the owner's MCP clients reach perigee. Any number of them can be there at once.
+// An Owner is the mcpserver.Backend of the owner's MCP clients: the daemon, or its parts if none is
+// running. Any number of Owners can exist at once.
 type Owner struct {
-	backend.Backend
 	load func() (daemon.Options, error)
 	opts daemon.Options
 
@@ -28,9 +28,7 @@ type Owner struct {
 // NewOwner returns an Owner. opts need no secrets: load returns the same options with the secrets
 // of upstreams, and is called when there is no daemon.
 func NewOwner(opts daemon.Options, load func() (daemon.Options, error)) *Owner {
-	o := &Owner{opts: opts, load: load}
-	o.Asker, o.Open, o.Spent, o.Failed = asker{o}, o.open, o.spent, o.failed
-	return o
+	return &Owner{opts: opts, load: load}
 }
 
 // closeTime is how long Close may take to write recorded data.
@@ -77,11 +75,9 @@ func (o *Owner) withoutDaemon(ctx context.Context) (*daemon.Offline, error) {
 	return o.offline, err
 }
 
-type asker struct{ *Owner }
-
 // Ask has the daemon answer, or answers without one.
-func (a asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
-	client, err := a.daemon(ctx)
+func (o *Owner) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+	client, err := o.daemon(ctx)
 	if err != nil {
 		return ask.Answer{}, err
 	}
@@ -91,15 +87,15 @@ func (a asker) Ask(ctx context.Context, r ask.Request, progress func(ask.Progres
 			return answer, err
 		}
 	}
-	offline, err := a.withoutDaemon(ctx)
+	offline, err := o.withoutDaemon(ctx)
 	if err != nil {
 		return ask.Answer{}, err
 	}
 	return offline.Ask(ctx, r, progress)
 }
 
-// open returns the control of perigee.
-func (o *Owner) open(ctx context.Context) (perigee.Control, func(), error) {
+// Open returns the control of perigee, and a function that ends its use.
+func (o *Owner) Open(ctx context.Context) (perigee.Control, func(), error) {
 	opts := o.opts
 	client, err := o.daemon(ctx)
 	if err == nil && client == nil {
@@ -115,7 +111,8 @@ func (o *Owner) open(ctx context.Context) (perigee.Control, func(), error) {
 	return handle.Control, handle.Close, nil
 }
 
-func (o *Owner) spent(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+// Usage returns the recorded usage.
+func (o *Owner) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	client, err := o.daemon(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +133,8 @@ func (o *Owner) spent(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usag
 	return offline.Usage(ctx, q)
 }
 
-func (o *Owner) failed(ctx context.Context, key string, all bool) (perigee.Trace, bool, error) {
+// LastFailure returns the last failed call of a key, or of any key if all is set.
+func (o *Owner) LastFailure(ctx context.Context, key string, all bool) (perigee.Trace, bool, error) {
 	client, err := o.daemon(ctx)
 	if err != nil {
 		return perigee.Trace{}, false, err
@@ -153,5 +151,5 @@ func (o *Owner) failed(ctx context.Context, key string, all bool) (perigee.Trace
 	if err != nil {
 		return perigee.Trace{}, false, err
 	}
-	return backend.LastFailure(ctx, offline, key, all)
+	return mcpserver.LastFailure(ctx, offline, key, all)
 }

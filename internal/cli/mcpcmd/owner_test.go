@@ -14,7 +14,6 @@ import (
 	"perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
 	"perigee/internal/mcp/ask"
-	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/store/config"
 )
 
@@ -41,14 +40,18 @@ func TestTheDaemonComesAndGoes(t *testing.T) {
 			t.Fatalf("got %+v, %v", answer, err)
 		}
 		asks++
-		me := mcpserver.Caller{Trusted: true}
-		rows, err := o.Usage(t.Context(), me, perigee.UsageQuery{By: perigee.ByModel})
+		rows, err := o.Usage(t.Context(), perigee.UsageQuery{By: perigee.ByModel})
 		if err != nil || len(rows) != 1 || rows[0].Calls != int64(asks) {
 			t.Errorf("after %d asks: %+v, %v", asks, rows, err)
 		}
-		models, err := o.Models(t.Context(), me)
-		if err != nil || len(models) == 0 {
-			t.Errorf("models: %d, %v", len(models), err)
+		control, done, err := o.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		models, err := control.Models(t.Context(), "")
+		if err != nil || len(models.Rows) == 0 {
+			t.Errorf("models: %d, %v", len(models.Rows), err)
 		}
 	}
 	check()
@@ -61,7 +64,7 @@ func TestTheDaemonComesAndGoes(t *testing.T) {
 	if _, err := o.Ask(t.Context(), ask.Request{Prompt: "x", Model: "no-such-model"}, nil); err == nil {
 		t.Error("a model that there is not")
 	}
-	trace, found, err := o.LastError(t.Context(), mcpserver.Caller{Trusted: true})
+	trace, found, err := o.LastFailure(t.Context(), "", true)
 	if err != nil || !found || trace.Class == "" {
 		t.Errorf("the last error: %+v, %v, %v", trace, found, err)
 	}

@@ -39,7 +39,7 @@ func explainTool() *tool {
 		if _, err := decode[struct{}](c); err != nil {
 			return nil, err
 		}
-		trace, found, err := c.server.o.Backend.LastError(ctx, c.caller)
+		trace, found, err := c.server.o.Backend.LastFailure(ctx, c.caller.Key, c.caller.Trusted)
 		if err != nil {
 			return nil, err
 		}

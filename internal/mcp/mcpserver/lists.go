@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee"
+	"perigee/internal/lib/match"
 )
 
 func modelsTool() *tool {
@@ -28,12 +29,17 @@ func modelsTool() *tool {
 		if _, err := decode[struct{}](c); err != nil {
 			return nil, err
 		}
-		rows, err := c.server.o.Backend.Models(ctx, c.caller)
+		control, done, err := c.server.o.Backend.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		list, err := control.Models(ctx, "")
 		if err != nil {
 			return nil, err
 		}
 		models := []perigee.ModelRow{}
-		for _, row := range rows {
+		for _, row := range list.Rows {
 			if c.caller.AllowsModel == nil || c.caller.AllowsModel(row.ID) {
 				models = append(models, row)
 			}
@@ -68,11 +74,22 @@ func quotaTool() *tool {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := c.server.o.Backend.Quota(ctx, c.caller, in.Model)
+		control, done, err := c.server.o.Backend.Open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return structured(map[string]any{"quota": append([]perigee.QuotaRow{}, rows...)})
+		defer done()
+		list, err := control.Quota(ctx, c.caller.Trusted) // only a trusted caller has the provider queried again
+		if err != nil {
+			return nil, err
+		}
+		rows := []perigee.QuotaRow{}
+		for _, row := range list.Rows {
+			if in.Model == "" || match.Pattern(strings.ToLower(in.Model), strings.ToLower(row.Model)) {
+				rows = append(rows, row)
+			}
+		}
+		return structured(map[string]any{"quota": rows})
 	}
 	return t
 }
@@ -127,7 +144,7 @@ func runUsage(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	if !c.caller.Trusted {
 		q.Key = c.caller.Key
 	}
-	rows, err := c.server.o.Backend.Usage(ctx, c.caller, q)
+	rows, err := c.server.o.Backend.Usage(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,10 +30,10 @@ type backendRig struct {
 	found  bool
 	err    error
 
-	mu      sync.Mutex
-	asks    []ask.Request
-	queries []perigee.UsageQuery
-	callers []Caller
+	mu       sync.Mutex
+	asks     []ask.Request
+	queries  []perigee.UsageQuery
+	failures []string // key and all of each query
 }
 
 func (b *backendRig) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
@@ -46,27 +47,38 @@ func (b *backendRig) Ask(ctx context.Context, r ask.Request, progress func(ask.P
 		Usage: &perigee.Usage{Input: 3, Cached: 1, Output: 2, Thinking: 1}}, nil
 }
 
-func (b *backendRig) Models(context.Context, Caller) ([]perigee.ModelRow, error) {
-	return []perigee.ModelRow{{ID: "gemini-3-flash", Upstream: "google", Context: 1000, Output: 100, Thinking: true, Default: true},
-		{ID: "secret", Upstream: "google"}}, b.err
+func (b *backendRig) Open(context.Context) (perigee.Control, func(), error) {
+	c := controlRig{err: b.err}
+	return perigee.Control{RoutingControl: c, QuotaControl: c}, func() {}, nil
 }
 
-func (b *backendRig) Quota(_ context.Context, _ Caller, model string) ([]perigee.QuotaRow, error) {
-	if model == "none" {
-		return nil, b.err
-	}
-	return []perigee.QuotaRow{{Account: "a@example.org", Upstream: "google", Model: "gemini-3-flash", Pool: "p", Remaining: 0.5,
-		ResetsAt: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), Windows: []perigee.QuotaWindow{{Window: "5h", Remaining: 0.5}}}}, b.err
+// A controlRig is a control with two models and the quota of one.
+type controlRig struct {
+	perigee.RoutingControl
+	err error
 }
 
-func (b *backendRig) Usage(_ context.Context, c Caller, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+func (c controlRig) Models(context.Context, string) (perigee.ModelList, error) {
+	return perigee.ModelList{Rows: []perigee.ModelRow{{ID: "gemini-3-flash", Upstream: "google", Context: 1000, Output: 100, Thinking: true, Default: true},
+		{ID: "secret", Upstream: "google"}}}, c.err
+}
+
+func (c controlRig) Quota(context.Context, bool) (perigee.QuotaList, error) {
+	return perigee.QuotaList{Rows: []perigee.QuotaRow{{Account: "a@example.org", Upstream: "google", Model: "gemini-3-flash", Pool: "p", Remaining: 0.5,
+		ResetsAt: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), Windows: []perigee.QuotaWindow{{Window: "5h", Remaining: 0.5}}}}}, c.err
+}
+
+func (b *backendRig) Usage(_ context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.queries, b.callers = append(b.queries, q), append(b.callers, c)
+	b.queries = append(b.queries, q)
 	return []perigee.UsageRow{{Group: "gemini-3-flash", Calls: 2, InputTokens: 10, OutputTokens: 5}}, b.err
 }
 
-func (b *backendRig) LastError(context.Context, Caller) (perigee.Trace, bool, error) {
+func (b *backendRig) LastFailure(_ context.Context, key string, all bool) (perigee.Trace, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.failures, fmt.Sprint(key, " ", all))
 	return b.trace, b.found, b.err
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/fixtures"
 )
 
@@ -44,17 +43,6 @@ type Caller struct {
 	// Admit applies the limits of the key to an ask. The caller calls release after the ask. If
 	// Admit is nil, there are no limits.
 	Admit func(ctx context.Context) (release func(), err error)
-}
-
-// A Backend answers the calls that do not concern files.
-type Backend interface {
-	ask.Asker
-	Models(ctx context.Context, c Caller) ([]perigee.ModelRow, error)
-	Quota(ctx context.Context, c Caller, model string) ([]perigee.QuotaRow, error)
-	Usage(ctx context.Context, c Caller, q perigee.UsageQuery) ([]perigee.UsageRow, error)
-	// LastError returns the last call with an error of the caller's key, or of all keys if the
-	// caller is trusted.
-	LastError(ctx context.Context, c Caller) (trace perigee.Trace, found bool, err error)
 }
 
 // Options configure a Server. Backend is required.

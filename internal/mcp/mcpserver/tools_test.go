@@ -222,8 +222,10 @@ func TestAKeySeesItsOwnOnly(t *testing.T) {
 	h := overHTTP(t, newServer(t, Options{Backend: b}))
 	c := h.connect(t, "team", nil)
 	callTool(t, c, "usage", nil, nil)
-	if b.queries[0].Key != "team" || b.callers[0].Key != "team" || b.callers[0].Trusted || b.callers[0].Client.Key != "team" {
-		t.Errorf("asked %+v for %+v", b.queries[0], b.callers[0])
+	callTool(t, c, "ask_antigravity", map[string]any{"prompt": "x"}, nil)
+	callTool(t, c, "explain_last_error", nil, nil)
+	if b.queries[0].Key != "team" || b.lastAsk(t).Client.Key != "team" || b.failures[0] != "team false" {
+		t.Errorf("queried %+v and %q, asked %+v", b.queries[0], b.failures, b.lastAsk(t))
 	}
 	// Details of the machine are for its user only.
 	e := perigee.Errorf(perigee.ClassInternal, "/home/me/.perigee is full")

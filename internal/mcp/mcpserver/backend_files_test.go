@@ -1,4 +1,4 @@
-package backend
+package mcpserver
 
 import (
 	"log/slog"
@@ -8,7 +8,6 @@ import (
 
 	"perigee"
 	"perigee/internal/lib/filetool"
-	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/store/config"
 )
 
@@ -44,7 +43,7 @@ func TestFilesOfTheConfigurationAreOutOfReach(t *testing.T) {
 	files := Files(func() *config.Loaded { return loaded }, slog.New(slog.DiscardHandler))
 	reads := func(name string) bool {
 		t.Helper()
-		_, err := files(mcpserver.Caller{Key: "team"}).Read(t.Context(), filetool.ReadInput{Path: name})
+		_, err := files(Caller{Key: "team"}).Read(t.Context(), filetool.ReadInput{Path: name})
 		if err != nil && perigee.AsError(err).Class != perigee.ClassForbidden {
 			t.Errorf("%s: %v", name, err)
 		}

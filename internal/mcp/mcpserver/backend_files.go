@@ -1,4 +1,4 @@
-package backend
+package mcpserver
 
 import (
 	"log/slog"
@@ -8,18 +8,17 @@ import (
 
 	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/bridge"
-	"perigee/internal/mcp/mcpserver"
 	"perigee/internal/store/config"
 )
 
 // Files returns a function that returns the file tools of callers over HTTP, by the configuration
 // that loaded returns, or nil for a caller that has none. Tools of an earlier configuration stay
 // valid for the calls that use them.
-func Files(loaded func() *config.Loaded, logger *slog.Logger) func(mcpserver.Caller) *filetool.Tools {
+func Files(loaded func() *config.Loaded, logger *slog.Logger) func(Caller) *filetool.Tools {
 	var mu sync.Mutex
 	var built filetool.Options
 	var tools *filetool.Tools
-	return func(c mcpserver.Caller) *filetool.Tools {
+	return func(c Caller) *filetool.Tools {
 		now := loaded()
 		m := now.Config.MCP
 		if len(m.Roots) == 0 || c.Key == "" && !c.Trusted {
