@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -64,19 +66,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, perigee.Errorf(perigee.ClassUnavailable, "the server is closing").WithHint("try again in a moment"))
 		return
 	}
-	if !checkBody(w, r) {
+	body, ok := readBody(w, r)
+	if !ok {
 		return
 	}
-	modern := isStateless(r)
 	out := &streamWriter{w: w, pause: s.web.keepAlive}
 	defer out.close()
 	r, forget := s.web.mark(r, out)
 	defer forget()
-	if modern {
+	if isStateless(r, body) {
 		s.web.stateless.ServeHTTP(out, r)
 		return
 	}
-	if lacksSession(r) {
+	if lacksSession(r, body) {
 		writeRefusal(w, http.StatusBadRequest, refusal{jsonrpc.CodeInvalidRequest,
 			"the request names no session; send initialize first, and its Mcp-Session-Id with each request after it", perigee.ClassInvalid})
 		return
@@ -149,11 +151,12 @@ func (w *web) calling(req mcp.Request) {
 	}
 }
 
-// checkBody answers a request with a body that cannot be read, is too large, or is refused by
-// checkMessage, and returns false. Otherwise the body can be read again.
-func checkBody(w http.ResponseWriter, r *http.Request) bool {
+// readBody returns the body of a POST, which can be read again, or nil for another method. It
+// returns false after it has answered a request with a body that cannot be read, is too large, or
+// is refused by checkMessage.
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if r.Method != http.MethodPost {
-		return true
+		return nil, true
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
@@ -162,21 +165,21 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		e := perigee.Errorf(perigee.ClassInvalid, "the request has more than %d bytes", tooLarge.Limit).WithHint("send less in one message")
 		e.Status = http.StatusRequestEntityTooLarge
 		WriteError(w, e)
-		return false
+		return nil, false
 	case err != nil:
 		e, ok := errors.AsType[*perigee.Error](err) // the gateway's own limits come first
 		if !ok {
 			e = perigee.Errorf(perigee.ClassInvalid, "the request could not be read: %w", err)
 		}
 		WriteError(w, e)
-		return false
+		return nil, false
 	}
 	if refused := checkMessage(body); refused != nil && isJSON(r) {
 		writeRefusal(w, http.StatusBadRequest, refusal{int(refused.Code), refused.Message, perigee.ClassInvalid})
-		return false
+		return nil, false
 	}
-	r.Body = readAgain{bytes.NewReader(body), body}
-	return true
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, true
 }
 
 // isJSON reports whether a request declares a JSON body. The SDK refuses all other requests.
@@ -185,21 +188,12 @@ func isJSON(r *http.Request) bool {
 	return err == nil && kind == "application/json"
 }
 
-// readAgain is a body that was read already.
-type readAgain struct {
-	*bytes.Reader
-	body []byte
-}
-
-func (readAgain) Close() error { return nil }
-
 // isStateless reports whether a request has a version without sessions, by its header or its body.
-func isStateless(r *http.Request) bool {
+func isStateless(r *http.Request, body []byte) bool {
 	if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 		return true
 	}
-	b, ok := r.Body.(readAgain)
-	if !ok || !bytes.Contains(b.body, []byte(mcp.MetaKeyProtocolVersion)) {
+	if !bytes.Contains(body, []byte(mcp.MetaKeyProtocolVersion)) {
 		return false
 	}
 	var m struct {
@@ -208,20 +202,19 @@ func isStateless(r *http.Request) bool {
 		} `json:"params"`
 	}
 	var version string
-	return json.Unmarshal(b.body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
+	return json.Unmarshal(body, &m) == nil && json.Unmarshal(m.Params.Meta[mcp.MetaKeyProtocolVersion], &version) == nil && version >= stateless
 }
 
 // lacksSession reports whether a request neither belongs to a session nor opens one. Bodies that
 // are not a single message are left to the SDK.
-func lacksSession(r *http.Request) bool {
-	b, ok := r.Body.(readAgain)
-	if !ok || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
+func lacksSession(r *http.Request, body []byte) bool {
+	if body == nil || r.Header.Get("Mcp-Session-Id") != "" || !isJSON(r) {
 		return false
 	}
 	var m struct {
 		Method string `json:"method"`
 	}
-	return json.Unmarshal(b.body, &m) == nil && m.Method != "" && m.Method != "initialize"
+	return json.Unmarshal(body, &m) == nil && m.Method != "" && m.Method != "initialize"
 }
 
 // enter returns the session of a request, or creates one for a request that may open one.
@@ -356,10 +349,7 @@ func (w *web) leave(s *session) {
 
 func (w *web) close() {
 	w.mu.Lock()
-	var all []*session
-	for _, s := range w.sessions {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Values(w.sessions))
 	w.mu.Unlock()
 	for _, s := range all {
 		s.close()

@@ -262,8 +262,7 @@ func (c *lineConn) enqueue(m jsonrpc.Message, b *batch) {
 			c.markCancelled(r)
 		case r.IsCall() && c.open[r.ID] != nil:
 			// The SDK drops a request with an ID that is in use without an answer.
-			c.answer(&jsonrpc.Response{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-				Message: fmt.Sprintf("the id %v is in use by a request that was not answered yet", r.ID.Raw())}})
+			c.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %v is in use by a request that was not answered yet", r.ID.Raw()))
 			return
 		case r.IsCall() && r.Method != "subscriptions/listen": // answered only when it is cancelled
 			c.open[r.ID] = &incoming{initialize: r.Method == "initialize", batch: b}
@@ -287,14 +286,9 @@ func (c *lineConn) markCancelled(r *jsonrpc.Request) {
 	}
 }
 
+// refuse writes an error that has no ID.
 func (c *lineConn) refuse(code int64, message string) {
-	c.answer(&jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: message}})
-}
-
-// answer writes an answer that has no ID.
-func (c *lineConn) answer(r *jsonrpc.Response) {
-	e := r.Error.(*jsonrpc.Error)
-	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": e.Code, "message": e.Message}})
+	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": message}})
 	_ = c.writeLine(data)
 }
 
@@ -345,14 +339,14 @@ func (c *lineConn) answered(r *jsonrpc.Response, data []byte) []byte {
 		_ = json.Unmarshal(r.Result, &result)
 		c.version = result.Version
 	}
-	if in.batch == nil {
-		if in.cancelled {
-			return nil
-		}
-		return data
+	if in.cancelled {
+		data = nil
 	}
 	b := in.batch
-	if !in.cancelled {
+	if b == nil {
+		return data
+	}
+	if data != nil {
 		b.answers = append(b.answers, data)
 	}
 	if b.waiting--; b.waiting > 0 || len(b.answers) == 0 {

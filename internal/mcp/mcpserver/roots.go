@@ -11,10 +11,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// followRoots sets the handler for changes of a client's roots.
-func (s *Server) followRoots(o *mcp.ServerOptions) {
-	o.InitializedHandler = func(ctx context.Context, r *mcp.InitializedRequest) { s.initialized(ctx, r.Session) }
-	o.RootsListChangedHandler = func(ctx context.Context, r *mcp.RootsListChangedRequest) { s.rootsChanged(ctx, r.Session) }
+// followRoots sets the handlers that request a client's roots.
+func followRoots(o *mcp.ServerOptions) {
+	o.InitializedHandler = func(ctx context.Context, r *mcp.InitializedRequest) { requestRoots(ctx, r.Session) }
+	o.RootsListChangedHandler = rootsChanged
 }
 
 // roots are the answer of a client to the request for its roots.
@@ -25,15 +25,16 @@ type roots struct {
 	cancelled bool
 }
 
-// initialized requests the roots of a client on stdio. Over HTTP they are requested when a tool
+// requestRoots requests the roots of a client on stdio. Over HTTP they are requested when a tool
 // needs them, because only the stream of a call is sure to reach the client.
-func (s *Server) initialized(ctx context.Context, client *mcp.ServerSession) {
+func requestRoots(ctx context.Context, client *mcp.ServerSession) {
 	if session := sessionOf(ctx); session != nil && session.stdio {
 		go session.clientRoots(session.ctx, client)
 	}
 }
 
-func (s *Server) rootsChanged(ctx context.Context, client *mcp.ServerSession) {
+// rootsChanged drops the roots of a client.
+func rootsChanged(ctx context.Context, r *mcp.RootsListChangedRequest) {
 	session := sessionOf(ctx)
 	if session == nil {
 		return
@@ -41,7 +42,7 @@ func (s *Server) rootsChanged(ctx context.Context, client *mcp.ServerSession) {
 	session.mu.Lock()
 	session.roots = nil
 	session.mu.Unlock()
-	s.initialized(ctx, client)
+	requestRoots(ctx, r.Session)
 }
 
 // clientRoots returns the directories that the client works in. It requests them once, and again

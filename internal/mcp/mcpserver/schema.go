@@ -1,11 +1,6 @@
 package mcpserver
 
-import (
-	"maps"
-	"slices"
-
-	"github.com/google/jsonschema-go/jsonschema"
-)
+import "github.com/google/jsonschema-go/jsonschema"
 
 // Schemas use type, description, properties, required, items, enum, minimum, maximum and
 // additionalProperties only: some clients pass the schemas of tools on to models with APIs that
@@ -69,12 +64,4 @@ func arguments(fields ...field) *jsonschema.Schema {
 	s := object(fields...)
 	s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	return s
-}
-
-// names returns the names of the properties of a schema, in order.
-func names(s *jsonschema.Schema) []string {
-	if len(s.PropertyOrder) > 0 {
-		return s.PropertyOrder
-	}
-	return slices.Sorted(maps.Keys(s.Properties))
 }

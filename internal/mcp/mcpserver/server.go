@@ -98,7 +98,7 @@ func New(o Options) *Server {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs, c.CacheScope = 0, "private" },
 	}
-	s.followRoots(options)
+	followRoots(options)
 	if o.Fixtures {
 		fixtures.Options(options)
 	}

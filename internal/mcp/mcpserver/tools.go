@@ -154,7 +154,7 @@ func (c *call) missing(args []byte) error {
 func (c *call) badArguments(format string, args ...any) *perigee.Error {
 	e := perigee.Errorf(perigee.ClassInvalid, c.tool.def.Name+": "+format, args...)
 	var known []string
-	for _, name := range names(c.tool.input) {
+	for _, name := range c.tool.input.PropertyOrder {
 		known = append(known, name+" ("+c.tool.input.Properties[name].Type+")")
 	}
 	if len(known) == 0 {
