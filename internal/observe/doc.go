@@ -11,7 +11,6 @@
 //	telemetry        sends a span for each call and attempt to an OpenTelemetry collector
 //	trace            writes files for each call while it runs, in a ring of limited size, and reads them
 //	trace/bundle     packs a trace without secrets and addresses of accounts
-//	trace/replay     sends the request of a trace again
-//	trace/shrink     minimizes a failing request by delta debugging
+//	trace/replay     sends the request of a trace again, or ever smaller versions of one that fails
 //	trace/story      the text of perigee trace show and trace diff
 package observe

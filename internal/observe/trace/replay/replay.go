@@ -2,7 +2,12 @@
 // the server like the request that it repeats, so it is answered in the same shape, recorded and
 // traced. It is an act of the owner: it needs no key, and the limits of keys do not count.
 //
-// Shrinking is many replays with ever smaller requests; package shrink chooses them.
+// Shrinking sends a failing request again in ever smaller versions, and keeps those that fail in the
+// same way, by delta debugging of the JSON: minimize leaves out messages, tools, parts, members of
+// schemas and other optional members, and shortens texts. Linked nodes are left out together: a call
+// of a function and its result, a property and its name in required, a tool and the choice of it. So
+// most of the requests that are tried are valid in their dialect, and fail in the same way or not at
+// all.
 package replay
 
 import (

@@ -13,7 +13,6 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/trace"
-	"perigee/internal/observe/trace/shrink"
 	"perigee/internal/server/mount"
 )
 
@@ -73,25 +72,25 @@ func (s *Service) Shrink(ctx context.Context, name string, progress func(Progres
 	ctx, cancel := context.WithTimeout(ctx, maxShrink)
 	defer cancel()
 	was := recorded.failure()
-	var is shrink.Failure // of the last call
-	result, err := shrink.Minimize(ctx, recorded.body, shrink.Options{
-		Fails: func(ctx context.Context, request []byte) (same bool, err error) {
+	var is failure // of the last call
+	result, err := minimize(ctx, recorded.body, searchOptions{
+		fails: func(ctx context.Context, request []byte) (same bool, err error) {
 			if is, err = s.try(ctx, recorded, request); err != nil {
 				return false, err
 			}
-			if same = was.Same(is); !same && transient(is.Class) {
+			if same = was.same(is); !same && transient(is.Class) {
 				err = perigee.Errorf(is.Class, "a call failed for another reason: %s", cmp.Or(is.Message, string(is.Class)))
 			}
 			return same, err
 		},
-		Progress: func(calls, size int) {
+		progress: func(calls, size int) {
 			if calls > 1 {
 				progress(Progress{calls, size})
 			}
 		},
 	})
 	switch {
-	case errors.Is(err, shrink.ErrDifferent):
+	case errors.Is(err, errDifferent):
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "call %s does not fail in the same way any more: it was %s, and is %s now", recorded.id(), was, is).
 			WithHint("perigee trace replay %s shows the new answer", recorded.id())
 	case err != nil && result.Calls <= 1:
@@ -141,8 +140,8 @@ func (r *recording) shrinkable() error {
 }
 
 // failure is how the call failed.
-func (r *recording) failure() shrink.Failure {
-	f := shrink.Failure{Status: r.Meta.Status, Class: r.Meta.Class}
+func (r *recording) failure() failure {
+	f := failure{Status: r.Meta.Status, Class: r.Meta.Class}
 	if r.call != nil {
 		f.Status, f.Class, f.Message = r.call.TraceRow().Status, r.call.Class, r.call.Error
 	} else {
@@ -156,7 +155,7 @@ func (r *recording) failure() shrink.Failure {
 }
 
 // try sends a smaller request, and returns how it failed; the zero value: it did not.
-func (s *Service) try(ctx context.Context, of *recording, body []byte) (f shrink.Failure, err error) {
+func (s *Service) try(ctx context.Context, of *recording, body []byte) (f failure, err error) {
 	var seen outcome
 	req, err := of.withBody(ctx, of.Meta.Path, body, perigee.Replay{Of: of.id(), Trial: true, Watcher: &seen})
 	if err != nil {
@@ -176,12 +175,12 @@ func (s *Service) try(ctx context.Context, of *recording, body []byte) (f shrink
 	}
 	call, provider := seen.end()
 	if call == nil { // it was refused before it counted as a call
-		return shrink.Failure{Status: w.status, Class: perigee.Class(w.header.Get("X-Perigee-Class"))}, nil
+		return failure{Status: w.status, Class: perigee.Class(w.header.Get("X-Perigee-Class"))}, nil
 	}
 	if call.Class == "" {
 		return f, nil
 	}
-	return shrink.Failure{Status: call.TraceRow().Status, Class: call.Class, Provider: provider, Message: call.Error}, nil
+	return failure{Status: call.TraceRow().Status, Class: call.Class, Provider: provider, Message: call.Error}, nil
 }
 
 // An outcome is a watcher that records how a call ended. A request may cause several calls, as for

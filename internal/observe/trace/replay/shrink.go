@@ -1,11 +1,4 @@
-// Package shrink makes a failing request smaller, as long as it fails in the same way, by delta
-// debugging of its JSON. It leaves out messages, tools, parts, members of schemas and other
-// optional members, and shortens texts. Linked nodes are left out together: a call of a function
-// and its result, a property and its name in required, a tool and the choice of it. So most of the
-// requests that are tried are valid in their dialect, and fail in the same way or not at all.
-//
-// The package is pure. The caller sends the requests and compares the failures.
-package shrink
+package replay
 
 import (
 	"bytes"
@@ -20,46 +13,46 @@ import (
 	"perigee"
 )
 
-// ErrDifferent is the error if the original request does not fail in the expected way.
-var ErrDifferent = errors.New("the request does not fail in this way any more")
+// errDifferent is the error if the original request does not fail in the expected way.
+var errDifferent = errors.New("the request does not fail in this way any more")
 
-// MaxCalls is the default of Options.MaxCalls.
-const MaxCalls = 200
+// maxCalls is the default of searchOptions.maxCalls.
+const maxCalls = 200
 
-// Options are how to test a request, and the limits of the search.
-type Options struct {
-	// Fails reports whether a request fails in the way that must stay. Its error ends the search.
-	Fails func(ctx context.Context, request []byte) (bool, error)
-	// MaxCalls bounds how often Fails is called; 0 means the constant MaxCalls.
-	MaxCalls int
-	// Progress is called after each call of Fails with the number of calls and the size of the
+// searchOptions are how to test a request, and the limits of the search.
+type searchOptions struct {
+	// fails reports whether a request fails in the way that must stay. Its error ends the search.
+	fails func(ctx context.Context, request []byte) (bool, error)
+	// maxCalls bounds how often fails is called; 0 means the constant maxCalls.
+	maxCalls int
+	// progress is called after each call of fails with the number of calls and the size of the
 	// smallest request so far. It may be nil.
-	Progress func(calls, size int)
+	progress func(calls, size int)
 }
 
-// A Result is the smallest request that was found.
-type Result struct {
+// A searchResult is the smallest request that was found.
+type searchResult struct {
 	Request []byte
-	Calls   int  // of Fails
+	Calls   int  // of fails
 	Whole   bool // the search is complete: nothing is left to try
 }
 
-// Minimize returns a request that fails as the given one does and is at most as large. It ends when
-// there is nothing left to try, after MaxCalls calls, and when ctx ends: none of these is an error,
-// and the result is the best so far. The error is the error of Fails, along with the best result so
-// far, or ErrDifferent.
-func Minimize(ctx context.Context, request []byte, opts Options) (Result, error) {
-	if opts.MaxCalls <= 0 {
-		opts.MaxCalls = MaxCalls
+// minimize returns a request that fails as the given one does and is at most as large. It ends when
+// there is nothing left to try, after maxCalls calls, and when ctx ends: none of these is an error,
+// and the result is the best so far. The error is the error of fails, along with the best result so
+// far, or errDifferent.
+func minimize(ctx context.Context, request []byte, opts searchOptions) (searchResult, error) {
+	if opts.maxCalls <= 0 {
+		opts.maxCalls = maxCalls
 	}
 	root, err := parse(request)
 	if err != nil {
-		return Result{Request: request}, perigee.Errorf(perigee.ClassInvalid, "the request is not JSON: %w", err)
+		return searchResult{Request: request}, perigee.Errorf(perigee.ClassInvalid, "the request is not JSON: %w", err)
 	}
 	s := &search{ctx: ctx, opts: opts, doc: newDocument(root), best: request, seen: map[[sha256.Size]byte]bool{}}
 	if !s.fails(request) {
 		if s.err == nil && ctx.Err() == nil {
-			s.err = ErrDifferent
+			s.err = errDifferent
 		}
 		return s.result(false), s.err
 	}
@@ -70,10 +63,10 @@ func Minimize(ctx context.Context, request []byte, opts Options) (Result, error)
 	return s.result(!s.over()), s.err
 }
 
-// A search is one run of Minimize.
+// A search is one run of minimize.
 type search struct {
 	ctx     context.Context
-	opts    Options
+	opts    searchOptions
 	doc     *document
 	current version // that fails
 	best    []byte  // the same as text
@@ -82,13 +75,13 @@ type search struct {
 	err     error
 }
 
-func (s *search) result(whole bool) Result {
-	return Result{Request: s.best, Calls: s.calls, Whole: whole}
+func (s *search) result(whole bool) searchResult {
+	return searchResult{Request: s.best, Calls: s.calls, Whole: whole}
 }
 
 // over reports whether no request may be tried any more.
 func (s *search) over() bool {
-	return s.err != nil || s.ctx.Err() != nil || s.calls >= s.opts.MaxCalls
+	return s.err != nil || s.ctx.Err() != nil || s.calls >= s.opts.maxCalls
 }
 
 // fails tries a request, unless it was tried before.
@@ -99,7 +92,7 @@ func (s *search) fails(request []byte) bool {
 	}
 	s.seen[sum] = true
 	s.calls++
-	same, err := s.opts.Fails(s.ctx, request)
+	same, err := s.opts.fails(s.ctx, request)
 	if err != nil {
 		if s.ctx.Err() == nil {
 			s.err = err
@@ -109,8 +102,8 @@ func (s *search) fails(request []byte) bool {
 	if same {
 		s.best = request
 	}
-	if s.opts.Progress != nil {
-		s.opts.Progress(s.calls, len(s.best))
+	if s.opts.progress != nil {
+		s.opts.progress(s.calls, len(s.best))
 	}
 	return same
 }

@@ -1,4 +1,4 @@
-package shrink
+package replay
 
 import (
 	"fmt"
@@ -8,30 +8,30 @@ import (
 	"perigee"
 )
 
-// A Failure is how a call ended, as far as it must stay when its request is made smaller.
-type Failure struct {
+// A failure is how a call ended, as far as it must stay when its request is made smaller.
+type failure struct {
 	Status   int // that the client got
 	Class    perigee.Class
 	Provider bool // the provider has refused the request, and not perigee
 	Message  string
 }
 
-// Same reports whether two calls failed in the same way: with the same status and class, refused by
+// same reports whether two calls failed in the same way: with the same status and class, refused by
 // the same party, and with the same first line of the message but for numbers and quoted paths,
 // which change with the request.
-func (f Failure) Same(other Failure) bool {
-	return f.Status == other.Status && f.Class == other.Class && f.Provider == other.Provider && Mask(f.Message) == Mask(other.Message)
+func (f failure) same(other failure) bool {
+	return f.Status == other.Status && f.Class == other.Class && f.Provider == other.Provider && mask(f.Message) == mask(other.Message)
 }
 
 // String returns a short description of the failure.
-func (f Failure) String() string {
+func (f failure) String() string {
 	switch {
 	case f.Class == "":
 		return "answered"
 	case f.Message == "":
 		return fmt.Sprintf("%d %s", f.Status, f.Class)
 	}
-	return fmt.Sprintf("%d %s (%s)", f.Status, f.Class, Mask(f.Message))
+	return fmt.Sprintf("%d %s (%s)", f.Status, f.Class, mask(f.Message))
 }
 
 var (
@@ -39,9 +39,9 @@ var (
 	number     = regexp.MustCompile(`\d+`)
 )
 
-// Mask returns the first line of a message with # for each number and a dash for each quoted path.
+// mask returns the first line of a message with # for each number and a dash for each quoted path.
 // A path is a word in quotes that has a dot, a slash or a bracket in it.
-func Mask(message string) string {
+func mask(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	return number.ReplaceAllString(quotedPath.ReplaceAllString(line, "-"), "#")
 }

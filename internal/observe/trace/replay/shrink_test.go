@@ -1,4 +1,4 @@
-package shrink
+package replay
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func TestMinimize(t *testing.T) {
 			[]string{"NEEDLE"}, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := Minimize(t.Context(), []byte(test.request), Options{Fails: containing(test.words...)})
+			result, err := minimize(t.Context(), []byte(test.request), searchOptions{fails: containing(test.words...)})
 			if err != nil || !result.Whole {
 				t.Fatalf("%+v, %v", result, err)
 			}
@@ -78,7 +78,7 @@ func TestGeminiCallsAndResultsGoTogether(t *testing.T) {
 		{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"n": 1}}}, {"functionCall": {"name": "g", "args": {}}}]},
 		{"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}, {"functionResponse": {"name": "g", "response": {"bad": true}}}]}]}`
 	tested := 0
-	result, err := Minimize(t.Context(), []byte(request), Options{Fails: func(_ context.Context, r []byte) (bool, error) {
+	result, err := minimize(t.Context(), []byte(request), searchOptions{fails: func(_ context.Context, r []byte) (bool, error) {
 		tested++
 		if calls, results := bytes.Count(r, []byte("functionCall")), bytes.Count(r, []byte("functionResponse")); calls != results {
 			t.Errorf("%d calls and %d results: %s", calls, results, r)
@@ -110,17 +110,17 @@ func TestSearchIsBounded(t *testing.T) {
 		return true, nil
 	}
 	last := len(request)
-	result, err := Minimize(t.Context(), request, Options{Fails: fails, Progress: func(calls, size int) {
-		if size > last || calls > MaxCalls {
+	result, err := minimize(t.Context(), request, searchOptions{fails: fails, progress: func(calls, size int) {
+		if size > last || calls > maxCalls {
 			t.Errorf("call %d: %d bytes after %d", calls, size, last)
 		}
 		last = size
 	}})
-	if err != nil || result.Whole || result.Calls != MaxCalls || len(result.Request) != last {
+	if err != nil || result.Whole || result.Calls != maxCalls || len(result.Request) != last {
 		t.Errorf("%d calls, whole %v, %d bytes, %v", result.Calls, result.Whole, len(result.Request), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	result, err = Minimize(ctx, request, Options{Fails: func(_ context.Context, r []byte) (bool, error) {
+	result, err = minimize(ctx, request, searchOptions{fails: func(_ context.Context, r []byte) (bool, error) {
 		if len(r) < len(request) {
 			cancel()
 			return false, ctx.Err()
@@ -134,11 +134,11 @@ func TestSearchIsBounded(t *testing.T) {
 
 func TestSearchThatCannotGoOn(t *testing.T) {
 	request := []byte(`{"a": 1, "b": 2, "c": 3}`)
-	if _, err := Minimize(t.Context(), request, Options{Fails: containing("d")}); !errors.Is(err, ErrDifferent) {
+	if _, err := minimize(t.Context(), request, searchOptions{fails: containing("d")}); !errors.Is(err, errDifferent) {
 		t.Errorf("a request that does not fail: %v", err)
 	}
 	full := errors.New("the quota is used up")
-	result, err := Minimize(t.Context(), request, Options{Fails: func(_ context.Context, r []byte) (bool, error) {
+	result, err := minimize(t.Context(), request, searchOptions{fails: func(_ context.Context, r []byte) (bool, error) {
 		if !bytes.Contains(r, []byte("a")) {
 			return false, full
 		}
@@ -147,7 +147,7 @@ func TestSearchThatCannotGoOn(t *testing.T) {
 	if !errors.Is(err, full) || len(result.Request) == 0 {
 		t.Errorf("%s, %v", result.Request, err)
 	}
-	if _, err := Minimize(t.Context(), []byte(`{"a": `), Options{}); perigee.AsError(err).Class != perigee.ClassInvalid {
+	if _, err := minimize(t.Context(), []byte(`{"a": `), searchOptions{}); perigee.AsError(err).Class != perigee.ClassInvalid {
 		t.Errorf("no JSON: %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestMinimizeHoldsItsPromises(t *testing.T) {
 			return bytes.Equal(r, request) || h.Sum32()%odds == 0
 		}
 		calls := 0
-		result, err := Minimize(context.Background(), request, Options{MaxCalls: limit, Fails: func(_ context.Context, r []byte) (bool, error) {
+		result, err := minimize(context.Background(), request, searchOptions{maxCalls: limit, fails: func(_ context.Context, r []byte) (bool, error) {
 			calls++
 			if !json.Valid(r) || len(r) > len(request) {
 				t.Fatalf("tried %s", r)
@@ -209,23 +209,23 @@ func TestMinimizeHoldsItsPromises(t *testing.T) {
 }
 
 func TestSameFailure(t *testing.T) {
-	was := Failure{Status: 400, Class: perigee.ClassInvalid, Provider: true,
+	was := failure{Status: 400, Class: perigee.ClassInvalid, Provider: true,
 		Message: `tools[17].parameters: unknown name "$ref" at 'tools[0].function_declarations[17].parameters': cannot find field` + "\nmore"}
-	same := func(change func(*Failure)) bool {
+	same := func(change func(*failure)) bool {
 		is := was
 		change(&is)
-		return was.Same(is)
+		return was.same(is)
 	}
-	if !same(func(f *Failure) {
+	if !same(func(f *failure) {
 		f.Message = `tools[0].parameters: unknown name "$ref" at 'tools[0].function_declarations[0].parameters': cannot find field`
 	}) {
-		t.Errorf("numbers, quoted paths and further lines count: %s", Mask(was.Message))
+		t.Errorf("numbers, quoted paths and further lines count: %s", mask(was.Message))
 	}
-	for name, change := range map[string]func(*Failure){
-		"status":  func(f *Failure) { f.Status = 500 },
-		"class":   func(f *Failure) { f.Class = perigee.ClassNotFound },
-		"party":   func(f *Failure) { f.Provider = false },
-		"message": func(f *Failure) { f.Message = strings.Replace(f.Message, "$ref", "$defs", 1) },
+	for name, change := range map[string]func(*failure){
+		"status":  func(f *failure) { f.Status = 500 },
+		"class":   func(f *failure) { f.Class = perigee.ClassNotFound },
+		"party":   func(f *failure) { f.Provider = false },
+		"message": func(f *failure) { f.Message = strings.Replace(f.Message, "$ref", "$defs", 1) },
 	} {
 		if same(change) {
 			t.Errorf("%s does not count", name)

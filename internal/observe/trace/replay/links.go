@@ -1,4 +1,4 @@
-package shrink
+package replay
 
 import "fmt"
 
