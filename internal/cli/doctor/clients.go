@@ -41,11 +41,12 @@ func (e *examination) clients(context.Context) (results []Result) {
 }
 
 // address returns where clients reach perigee: at the running daemon, or else at the address in the
-// configuration, if that has a port.
+// configuration. It is empty if there is no such address, or its port is not known.
 func (e *examination) address() string {
+	listens := ""
 	if e.daemon.Status != nil {
-		return e.daemon.Status.Listen
+		listens = e.daemon.Status.Listen
 	}
-	address, _ := command.Address(e.loaded.Config, "")
+	address, _ := command.Address(e.loaded.Config, listens)
 	return address
 }

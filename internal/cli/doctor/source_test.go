@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -247,6 +249,30 @@ func TestClientsThatDoNotReachThisPerigee(t *testing.T) {
 	want(t, Client{Name: "codex", Perigee: here}.Check(), OK, "not connected")
 	want(t, Client{Name: "codex", Connected: true, WithoutTools: "antigravity-agent"}.Check(), Warn, "antigravity-agent is the agent of the IDE, which ignores the tools of codex", "perigee connect codex")
 	want(t, Client{Name: "copilot-cli", RunOnly: true}.Check(), OK, "perigee run copilot-cli")
+}
+
+// A daemon that listens on all addresses is the one that clients reach at 127.0.0.1.
+func TestClientsOfADaemonThatListensOnAllAddresses(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"} {
+		t.Setenv(name, "")
+	}
+	settings := write(t, filepath.Join(home, ".claude", "settings.json"), `{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8741"}}`, 0o600)
+	e := examination{loaded: &config.Loaded{Config: &config.Config{DataDir: t.TempDir()}}}
+	for _, listen := range []string{"http://0.0.0.0:8741", "http://[::]:8741"} {
+		e.daemon.Status = &perigee.DaemonStatus{Listen: listen}
+		results := e.clients(t.Context())
+		i := slices.IndexFunc(results, func(r Result) bool { return r.Check == NameClient+"claude-code" })
+		if i < 0 {
+			t.Fatalf("%s: got %+v", listen, results)
+		}
+		want(t, results[i], OK, "connected, "+settings)
+		if strings.Contains(results[i].Detail, "not connected") {
+			t.Errorf("%s: got %+v", listen, results[i])
+		}
+	}
 }
 
 func TestBudgetsOfKeys(t *testing.T) {
