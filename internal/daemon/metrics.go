@@ -16,11 +16,6 @@ func (o *observers) newMetrics() *metrics.Metrics {
 		},
 		Skipped:   func() int64 { return o.traces.Skipped() },
 		OpenCalls: o.live.Count, Accounts: o.opts.Accounts, Extserver: o.opts.Extserver, Memory: o.opts.Memory,
-		Langservers: func() (list []metrics.Langserver) {
-			for _, row := range o.opts.Langservers() {
-				list = append(list, metrics.Langserver{Upstream: row.Upstream, State: row.State})
-			}
-			return list
-		},
+		Langservers: o.opts.Langservers,
 	})
 }

@@ -32,7 +32,7 @@ type Options struct {
 
 	OpenCalls   func() int
 	Accounts    func() []Accounts
-	Langservers func() []Langserver
+	Langservers func() []perigee.LangserverRow
 	Extserver   func() map[string]map[string]int64 // requests to Extension Servers by method and code
 	Memory      func() (reserved, limit int64)
 	Skipped     func() int64 // calls without a trace
@@ -45,9 +45,6 @@ type Accounts struct {
 	Disabled int            // by the owner
 	Cooling  int            // enabled ones that have a cooldown
 }
-
-// A Langserver is a language server and its state.
-type Langserver struct{ Upstream, State string }
 
 // The values of labels without a value of their own.
 const (
@@ -198,9 +195,6 @@ func (m *Metrics) Handler() http.Handler {
 		MaxRequestsInFlight: maxScrapes, Timeout: scrapeTime,
 	})
 }
-
-// Gatherer returns the metrics themselves.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Point returns the path of the metrics.
 func (m *Metrics) Point() mount.Point {

@@ -183,7 +183,9 @@ func stateOptions() Options {
 				{Upstream: "spare"},
 			}
 		},
-		Langservers: func() []Langserver { return []Langserver{{"headless", "ready"}, {"second", "unheard_of"}} },
+		Langservers: func() []perigee.LangserverRow {
+			return []perigee.LangserverRow{{Upstream: "headless", State: "ready"}, {Upstream: "second", State: "unheard_of"}}
+		},
 		Extserver: func() map[string]map[string]int64 {
 			return map[string]map[string]int64{"Heartbeat": {"ok": 7, "403": 1}}
 		},

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,138 +34,123 @@ var (
 // readTime is how long a scrape waits for a part of the state.
 const readTime = 2 * time.Second
 
-// A state collects the state of the daemon at each scrape.
-type state struct {
-	open        *source[int]
-	accounts    *source[[]Accounts]
-	langservers *source[[]Langserver]
-	extserver   *source[map[string]map[string]int64]
-	memory      *source[[2]int64]
-	skipped     *source[int64]
-}
+// A state collects the parts of the state of the daemon at each scrape.
+type state []*source
 
-func newState(opts Options) *state {
-	s := &state{
-		open: newSource(opts.OpenCalls), accounts: newSource(opts.Accounts), langservers: newSource(opts.Langservers),
-		extserver: newSource(opts.Extserver), skipped: newSource(opts.Skipped),
+// A send function adds a metric to a scrape.
+type send func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
+
+func newState(opts Options) (s state) {
+	add := func(known bool, read func(send)) {
+		if known {
+			s = append(s, &source{read: read})
+		}
 	}
-	if opts.Memory != nil {
-		s.memory = newSource(func() [2]int64 {
-			reserved, limit := opts.Memory()
-			return [2]int64{reserved, limit}
-		})
-	}
+	add(opts.OpenCalls != nil, func(send send) { send(openCallsDesc, prometheus.GaugeValue, float64(opts.OpenCalls())) })
+	add(opts.Accounts != nil, func(send send) { sendAccounts(send, opts.Accounts()) })
+	add(opts.Langservers != nil, func(send send) { sendLangservers(send, opts.Langservers()) })
+	add(opts.Extserver != nil, func(send send) {
+		for method, codes := range opts.Extserver() {
+			for code, n := range codes {
+				send(extserverDesc, prometheus.CounterValue, float64(n), method, code)
+			}
+		}
+	})
+	add(opts.Skipped != nil, func(send send) { send(skippedDesc, prometheus.CounterValue, float64(opts.Skipped())) })
+	add(opts.Memory != nil, func(send send) {
+		reserved, limit := opts.Memory()
+		send(memoryDesc, prometheus.GaugeValue, float64(reserved))
+		send(memoryLimitDesc, prometheus.GaugeValue, float64(limit))
+	})
 	return s
 }
 
+func sendAccounts(send send, list []Accounts) {
+	for _, a := range list {
+		states := slices.Clone(accountStates)
+		for state := range a.States {
+			if !slices.Contains(states, state) {
+				states = append(states, state)
+			}
+		}
+		for _, state := range states {
+			send(accountsDesc, prometheus.GaugeValue, float64(a.States[state]), a.Upstream, state)
+		}
+		send(accountsDesc, prometheus.GaugeValue, float64(a.Disabled), a.Upstream, "disabled")
+		send(coolingDesc, prometheus.GaugeValue, float64(a.Cooling), a.Upstream)
+	}
+}
+
+func sendLangservers(send send, list []perigee.LangserverRow) {
+	for _, l := range list {
+		states := langserverStates
+		if !slices.Contains(states, l.State) {
+			states = append(slices.Clone(states), l.State)
+		}
+		for _, state := range states {
+			value := 0.0
+			if state == l.State {
+				value = 1
+			}
+			send(langserverDesc, prometheus.GaugeValue, value, l.Upstream, state)
+		}
+	}
+}
+
 // Describe sends the descriptions of everything that may be collected.
-func (s *state) Describe(out chan<- *prometheus.Desc) {
+func (s state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{openCallsDesc, accountsDesc, coolingDesc, langserverDesc, extserverDesc, memoryDesc, memoryLimitDesc, skippedDesc} {
 		out <- d
 	}
 }
 
 // Collect reads the state and sends it. A part that cannot be read in time is left out.
-func (s *state) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	if n, ok := s.open.get(); ok {
-		gauge(openCallsDesc, float64(n))
-	}
-	if list, ok := s.accounts.get(); ok {
-		for _, a := range list {
-			states := slices.Clone(accountStates)
-			for state := range maps.Keys(a.States) {
-				if !slices.Contains(states, state) {
-					states = append(states, state)
-				}
-			}
-			for _, state := range states {
-				gauge(accountsDesc, float64(a.States[state]), a.Upstream, state)
-			}
-			gauge(accountsDesc, float64(a.Disabled), a.Upstream, "disabled")
-			gauge(coolingDesc, float64(a.Cooling), a.Upstream)
+func (s state) Collect(out chan<- prometheus.Metric) {
+	for _, part := range s {
+		for _, m := range part.get() {
+			out <- m
 		}
-	}
-	if list, ok := s.langservers.get(); ok {
-		for _, l := range list {
-			states := langserverStates
-			if !slices.Contains(states, l.State) {
-				states = append(slices.Clone(states), l.State)
-			}
-			for _, state := range states {
-				value := 0.0
-				if state == l.State {
-					value = 1
-				}
-				gauge(langserverDesc, value, l.Upstream, state)
-			}
-		}
-	}
-	if methods, ok := s.extserver.get(); ok {
-		for method, codes := range methods {
-			for code, n := range codes {
-				out <- prometheus.MustNewConstMetric(extserverDesc, prometheus.CounterValue, float64(n), method, code)
-			}
-		}
-	}
-	if n, ok := s.skipped.get(); ok {
-		out <- prometheus.MustNewConstMetric(skippedDesc, prometheus.CounterValue, float64(n))
-	}
-	if memory, ok := s.memory.get(); ok {
-		gauge(memoryDesc, float64(memory[0]))
-		gauge(memoryLimitDesc, float64(memory[1]))
 	}
 }
 
 // A source reads a part of the state for scrapes that run at the same time, and no more than once
 // at a time: a part that hangs costs one goroutine, however often it is scraped.
-type source[T any] struct {
-	read func() T
+type source struct {
+	read func(send)
 	mu   sync.Mutex
-	last *reading[T] // that is running; nil if there is none
+	last *reading // the one that is running; nil if there is none
 }
 
-type reading[T any] struct {
-	done  chan struct{}
-	value T // once done is closed
+type reading struct {
+	done    chan struct{}
+	metrics []prometheus.Metric // once done is closed
 }
 
-func newSource[T any](read func() T) *source[T] {
-	if read == nil {
-		return nil
-	}
-	return &source[T]{read: read}
-}
-
-// get returns a value that was read after the call, or by a read that was under way. It is not ok
-// after readTime.
-func (s *source[T]) get() (value T, ok bool) {
-	if s == nil {
-		return value, false
-	}
+// get returns metrics that were read after the call, or by a read that was under way. It returns
+// none after readTime.
+func (s *source) get() []prometheus.Metric {
 	s.mu.Lock()
 	r := s.last
 	if r == nil {
-		r = &reading[T]{done: make(chan struct{})}
+		r = &reading{done: make(chan struct{})}
 		s.last = r
 		go func() {
-			value := s.read()
+			var list []prometheus.Metric
+			s.read(func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+				list = append(list, prometheus.MustNewConstMetric(d, kind, value, labels...))
+			})
 			s.mu.Lock()
 			s.last = nil
 			s.mu.Unlock()
-			r.value = value
+			r.metrics = list
 			close(r.done)
 		}()
 	}
 	s.mu.Unlock()
-	late := time.NewTimer(readTime)
-	defer late.Stop()
 	select {
 	case <-r.done:
-		return r.value, true
-	case <-late.C:
-		return value, false
+		return r.metrics
+	case <-time.After(readTime):
+		return nil
 	}
 }
