@@ -12,7 +12,6 @@ import (
 	"perigee/internal/mcp/bridge"
 	"perigee/internal/observe/dashboard"
 	"perigee/internal/observe/trace"
-	"perigee/internal/observe/trace/replay"
 )
 
 // newDashboard returns the pages of the daemon.
@@ -25,10 +24,9 @@ func (o *observers) newDashboard() *dashboard.Dashboard {
 		Status: o.opts.Status, Unready: o.unready, Langservers: o.opts.Langservers, Config: o.opts.Loaded, Store: o.opts.Store,
 		Windows: o.windows, Audit: lateAudit{o}, Clients: dashboard.Clients,
 		ClientStates: dashboard.ClientStates(func() string { return o.opts.Loaded().Config.DataDir }),
-		Replay:       o.replay, Shrink: o.shrink, Shrinkable: replay.Shrinkable, Warnings: warningsOf(o.opts.Logger).list, CA: o.authority,
-		PriceDate:  func() string { return o.opts.Loaded().Config.PriceBook().Date() },
-		Trace:      func(id string) (dashboard.Trace, error) { return trace.Open(o.traceDir(), id) },
-		Replayable: func(ids ...string) map[string]bool { return trace.Has(o.traceDir(), ids...) },
+		Replay:       o.replay, Shrink: o.shrink, Warnings: warningsOf(o.opts.Logger).list, CA: o.authority,
+		PriceDate: func() string { return o.opts.Loaded().Config.PriceBook().Date() },
+		Trace:     func(id string) (dashboard.Trace, error) { return trace.Open(o.traceDir(), id) },
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/observe/dashboard"
 	"perigee/internal/observe/trace/replay"
 )
 
@@ -46,17 +45,13 @@ func (o *observers) replay(ctx context.Context, id string) (string, error) {
 
 // shrink looks for the smallest request that fails as a call did. Drain ends it, and waits until it
 // has ended.
-func (o *observers) shrink(ctx context.Context, id string, progress func(calls, bytes int)) (found dashboard.Shrunk, err error) {
+func (o *observers) shrink(ctx context.Context, id string, progress func(replay.Progress)) (*replay.Shrunk, error) {
 	o.replays.Add(1)
 	defer o.replays.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(o.drained, cancel)()
-	end, err := o.newReplays().Shrink(ctx, id, func(p replay.Progress) { progress(p.Calls, p.Bytes) })
-	if err != nil {
-		return found, err
-	}
-	return dashboard.Shrunk{Calls: end.Calls, Before: end.Before, Bytes: end.Bytes, Whole: end.Whole, Stopped: end.Stopped, Request: end.Request}, nil
+	return o.newReplays().Shrink(ctx, id, progress)
 }
 
 // A discard is a response that is not read, except for the ID of the call.

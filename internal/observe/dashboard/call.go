@@ -11,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/trace"
+	"perigee/internal/observe/trace/replay"
 	"perigee/internal/server/admin"
 	"perigee/internal/server/mount"
 )
@@ -71,14 +72,14 @@ func (v *visit) readTrace(page *pages.Call) {
 				page.ReplayOf, page.Tries = m.ReplayOf, m.Tries
 			}
 		case trace.ClientRequestName:
+			page.CanReplay = true
 			malformed = text != nil && !json.Valid(text)
 			page.Request = pages.ReadConversation(text, v.opts.Redact)
 		case trace.EventsName:
 			page.Answer = pages.ReadAnswer(text, page.Call.Duration, v.opts.Redact)
 		}
 	}
-	page.CanReplay = v.opts.Replayable(page.Call.ID)[page.Call.ID]
-	page.CanShrink = page.CanReplay && !malformed && v.opts.Shrinkable(&page.Call)
+	page.CanShrink = page.CanReplay && !malformed && replay.Shrinkable(&page.Call)
 }
 
 // read returns the size of a file, and its content if the page shows some of it.

@@ -20,6 +20,7 @@ import (
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
 	"perigee/internal/observe/live"
+	"perigee/internal/observe/trace/replay"
 	"perigee/internal/server/connect"
 	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
@@ -54,15 +55,11 @@ type Options struct {
 
 	// Trace opens the trace directory of a call. An error of ClassNotFound: there is none.
 	Trace func(id string) (Trace, error)
-	// Replayable reports which calls have a request that can be sent again.
-	Replayable func(ids ...string) map[string]bool
 	// Replay sends a call again, and returns the ID of the new one, or "" if it is not known yet.
 	Replay func(ctx context.Context, id string) (string, error)
 	// Shrink looks for the smallest request that fails as a call did, and returns when it has
 	// ended. It calls progress after calls. It ends when ctx or the daemon does.
-	Shrink func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error)
-	// Shrinkable reports whether a call has failed because of its request.
-	Shrinkable func(c *perigee.Call) bool
+	Shrink func(ctx context.Context, id string, progress func(replay.Progress)) (*replay.Shrunk, error)
 	// Clients returns how each client is set up for a base URL, with or without a key.
 	Clients func(base string, needsKey bool) []Client
 	// ClientStates returns the clients on this machine by name, and whether their settings have a
@@ -91,7 +88,6 @@ type (
 	Warning = pages.Warning
 	Fact    = pages.Fact
 	Client  = pages.Client
-	Shrunk  = pages.Shrunk
 )
 
 // A Dashboard serves the pages.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/observe/trace/replay"
 	"perigee/internal/server/connect"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -459,8 +460,6 @@ func TestPagesOfFailedCalls(t *testing.T) {
 		r.calls[10].Error = "the provider has limited its API key"
 		malformed := &r.calls[1]
 		malformed.Class, malformed.ClientStatus, malformed.Error = perigee.ClassInvalid, 400, "not JSON"
-		o.Shrinkable = func(*perigee.Call) bool { return true }
-		o.Shrink = func(context.Context, string, func(calls, bytes int)) (Shrunk, error) { return Shrunk{}, nil }
 	})
 	b := rig.signIn(t)
 	page := b.get("/dashboard/calls/" + rig.calls[10].ID)
@@ -487,17 +486,17 @@ func TestShrinking(t *testing.T) {
 	const secret = "canary-secret"
 	told, proceed := make(chan bool, 1), make(chan error)
 	rig := newRig(t, func(r *rig, o *Options) {
-		r.files["meta.json"] = "{}"
+		r.files["meta.json"], r.files["client_request.json"] = "{}", "{}"
+		r.calls[1].Class = perigee.ClassInvalid
 		o.Redact = func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
-		o.Shrinkable = func(c *perigee.Call) bool { return c.Class == perigee.ClassExhausted }
-		o.Shrink = func(ctx context.Context, id string, progress func(calls, bytes int)) (Shrunk, error) {
-			progress(7, 2048)
+		o.Shrink = func(ctx context.Context, id string, progress func(replay.Progress)) (*replay.Shrunk, error) {
+			progress(replay.Progress{Calls: 7, Bytes: 2048})
 			told <- perigee.ActorOf(ctx).Kind == perigee.ActorCookie && id == r.calls[1].ID
 			select {
 			case err := <-proceed:
-				return Shrunk{Calls: 31, Before: 200_000, Bytes: 212, Whole: true, Request: `{"model":"` + secret + `"}`}, err
+				return &replay.Shrunk{Calls: 31, Before: 200_000, Bytes: 212, Whole: true, Request: `{"model":"` + secret + `"}`}, err
 			case <-t.Context().Done():
-				return Shrunk{}, t.Context().Err()
+				return nil, t.Context().Err()
 			}
 		}
 	})

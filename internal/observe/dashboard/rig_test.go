@@ -16,6 +16,7 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/live"
+	"perigee/internal/observe/trace/replay"
 	"perigee/internal/server"
 	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
@@ -80,8 +81,7 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 		CA: func() []Fact {
 			return []Fact{{Name: "Certificate", Value: "perigee CA, valid until 2036"}, {Name: "Trusted by the system", Value: "no"}}
 		},
-		Trace:      r.trace,
-		Replayable: func(ids ...string) map[string]bool { return map[string]bool{ids[0]: len(r.files) > 0} },
+		Trace: r.trace,
 		Replay: func(_ context.Context, id string) (string, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -92,12 +92,11 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 			return r.calls[0].ID, nil
 		},
 		Clients: Clients, ClientStates: func(string) map[string]connect.Status { return nil },
-		Redact:     func(text string) string { return text },
-		Logger:     slog.New(slog.DiscardHandler),
-		PriceDate:  func() string { return "" },
-		Shrinkable: func(*perigee.Call) bool { return false },
-		Shrink: func(context.Context, string, func(calls, bytes int)) (Shrunk, error) {
-			return Shrunk{}, perigee.Errorf(perigee.ClassUnimplemented, "this rig does not shrink")
+		Redact:    func(text string) string { return text },
+		Logger:    slog.New(slog.DiscardHandler),
+		PriceDate: func() string { return "" },
+		Shrink: func(context.Context, string, func(replay.Progress)) (*replay.Shrunk, error) {
+			return nil, perigee.Errorf(perigee.ClassUnimplemented, "this rig does not shrink")
 		},
 	}
 	opts.Copy = func(to io.Writer, from io.Reader) error {

@@ -8,6 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/pages"
+	"perigee/internal/observe/trace/replay"
 )
 
 // Bounds of searches for smallest requests.
@@ -80,20 +81,21 @@ func (v *visit) shrink(found *perigee.Call) error {
 
 // runSearch runs a search until it ends.
 func (d *Dashboard) runSearch(ctx context.Context, x *pages.Search) {
-	result, err := d.opts.Shrink(ctx, x.Call, func(calls, bytes int) {
-		d.searches.change(func() { x.Calls, x.Bytes = calls, bytes })
+	result, err := d.opts.Shrink(ctx, x.Call, func(p replay.Progress) {
+		d.searches.change(func() { x.Progress = p })
 	})
-	result.Request, result.Stopped = d.opts.Redact(result.Request), d.opts.Redact(result.Stopped)
-	if len(result.Request) > shownRequest {
-		result.Request, result.Cut = strings.ToValidUTF8(result.Request[:shownRequest], ""), true
+	if err != nil {
+		e := perigee.AsError(err)
+		problem, hint := d.opts.Redact(e.Message), d.opts.Redact(e.Hint)
+		d.searches.change(func() { x.Running, x.Problem, x.Hint = false, problem, hint })
+		return
 	}
-	d.searches.change(func() {
-		x.Running, x.Result = false, result
-		if err != nil {
-			e := perigee.AsError(err)
-			x.Problem, x.Hint = d.opts.Redact(e.Message), d.opts.Redact(e.Hint)
-		}
-	})
+	result.Request, result.Stopped = d.opts.Redact(result.Request), d.opts.Redact(result.Stopped)
+	cut := len(result.Request) > shownRequest
+	if cut {
+		result.Request = strings.ToValidUTF8(result.Request[:shownRequest], "")
+	}
+	d.searches.change(func() { x.Running, x.Result, x.Cut = false, *result, cut })
 }
 
 // search shows the progress or the result of the search for a call's smallest request.

@@ -6,27 +6,19 @@ import (
 
 	"perigee"
 	"perigee/internal/observe/dashboard/html"
+	"perigee/internal/observe/trace/replay"
 )
 
 // A Search is the search for the smallest request that fails as a call did.
 type Search struct {
-	Call         string // its ID
-	Began        time.Time
-	Running      bool
-	Calls, Bytes int    // so far: calls that were made, and the size of the smallest request that fails; 0 if not known yet
-	Problem      string // why nothing was found; empty if Result has the result
-	Hint         string
-	Result       Shrunk
-}
-
-// A Shrunk is the smallest request that was found.
-type Shrunk struct {
-	Calls         int // that were made
-	Before, Bytes int // sizes of the requests
-	Whole         bool
-	Stopped       string // why the search ended early, unless calls or time were used up
-	Request       string
-	Cut           bool // Request is only the beginning
+	Call     string // its ID
+	Began    time.Time
+	Running  bool
+	Progress replay.Progress
+	Problem  string // why nothing was found; empty if Result has the result
+	Hint     string
+	Result   replay.Shrunk
+	Cut      bool // Result has only the beginning of the request
 }
 
 // Shrink is the page about a Search. It is loaded again until the search has ended.
@@ -58,8 +50,8 @@ func (p Shrink) state(t Times) html.HTML {
 		return html.F(`<div class="surface pad working" role="status" id="searching"><p><span class="pulse" aria-hidden="true"></span><strong>Searching</strong> `+
 			`<span class="muted">for {}, two minutes at most. This page follows it.</span></p>
 {}{}</div>
-`, t.since(p.Began), html.If(p.Calls == 0, `<p>Sending the request as it was, to see whether it still fails.</p>`),
-			html.If(p.Calls > 0, `<p>{} so far. The smallest request that still fails has {}.</p>`, Plural(int64(p.Calls), "call"), Size(int64(p.Bytes))))
+`, t.since(p.Began), html.If(p.Progress.Calls == 0, `<p>Sending the request as it was, to see whether it still fails.</p>`),
+			html.If(p.Progress.Calls > 0, `<p>{} so far. The smallest request that still fails has {}.</p>`, Plural(int64(p.Progress.Calls), "call"), Size(int64(p.Progress.Bytes))))
 	case p.Problem != "":
 		return html.F(`<div class="surface pad" role="alert" id="problem"><p>{}</p>{}</div>
 `, p.Problem, html.With(p.Hint, `<p class="muted">{}</p>`))
@@ -82,6 +74,6 @@ func (p Shrink) state(t Times) html.HTML {
 `, Exact(int64(r.Before)), Exact(int64(r.Bytes)), Exact(int64(r.Calls)), end),
 		html.F(`<section aria-labelledby="request-title"><h2 id="request-title">Request</h2>
 <div class="snippet"><pre class="raw" tabindex="0" id="request">{}</pre>{}</div>{}</section>
-`, r.Request, html.If(!r.Cut, `<button type="button" class="copy" data-copy="{}" hidden aria-label="Copy the request">{}</button>`, r.Request, icon("copy")),
-			html.If(r.Cut, `<p class="after">This is its beginning. The whole request: {}</p>`, command("perigee trace shrink "+p.Call+" --out request.json"))))
+`, r.Request, html.If(!p.Cut, `<button type="button" class="copy" data-copy="{}" hidden aria-label="Copy the request">{}</button>`, r.Request, icon("copy")),
+			html.If(p.Cut, `<p class="after">This is its beginning. The whole request: {}</p>`, command("perigee trace shrink "+p.Call+" --out request.json"))))
 }
