@@ -67,7 +67,7 @@ type observers struct {
 func newObservers(opts observerOptions) *observers {
 	o := &observers{opts: opts}
 	o.drained, o.drain = context.WithCancel(context.Background())
-	o.live = live.New(live.Options{Now: opts.Now})
+	o.live = live.New(opts.Now)
 	o.metrics = o.newMetrics()
 	o.sessions = dashboard.NewSessions(opts.Now, func() { o.recent.Store(nil) })
 	o.secrets = o.newSecrets()

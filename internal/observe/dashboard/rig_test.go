@@ -45,7 +45,7 @@ type rig struct {
 func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 	t.Helper()
 	r := &rig{now: rigNow, files: map[string]string{}}
-	r.hub = live.New(live.Options{Now: r.clock})
+	r.hub = live.New(r.clock)
 	r.store = NewSessions(r.clock, func() {})
 	loaded, err := config.Load(config.Sources{Path: "perigee.yaml", ReadFile: func(string) ([]byte, error) { return []byte(rigConfig), nil },
 		Env:     func(name string) (string, bool) { return "gemini-secret-value", name == "GEMINI_API_KEY" },

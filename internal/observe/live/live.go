@@ -5,6 +5,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -16,11 +17,6 @@ import (
 	"perigee"
 )
 
-// Options configure a Hub.
-type Options struct {
-	Now func() time.Time // nil means time.Now
-}
-
 // Bounds of the data that a Hub holds for each open call.
 const (
 	TailSize = 4 << 10 // bytes of an answer, and of its thinking, that are kept
@@ -30,7 +26,7 @@ const (
 // A Hub tracks the open calls and sends updates about them to its subscribers. All methods are safe
 // for concurrent use.
 type Hub struct {
-	opts    Options
+	now     func() time.Time
 	stopped context.Context
 	stop    context.CancelFunc
 
@@ -39,12 +35,9 @@ type Hub struct {
 	subscribers map[*subscriber]struct{}
 }
 
-// New returns a Hub that follows nothing yet.
-func New(opts Options) *Hub {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	h := &Hub{opts: opts, open: map[*follower]struct{}{}, subscribers: map[*subscriber]struct{}{}}
+// New returns a Hub that follows nothing yet. now returns the current time.
+func New(now func() time.Time) *Hub {
+	h := &Hub{now: now, open: map[*follower]struct{}{}, subscribers: map[*subscriber]struct{}{}}
 	h.stopped, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -74,7 +67,6 @@ type OpenCall struct {
 	Call      perigee.Call // Upstream, Model and Account as soon as the answer begins
 	Text      string       // the end of the answer so far, at most TailSize bytes
 	Thinking  string       // the end of its thinking, at most TailSize bytes
-	Bytes     int64        // of the whole text so far
 	Tools     []string     // names of the first functions that it calls
 	FirstByte time.Duration
 }
@@ -90,10 +82,7 @@ func (h *Hub) Open() []OpenCall {
 	}
 	h.mu.Unlock()
 	slices.SortFunc(list, func(a, b OpenCall) int {
-		if n := a.Call.Time.Compare(b.Call.Time); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Call.ID, b.Call.ID)
+		return cmp.Or(a.Call.Time.Compare(b.Call.Time), strings.Compare(a.Call.ID, b.Call.ID))
 	})
 	return list
 }
@@ -105,22 +94,13 @@ func (h *Hub) Count() int {
 	return len(h.open)
 }
 
-// Subscribe returns updates from the moment when the loop over them begins, until ctx ends or Stop
-// is called. They begin with the open calls: Began, the answer so far, and then further updates.
+// Subscribe returns the updates from this call on, until ctx ends or Stop is called. They begin with
+// the open calls: Began, the answer so far, and then further updates. The subscription ends with
+// the loop over the updates; without a loop, it lasts until ctx ends.
 //
 // A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended.
 // One that is thousands of updates behind is given up: the loop ends while ctx has not.
 func (h *Hub) Subscribe(ctx context.Context) iter.Seq[Update] {
-	return func(yield func(Update) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		h.Join(ctx)(yield)
-	}
-}
-
-// Join is Subscribe from the moment on in which it is called. The subscription lasts until ctx
-// ends, also without a loop.
-func (h *Hub) Join(ctx context.Context) iter.Seq[Update] {
 	s := newSubscriber()
 	h.add(s)
 	ctx, cancel := context.WithCancel(ctx)
@@ -217,7 +197,7 @@ func (f *follower) Event(e *perigee.Event) {
 		return
 	}
 	if f.firstByte == 0 {
-		f.firstByte = max(f.hub.opts.Now().Sub(f.call.Time), 1)
+		f.firstByte = max(f.hub.now().Sub(f.call.Time), 1)
 	}
 }
 
@@ -319,8 +299,8 @@ func (f *follower) snapshot() (OpenCall, bool) {
 	if f.ended {
 		return OpenCall{}, false
 	}
-	return OpenCall{Call: f.call, Text: f.text.String(), Thinking: f.thinking.String(), Bytes: f.text.total,
-		Tools: slices.Clone(f.tools), FirstByte: f.firstByte}, true
+	return OpenCall{Call: f.call, Text: f.text.String(), Thinking: f.thinking.String(), Tools: slices.Clone(f.tools),
+		FirstByte: f.firstByte}, true
 }
 
 // A tail is the end of a text.

@@ -66,7 +66,7 @@ func (o PointOptions) follow(w http.ResponseWriter, r *http.Request) error {
 	f, err := newFilter(query)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	updates := o.Hub.Join(ctx)
+	updates := o.Hub.Subscribe(ctx)
 	e := perigee.AuditEntry{Action: perigee.AuditTraceList, Object: object(query)}
 	if err != nil {
 		e.Result = string(perigee.AsError(err).Class)

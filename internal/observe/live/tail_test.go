@@ -27,7 +27,7 @@ type tailRig struct {
 }
 
 func newTailRig(t *testing.T) *tailRig {
-	r := &tailRig{T: t, hub: New(Options{})}
+	r := &tailRig{T: t, hub: New(time.Now)}
 	secrets := redact.New(perigee.NewSecret("the-admin-token"))
 	point := Point(PointOptions{Hub: r.hub, Redactor: func() *redact.Redactor { return secrets },
 		Audit: func(_ context.Context, e perigee.AuditEntry) { r.acts = append(r.acts, e) }})
