@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,31 +179,22 @@ func numbered(try int) string {
 // Has returns the calls that have a directory with the client's request, so that they can be sent
 // again.
 func Has(dir string, ids ...string) map[string]bool {
-	found := map[string]bool{}
-	if len(ids) == 0 {
-		return found
-	}
-	wanted := make(map[string]bool, len(ids))
+	has, missing := map[string]bool{}, make(map[string]bool, len(ids))
 	for _, id := range ids {
-		wanted[id] = true
+		missing[id] = true
 	}
-	left := len(wanted)
-	for _, day := range days(dir) {
-		for _, name := range namesIn(filepath.Join(dir, day)) {
-			id := idOf(name)
-			if !wanted[id] || found[id] {
-				continue
-			}
-			left--
-			if t := (Trace{Dir: filepath.Join(dir, day, name)}); t.has(ClientRequestName) {
-				found[id] = true
-			}
-		}
-		if left <= 0 {
+	for path, id := range directories(dir) {
+		if len(missing) == 0 {
 			break
 		}
+		if missing[id] {
+			delete(missing, id)
+			if t := (Trace{Dir: path}); t.has(ClientRequestName) {
+				has[id] = true
+			}
+		}
 	}
-	return found
+	return has
 }
 
 // A Reader adds to calls whether they have a trace directory with bodies.
@@ -227,28 +219,28 @@ func (r Reader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call,
 
 // find returns the directory of a call; empty if there is none.
 func find(dir, id string) string {
-	if id == "" || strings.ContainsAny(id, `/\`) {
-		return ""
-	}
-	for _, day := range days(dir) {
-		for _, name := range namesIn(filepath.Join(dir, day)) {
-			if idOf(name) == id {
-				return filepath.Join(dir, day, name)
-			}
+	for path, found := range directories(dir) {
+		if found == id {
+			return path
 		}
 	}
 	return ""
 }
 
-// days returns the directories of days, the newest first.
-func days(dir string) []string {
-	names := namesIn(dir)
-	names = slices.DeleteFunc(names, func(name string) bool {
-		_, err := time.Parse(dayLayout, name)
-		return err != nil
-	})
-	slices.Reverse(names)
-	return names
+// directories returns the directories of calls and the IDs of the calls, the newest first.
+func directories(dir string) iter.Seq2[string, string] {
+	return func(yield func(path, id string) bool) {
+		for _, day := range slices.Backward(namesIn(dir)) {
+			if _, err := time.Parse(dayLayout, day); err != nil {
+				continue
+			}
+			for _, name := range slices.Backward(namesIn(filepath.Join(dir, day))) {
+				if id := idOf(name); id != "" && !yield(filepath.Join(dir, day, name), id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // namesIn returns the names of the directories in a directory, in order. Links are left out.

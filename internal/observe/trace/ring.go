@@ -25,24 +25,16 @@ type entry struct {
 	open bool // the call writes to it
 }
 
-// scan looks through the directory in the background.
-func scan(ctx context.Context, dir string) <-chan []*entry {
-	found := make(chan []*entry, 1)
-	go func() { found <- list(ctx, dir) }()
-	return found
-}
-
-// list returns the entries of the directory, the oldest first.
+// list returns the entries of the directory, the oldest first, or a part of them if ctx ends.
 func list(ctx context.Context, dir string) (list []*entry) {
-	names := days(dir)
-	for i := len(names) - 1; i >= 0 && ctx.Err() == nil; i-- {
-		for _, name := range namesIn(filepath.Join(dir, names[i])) {
-			if ctx.Err() == nil && idOf(name) != "" {
-				path := filepath.Join(names[i], name)
-				list = append(list, &entry{path: path, size: sizeOf(filepath.Join(dir, path))})
-			}
+	for path := range directories(dir) {
+		if ctx.Err() != nil {
+			break
 		}
+		day, name := filepath.Base(filepath.Dir(path)), filepath.Base(path)
+		list = append(list, &entry{path: filepath.Join(day, name), size: sizeOf(path)})
 	}
+	slices.Reverse(list)
 	return list
 }
 
@@ -62,13 +54,9 @@ func sizeOf(dir string) (size int64) {
 
 // Size returns how many calls have a directory, and the size of their files.
 func Size(dir string) (calls, bytes int64) {
-	for _, day := range days(dir) {
-		for _, name := range namesIn(filepath.Join(dir, day)) {
-			if idOf(name) != "" {
-				calls++
-				bytes += sizeOf(filepath.Join(dir, day, name))
-			}
-		}
+	for path := range directories(dir) {
+		calls++
+		bytes += sizeOf(path)
 	}
 	return calls, bytes
 }

@@ -104,7 +104,9 @@ func New(opts Options) *Store {
 	s.bodies.Store(opts.Bodies)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	s.ring.found = scan(ctx, opts.Dir)
+	found := make(chan []*entry, 1)
+	go func() { found <- list(ctx, opts.Dir) }()
+	s.ring.found = found
 	go s.run(ctx)
 	return s
 }
@@ -306,32 +308,28 @@ func (s *Store) write(ctx context.Context, list []*watcher, clock *clock) {
 
 // warn logs a problem, at most once in a minute for each message.
 func (s *Store) warn(message string, args ...any) {
+	if s.mayWarn(message) {
+		s.opts.Logger.Warn(message, args...)
+	}
+}
+
+// mayWarn reports whether a message was not logged in the last minute, and counts it as logged.
+func (s *Store) mayWarn(message string) bool {
 	s.warnings.Lock()
 	defer s.warnings.Unlock()
 	now := s.opts.Now()
 	if last, ok := s.warnings.last[message]; ok && now.Sub(last) < warnPause {
-		return
+		return false
 	}
 	s.warnings.last[message] = now
-	s.opts.Logger.Warn(message, args...)
+	return true
 }
 
 // warnOfSkipped logs how many calls were not traced.
 func (s *Store) warnOfSkipped() {
-	n := s.skipped.Load()
-	if n == 0 {
-		return
-	}
-	s.warnings.Lock()
-	last, ok := s.warnings.last["skipped"]
-	now := s.opts.Now()
-	due := !ok || now.Sub(last) >= warnPause
-	if due {
-		s.warnings.last["skipped"] = now
-	}
-	s.warnings.Unlock()
-	if due {
+	const message = "calls not traced: writing traces would use too much of the processor, or the disk is too slow or almost full"
+	if n := s.skipped.Load(); n > 0 && s.mayWarn(message) {
 		s.skipped.Add(-n)
-		s.opts.Logger.Warn("calls not traced: writing traces would use too much of the processor, or the disk is too slow or almost full", "calls", n)
+		s.opts.Logger.Warn(message, "calls", n)
 	}
 }
