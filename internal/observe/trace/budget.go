@@ -13,8 +13,7 @@ type budget struct {
 	share float64
 
 	mu      sync.Mutex
-	started bool
-	at      time.Time     // of left
+	at      time.Time     // of left; zero before the first use
 	left    time.Duration // may be negative
 	charged time.Duration // of the writing goroutine
 }
@@ -36,8 +35,8 @@ func (b *budget) available() bool {
 // refill adds the share of the time that has passed.
 func (b *budget) refill() {
 	now := time.Now()
-	if !b.started {
-		b.started, b.at, b.left = true, now, burst
+	if b.at.IsZero() {
+		b.at, b.left = now, burst
 	}
 	earned := time.Duration(float64(now.Sub(b.at)) * b.share * float64(runtime.GOMAXPROCS(0)))
 	b.at, b.left = now, min(burst, b.left+earned)

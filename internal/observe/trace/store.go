@@ -19,12 +19,11 @@ type Options struct {
 	Bodies bool   // if false, only meta.json, notes.json and error.json are written
 
 	// Redactor returns a redactor of the currently known secrets. It is called for each write,
-	// because secrets become known while a call runs, such as its access token. If it is nil, no
-	// secrets are known.
+	// because secrets become known while a call runs, such as its access token.
 	Redactor func() *redact.Redactor
 
-	Now    func() time.Time // nil means time.Now
-	Logger *slog.Logger     // nil discards the log
+	Now    func() time.Time
+	Logger *slog.Logger
 
 	// Share is the part of the machine's processors that writing may use over time; calls that
 	// begin beyond it are not traced. 0 means 0.03; from 1 on there is no limit.
@@ -80,23 +79,14 @@ type Store struct {
 
 // New returns a Store and begins to look through the directory.
 func New(opts Options) *Store {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Redactor == nil {
-		opts.Redactor = func() *redact.Redactor { return nil }
-	}
 	if opts.Share <= 0 {
 		opts.Share = defaultShare
 	}
 	s := &Store{opts: opts, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), done: make(chan struct{})}
-	s.disk.dir = opts.Dir
-	if s.space = (space{dir: opts.Dir, free: opts.Free}); opts.Free == nil {
-		s.space.free = atomicfile.Free
+	if opts.Free == nil {
+		opts.Free = atomicfile.Free
 	}
+	s.disk.dir, s.space = opts.Dir, space{dir: opts.Dir, free: opts.Free}
 	s.low.Store(s.space.lacks() > 0)
 	s.budget.share = opts.Share
 	s.warnings.last = map[string]time.Time{}

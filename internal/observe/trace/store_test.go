@@ -52,7 +52,7 @@ func newRig(t *testing.T, change func(*trace.Options)) *rig {
 	t.Helper()
 	log := &syncBuffer{}
 	opts := trace.Options{Dir: filepath.Join(t.TempDir(), "traces"), Keep: 100 << 20, Bodies: true, Share: 1,
-		Logger: slog.New(slog.NewTextHandler(log, nil))}
+		Now: time.Now, Logger: slog.New(slog.NewTextHandler(log, nil)), Redactor: func() *redact.Redactor { return nil }}
 	if change != nil {
 		change(&opts)
 	}
@@ -397,7 +397,7 @@ func TestTheRingKeepsItsSize(t *testing.T) {
 	r := newRig(t, func(o *trace.Options) { o.Keep = keep })
 	plant(t, r.dir, "2026-11-13", "000000.000-ancient", map[string]string{"client_request.json": string(body)})
 	r.close(t)
-	r = &rig{trace.New(trace.Options{Dir: r.dir, Keep: keep, Bodies: true, Share: 1}), r.dir, r.log}
+	r = newRig(t, func(o *trace.Options) { o.Dir, o.Keep = r.dir, keep })
 	first := r.begin(t, "open", nil)
 	first.Body(perigee.TapClientRequest, body)
 	for i := range 50 {

@@ -47,7 +47,6 @@ type origin struct {
 
 // An exchange is one request to a provider.
 type exchange struct {
-	number          int
 	request, answer *file
 	started         time.Duration // since the call began
 	answered        time.Duration // when the status arrived; 0 if it did not
@@ -154,11 +153,11 @@ func (w *watcher) over() bool {
 
 // beginExchange returns the file of a request to a provider.
 func (w *watcher) beginExchange() *file {
-	e := &exchange{number: len(w.exchanges) + 1, started: w.since()}
+	e, number := &exchange{started: w.since()}, len(w.exchanges)+1
 	if len(w.exchanges) < maxTries {
 		w.exchanges = append(w.exchanges, e)
 		if w.bodies {
-			e.request, e.answer = &file{name: UpstreamRequest(e.number)}, &file{exchange: e.number}
+			e.request, e.answer = &file{name: UpstreamRequest(number)}, &file{exchange: number}
 		}
 	}
 	return e.request

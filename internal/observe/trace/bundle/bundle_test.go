@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -173,7 +174,8 @@ func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
 		for _, size := range []int{1, 3, 8} {
 			for _, whole := range []bool{false, true} {
 				dir := t.TempDir()
-				opts := trace.Options{Dir: dir, Keep: 1 << 20, Bodies: true, Share: 1, Redactor: func() *redact.Redactor { return redactor }}
+				opts := trace.Options{Dir: dir, Keep: 1 << 20, Bodies: true, Share: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+					Redactor: func() *redact.Redactor { return redactor }}
 				text := "It is " + secret
 				if whole {
 					text += strings.Repeat(" and more", 99)
