@@ -36,9 +36,9 @@ const (
 // Options are the data of spans other than calls.
 type Options struct {
 	Version string
-	Now     func() time.Time // nil means time.Now
-	Logger  *slog.Logger     // nil discards the log
-	// Target describes an upstream. It may be nil.
+	Now     func() time.Time
+	Logger  *slog.Logger
+	// Target describes an upstream.
 	Target func(upstream string) Target
 
 	transport http.RoundTripper // to the collector; nil means a new one
@@ -78,18 +78,7 @@ type sender struct {
 }
 
 // New returns a Telemetry that is off.
-func New(opts Options) *Telemetry {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Target == nil {
-		opts.Target = func(string) Target { return Target{} }
-	}
-	return &Telemetry{opts: opts}
-}
+func New(opts Options) *Telemetry { return &Telemetry{opts: opts} }
 
 // Apply puts settings in force. Spans that are queued are still sent where they were meant to go,
 // in the background.

@@ -138,7 +138,7 @@ func newTelemetry(t *testing.T, endpoint string, header http.Header) (*Telemetry
 func newTelemetryOver(t *testing.T, transport http.RoundTripper, endpoint string, header http.Header) (*Telemetry, *logRig) {
 	t.Helper()
 	log := &logRig{}
-	tel := New(Options{transport: transport, Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(log, nil)), Target: func(upstream string) Target {
+	tel := New(Options{transport: transport, Version: "1.2.3", Now: time.Now, Logger: slog.New(slog.NewTextHandler(log, nil)), Target: func(upstream string) Target {
 		return Target{Provider: "gcp.gemini", Address: upstream + ".example.com", Port: 443}
 	}})
 	if err := tel.Apply(Settings{endpoint, header}); err != nil {

@@ -98,7 +98,7 @@ func (w *watcher) Ended(c *perigee.Call) {
 			until = ended[i]
 			began = latest(began, until.Add(-a.Took))
 		case a.Took > 0:
-			until = earliest(end, began.Add(a.Took))
+			until = began.Add(min(a.Took, end.Sub(began)))
 		}
 		w.attempt(ctx, s, a, began, until)
 		began = until
@@ -119,13 +119,6 @@ func (w *watcher) attempt(ctx context.Context, s *sender, a *perigee.Attempt, be
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
 		return a
 	}
 	return b
