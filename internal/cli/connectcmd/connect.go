@@ -242,9 +242,6 @@ func list(ctx context.Context, env *cli.Env) error {
 		if under, ok := strings.CutPrefix(file, machine.Home+string(filepath.Separator)); ok {
 			file = filepath.Join("~", under)
 		}
-		if file == "" {
-			file = "-"
-		}
-		return []any{r.Client, string(r.State), file}
+		return []any{r.Client, string(r.State), command.OrDash(file)}
 	})
 }

@@ -15,10 +15,9 @@ import (
 type leaseDir string
 
 const (
-	turnName       = "lock"
-	suffix         = ".lease"
-	turnTime       = time.Minute          // in which the previous process has started or ended the shared daemon
-	leaseProbeTime = 5 * time.Millisecond // for a lock that is held or not
+	turnName = "lock"
+	suffix   = ".lease"
+	turnTime = time.Minute // in which the previous process has started or ended the shared daemon
 )
 
 // Turn waits until no other process starts or ends the shared daemon. The caller may then do so
@@ -102,7 +101,7 @@ func (d leaseDir) Held(ctx context.Context) (bool, error) {
 			continue
 		}
 		path := filepath.Join(string(d), entry.Name())
-		free, err := atomicfile.Lock(ctx, path, leaseProbeTime)
+		free, err := atomicfile.Lock(ctx, path, lockTime)
 		if errors.Is(err, atomicfile.ErrHeld) {
 			held = true
 			continue

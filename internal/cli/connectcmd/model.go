@@ -103,10 +103,7 @@ func (c *catalog) answers(name string) bool {
 // if perigee has it, or the first that perigee has. It is empty if the models of perigee are
 // unknown.
 func (c *catalog) choose(client *connect.Client, wanted string) string {
-	if wanted == "" {
-		wanted = c.config.Models.Default
-	}
-	if wanted != "" {
+	if wanted = cmp.Or(wanted, c.config.Models.Default); wanted != "" {
 		return wanted
 	}
 	has := func(wanted string) func(perigee.ModelRow) bool {
@@ -127,10 +124,7 @@ func (c *catalog) choose(client *connect.Client, wanted string) string {
 // limitations of the model that a user would not expect.
 func (c *catalog) apply(env *cli.Env, client *connect.Client, target *connect.Target, wanted string) {
 	target.Model, target.Answers = c.choose(client, wanted), c.answers
-	name := target.Model
-	if name == "" {
-		name = client.Model
-	}
+	name := cmp.Or(target.Model, client.Model)
 	if row := c.find(name); row != nil {
 		target.Context = row.Context
 	}

@@ -2,6 +2,7 @@ package connectcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -144,7 +145,7 @@ func (s *setup) lastCall(ctx context.Context, since time.Time, mark string) (*pe
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	asked := func(r perigee.TraceRow) bool { return r.ModelAsked == s.modelName() }
+	asked := func(r perigee.TraceRow) bool { return r.ModelAsked == cmp.Or(s.target.Model, s.client.Model) }
 	for _, suits := range []func(perigee.TraceRow) bool{
 		func(r perigee.TraceRow) bool { return r.Class == "" && asked(r) },
 		func(r perigee.TraceRow) bool { return r.Class == "" },
@@ -169,11 +170,4 @@ func (s *setup) ofClient(r *perigee.TraceRow, mark string) bool {
 	}
 	request, err := t.Read(trace.ClientRequestName)
 	return err == nil && bytes.Contains(request, []byte(mark))
-}
-
-func (s *setup) modelName() string {
-	if s.target.Model != "" {
-		return s.target.Model
-	}
-	return s.client.Model
 }

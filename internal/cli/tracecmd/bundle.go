@@ -117,7 +117,7 @@ func stored(ctx context.Context, cfg *config.Config, store *sqlstore.Store) (lis
 	if dir, err := bridge.Dir(); err == nil {
 		list = append(list, secrets.All("token of a window", bridge.Secrets(dir)...)...)
 	}
-	if !hasAccounts(cfg) {
+	if len(command.WithAccounts(cfg)) == 0 {
 		return list, nil, nil
 	}
 	key, err := vault.Open(ctx, vault.Options{Dir: cfg.DataDir, Given: cfg.Store.SealKey})
@@ -131,8 +131,6 @@ func stored(ctx context.Context, cfg *config.Config, store *sqlstore.Store) (lis
 	}
 	return list, accounts, err
 }
-
-func hasAccounts(cfg *config.Config) bool { return len(command.WithAccounts(cfg)) > 0 }
 
 // deliver writes a bundle to where it was asked for, and prints the path.
 func deliver(env *cli.Env, file *os.File, out, id string) (err error) {

@@ -118,13 +118,7 @@ func (r *replayed) result(ctx context.Context, env *cli.Env) error {
 }
 
 func summary(t *perigee.Trace) string {
-	var words []string
-	for _, word := range []string{string(t.Outcome), t.Model, t.Upstream} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	return fmt.Sprintf("%s, %.1f ms, %d tokens in, %d out", strings.Join(words, ", "), t.DurationMS, t.InputTokens, t.OutputTokens)
+	return fmt.Sprintf("%s, %.1f ms, %d tokens in, %d out", terminal.Joined(string(t.Outcome), t.Model, t.Upstream), t.DurationMS, t.InputTokens, t.OutputTokens)
 }
 
 // failed returns the error of a call that failed; nil if it did not.
