@@ -111,6 +111,7 @@ type Daemon struct {
 	store     *sqlstore.Store
 	recorder  *record.Recorder
 	observers *observers
+	warnings  *warnings
 	control   perigee.Control
 	audit     *audit.Log
 	prices    *models.PriceBook
@@ -141,8 +142,9 @@ type Daemon struct {
 // requests are being answered and the caller owes a Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
-	opts.Logger = captureLog(opts.Logger)
-	d := &Daemon{opts: opts, failed: make(chan error, 2)}
+	kept := &warnings{}
+	opts.Logger = kept.capture(opts.Logger)
+	d := &Daemon{opts: opts, warnings: kept, failed: make(chan error, 2)}
 	d.base, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -171,12 +173,12 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if _, err := d.admin.Read(); err != nil {
 		return nil, datadir.Unusable(err)
 	}
-	d.observers = d.newObservers()
+	d.observers = newObservers(d)
 	d.prices = cfg.PriceBook()
 	d.prices.Now = opts.Now
 	d.recorder = record.New(d.gateway, record.Options{
 		Store: d.store, Now: opts.Now, Logger: opts.Logger, Price: d.prices.CallCost,
-		Watch: d.observers.Watch(), Observe: d.observers.Observe, Redact: d.observers.Redact,
+		Watch: d.observers.Watch(), Observe: d.observers.metrics.Observe, Redact: d.observers.Redact,
 	})
 	upstreams.Recording.Use(d.recorder)
 	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now, Redact: d.redactNow})
@@ -186,6 +188,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	recorded := d.recorded()
 	images := d.openImages(cfg)
 	d.control = newControl(d.gateway, signIns, opts.Now).audited(d.audit)
+	stored := keeper{Config: d.config, Store: d.store, Images: images}
+	pages := d.observers.newDashboard(recorded, stored)
 	d.api = server.New(server.Options{
 		Upstream: d.recorder, Model: d.gateway.Model, Missing: func(ctx context.Context, name string) error {
 			_, err := d.gateway.Missing(ctx, name)
@@ -193,11 +197,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		},
 		Usage: recorded, Stored: d.prices.Usage(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
 		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
-		Keeper:  keeper{Config: d.config, Store: d.store, Images: images},
-		Control: d.control, Audit: d.audit, Acts: d.store, Home: d.observers.Home(),
+		Keeper: stored, Control: d.control, Audit: d.audit, Acts: d.store, Home: pages,
 		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,
-		Refused: d.recorder.Refused, Unrecorded: d.observers.Unrecorded, Memory: d.memory, OnIdle: garbage.GiveBack,
-		Mounts: append(append(d.newMCP(recorded), environmentPoint()), d.observers.Points()...),
+		Refused: d.recorder.Refused, Unrecorded: d.observers.metrics.Refused, Memory: d.memory, OnIdle: garbage.GiveBack,
+		Mounts: append(append(d.newMCP(recorded), environmentPoint()), d.observers.Points(pages)...),
 	}, d.settings(cfg))
 	connlimit.WarnOfDescriptors(opts.Logger, cfg.Limits.Connections)
 	d.clients = d.newClientService(cfg)

@@ -1,36 +1,14 @@
 package daemon
 
 import (
-	"context"
-	"net/http"
-
-	"perigee"
 	"perigee/internal/observe/metrics"
 	"perigee/internal/observe/secrets"
 	"perigee/internal/route/record"
-	"perigee/internal/store/audit"
 )
 
 // recorded returns a reader of recorded calls, with costs.
 func (d *Daemon) recorded() record.Reader {
 	return record.Reader{Recorder: d.recorder, Store: d.prices.Reader(d.store)}
-}
-
-// newObservers returns the observers of calls. They are made before the parts that they show.
-func (d *Daemon) newObservers() *observers {
-	return newObservers(observerOptions{
-		Loaded: d.loaded.Load, Version: d.opts.Version, Now: d.opts.Now, Logger: d.opts.Logger,
-		Recorded: d.recorded, Status: d.status, Langservers: d.gateway.Langservers, Secrets: d.secrets, Unready: d.unready,
-		Control: func() perigee.Control { return d.control },
-		Audit:   func() *audit.Log { return d.audit },
-		Owner:   func() http.Handler { return d.api.Trusted() },
-		Store: func(ctx context.Context) (perigee.StoreReport, error) {
-			return offlineKeeper(d.config(), d.store).StoreReport(ctx)
-		},
-		Accounts:  d.countAccounts,
-		Extserver: d.extserverRequests,
-		Memory:    func() (reserved, limit int64) { return d.memory.Used(), d.memory.Size() },
-	})
 }
 
 // countAccounts counts the accounts of the upstreams that are in force.

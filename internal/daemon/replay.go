@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"net/http"
 	"path/filepath"
 
 	"perigee"
@@ -14,22 +15,22 @@ import (
 
 // traceDir returns where traces are.
 func (o *observers) traceDir() string {
-	return filepath.Join(o.opts.Loaded().Config.DataDir, datadir.TracesName)
+	return filepath.Join(o.d.config().DataDir, datadir.TracesName)
 }
 
 // newReplays returns the service that sends recorded calls again.
 func (o *observers) newReplays() *replay.Service {
 	return replay.New(replay.Options{
-		Dir: o.traceDir, Handler: o.opts.Owner,
-		Calls:    func() perigee.CallReader { return o.Calls(o.opts.Recorded()) },
-		Recorder: func() *record.Recorder { return o.opts.Recorded().Recorder },
-		NewID:    func() string { return perigee.NewCallID(o.opts.Now()) },
-		Audit:    func() replay.AuditLog { return o.opts.Audit() },
+		Dir: o.traceDir, Handler: func() http.Handler { return o.d.api.Trusted() },
+		Calls:    func() perigee.CallReader { return o.Calls(o.d.recorded()) },
+		Recorder: func() *record.Recorder { return o.d.recorded().Recorder },
+		NewID:    func() string { return perigee.NewCallID(o.d.opts.Now()) },
+		Audit:    func() replay.AuditLog { return o.d.audit },
 	})
 }
 
 // newTail returns the path at which calls are followed.
 func (o *observers) newTail() mount.Point {
 	return live.Point(live.PointOptions{Hub: o.live, Redactor: o.secrets.Redactor,
-		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.opts.Audit().Record(ctx, e) }})
+		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.d.audit.Record(ctx, e) }})
 }

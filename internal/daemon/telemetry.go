@@ -13,7 +13,7 @@ import (
 func (o *observers) applyTelemetry(cfg *config.Config) {
 	t := cfg.Telemetry
 	if err := o.telemetry.Apply(telemetry.Settings{Endpoint: t.OTLPEndpoint, Header: t.Header()}); err != nil {
-		o.opts.Logger.Warn("telemetry not changed", "error", err)
+		o.d.opts.Logger.Warn("telemetry not changed", "error", err)
 	}
 }
 
@@ -25,7 +25,7 @@ var providers = map[string]string{
 
 // target describes an upstream for a span.
 func (o *observers) target(upstream string) telemetry.Target {
-	for _, u := range o.opts.Loaded().Config.Upstreams {
+	for _, u := range o.d.config().Upstreams {
 		if u.Name != upstream {
 			continue
 		}

@@ -18,10 +18,10 @@ import (
 
 // newTraces returns the store that writes trace directories.
 func (o *observers) newTraces() *trace.Store {
-	traces := o.opts.Loaded().Config.Traces
+	traces := o.d.config().Traces
 	return trace.New(trace.Options{
 		Dir: o.traceDir(), Keep: int64(traces.Keep), Bodies: traces.Bodies, Redactor: o.secrets.Redactor,
-		Now: o.opts.Now, Logger: o.opts.Logger,
+		Now: o.d.opts.Now, Logger: o.d.opts.Logger,
 	})
 }
 
@@ -50,19 +50,19 @@ func (f flushed) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call
 // newBundles returns the path at which bundles are made.
 func (o *observers) newBundles() mount.Point {
 	return bundle.Point(bundle.Source{
-		Dir: o.traceDir, Secrets: o.secrets.Known, Version: o.opts.Version, Now: o.opts.Now,
-		Calls: func() perigee.CallReader { return o.Calls(o.opts.Recorded()) },
+		Dir: o.traceDir, Secrets: o.secrets.Known, Version: o.d.opts.Version, Now: o.d.opts.Now,
+		Calls: func() perigee.CallReader { return o.Calls(o.d.recorded()) },
 		Accounts: func(ctx context.Context) (list []string) {
-			rows, err := o.opts.Control().Accounts(ctx)
+			rows, err := o.d.control.Accounts(ctx)
 			if err != nil {
-				o.opts.Logger.WarnContext(ctx, "accounts not read for a bundle", "error", err)
+				o.d.opts.Logger.WarnContext(ctx, "accounts not read for a bundle", "error", err)
 			}
 			for _, r := range rows {
 				list = append(list, r.Email)
 			}
 			return list
 		},
-		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.opts.Audit().Record(ctx, e) },
+		Audit: func(ctx context.Context, e perigee.AuditEntry) { _ = o.d.audit.Record(ctx, e) },
 	})
 }
 
@@ -71,14 +71,14 @@ func (o *observers) newBundles() mount.Point {
 func (o *observers) newSecrets() *secrets.Collector {
 	var last *config.Loaded
 	var configured []secrets.Named
-	admin := datadir.NewAdminToken(o.opts.Loaded().Config.DataDir)
+	admin := datadir.NewAdminToken(o.d.config().DataDir)
 	return secrets.New(secrets.Options{
-		Now: o.opts.Now,
+		Now: o.d.opts.Now,
 		Memory: func() []secrets.Named {
-			if loaded := o.opts.Loaded(); loaded != last {
+			if loaded := o.d.loaded.Load(); loaded != last {
 				last, configured = loaded, secrets.OfConfig(loaded.Config)
 			}
-			return slices.Concat(o.opts.Secrets(), configured, secrets.All("ticket or cookie of the dashboard", o.sessions.Secrets()...))
+			return slices.Concat(o.d.secrets(), configured, secrets.All("ticket or cookie of the dashboard", o.sessions.Secrets()...))
 		},
 		Files: func() []secrets.Named { return filed(admin) },
 	})

@@ -19,18 +19,9 @@ type warnings struct {
 	kept []dashboard.Warning // the oldest first
 }
 
-// captureLog returns a logger that writes to the given one and keeps its warnings for the
-// dashboard.
-func captureLog(logger *slog.Logger) *slog.Logger {
-	return slog.New(capture{Handler: logger.Handler(), warnings: &warnings{}})
-}
-
-// warningsOf returns the warnings of a logger from Capture, and none of another one.
-func warningsOf(logger *slog.Logger) *warnings {
-	if c, ok := logger.Handler().(capture); ok {
-		return c.warnings
-	}
-	return &warnings{}
+// capture returns a logger that writes to the given one, and adds its warnings to w.
+func (w *warnings) capture(logger *slog.Logger) *slog.Logger {
+	return slog.New(capture{Handler: logger.Handler(), warnings: w})
 }
 
 // list returns the warnings, the newest first. They have their logged text, so they have to be

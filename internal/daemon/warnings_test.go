@@ -10,10 +10,11 @@ import (
 
 func TestWarningsOfALog(t *testing.T) {
 	var written bytes.Buffer
-	logger := captureLog(slog.New(slog.NewTextHandler(&written, nil)))
+	var kept warnings
+	logger := kept.capture(slog.New(slog.NewTextHandler(&written, nil)))
 	logger.Info("ready")
 	logger.With("upstream", "studio").Warn("account cooled down", "account", "ada@example.com")
-	list := warningsOf(logger).list()
+	list := kept.list()
 	if len(list) != 1 || list[0].Level != "WARN" || list[0].Text != "account cooled down upstream=studio account=ada@example.com" {
 		t.Errorf("%+v", list)
 	}
@@ -21,13 +22,13 @@ func TestWarningsOfALog(t *testing.T) {
 		t.Errorf("written: %s", text)
 	}
 	logger.Warn("call failed", "call", "01call", "status", 400, "model", "gemini-3-flash", "class", "invalid", "error", "no such field")
-	if w := warningsOf(logger).list()[0]; w.Call != "01call" || w.Text != "call failed, invalid, no such field" {
+	if w := kept.list()[0]; w.Call != "01call" || w.Text != "call failed, invalid, no such field" {
 		t.Errorf("%+v", w)
 	}
 	for i := range 50 {
 		logger.Error(fmt.Sprint("failure ", i))
 	}
-	if list = warningsOf(logger).list(); len(list) != maxWarnings || list[0].Text != "failure 49" {
+	if list = kept.list(); len(list) != maxWarnings || list[0].Text != "failure 49" {
 		t.Errorf("%d warnings, the newest %+v", len(list), list[0])
 	}
 }
