@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"perigee"
@@ -45,7 +46,7 @@ func askSources(g *gateway.Gateway, names []string, models ask.Asker) (list []as
 func agentSource(g *gateway.Gateway, kind string) ask.Source {
 	for _, e := range g.Entries() {
 		if a, ok := e.Upstream.(agentUpstream); ok && e.Config.Kind == kind {
-			return ask.Source{Name: kind, Asker: heldAgent{a, a, g, e.Upstream, e.Config.Name}}
+			return ask.Source{Name: kind, Asker: heldAgent{a, g, e}}
 		}
 	}
 	return ask.Source{Name: kind, Why: "no upstream of kind " + kind + " is configured"}
@@ -59,22 +60,18 @@ type agentUpstream interface {
 
 // A heldAgent keeps its upstream from being closed during an ask.
 type heldAgent struct {
-	ask.Asker
-	ask.Holder
-	gateway  *gateway.Gateway
-	upstream perigee.Upstream
-	name     string
+	agentUpstream
+	gateway *gateway.Gateway
+	entry   *gateway.Entry
 }
 
 func (h heldAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	entries, release := h.gateway.Hold()
 	defer release()
-	for _, e := range entries {
-		if e.Upstream == h.upstream {
-			return h.Asker.Ask(ctx, r, progress)
-		}
+	if slices.Contains(entries, h.entry) {
+		return h.agentUpstream.Ask(ctx, r, progress)
 	}
-	return ask.Answer{}, ask.Declined(perigee.ClassUnavailable, "upstream %s was just removed from the configuration", h.name)
+	return ask.Answer{}, ask.Declined(perigee.ClassUnavailable, "upstream %s was just removed from the configuration", h.entry.Config.Name)
 }
 
 // An Offline answers asks without a daemon, and reads recorded calls. Any number of them can be
@@ -93,7 +90,7 @@ func OpenOffline(ctx context.Context, opts Options) (_ *Offline, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := offline.openStore(ctx, opts); err != nil {
+	if err := offline.openStore(ctx); err != nil {
 		offline.close()
 		return nil, err
 	}

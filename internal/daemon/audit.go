@@ -13,7 +13,6 @@ import (
 	"perigee/internal/lib/redact"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/datadir"
-	"perigee/internal/store/sqlstore"
 )
 
 // auditReload records that a changed configuration was applied, with the names of the changed
@@ -91,13 +90,7 @@ func (a offlineAudit) SaveAudit(ctx context.Context, e perigee.AuditEntry) error
 	if a.offline != nil && a.offline.store != nil {
 		return a.offline.store.SaveAudit(ctx, e)
 	}
-	cfg := a.opts.Loaded.Config
-	if err := datadir.Secure(cfg.DataDir, a.opts.Logger); err != nil {
-		return err
-	}
-	options := StoreOptions(cfg)
-	options.Now, options.Logger = a.opts.Now, a.opts.Logger
-	store, err := sqlstore.Open(ctx, options)
+	store, err := openStore(ctx, a.opts)
 	if err != nil {
 		return err
 	}

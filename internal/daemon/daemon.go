@@ -223,7 +223,7 @@ func (d *Daemon) openStore(ctx context.Context, cfg *config.Config) (err error) 
 	if d.lock, err = datadir.Lock(ctx, cfg.DataDir); err != nil {
 		return err
 	}
-	trace.MakeRoom(ctx, keptTraceDir(cfg), d.opts.Logger)
+	trace.MakeRoom(ctx, traceDir(cfg), d.opts.Logger)
 	options := StoreOptions(cfg)
 	options.Replica, options.Now, options.Logger = replicaName(), d.opts.Now, d.opts.Logger
 	d.store, err = sqlstore.Open(ctx, options)

@@ -33,8 +33,8 @@ func offlineKeeper(cfg *config.Config, store *sqlstore.Store) keeper {
 // imageDir returns the directory of generated images.
 func imageDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.ImagesName) }
 
-// keptTraceDir returns where the trace directories of calls are.
-func keptTraceDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.TracesName) }
+// traceDir returns the directory of the traces of calls.
+func traceDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, datadir.TracesName) }
 
 // StoreReport adds the files that are not in the database.
 func (k keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
@@ -56,7 +56,7 @@ func (k keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
 		What: "images", Count: int64(images), Bytes: bytes, Counted: bytes,
 		MaxCount: int64(maxImages), MaxBytes: maxBytes, Keep: int64(age / time.Second),
 	})
-	calls, bytes := trace.Size(keptTraceDir(k.Config()))
+	calls, bytes := trace.Size(traceDir(k.Config()))
 	report.Rows = append(report.Rows, perigee.StoreRow{
 		What: "traces", Count: calls, Bytes: bytes, Counted: bytes, MaxBytes: int64(k.Config().Traces.Keep),
 	})

@@ -24,7 +24,7 @@ func openOffline(ctx context.Context, opts Options) (o *offlineControl, err erro
 	o = &offlineControl{opts: opts}
 	cfg := opts.Loaded.Config
 	o.accounts = openOnce(func(ctx context.Context) (*sqlstore.Accounts, error) {
-		if err := o.openStore(ctx, opts); err != nil {
+		if err := o.openStore(ctx); err != nil {
 			return nil, err
 		}
 		return openAccounts(ctx, cfg, o.store, opts)
@@ -40,18 +40,22 @@ func openOffline(ctx context.Context, opts Options) (o *offlineControl, err erro
 }
 
 // openStore opens the store unless it is open.
-func (o *offlineControl) openStore(ctx context.Context, opts Options) (err error) {
-	if o.store != nil {
-		return nil
+func (o *offlineControl) openStore(ctx context.Context) (err error) {
+	if o.store == nil {
+		o.store, err = openStore(ctx, o.opts)
 	}
+	return err
+}
+
+// openStore opens the store of the loaded configuration for a command. The caller closes it.
+func openStore(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	cfg := opts.Loaded.Config
 	if err := datadir.Secure(cfg.DataDir, opts.Logger); err != nil {
-		return err
+		return nil, err
 	}
 	options := StoreOptions(cfg)
 	options.Now, options.Logger = opts.Now, opts.Logger
-	o.store, err = sqlstore.Open(ctx, options)
-	return err
+	return sqlstore.Open(ctx, options)
 }
 
 func (o *offlineControl) close() {

@@ -3,20 +3,16 @@ package daemon
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 
 	"perigee"
 	"perigee/internal/observe/live"
 	"perigee/internal/observe/trace/replay"
 	"perigee/internal/route/record"
 	"perigee/internal/server/mount"
-	"perigee/internal/store/datadir"
 )
 
-// traceDir returns where traces are.
-func (o *observers) traceDir() string {
-	return filepath.Join(o.d.config().DataDir, datadir.TracesName)
-}
+// traceDir returns the directory of traces.
+func (o *observers) traceDir() string { return traceDir(o.d.config()) }
 
 // newReplays returns the service that sends recorded calls again.
 func (o *observers) newReplays() *replay.Service {
