@@ -36,20 +36,16 @@ func (g *Gateway) Rosters() []*roster.Roster {
 
 // AccountsOf returns the name of the upstream that has the accounts for calls to an upstream.
 func (g *Gateway) AccountsOf(upstream string) string {
-	for _, e := range g.current.Load().entries {
-		if e.Config.Name == upstream {
-			return cmp.Or(e.Config.AccountsFrom, upstream)
-		}
+	if e := g.current.Load().entry(upstream); e != nil {
+		return cmp.Or(e.Config.AccountsFrom, upstream)
 	}
 	return upstream
 }
 
 // Within restricts a request for an account to the pools that calls to an upstream can use.
 func (g *Gateway) Within(upstream string, req pool.Request) pool.Request {
-	for _, e := range g.current.Load().entries {
-		if e.Config.Name == upstream {
-			return e.within(req)
-		}
+	if e := g.current.Load().entry(upstream); e != nil {
+		return e.within(req)
 	}
 	return req
 }
@@ -87,13 +83,6 @@ func (g *Gateway) Describe(routes []config.Route) []string {
 	return lines
 }
 
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // Unusable returns why no upstream can answer, as far as that is known without a call; empty if one
 // can.
 func (g *Gateway) Unusable() string {
@@ -113,7 +102,7 @@ func (g *Gateway) Unusable() string {
 func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee.ModelList, err error) {
 	r, release := g.acquire()
 	defer release()
-	if upstream != "" && !slices.ContainsFunc(r.entries, func(e *Entry) bool { return e.Config.Name == upstream }) {
+	if upstream != "" && r.entry(upstream) == nil {
 		return list, perigee.Errorf(perigee.ClassNotFound, "no upstream %q", upstream)
 	}
 	found, failed, err := r.router.ModelsOf(ctx, upstream)

@@ -34,10 +34,8 @@ func (g *Gateway) Explain(ctx context.Context, model string) (perigee.RouteExpla
 	r, release := g.acquire()
 	defer release()
 	return r.router.Explain(ctx, model, func(upstream, model string) perigee.RouteCandidate {
-		for _, e := range r.entries {
-			if e.Config.Name == upstream {
-				return e.candidate(model, r.rosterOf(e))
-			}
+		if e := r.entry(upstream); e != nil {
+			return e.candidate(model, r.rosterOf(e))
 		}
 		return perigee.RouteCandidate{Reason: "it is not configured"}
 	})

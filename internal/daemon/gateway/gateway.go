@@ -209,9 +209,18 @@ type ConfigError struct{ Message string }
 
 func (e *ConfigError) Error() string { return e.Message }
 
+// find returns the upstream that was built from a configuration, or nil if there is none.
 func (r *routing) find(u config.Upstream, limits config.Limits) *Entry {
+	if e := r.entry(u.Name); e != nil && reflect.DeepEqual(e.Config, u) && reflect.DeepEqual(e.limits, limits) {
+		return e
+	}
+	return nil
+}
+
+// entry returns the upstream of a name, or nil if there is none.
+func (r *routing) entry(name string) *Entry {
 	for _, e := range r.entries {
-		if reflect.DeepEqual(e.Config, u) && reflect.DeepEqual(e.limits, limits) {
+		if e.Config.Name == name {
 			return e
 		}
 	}

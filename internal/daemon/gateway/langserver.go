@@ -10,6 +10,7 @@ import (
 	"perigee"
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/upstream/headless"
 )
 
@@ -34,7 +35,7 @@ func buildLangserver(ctx context.Context, g *Gateway, e *Entry) error {
 		}
 		models = gravity.Models
 		e.Roster.ReadQuotaFrom(gravity, !g.opts.Brief)
-		e.Summary = func() string { return count(len(e.Roster.SignIns()), "account") }
+		e.Summary = func() string { return terminal.Number(len(e.Roster.SignIns()), "account", "accounts") }
 	}
 	command, err := StandIn()
 	if err != nil {
@@ -74,8 +75,8 @@ func StandIn() ([]string, error) {
 func (g *Gateway) modelsOf(ctx context.Context, upstream string) ([]perigee.Model, error) {
 	r, release := g.acquire()
 	defer release()
-	for _, e := range r.entries {
-		if lister, ok := e.Upstream.(perigee.ModelLister); ok && e.Config.Name == upstream {
+	if e := r.entry(upstream); e != nil {
+		if lister, ok := e.Upstream.(perigee.ModelLister); ok {
 			return lister.Models(ctx)
 		}
 	}
@@ -100,10 +101,8 @@ func (r *routing) rosterOf(e *Entry) *roster.Roster {
 	if e.Roster != nil || e.Config.AccountsFrom == "" {
 		return e.Roster
 	}
-	for _, other := range r.entries {
-		if other.Config.Name == e.Config.AccountsFrom {
-			return other.Roster
-		}
+	if other := r.entry(e.Config.AccountsFrom); other != nil {
+		return other.Roster
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/account/pool"
 	"perigee/internal/account/roster"
 	"perigee/internal/langserver/supervisor"
+	"perigee/internal/lib/terminal"
 	"perigee/internal/lib/wire"
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
@@ -141,7 +142,7 @@ func buildGemini(_ context.Context, g *Gateway, e *Entry) error {
 		return err
 	}
 	e.Upstream = gemini.New(options)
-	e.Summary = func() string { return count(len(options.Keys), "key") }
+	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
 	return nil
 }
 
@@ -156,7 +157,7 @@ func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	options.URL, options.Transport = "http://simulator", sim.Transport()
 	options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
 	e.Upstream = gemini.New(options)
-	e.Summary = func() string { return count(len(simulator.Models()), "model") }
+	e.Summary = func() string { return terminal.Number(len(simulator.Models()), "model", "models") }
 	return nil
 }
 
@@ -183,7 +184,7 @@ func buildAntigravity(ctx context.Context, g *Gateway, e *Entry) error {
 		return err
 	}
 	e.Upstream = gravity
-	e.Summary = func() string { return count(len(e.Roster.SignIns()), "account") }
+	e.Summary = func() string { return terminal.Number(len(e.Roster.SignIns()), "account", "accounts") }
 	return nil
 }
 
