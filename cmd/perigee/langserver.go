@@ -108,28 +108,29 @@ func runLangserver(ctx context.Context, env *cli.Env, args []string) error {
 	return err
 }
 
-// chooseLangserver returns the name of the upstream to run: the named one, or the only one.
-func chooseLangserver(cfg *config.Config, name string) (string, error) {
+// chooseLangserver returns the upstream to run: the named one, or the only one.
+func chooseLangserver(cfg *config.Config, name string) (chosen config.Upstream, err error) {
 	var known []string
 	for _, u := range cfg.Upstreams {
 		if runsLangserver(u) {
 			known = append(known, u.Name)
 		}
+		if runsLangserver(u) && (name == "" || u.Name == name) {
+			chosen = u
+		}
 	}
 	switch {
-	case slices.Contains(known, name):
-		return name, nil
 	case len(known) == 0:
-		return "", cli.Usagef("langserver run: no upstream of kind langserver is configured; add one under upstreams, without attach")
-	case name == "" && len(known) == 1:
-		return known[0], nil
-	case name == "":
-		return "", cli.Usagef("langserver run: several upstreams have a language server; choose one with --upstream: %s", strings.Join(known, ", "))
+		return chosen, cli.Usagef("langserver run: no upstream of kind langserver is configured; add one under upstreams, without attach")
+	case name == "" && len(known) > 1:
+		return chosen, cli.Usagef("langserver run: several upstreams have a language server; choose one with --upstream: %s", strings.Join(known, ", "))
+	case chosen.Name != "":
+		return chosen, nil
 	}
 	if err := command.KnownUpstream(cfg, name); err != nil {
-		return "", err
+		return chosen, err
 	}
-	return "", cli.Usagef("langserver run: the upstream %s runs no language server; --upstream takes %s", name, strings.Join(known, ", "))
+	return chosen, cli.Usagef("langserver run: the upstream %s runs no language server; --upstream takes %s", name, strings.Join(known, ", "))
 }
 
 func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {

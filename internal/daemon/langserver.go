@@ -32,15 +32,12 @@ func LangserverCommand(u config.Upstream) ([]string, error) {
 	return []string{path}, err
 }
 
-// RunLangserver runs one language server with its accounts, and no gateway, until ctx ends or the
-// language server has failed. ready is called each time that it can answer.
-func RunLangserver(ctx context.Context, opts Options, upstream string, ready func(supervisor.Status)) error {
+// RunLangserver runs the language server of a configured upstream with its accounts, and no
+// gateway, until ctx ends or the language server has failed. ready is called each time that it can
+// answer.
+func RunLangserver(ctx context.Context, opts Options, chosen config.Upstream, ready func(supervisor.Status)) error {
 	opts = opts.complete()
 	cfg := *opts.Loaded.Config
-	chosen, err := cfg.Langserver(upstream)
-	if err != nil {
-		return &ConfigError{Message: err.Error()}
-	}
 	cfg.Upstreams = slices.DeleteFunc(slices.Clone(cfg.Upstreams), func(u config.Upstream) bool {
 		return u.Name != chosen.Name && u.Name != chosen.AccountsFrom
 	})

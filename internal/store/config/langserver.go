@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -131,26 +130,4 @@ func (l *loader) checkWorkspace(dir, key string) {
 	if inside, err := filepath.Rel(dir, l.Config.DataDir); err == nil && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
 		l.warn(key, "%s: %s contains data_dir, where perigee stores secrets; choose another directory", key, dir)
 	}
-}
-
-// Langserver returns the upstream of kind langserver that perigee runs, by its name; without a
-// name, the only one.
-func (c *Config) Langserver(name string) (Upstream, error) {
-	var found []Upstream
-	for _, u := range c.Upstreams {
-		if u.Kind == KindLangserver && (name == "" || u.Name == name) {
-			found = append(found, u)
-		}
-	}
-	switch {
-	case len(found) == 1 && found[0].Attach:
-		return found[0], fmt.Errorf("upstream %s uses the language server of a running IDE (attach: true); there is none to run", found[0].Name)
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return Upstream{}, errors.New("several upstreams are of kind langserver; choose one with --upstream NAME")
-	case name != "":
-		return Upstream{}, fmt.Errorf("no upstream %s of kind langserver is configured", name)
-	}
-	return Upstream{}, errors.New("no upstream of kind langserver is configured; add one to upstreams")
 }
