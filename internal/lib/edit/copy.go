@@ -49,7 +49,7 @@ func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
-			remove.Was = append(remove.Was, Was{Path: path, Absent: true, Wrote: []string{text}})
+			remove.Was = append(remove.Was, Was{Path: path, Value: Value{Absent: true}, Wrote: []string{text}})
 		}
 	}
 	for _, path := range c.Needed {
@@ -69,11 +69,11 @@ func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 
 // textOf returns the text of a value in a JSON file.
 func textOf(file []byte, path Path) (string, bool, error) {
-	s, _, text, err := open(JSON, file)
+	d, err := parse(JSON, file)
 	if err != nil {
 		return "", false, err
 	}
-	return s.text(text, path)
+	return d.text(d.src, path)
 }
 
 // changes returns the paths of the values that differ between two objects, in order. An object that

@@ -86,34 +86,38 @@ var syntaxes = map[Format]syntax{JSON: jsonSyntax{}, TOML: tomlSyntax{}, YAML: y
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// open checks a text and separates its byte order mark.
-func open(f Format, src []byte) (s syntax, mark, text []byte, err error) {
+// A document is a file that was checked and parsed.
+type document struct {
+	syntax
+	mark []byte // the byte order mark, or empty
+	src  []byte // the text behind it
+	tree map[string]any
+}
+
+func parse(f Format, src []byte) (d document, err error) {
 	s, ok := syntaxes[f]
 	switch {
 	case !ok:
-		return nil, nil, nil, fmt.Errorf("unknown format %q", f)
+		return d, fmt.Errorf("unknown format %q", f)
 	case len(src) > MaxSize:
-		return nil, nil, nil, fmt.Errorf("it has %d bytes, and at most %d are read", len(src), MaxSize)
+		return d, fmt.Errorf("it has %d bytes, and at most %d are read", len(src), MaxSize)
 	case !utf8.Valid(src):
-		return nil, nil, nil, errors.New("it is not valid UTF-8")
+		return d, errors.New("it is not valid UTF-8")
 	case bytes.IndexByte(src, 0) >= 0:
-		return nil, nil, nil, errors.New("it contains a null byte")
+		return d, errors.New("it contains a null byte")
 	case bytes.Count(src, []byte("["))+bytes.Count(src, []byte("{")) > maxBrackets:
-		return nil, nil, nil, errors.New("it has too many brackets")
+		return d, errors.New("it has too many brackets")
 	}
-	if rest, ok := bytes.CutPrefix(src, byteOrderMark); ok {
-		return s, byteOrderMark, rest, nil
-	}
-	return s, nil, src, nil
+	d = document{syntax: s, src: bytes.TrimPrefix(src, byteOrderMark)}
+	d.mark = src[:len(src)-len(d.src)]
+	d.tree, err = s.decode(d.src)
+	return d, err
 }
 
 // Parse returns the content of a file as maps, lists and values. Duplicate keys are an error.
 func Parse(f Format, src []byte) (map[string]any, error) {
-	s, _, text, err := open(f, src)
-	if err != nil {
-		return nil, err
-	}
-	return s.decode(text)
+	d, err := parse(f, src)
+	return d.tree, err
 }
 
 // Get returns the value at a path of a tree that Parse has returned.
@@ -150,31 +154,27 @@ func itemIndex(list []any, element string) int {
 // Apply sets values, in order. The result differs from src in these values only; it is src itself
 // if the values are there already.
 func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
-	s, mark, text, err := open(f, src)
+	d, err := parse(f, src)
 	if err != nil {
 		return nil, nil, err
 	}
-	before, err := s.decode(text)
-	if err != nil {
-		return nil, nil, err
-	}
-	undo, edited, want := new(Undo), text, before
-	if len(before) == 0 {
-		root := string(text)
+	undo, edited, want := new(Undo), d.src, d.tree
+	if len(d.tree) == 0 {
+		root := string(d.src)
 		undo.Root = &root
 	}
 	for _, setting := range settings {
-		encoded, err := s.encode(setting.Value)
+		encoded, err := d.encode(setting.Value)
 		if text, ok := setting.Value.(string); ok && (!utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)) {
 			err = errors.New("the value has characters that cannot be written")
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", setting.Path, err)
 		}
-		if err := undo.note(s, text, before, Was{Path: setting.Path, Wrote: []string{encoded}, Part: setting.Part}); err != nil {
+		if err := undo.note(d, Was{Path: setting.Path, Wrote: []string{encoded}, Part: setting.Part}); err != nil {
 			return nil, nil, err
 		}
-		value, err := decoded(s, encoded)
+		value, err := decoded(d, encoded)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", setting.Path, err)
 		}
@@ -188,7 +188,7 @@ func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 		if _, raw := setting.Value.(Raw); !raw && !isEmpty(have) && isContainer(have) {
 			return nil, nil, fmt.Errorf("%s: a value with members is in its place", setting.Path)
 		}
-		if edited, err = s.set(edited, setting.Path, encoded); err != nil {
+		if edited, err = d.set(edited, setting.Path, encoded); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", setting.Path, err)
 		}
 		if want, err = assign(want, setting.Path, value); err != nil {
@@ -198,7 +198,7 @@ func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 	if err := check(f, edited, want); err != nil {
 		return nil, nil, err
 	}
-	return append(slices.Clone(mark), edited...), undo, nil
+	return slices.Concat(d.mark, edited), undo, nil
 }
 
 // decoded returns the value of a text, in the types of the format.
@@ -219,11 +219,7 @@ var errForeign = errors.New("the change would affect other settings")
 
 // check refuses a text if its content is not the wanted one.
 func check(f Format, text []byte, want map[string]any) error {
-	s, _, text, err := open(f, text)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errForeign, err)
-	}
-	have, err := s.decode(text)
+	have, err := Parse(f, text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errForeign, err)
 	}

@@ -31,7 +31,6 @@ type tomlPart struct {
 	inline   bool // a value that has members
 	from, to int  // of a header: its keys; of a key: the key and its value
 	value    int  // where the value starts
-	dotted   int  // how many names the key has
 }
 
 func (tomlSyntax) parts(src []byte) ([]tomlPart, error) {
@@ -50,7 +49,7 @@ func (tomlSyntax) parts(src []byte) ([]tomlPart, error) {
 			}
 			names = append(names, string(key.Node().Data))
 		}
-		part := tomlPart{dotted: len(names), from: int(first.Offset), to: int(last.Offset + last.Length)}
+		part := tomlPart{from: int(first.Offset), to: int(last.Offset + last.Length)}
 		switch node.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = names
@@ -104,9 +103,9 @@ func (s tomlSyntax) set(src []byte, path Path, text string) ([]byte, error) {
 		switch {
 		case !p.header && slices.Equal(p.path, path):
 			return splice(src, p.value, p.to, text), nil
-		case p.list && len(p.path) <= len(parent) && slices.Equal(p.path, parent[:len(p.path)]):
+		case p.list && under(parent, p.path):
 			return nil, fmt.Errorf("%s is a list of tables", p.path)
-		case !p.header && p.inline && len(p.path) < len(path) && slices.Equal(p.path, path[:len(p.path)]):
+		case !p.header && p.inline && under(path, p.path):
 			return nil, fmt.Errorf("%s is an inline table", p.path)
 		case p.header && slices.Equal(p.path, parent):
 			table = i
@@ -144,8 +143,11 @@ func topOfTOML(src []byte, parts []tomlPart) (at int, blank bool) {
 		}
 		at = lineAfter(src, p.to)
 	}
-	if at > 0 || len(parts) == 0 {
-		return max(at, len(src)*btoi(len(parts) == 0)), false
+	switch {
+	case len(parts) == 0:
+		return len(src), false
+	case at > 0:
+		return at, false
 	}
 	// There are tables only. Comments at the start of the file that end in a blank line stay at the
 	// start.
@@ -161,13 +163,6 @@ func topOfTOML(src []byte, parts []tomlPart) (at int, blank bool) {
 		end = next
 	}
 	return 0, true
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func tomlKeys(path Path) string {
@@ -194,10 +189,11 @@ func (s tomlSyntax) remove(src []byte, path Path) ([]byte, error) {
 	}
 	for i, p := range slices.Backward(parts) {
 		switch {
-		case !p.header && len(p.path) >= len(path) && slices.Equal(p.path[:len(path)], path):
-			src = s.removeKey(src, parts, i)
-		case p.header && len(p.path) >= len(path) && slices.Equal(p.path[:len(path)], path):
+		case !under(p.path, path):
+		case p.header:
 			src = removeTOMLHeader(src, p)
+		default:
+			src = s.removeKey(src, parts, i)
 		}
 	}
 	return src, nil

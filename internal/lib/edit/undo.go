@@ -20,16 +20,15 @@ type Undo struct {
 	Entries []Path `json:"-"`
 }
 
-// A Was is the text of a value before an edit, and the text that replaced it.
+// A Was is a value before an edit, and the texts that replaced it.
 type Was struct {
-	Path   Path     `json:"path"`
-	Text   string   `json:"text,omitempty"`
-	Absent bool     `json:"absent,omitempty"`
-	Wrote  []string `json:"wrote,omitempty"` // the texts that every edit has written
-	Part   Part     `json:"part,omitempty"`
+	Path Path `json:"path"`
+	Value
+	Wrote []string `json:"wrote,omitempty"` // the texts that every edit has written
+	Part  Part     `json:"part,omitempty"`
 
-	// First is the value before the first edit, if the value was changed between two edits. Text
-	// and Absent then describe the changed value.
+	// First is the value before the first edit, if the value was changed between two edits. Value
+	// is then the changed value.
 	First *Value `json:"first,omitempty"`
 }
 
@@ -48,22 +47,22 @@ func (v Value) is(s syntax, value any, there bool) (bool, error) {
 	return err == nil && reflect.DeepEqual(value, own), err
 }
 
-// note records the current value at the path of a setting.
-func (u *Undo) note(s syntax, text []byte, tree map[string]any, written Was) error {
+// note records the value at the path of a setting before the edit.
+func (u *Undo) note(d document, written Was) error {
 	path := written.Path
 	for i := 1; i < len(path); i++ {
 		container := path[:i:i]
-		value, ok := Get(tree, container)
+		value, ok := Get(d.tree, container)
 		switch {
 		case !ok:
 			u.made(container)
 		case isEmpty(value) && find(u.Empty, container) < 0:
-			was, ok, err := s.text(text, container)
+			was, ok, err := d.text(d.src, container)
 			if err != nil {
 				return fmt.Errorf("%s: %w", container, err)
 			}
 			if ok {
-				u.Empty = append(u.Empty, Was{Path: container, Text: was})
+				u.Empty = append(u.Empty, Was{Path: container, Value: Value{Text: was}})
 			}
 		}
 	}
@@ -71,11 +70,11 @@ func (u *Undo) note(s syntax, text []byte, tree map[string]any, written Was) err
 		u.Was[at].Wrote = append(u.Was[at].Wrote, written.Wrote...)
 		return nil
 	}
-	was, ok, err := s.text(text, path)
+	was, ok, err := d.text(d.src, path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	written.Text, written.Absent = was, !ok
+	written.Value = Value{Text: was, Absent: !ok}
 	u.Was = append(u.Was, written)
 	return nil
 }
@@ -133,12 +132,12 @@ func (w Was) then(s syntax, later Was) (Was, error) {
 	}
 	switch {
 	case is == initial:
-		w.Text, w.Absent, w.First = w.First.Text, w.First.Absent, nil
+		w.Value, w.First = *w.First, nil
 	case is == changed && w.First == nil:
-		w.First = &Value{Text: w.Text, Absent: w.Absent}
+		w.First = new(w.Value)
 		fallthrough
 	case is == changed:
-		w.Text, w.Absent = later.Text, later.Absent
+		w.Value = later.Value
 	}
 	w.Wrote = slices.Clone(w.Wrote)
 	for _, text := range later.Wrote {
@@ -152,17 +151,13 @@ func (w Was) then(s syntax, later Was) (Was, error) {
 // Has reports whether a file has a value that an edit has written, other than one that the program
 // maintains.
 func (u *Undo) Has(f Format, src []byte) (bool, error) {
-	s, _, text, err := open(f, src)
-	if err != nil {
-		return false, err
-	}
-	tree, err := s.decode(text)
+	d, err := parse(f, src)
 	if err != nil {
 		return false, err
 	}
 	for _, was := range u.Was {
-		value, there := Get(tree, was.Path)
-		is, err := was.compare(s, value, there)
+		value, there := Get(d.tree, was.Path)
+		is, err := was.compare(d, value, there)
 		if err != nil || is == written && was.Part != Maintained {
 			return err == nil, err
 		}
@@ -182,7 +177,7 @@ const (
 
 // compare returns where the value at the path of a Was comes from.
 func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
-	candidates, origins := []Value{{Text: w.Text, Absent: w.Absent}}, []origin{original}
+	candidates, origins := []Value{w.Value}, []origin{original}
 	for _, text := range w.Wrote {
 		candidates, origins = append(candidates, Value{Text: text}), append(origins, written)
 	}
@@ -217,21 +212,17 @@ type Reverted struct {
 // so does everything else. A container that Apply has added is removed if nothing but companions
 // would be left in it, and Entries stay or are removed as a whole.
 func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
-	s, mark, text, err := open(f, src)
+	d, err := parse(f, src)
 	if err != nil {
 		return Reverted{}, err
 	}
-	want, err := s.decode(text)
+	p, err := undo.plan(d)
 	if err != nil {
 		return Reverted{}, err
 	}
-	p, err := undo.plan(s, text, want)
-	if err != nil {
-		return Reverted{}, err
-	}
-	edited := text
+	edited, want := d.src, d.tree
 	for _, step := range p.steps {
-		if edited, want, err = step.run(s, edited, want); err != nil {
+		if edited, want, err = step.run(d, edited, want); err != nil {
 			return Reverted{}, fmt.Errorf("%s: %w", step.path, err)
 		}
 	}
@@ -241,7 +232,7 @@ func Revert(f Format, src []byte, undo *Undo) (Reverted, error) {
 	if err := check(f, edited, want); err != nil {
 		return Reverted{}, err
 	}
-	result := Reverted{Data: append(slices.Clone(mark), edited...), Kept: p.entries}
+	result := Reverted{Data: slices.Concat(d.mark, edited), Kept: p.entries}
 	for _, was := range p.kept {
 		if _, there := Get(want, was.Path); there {
 			result.Kept = append(result.Kept, was.Path)
@@ -301,9 +292,10 @@ type plan struct {
 	entries []Path // that stay as a whole
 }
 
-// plan works out how to take the settings out of a tree.
-func (u *Undo) plan(s syntax, text []byte, tree map[string]any) (plan, error) {
-	changedEntries, entries, err := u.entries(s, tree)
+// plan returns the changes that remove the settings from a document.
+func (u *Undo) plan(d document) (plan, error) {
+	tree := d.tree
+	changedEntries, entries, err := u.entries(d, tree)
 	if err != nil {
 		return plan{}, err
 	}
@@ -315,12 +307,12 @@ func (u *Undo) plan(s syntax, text []byte, tree map[string]any) (plan, error) {
 	}
 	for _, was := range u.Was {
 		value, there := Get(tree, was.Path)
-		is, err := was.compare(s, value, there)
+		is, err := was.compare(d, value, there)
 		if err != nil {
 			return plan{}, err
 		}
 		if is == original && !was.Absent { // the same value in the form of an edit goes back to its own form
-			if now, _, err := s.text(text, was.Path); err == nil && now != was.Text && slices.Contains(was.Wrote, now) {
+			if now, _, err := d.text(d.src, was.Path); err == nil && now != was.Text && slices.Contains(was.Wrote, now) {
 				is = written
 			}
 		}
