@@ -24,14 +24,16 @@ func Lock(ctx context.Context, path string, patience time.Duration) (*os.File, e
 	if err != nil {
 		return nil, err
 	}
-	if err := lockWithin(ctx, f, patience); err != nil {
+	if err := LockFile(ctx, f, patience); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-func lockWithin(ctx context.Context, f *os.File, patience time.Duration) error {
+// LockFile is Lock for a file that is open, which may be a directory. An error other than ErrHeld
+// and ctx's means that the file cannot be locked. The file stays open in any case.
+func LockFile(ctx context.Context, f *os.File, patience time.Duration) error {
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	again := time.NewTicker(pollTime)

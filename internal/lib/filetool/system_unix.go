@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -36,10 +34,3 @@ func chown(f *os.File, old fs.FileInfo) {
 		_ = f.Chown(-1, int(stat.Gid))
 	}
 }
-
-// tryLock locks an open directory for its file descriptor, until that is closed.
-func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
-
-// isHeld reports whether something else has the lock. Other errors mean that the file system has no
-// locks.
-func isHeld(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) }

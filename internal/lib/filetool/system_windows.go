@@ -18,8 +18,3 @@ func isBusy(error) bool { return false }
 func mayHaveLinks(fs.FileInfo) bool { return true }
 
 func chown(*os.File, fs.FileInfo) {}
-
-// tryLock does nothing: directories cannot be locked here.
-func tryLock(*os.File) error { return nil }
-
-func isHeld(error) bool { return false }

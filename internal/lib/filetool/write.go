@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/lib/atomicfile"
+
 	"perigee"
 )
 
@@ -297,11 +299,8 @@ func (r *replacement) compareAgain(ctx context.Context) error {
 	return r.compare()
 }
 
-// How long a write waits for another process, and how often it looks.
-const (
-	lockPatience = 10 * time.Second
-	lockPoll     = 5 * time.Millisecond
-)
+// lockPatience is how long a write waits for another process.
+const lockPatience = 10 * time.Second
 
 // lockDir keeps other processes of perigee from replacing files in a directory, until unlock is
 // called or the process ends. It leaves no file there. A directory that cannot be locked is written
@@ -312,17 +311,13 @@ func lockDir(ctx context.Context, dir *os.Root) (unlock func(), err error) {
 		return func() {}, nil
 	}
 	unlock = func() { _ = f.Close() }
-	for start := time.Now(); isHeld(tryLock(f)); {
-		if time.Since(start) > lockPatience {
-			unlock()
-			return nil, perigee.Errorf(perigee.ClassUnavailable, "another program has locked the directory; nothing was written").WithHint("try again")
-		}
-		select {
-		case <-ctx.Done():
-			unlock()
-			return nil, perigee.AsError(ctx.Err())
-		case <-time.After(lockPoll):
-		}
+	switch err := atomicfile.LockFile(ctx, f, lockPatience); {
+	case errors.Is(err, atomicfile.ErrHeld):
+		unlock()
+		return nil, perigee.Errorf(perigee.ClassUnavailable, "another program has locked the directory; nothing was written").WithHint("try again")
+	case err != nil && ctx.Err() != nil:
+		unlock()
+		return nil, perigee.AsError(ctx.Err())
 	}
 	return unlock, nil
 }
