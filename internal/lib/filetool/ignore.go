@@ -13,27 +13,33 @@ const maxIgnoreFile = 1 << 20 // bytes of an ignore file that are read
 // ignoresIn adds the ignore files of a directory to the rules of its parent. path is the path of
 // the directory from the root, has reports whether there may be a file of a name in it.
 func ignoresIn(above *ignoreRules, dir *os.Root, path string, has func(string) bool) (*ignoreRules, error) {
-	d := Dir{Path: path}
+	rules := &ignoreRules{above: above}
+	if path != "" {
+		rules.offset = len(path) + 1
+	}
 	var errs []error
-	load := func(file string) string {
+	load := func(file string) []rule {
 		text, err := loadIgnore(dir, file)
 		errs = append(errs, err)
-		return text
+		return parse(text)
 	}
 	if has(".ignore") {
-		d.Own = load(".ignore")
+		rules.own = load(".ignore")
 	}
 	if has(".gitignore") {
-		d.Git = load(".gitignore")
+		rules.git = load(".gitignore")
 	}
 	if has(".git") {
 		if info, err := dir.Lstat(".git"); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-			if d.Repository = true; info.IsDir() {
-				d.Exclude = load(".git/info/exclude")
+			if rules.repository = true; info.IsDir() {
+				rules.exclude = load(".git/info/exclude")
 			}
 		}
 	}
-	return above.Below(d), errors.Join(errs...)
+	if len(rules.own) == 0 && len(rules.git) == 0 && !rules.repository {
+		rules = above
+	}
+	return rules, errors.Join(errs...)
 }
 
 // loadIgnore reads an ignore file. Like git, it does not follow links.

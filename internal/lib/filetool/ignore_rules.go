@@ -12,36 +12,15 @@ type ignoreRules struct {
 	above      *ignoreRules
 	offset     int    // the length of the directory's path and its slash
 	own        []rule // of .ignore
-	git        []rule
-	repository bool
-	exclude    []rule
+	git        []rule // of .gitignore
+	repository bool   // the directory is the top directory of a git repository
+	exclude    []rule // of .git/info/exclude
 }
 
-// A Dir is a directory and the content of its ignore files.
-type Dir struct {
-	Path       string // from the root, with slashes; empty for the root
-	Own        string // .ignore
-	Git        string // .gitignore
-	Exclude    string // .git/info/exclude
-	Repository bool   // it is the top directory of a git repository
-}
-
-// Below returns the rules for a directory inside the one that r is for.
-func (r *ignoreRules) Below(d Dir) *ignoreRules {
-	if r != nil && d.Own == "" && d.Git == "" && !d.Repository {
-		return r
-	}
-	next := &ignoreRules{above: r, own: parse(d.Own), git: parse(d.Git), repository: d.Repository, exclude: parse(d.Exclude)}
-	if d.Path != "" {
-		next.offset = len(d.Path) + 1
-	}
-	return next
-}
-
-// Ignored reports whether a file is left out. name is its path from the root, in the directory that
+// ignored reports whether a file is left out. name is its path from the root, in the directory that
 // r is for. The directories above it are not considered: a listing does not enter ignored
 // directories.
-func (r *ignoreRules) Ignored(name string, isDir bool) bool {
+func (r *ignoreRules) ignored(name string, isDir bool) bool {
 	for level := r; level != nil; level = level.above {
 		if ignored, known := match(level.own, name[level.offset:], isDir); known {
 			return ignored

@@ -283,7 +283,7 @@ func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignore
 	if l.in.IncludeIgnored {
 		return false, false
 	}
-	ignored = d.ignores.Ignored(d.real+name, isDir)
+	ignored = d.ignores.ignored(d.real+name, isDir)
 	return ignored || name == ".git" || temporaryName.MatchString(name), ignored
 }
 
