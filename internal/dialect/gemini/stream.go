@@ -72,7 +72,7 @@ func (s *Stream) RepeatError(dst []byte, status int, err *perigee.Error) []byte 
 // broken answer.
 func (s *Stream) Idle(dst []byte) []byte {
 	if s.SSE {
-		return sse.AppendEvent(dst, "", []byte("{}"), true)
+		return sse.AppendEvent(dst, []byte("{}"), true)
 	}
 	return append(s.bracket(dst), '\n')
 }
@@ -82,7 +82,7 @@ func (s *Stream) write(dst, chunk []byte) []byte {
 	case len(chunk) == 0:
 		return dst
 	case s.SSE:
-		return sse.AppendEvent(dst, "", chunk, true)
+		return sse.AppendEvent(dst, chunk, true)
 	case s.filled:
 		dst = append(dst, ",\r\n"...)
 	}

@@ -36,8 +36,8 @@ func FuzzReader(f *testing.F) {
 			var out []byte
 			var want []event
 			for _, e := range whole {
-				out = sse.AppendEvent(out, e.Name, []byte(e.Data), crlf)
-				want = append(want, event{Name: e.Name, Data: e.Data})
+				out = sse.AppendEvent(out, []byte(e.Data), crlf)
+				want = append(want, event{Data: e.Data})
 			}
 			if got, err := readAll(bytes.NewReader(out)); !reflect.DeepEqual(got, want) || err != io.EOF {
 				t.Fatalf("written and read: %q, %v; want %q", got, err, want)
@@ -68,10 +68,6 @@ func simpleRead(stream string) (events []event) {
 			data = append(data, value)
 		case "event":
 			e.Name = value
-		case "id":
-			if !strings.Contains(value, "\x00") {
-				e.ID = value
-			}
 		}
 	}
 	return events
@@ -140,6 +136,6 @@ func BenchmarkAppendEvent(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = sse.AppendEvent(buf[:0], "delta", data, false)
+		buf = sse.AppendEvent(buf[:0], data, false)
 	}
 }

@@ -1,9 +1,9 @@
 // Package sse reads and writes text/event-stream, the way model providers use it.
 //
-// The reader follows the WHATWG definition in all but one point: an event that the stream's end
-// cuts off before its blank line is delivered, because providers forget the last newline. The
-// package does not handle HTTP, reconnecting or the JSON inside events. The upstreams read with it;
-// the dialects and the simulator write.
+// The reader follows the WHATWG definition, except that an event that the stream's end cuts off
+// before its blank line is delivered, because providers forget the last newline, and that ids are
+// ignored. The package does not handle HTTP, reconnecting or the JSON inside events. The upstreams
+// read with it; the dialects write.
 package sse
 
 import (
@@ -21,7 +21,6 @@ var ErrTooLong = errors.New("sse: line or event longer than 64 MiB")
 // An Event is one event of a stream.
 type Event struct {
 	Name string // the event field, "" if there was none
-	ID   string // the id field of this very event, "" if there was none
 	Data []byte // the data lines, joined by \n; valid until the next call of Next
 }
 
@@ -215,11 +214,6 @@ func (r *Reader) field(start, end int) {
 		r.data(value, end)
 	case "event":
 		r.event.Name = r.intern(r.buf[value:end])
-	case "id":
-		// The definition ignores an id with a NUL.
-		if id := r.buf[value:end]; bytes.IndexByte(id, 0) < 0 {
-			r.event.ID = string(id)
-		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-type event struct{ Name, ID, Data string }
+type event struct{ Name, Data string }
 
 // readAll returns all events and the error at the end.
 func readAll(src io.Reader) (events []event, err error) {
@@ -22,7 +22,7 @@ func readAll(src io.Reader) (events []event, err error) {
 		if err != nil {
 			return events, err
 		}
-		events = append(events, event{e.Name, e.ID, string(e.Data)})
+		events = append(events, event{e.Name, string(e.Data)})
 	}
 }
 
@@ -50,10 +50,10 @@ func TestReader(t *testing.T) {
 		"empty data":                  {stream: "data:\n\ndata: \n\ndata\n\n", want: data("", "", "")},
 		"empty data lines are joined": {stream: "data\ndata\ndata:x\ndata\n\n", want: data("\n\nx\n")},
 		"colons in data":              {stream: "data: a: b:c\n\n", want: data("a: b:c")},
-		"name and id": {stream: "event: ping\nid: 7\ndata: {}\n\ndata: x\n\n",
-			want: []event{{"ping", "7", "{}"}, {"", "", "x"}}},
-		"last name counts":  {stream: "event: a\nevent: b\ndata: x\n\n", want: []event{{"b", "", "x"}}},
-		"name after data":   {stream: "data: x\nevent: a\n\n", want: []event{{"a", "", "x"}}},
+		"name": {stream: "event: ping\nid: 7\ndata: {}\n\ndata: x\n\n",
+			want: []event{{"ping", "{}"}, {"", "x"}}},
+		"last name counts":  {stream: "event: a\nevent: b\ndata: x\n\n", want: []event{{"b", "x"}}},
+		"name after data":   {stream: "data: x\nevent: a\n\n", want: []event{{"a", "x"}}},
 		"id with NUL":       {stream: "id: a\x00b\ndata: x\n\n", want: data("x")},
 		"name without data": {stream: "event: a\n\ndata: x\n\n", want: data("x")},
 		"comments":          {stream: ": hello\n\n:\ndata: a\n: in between\ndata: b\n\n: bye", want: data("a\nb")},

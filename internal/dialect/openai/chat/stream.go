@@ -180,8 +180,8 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error. There is no [DONE] after it, because the answer is incomplete.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	return sse.AppendEvent(dst, "", openai.EncodeStreamError(status, err), false)
+	return sse.AppendEvent(dst, openai.EncodeStreamError(status, err), false)
 }
 
 // Idle appends a comment, which clients skip.
-func (s *Stream) Idle(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive", false) }
+func (s *Stream) Idle(dst []byte) []byte { return append(dst, sse.KeepAlive...) }

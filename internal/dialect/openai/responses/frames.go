@@ -44,7 +44,7 @@ func (f framing) idle(dst []byte) []byte {
 	if f.messages {
 		return dst
 	}
-	return sse.AppendComment(dst, "keep-alive", false)
+	return append(dst, sse.KeepAlive...)
 }
 
 // CutMessage splits the first message off the output of a stream of messages.
