@@ -91,9 +91,8 @@ func claudeCode() Client {
 			}
 			return l, nil
 		},
-		probe: func(question string) ([]string, []string) {
-			return []string{"-p", question}, []string{"CLAUDE_CODE_MAX_OUTPUT_TOKENS=16", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
-		},
+		probe:    []string{"-p"},
+		probeEnv: []string{"CLAUDE_CODE_MAX_OUTPUT_TOKENS=16", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
 	}
 }
 
@@ -139,9 +138,7 @@ func codex() Client {
 			}
 			return l, nil
 		},
-		probe: func(question string) ([]string, []string) {
-			return []string{"exec", "--skip-git-repo-check", "--sandbox", "read-only", question}, nil
-		},
+		probe: []string{"exec", "--skip-git-repo-check", "--sandbox", "read-only"},
 	}
 }
 
@@ -197,9 +194,8 @@ func geminiCLI() Client {
 			err := geminiHome(&l, settings)
 			return l, err
 		},
-		probe: func(question string) ([]string, []string) {
-			return []string{"-p", question}, []string{"GEMINI_CLI_TRUST_WORKSPACE=true"}
-		},
+		probe:    []string{"-p"},
+		probeEnv: []string{"GEMINI_CLI_TRUST_WORKSPACE=true"},
 	}
 }
 
@@ -209,10 +205,7 @@ func geminiHelpers(t Target) []edit.Setting {
 	if t.Answers == nil || t.Answers("gemini-3.5-flash-lite") {
 		return nil
 	}
-	model, err := json.Marshal(t.Model)
-	if err != nil {
-		panic("connect: a string that is no JSON: " + err.Error())
-	}
+	model, _ := json.Marshal(t.Model) // a string always has a JSON form
 	var settings []edit.Setting
 	for _, name := range []string{"summarizer-default", "summarizer-shell"} {
 		alias := edit.Raw(fmt.Sprintf(`{"extends": "base", "modelConfig": {"model": %s, "generateContentConfig": {"maxOutputTokens": 2000}}}`, model))
@@ -233,7 +226,7 @@ func geminiHome(l *Launch, settings File) error {
 		return nil
 	}
 	l.Env = append(l.Env, "GEMINI_CLI_HOME={dir}")
-	l.standIn = &standIn{Name: ".gemini", Path: filepath.Dir(settings.Path), Root: settings.root,
+	l.manifest.StandIn = &standIn{Name: ".gemini", Path: filepath.Dir(settings.Path), Root: settings.root,
 		Except: []string{"settings.json", ".env"}, Dirs: []string{"tmp", "history"}}
 	return l.copyOf(settings, ".gemini/settings.json")
 }
@@ -278,7 +271,7 @@ func openCode() Client {
 			content, _, err := edit.Apply(edit.JSON, []byte(m.Getenv("OPENCODE_CONFIG_CONTENT")), settings(t, t.key()))
 			return Launch{Env: []string{"OPENCODE_CONFIG_CONTENT=" + string(content)}}, err
 		},
-		probe: func(question string) ([]string, []string) { return []string{"run", question}, nil },
+		probe: []string{"run"},
 	}
 }
 
@@ -338,7 +331,7 @@ func qwenCode() Client {
 			}
 			return l, err
 		},
-		probe: func(question string) ([]string, []string) { return []string{"-p", question}, nil },
+		probe: []string{"-p"},
 	}
 }
 
@@ -377,7 +370,7 @@ func cline() Client {
 			err := l.copyOf(f, "providers.json")
 			return l, err
 		},
-		probe: func(question string) ([]string, []string) { return []string{"--auto-approve", "false", question}, nil },
+		probe: []string{"--auto-approve", "false"},
 	}
 }
 
@@ -402,7 +395,7 @@ func continueCLI() Client {
 			content, err := edited(files(m, t)[0])
 			return Launch{Args: []string{"--config", "{dir}/config.yaml"}, Files: map[string][]byte{"config.yaml": content}}, err
 		},
-		probe: func(question string) ([]string, []string) { return []string{"-p", question}, nil },
+		probe: []string{"-p"},
 	}
 }
 
@@ -426,10 +419,7 @@ func zed() Client {
 			}
 			provider := []string{"language_models", "openai_compatible", "perigee"}
 			at := func(name string) []string { return append(provider[:3:3], name) }
-			model, err := json.Marshal(t.Model)
-			if err != nil {
-				panic("connect: a string that is no JSON: " + err.Error())
-			}
+			model, _ := json.Marshal(t.Model) // a string always has a JSON form
 			models := edit.Raw(fmt.Sprintf(`[{"name": %s, "max_tokens": 1048576, "max_output_tokens": 65536}]`, model))
 			return []File{{
 				Path: filepath.Join(dir, name, "settings.json"), root: root, Format: edit.JSON, URL: at("api_url"),
@@ -463,9 +453,7 @@ func aider() Client {
 				{"OPENAI_API_BASE", t.URL + "/v1"}, {"OPENAI_API_KEY", t.key()},
 			})}, nil
 		},
-		probe: func(question string) ([]string, []string) {
-			return []string{"--no-git", "--yes-always", "--no-check-update", "--no-analytics", "--message", question}, nil
-		},
+		probe: []string{"--no-git", "--yes-always", "--no-check-update", "--no-analytics", "--message"},
 	}
 }
 

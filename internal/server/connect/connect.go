@@ -124,7 +124,9 @@ type Client struct {
 
 	files  func(m Machine, t Target) []File
 	launch func(m Machine, t Target) (Launch, error)
-	probe  func(question string) ([]string, []string)
+	// probe are the arguments before a question that the client answers before it ends, and
+	// probeEnv are further variables. probe is nil if the client has no such mode.
+	probe, probeEnv []string
 }
 
 // A File is a settings file, and the settings for it.
@@ -163,17 +165,15 @@ type Launch struct {
 	Files   map[string][]byte // for a private directory, {dir} in Env and Args
 	Warning string
 
-	of      owner
-	copies  []settingsCopy
-	standIn *standIn
+	manifest manifest
 }
 
 // Launch returns how to start a client.
 func (c *Client) Launch(m Machine, t Target) (Launch, error) {
 	l, err := c.launch(m, c.complete(t))
-	l.of = c.owner(m, t)
-	for i := range l.copies {
-		l.copies[i].Entries = c.Entries
+	l.manifest.Of = c.owner(m, t)
+	for i := range l.manifest.Copies {
+		l.manifest.Copies[i].Entries = c.Entries
 	}
 	return l, err
 }
@@ -185,7 +185,7 @@ func (c *Client) CanProbe() bool { return c.probe != nil }
 // ends. mark is in the question, so that its call can be distinguished from calls of other
 // programs.
 func (c *Client) Probe(mark string) (args, env []string) {
-	return c.probe("Answer with the single word ok. (test " + mark + ")")
+	return append(slices.Clip(c.probe), "Answer with the single word ok. (test "+mark+")"), c.probeEnv
 }
 
 // Names returns the names of all clients, in the order of listings.

@@ -3,6 +3,7 @@ package connect
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/lib/edit"
@@ -43,14 +44,11 @@ func (c *Client) Overrides(m Machine, t Target) []string {
 
 // isSet reports whether a variable has the value that is written to a file.
 func isSet(files []File, name, value string) bool {
-	for _, f := range files {
-		for _, s := range f.Set {
-			if s.Path[len(s.Path)-1] == name && s.Value == any(value) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(files, func(f File) bool {
+		return slices.ContainsFunc(f.Set, func(s edit.Setting) bool {
+			return s.Path[len(s.Path)-1] == name && s.Value == any(value)
+		})
+	})
 }
 
 // formats are the formats of project files, by the end of their name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -27,11 +28,9 @@ type Plan struct {
 // A Change is the change of one file.
 type Change struct {
 	File
-	Exists        bool
-	Before, After []byte
-
-	onDisk diskFile
-	mode   fs.FileMode
+	onDisk diskFile // before the change
+	after  []byte
+	mode   fs.FileMode // after it
 	undo   *edit.Undo
 }
 
@@ -56,7 +55,7 @@ func (s Store) NewPlan(c *Client, m Machine, t Target) (*Plan, error) {
 		if err != nil {
 			return nil, unusable(c, err)
 		}
-		change := Change{File: f, Exists: on.exists, Before: on.data, After: after, onDisk: on, mode: on.mode, undo: undo}
+		change := Change{File: f, onDisk: on, after: after, mode: on.mode, undo: undo}
 		if !on.exists || f.Secret && !p.target.Key.IsZero() {
 			change.mode = 0o600
 		}
@@ -72,26 +71,16 @@ func unusable(c *Client, err error) error {
 
 // Empty reports whether everything is set already.
 func (p *Plan) Empty() bool {
-	for _, change := range p.Files {
-		if change.changes() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.Files, Change.changes)
 }
 
-func (c *Change) changes() bool {
-	return !c.Exists || !bytes.Equal(c.Before, c.After) || c.mode != c.onDisk.mode
+func (c Change) changes() bool {
+	return !c.onDisk.exists || !bytes.Equal(c.onDisk.data, c.after) || c.mode != c.onDisk.mode
 }
 
 // Secret reports whether the key is written to a file.
 func (p *Plan) Secret() bool {
-	for _, change := range p.Files {
-		if change.Secret && !p.target.Key.IsZero() {
-			return true
-		}
-	}
-	return false
+	return !p.target.Key.IsZero() && slices.ContainsFunc(p.Files, func(c Change) bool { return c.Secret })
 }
 
 // Diff returns the change as a unified diff. The key is not in it.
@@ -99,10 +88,10 @@ func (p *Plan) Diff() string {
 	text := new(strings.Builder)
 	for _, c := range p.Files {
 		before := c.Path
-		if !c.Exists {
+		if !c.onDisk.exists {
 			before = os.DevNull
 		}
-		whole := diff.Diff(before, p.redact(c.Before), c.Path, p.redact(c.After))
+		whole := diff.Diff(before, p.redact(c.onDisk.data), c.Path, p.redact(c.after))
 		if _, body, ok := bytes.Cut(whole, []byte("\n")); ok { // the first line is a command
 			text.Write(body)
 		}
@@ -171,7 +160,7 @@ func (p *Plan) Run() error {
 		if !c.changes() {
 			continue
 		}
-		err := c.onDisk.replace(c.After, c.mode)
+		err := c.onDisk.replace(c.after, c.mode)
 		if errors.Is(err, errChanged) {
 			return perigee.Errorf(perigee.ClassUnavailable, "%v; it was not written", err).WithHint("run this again")
 		}

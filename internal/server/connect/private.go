@@ -49,17 +49,17 @@ func (c *Client) owner(m Machine, t Target) owner {
 	return o
 }
 
-// A noted is the content of a private directory's own file, with which a later run can return the
-// files in it if this one is killed.
-type noted struct {
+// A manifest is the content of a private directory's own file, with which a later run can return
+// the files in it if this one is killed.
+type manifest struct {
 	Of      owner
 	Copies  []settingsCopy
 	StandIn *standIn
 }
 
-// notedName is the file of a noted. The client does not use it: if it is missing, a program that
+// manifestName is the file of a manifest. The client does not use it: if it is missing, a program that
 // cleans up has removed files.
-const notedName = "perigee.json"
+const manifestName = "perigee.json"
 
 // maxCompared is the maximum size of a file that is compared with its content at the start.
 const maxCompared = 1 << 20
@@ -84,22 +84,23 @@ func (l *Launch) copyOf(f File, name string) error {
 			c.Needed = append(c.Needed, setting.Path)
 		}
 	}
-	l.copies = append(l.copies, settingsCopy{Name: name, Path: f.Path, Root: f.root, Copy: c})
+	l.manifest.Copies = append(l.manifest.Copies, settingsCopy{Name: name, Path: f.Path, Root: f.root, Copy: c})
 	return nil
 }
 
 // Prepare writes the files of a launch to its private directory.
 func (l *Launch) Prepare(dir string) error {
-	if l.standIn != nil {
-		if err := l.standIn.look(); err != nil {
+	standIn := l.manifest.StandIn
+	if standIn != nil {
+		if err := standIn.look(); err != nil {
 			return err
 		}
 	}
-	data, err := json.Marshal(l.noted())
+	data, err := json.Marshal(l.manifest)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, notedName), data, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o600); err != nil {
 		return err
 	}
 	for name, data := range l.Files {
@@ -108,10 +109,10 @@ func (l *Launch) Prepare(dir string) error {
 			return err
 		}
 	}
-	if l.standIn == nil {
+	if standIn == nil {
 		return nil
 	}
-	return l.standIn.link(filepath.Join(dir, l.standIn.Name))
+	return standIn.link(filepath.Join(dir, standIn.Name))
 }
 
 // look makes the directories, and notes the content of the user's files.
@@ -164,40 +165,38 @@ func (s *standIn) link(dir string) error {
 // user's own were changed as well. After an error, the directory has the files that were not
 // returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
-	n := l.noted()
-	messages, err = n.giveBack(dir)
-	if _, missing := os.Lstat(filepath.Join(dir, notedName)); missing == nil && n.StandIn != nil {
-		told, failed := n.StandIn.remove(filepath.Join(dir, n.StandIn.Name))
+	standIn := l.manifest.StandIn
+	messages, err = l.manifest.giveBack(dir)
+	if _, missing := os.Lstat(filepath.Join(dir, manifestName)); missing == nil && standIn != nil {
+		told, failed := standIn.remove(filepath.Join(dir, standIn.Name))
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
 	return messages, err
 }
-
-func (l *Launch) noted() noted { return noted{Of: l.of, Copies: l.copies, StandIn: l.standIn} }
 
 // ReturnEarlier does the same as Return for the private directory of an earlier run, if that was
 // for the same client and settings; ok is false if it was not. It is called when the processes of
 // that run have ended. It removes no file of the user: after a time, other programs remove files in
 // directories for temporary files.
 func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, notedName))
-	var n noted
-	if err != nil || json.Unmarshal(data, &n) != nil || !reflect.DeepEqual(n.Of, l.of) {
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	var n manifest
+	if err != nil || json.Unmarshal(data, &n) != nil || !reflect.DeepEqual(n.Of, l.manifest.Of) {
 		return nil, false, nil
 	}
 	messages, err = n.giveBack(dir)
 	if err == nil && (len(n.Copies) > 0 || n.StandIn != nil) {
-		messages = append(messages, fmt.Sprintf("an earlier run of %s was killed; what it has changed is in your files now", l.of.Client))
+		messages = append(messages, fmt.Sprintf("an earlier run of %s was killed; what it has changed is in your files now", n.Of.Client))
 	}
 	return messages, true, err
 }
 
 // Discard removes a private directory, beginning with the file that ReturnEarlier needs.
 func Discard(dir string) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, notedName)), os.RemoveAll(dir))
+	return errors.Join(os.RemoveAll(filepath.Join(dir, manifestName)), os.RemoveAll(dir))
 }
 
-func (n noted) giveBack(dir string) (messages []string, err error) {
+func (n *manifest) giveBack(dir string) (messages []string, err error) {
 	for _, c := range n.Copies {
 		told, failed := c.giveBack(filepath.Join(dir, filepath.FromSlash(c.Name)))
 		messages, err = append(messages, told...), errors.Join(err, failed)

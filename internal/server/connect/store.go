@@ -138,24 +138,33 @@ func sum(data []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
+// find returns the stored data of the file at target, or nil if there is none.
+func (k *record) find(target string) *keptFile {
+	for i := range k.Files {
+		if k.Files[i].Target == target {
+			return &k.Files[i]
+		}
+	}
+	return nil
+}
+
 // keep adds a change. If the file is stored already, and has values of an earlier run, its original
 // stays. If it has none, the file is the user's own, and undo restores it.
 func (k *record) keep(c *Change) error {
 	f := keptFile{
-		Path: c.Path, Target: c.onDisk.target, Root: c.root, Format: c.Format, Existed: c.Exists, Mode: c.onDisk.mode, Original: c.Before,
-		Made: missingDirs(c.onDisk.target), Written: []string{sum(c.After)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
+		Path: c.Path, Target: c.onDisk.target, Root: c.root, Format: c.Format, Existed: c.onDisk.exists, Mode: c.onDisk.mode, Original: c.onDisk.data,
+		Made: missingDirs(c.onDisk.target), Written: []string{sum(c.after)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
 	}
-	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == f.Target })
-	if at < 0 {
+	old := k.find(f.Target)
+	if old == nil {
 		k.Files = append(k.Files, f)
 		return nil
 	}
-	old := &k.Files[at]
 	undo, err := old.Undo.Merge(f.Format, f.Undo)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
-	has, err := old.Undo.Has(f.Format, c.Before)
+	has, err := old.Undo.Has(f.Format, f.Original)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
@@ -173,7 +182,7 @@ func (k *record) keep(c *Change) error {
 		*old = f
 		return nil
 	}
-	old.Edited = old.Edited || !slices.Contains(old.Written, sum(c.Before))
+	old.Edited = old.Edited || !old.wrote(f.Original)
 	old.Written = append(old.Written, f.Written...)
 	old.NewMode, old.Set, old.Undo = f.NewMode, f.Set, undo
 	return nil
@@ -182,11 +191,10 @@ func (k *record) keep(c *Change) error {
 // withoutStale returns the content of a file without the settings of an earlier run that this one
 // does not have: the way to a key, or another model. Values that were changed since stay.
 func (k *record) withoutStale(f File, on diskFile) ([]byte, error) {
-	at := slices.IndexFunc(k.Files, func(old keptFile) bool { return old.Target == on.target })
-	if at < 0 || !on.exists {
+	old := k.find(on.target)
+	if old == nil || !on.exists {
 		return on.data, nil
 	}
-	old := k.Files[at]
 	has := func(settings []edit.Setting, path edit.Path) bool {
 		return slices.ContainsFunc(settings, func(s edit.Setting) bool { return slices.Equal(s.Path, path) })
 	}
