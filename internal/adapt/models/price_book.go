@@ -21,17 +21,14 @@ type edition struct {
 	free  []string // upstreams with tokens that cost nothing
 }
 
-// NewPriceBook returns a Book with prices. The tokens of the upstreams in free cost nothing.
+// NewPriceBook returns a PriceBook. The tokens of the upstreams in free cost nothing.
 func NewPriceBook(t *PriceTable, free ...string) *PriceBook {
 	b := new(PriceBook)
-	b.Replace(t, free...)
+	b.current.Store(&edition{t, free})
 	return b
 }
 
-// Replace puts other prices in force. They hold for earlier calls as well.
-func (b *PriceBook) Replace(t *PriceTable, free ...string) { b.current.Store(&edition{t, free}) }
-
-// Become puts the prices of another Book in force.
+// Become puts the prices of another PriceBook in force. They hold for earlier calls as well.
 func (b *PriceBook) Become(other *PriceBook) { b.current.Store(other.current.Load()) }
 
 func (b *PriceBook) time() time.Time {
@@ -56,22 +53,6 @@ func (b *PriceBook) CallCost(c *perigee.Call) perigee.Cost {
 	return now.table.Cost(cmp.Or(c.Model, c.ModelAsked), c.Time, c.Usage)
 }
 
-// Calls returns calls with their costs.
-func (b *PriceBook) Calls(from perigee.CallReader) perigee.CallReader { return callReader{from, b} }
-
-type callReader struct {
-	from perigee.CallReader
-	book *PriceBook
-}
-
-func (r callReader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
-	calls, err := r.from.Calls(ctx, q)
-	for i := range calls {
-		calls[i].Cost = r.book.CallCost(&calls[i])
-	}
-	return calls, err
-}
-
 // A CallStore stores calls without their costs.
 type CallStore interface {
 	perigee.UsagePartReader
@@ -80,31 +61,29 @@ type CallStore interface {
 
 // A PricedCalls reads calls and sums of calls with their costs.
 type PricedCalls struct {
-	perigee.UsageReader
-	perigee.CallReader
+	store CallStore
+	book  *PriceBook
 }
 
-// Reader returns a Reader of the calls of a store, with their costs.
-func (b *PriceBook) Reader(store CallStore) PricedCalls {
-	return PricedCalls{b.Usage(store), b.Calls(store)}
+// Reader returns a reader of the calls of a store, with their costs.
+func (b *PriceBook) Reader(store CallStore) PricedCalls { return PricedCalls{store, b} }
+
+// Calls returns the selected calls.
+func (r PricedCalls) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
+	calls, err := r.store.Calls(ctx, q)
+	for i := range calls {
+		calls[i].Cost = r.book.CallCost(&calls[i])
+	}
+	return calls, err
 }
 
-// Usage sums up calls with their costs.
-func (b *PriceBook) Usage(from perigee.UsagePartReader) perigee.UsageReader {
-	return usageReader{from, b}
-}
-
-type usageReader struct {
-	from perigee.UsagePartReader
-	book *PriceBook
-}
-
-// Usage asks once for each time in which prices do not change, which is mostly once.
-func (r usageReader) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
+// Usage returns the sums of the selected calls. It reads the store once for each period in which
+// prices do not change, which is mostly once.
+func (r PricedCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	now := r.book.current.Load()
 	groups := map[[2]string]*perigee.UsageRow{}
 	for _, period := range now.table.periods(q, r.book.time()) {
-		parts, err := r.from.UsageParts(ctx, period)
+		parts, err := r.store.UsageParts(ctx, period)
 		if err != nil {
 			return nil, err
 		}

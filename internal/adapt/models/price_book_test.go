@@ -45,7 +45,7 @@ func TestUsageIsPriced(t *testing.T) {
 		part("wrong", "", "", 6, 0, 0), // refused
 	}}
 	book := models.NewPriceBook(mustLoad(t), "simulator")
-	rows, err := book.Usage(store).Usage(t.Context(), perigee.UsageQuery{By: perigee.ByKey})
+	rows, err := book.Reader(store).Usage(t.Context(), perigee.UsageQuery{By: perigee.ByKey})
 	want := []perigee.UsageRow{
 		{Group: "laptop", Calls: 10, InputTokens: 2_000_005, CostUSD: perigee.USD(0.5 + 1.5 + 0.3), UnpricedCalls: 3},
 		{Group: "test", Calls: 5, InputTokens: 1_000_000, CostUSD: perigee.USD(0)},
@@ -56,7 +56,7 @@ func TestUsageIsPriced(t *testing.T) {
 		t.Errorf("got  %+v, %v\nwant %+v", rows, err, want)
 	}
 	store.err = errors.New("away")
-	if _, err := book.Usage(store).Usage(t.Context(), perigee.UsageQuery{}); !errors.Is(err, store.err) {
+	if _, err := book.Reader(store).Usage(t.Context(), perigee.UsageQuery{}); !errors.Is(err, store.err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestUsageAcrossAChangeOfPrices(t *testing.T) {
 	} {
 		store.asked = nil
 		book.Now = func() time.Time { return test.now }
-		rows, err := book.Usage(store).Usage(t.Context(), test.query)
+		rows, err := book.Reader(store).Usage(t.Context(), test.query)
 		if err != nil || len(rows) != 1 || len(store.asked) != test.wantPeriod {
 			t.Fatalf("%s: got %+v, %v, asked %+v", test.name, rows, err, store.asked)
 		}
@@ -105,7 +105,7 @@ func TestCallsArePriced(t *testing.T) {
 	book := models.NewPriceBook(mustLoad(t), "simulator")
 	check := func(want ...perigee.Cost) {
 		t.Helper()
-		calls, err := book.Calls(store).Calls(t.Context(), perigee.CallQuery{})
+		calls, err := book.Reader(store).Calls(t.Context(), perigee.CallQuery{})
 		var got []perigee.Cost
 		for i := range calls {
 			got = append(got, calls[i].Cost)

@@ -132,7 +132,7 @@ func Usage(
 		"since": Timestamp(q.Since), "until": Timestamp(q.Until)})
 	return Recorded[[]perigee.UsageRow]{What: what, Path: "/v1/usage?" + query.Encode(),
 		Read: func(store *sqlstore.Store) ([]perigee.UsageRow, error) {
-			return cfg.PriceBook().Usage(store).Usage(ctx, q)
+			return cfg.PriceBook().Reader(store).Usage(ctx, q)
 		}}.Get(ctx, env, cfg)
 }
 

@@ -84,7 +84,7 @@ func readTraces(ctx context.Context, env *cli.Env, loaded *config.Loaded, q peri
 		keys = append(keys, k.Name)
 	}
 	read := func(store *sqlstore.Store) (rows []perigee.TraceRow, err error) {
-		priced := loaded.Config.PriceBook().Calls(store)
+		priced := loaded.Config.PriceBook().Reader(store)
 		calls, err := storedCalls(ctx, trace.Reader{CallReader: priced, Dir: func() string { return tracesDir(loaded.Config) }}, q)
 		for i := range calls {
 			rows = append(rows, calls[i].TraceRow())
@@ -127,7 +127,7 @@ func showTrace(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	read := func(store *sqlstore.Store) (t perigee.Trace, err error) {
-		found, err := admin.FindCall(ctx, loaded.Config.PriceBook().Calls(store), id)
+		found, err := admin.FindCall(ctx, loaded.Config.PriceBook().Reader(store), id)
 		if err == nil {
 			t = found.Trace()
 		}
