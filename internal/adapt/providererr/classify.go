@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"perigee"
-	"perigee/internal/lib/redact"
 )
 
 // Classify diagnoses a response with an HTTP status that is not a success. The body may be
@@ -67,17 +67,14 @@ func ClassifyText(text string) (Diagnosis, bool) {
 		return Diagnosis{}, false
 	}
 	e := evidence{message: text, text: normalize(text)}
+	begins := func(refusal string) bool { return strings.HasPrefix(e.text, refusal) }
 	for i := range rules {
-		if r := &rules[i]; r.spoken && startsLike(e.text, r.texts) {
+		if r := &rules[i]; r.spoken && slices.ContainsFunc(r.texts, begins) {
 			return e.diagnose(r, time.Time{}), true
 		}
 	}
 	return Diagnosis{}, false
 }
-
-// WithoutAddresses returns a text without e-mail addresses, for clients, which must not learn the
-// accounts.
-func WithoutAddresses(text string) string { return redact.Emails(text) }
 
 // rule returns the first rule that the evidence matches. The last rule matches everything.
 func (e *evidence) rule() *rule {

@@ -261,7 +261,7 @@ func (e *evidence) keepDetail(raw json.RawMessage) {
 	} else if json.Compact(&line, raw) != nil {
 		return
 	}
-	clean := json.RawMessage(clean(strings.TrimSpace(line.String()), wholeLinks))
+	clean := json.RawMessage(clean(strings.TrimSpace(line.String()), true))
 	if json.Valid(clean) {
 		e.details = append(e.details, clean)
 	}

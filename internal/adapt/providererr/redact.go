@@ -17,25 +17,18 @@ const (
 	maxLink  = 4096 // the links for verification are long
 )
 
-// A linkPolicy determines how much of links to the provider's own pages is kept. All other links
-// are dropped.
-type linkPolicy bool
-
-const (
-	wholeLinks linkPolicy = true  // clients open the link for verification that they find in the details
-	shortLinks linkPolicy = false // in a sentence the parameters are noise, and may be private
-)
-
 var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
 
 // clean removes private data of the user from text: credentials, e-mail addresses, and links to
-// other sites.
-func clean(text string, policy linkPolicy) string {
+// other sites. Links to pages of the provider's own keep their parameters only if wholeLinks is
+// true: clients open the link for verification that they find in the details, but in a sentence the
+// parameters are noise, and may be private.
+func clean(text string, wholeLinks bool) string {
 	var b strings.Builder
 	last := 0
 	for _, at := range linkPattern.FindAllStringIndex(text, -1) {
 		b.WriteString(redact.MixedWords(cleanWords(text[last:at[0]])))
-		b.WriteString(cleanLink(text[at[0]:at[1]], policy))
+		b.WriteString(cleanLink(text[at[0]:at[1]], wholeLinks))
 		last = at[1]
 	}
 	b.WriteString(redact.MixedWords(cleanWords(text[last:])))
@@ -46,14 +39,11 @@ func cleanWords(text string) string {
 	return redact.Emails(redact.Credentials(redact.Parameters(text)))
 }
 
-func cleanLink(link string, policy linkPolicy) string {
+func cleanLink(link string, whole bool) string {
 	if !trusted(link) {
 		return "[link]"
 	}
-	if policy == wholeLinks {
-		return cleanWords(link)
-	}
-	if i := strings.IndexAny(link, "?#"); i >= 0 {
+	if i := strings.IndexAny(link, "?#"); i >= 0 && !whole {
 		link = link[:i]
 	}
 	return cleanWords(link)
@@ -124,18 +114,14 @@ func (e *evidence) quote() string {
 		}
 		return r
 	}, words)
-	if words = clean(words, shortLinks); words == "" {
-		return unexplained(e.status)
+	switch words = clean(words, false); {
+	case words == "" && e.status == 0:
+		return "it was not explained"
+	case words == "":
+		return "status " + strconv.Itoa(e.status) + ", not explained"
 	}
 	if shown := []rune(words); len(shown) > maxShown {
 		return string(shown[:maxShown]) + "…"
 	}
 	return words
-}
-
-func unexplained(status int) string {
-	if status == 0 {
-		return "it was not explained"
-	}
-	return "status " + strconv.Itoa(status) + ", not explained"
 }

@@ -69,7 +69,7 @@ func TestEvidenceSurvivesRedaction(t *testing.T) {
 		"see https://ai.google.dev/gemini-api/docs/thought-signatures.",
 	}
 	for _, text := range kept {
-		if got := clean(text, shortLinks); got != text {
+		if got := clean(text, false); got != text {
 			t.Errorf("%s\nbecomes %s", text, got)
 		}
 	}

@@ -181,7 +181,3 @@ func (e *evidence) begins(patterns []string) bool {
 		return strings.HasPrefix(e.text, first)
 	})
 }
-
-func startsLike(text string, patterns []string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return strings.HasPrefix(text, p) })
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,15 +73,6 @@ func MayRefuse(text string) bool {
 		return false
 	}
 	text = normalize(text)
-	for i := range rules {
-		if !rules[i].spoken {
-			continue
-		}
-		for _, p := range rules[i].texts {
-			if strings.HasPrefix(p, text) || strings.HasPrefix(text, p) {
-				return true
-			}
-		}
-	}
-	return false
+	mayBecome := func(refusal string) bool { return strings.HasPrefix(refusal, text) || strings.HasPrefix(text, refusal) }
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.spoken && slices.ContainsFunc(r.texts, mayBecome) })
 }

@@ -145,7 +145,7 @@ func known(status int, text string) *perigee.Error {
 
 // clean removes secrets and addresses from a text, and bounds its length.
 func clean(text string) string {
-	return perigee.Clip(providererr.WithoutAddresses(redact.Credentials(strings.TrimSpace(text))), maxMessage)
+	return perigee.Clip(redact.Emails(redact.Credentials(strings.TrimSpace(text))), maxMessage)
 }
 
 // asError converts an error to the one that callers get.

@@ -12,6 +12,7 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 	geminicoder "perigee/gen/gemini_coder"
 	"perigee/internal/adapt/providererr"
+	"perigee/internal/lib/redact"
 )
 
 // failureOf returns the error of a step that concerns the turn, or nil if there is none. Errors of
@@ -64,6 +65,6 @@ func classify(e *cortexpb.CortexErrorDetails, now time.Time) *perigee.Error {
 	}
 	diagnosis, _ := providererr.FromText(status, evidence, details, now)
 	found := *diagnosis.Error
-	found.Message = providererr.WithoutAddresses(errorText(e))
+	found.Message = redact.Emails(errorText(e))
 	return &found
 }

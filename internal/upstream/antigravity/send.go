@@ -176,7 +176,7 @@ func (u *Upstream) callError(ctx context.Context, err error) *perigee.Error {
 // explain returns the error that the caller gets for a diagnosis.
 func (c *call) explain(v *providererr.Diagnosis) error {
 	e := *v.Error
-	e.Message = providererr.WithoutAddresses(e.Message)
+	e.Message = redact.Emails(e.Message)
 	e.Upstream, e.Model, e.Account, e.Usage = c.upstream.opts.Name, c.req.Model, c.account, c.spent
 	return &e
 }
