@@ -89,7 +89,7 @@ var modules = map[string][]string{
 	"golang.org/x/crypto":                    {"internal/store/vault"},
 	"golang.org/x/net":                       {"internal/intercept/mitm", "internal/store/config"},
 	"golang.org/x/sys":                       {"internal"},
-	"google.golang.org/protobuf": {"internal/account/accountfile", "internal/langserver", "internal/observe/telemetry",
+	"google.golang.org/protobuf": {"internal/account/roster", "internal/langserver", "internal/observe/telemetry",
 		"internal/simulator/standin", "internal/upstream"},
 	"modernc.org/sqlite": {"internal/intercept/truststore", "internal/langserver/trajectory", "internal/lib/vscdb",
 		"internal/simulator/standin", "internal/store/sqlstore/engine"},

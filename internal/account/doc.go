@@ -3,8 +3,7 @@
 // with pool.Pool.Acquire to see how a call gets an account, and with roster.Roster to see where
 // accounts come from.
 //
-//	accountfile  reads account files of perigee, of the IDE and of other tools, and writes them
-//	oauth        sign-in, refreshing of tokens, discovery of projects
-//	pool         chooses the account of a call: cooldowns, quota, health, sessions, circuit breaker
-//	roster       the accounts of an upstream: added, changed and removed while calls go on
+//	oauth   sign-in, refreshing of tokens, discovery of projects
+//	pool    chooses the account of a call: cooldowns, quota, health, sessions, circuit breaker
+//	roster  the accounts of an upstream: added, changed and removed while calls go on; account files
 package account

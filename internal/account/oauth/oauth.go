@@ -1,7 +1,7 @@
 // Package oauth signs people in and keeps them signed in: it asks for consent (Login), turns codes
 // and refresh tokens into access tokens (Client, Tokens), and finds the project that calls are made
-// for (Discoverer). The files in which sign-ins travel between programs are read and written by
-// package accountfile.
+// for (Discoverer). Package roster reads and writes the files in which sign-ins travel between
+// programs.
 //
 // It does not choose between accounts, retry calls or store anything itself: a perigee.AccountStore
 // stores the sign-ins, and package providererr classifies refusals. It has no OAuth client

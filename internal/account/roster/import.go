@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"perigee"
-	"perigee/internal/account/accountfile"
 	"perigee/internal/store/audit"
 )
 
@@ -17,7 +16,7 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err != nil {
 		return nil, err
 	}
-	list, err := accountfile.Parse(in.Document, c.Now())
+	list, err := Parse(in.Document, c.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +159,7 @@ type File struct {
 }
 
 // A FileLine reports on one entry of a file.
-type FileLine = accountfile.Line
+type FileLine = Line
 
 // ReadFile reads the accounts of a file, which it does not change: any of the JSON formats, or the
 // IDE's own database. A file with an entry that cannot be used is refused, unless partial is true;
@@ -169,7 +168,7 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 	if err := isFile(path); err != nil {
 		return nil, err
 	}
-	list, err := accountfile.ReadFile(ctx, path, partial, time.Now())
+	list, err := readAccounts(ctx, path, partial, time.Now())
 	if list == nil {
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 			a.State = perigee.AccountUntested // a file cannot know
 		}
 	}
-	f.Document = accountfile.Document(list.Accounts, list.Active)
+	f.Document = Document(list.Accounts, list.Active)
 	return f, nil
 }
 
@@ -208,7 +207,7 @@ func (r *Roster) Export(ctx context.Context, path string, replace bool, record f
 		return done, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").
 			WithHint("sign in with `perigee login`")
 	}
-	export := accountfile.ExportOptions{Replace: replace, Before: func(emails []string) error {
+	export := ExportOptions{Replace: replace, Before: func(emails []string) error {
 		entry.Object = strings.Join(emails, ", ")
 		if err := record(entry); err != nil {
 			return perigee.Errorf(perigee.ClassUnavailable, "nothing was exported: the audit log cannot be written: %w", err).
@@ -220,7 +219,7 @@ func (r *Roster) Export(ctx context.Context, path string, replace bool, record f
 	if list[0].Preferred { // the preferred one comes first
 		export.Active = list[0].Email
 	}
-	if done.Skipped, err = accountfile.Export(path, list, export); err != nil {
+	if done.Skipped, err = Export(path, list, export); err != nil {
 		if recorded { // as done
 			entry.Result, entry.Detail = audit.ResultOf(err), entry.Detail+": not written"
 			_ = record(entry)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"perigee"
-	"perigee/internal/account/accountfile"
 	"perigee/internal/account/oauth"
 	"perigee/internal/store/config"
 )
@@ -91,7 +90,7 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 			reason += " (" + s.Link + ")"
 		}
 	}
-	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: accountfile.Document([]perigee.SignIn{{
+	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: Document([]perigee.SignIn{{
 		Account: perigee.Account{Email: who.Email, Enabled: true, ProjectID: project.ID, State: s.State},
 		Refresh: who.Grant.Refresh, Reason: reason,
 	}}, "")}

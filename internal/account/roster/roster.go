@@ -1,6 +1,7 @@
 // Package roster manages the accounts of upstreams: their sign-ins in the store, access tokens,
-// projects and quota, and the owner's commands for them. The account pool chooses among them; the
-// daemon builds a Roster for each upstream that has accounts.
+// projects and quota, and the owner's commands for them. It also reads account files, in five
+// formats that are recognized by their content, and writes one of these. The account pool chooses
+// among the accounts; the daemon builds a Roster for each upstream that has accounts.
 package roster
 
 import (

@@ -1,4 +1,4 @@
-package accountfile
+package roster
 
 import (
 	"encoding/json"

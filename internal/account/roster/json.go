@@ -1,4 +1,4 @@
-package accountfile
+package roster
 
 import (
 	"cmp"
@@ -24,20 +24,20 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 	if err := rawjson.Check(data); err != nil {
 		// The text that the checker quotes may be part of a token.
 		if e, ok := errors.AsType[*rawjson.Error](err); ok {
-			return nil, unusable("it is damaged at line %d, column %d", e.Line, e.Column)
+			return nil, unusableFile("it is damaged at line %d, column %d", e.Line, e.Column)
 		}
-		return nil, unusable("it is damaged")
+		return nil, unusableFile("it is damaged")
 	}
 	if data[0] == '[' {
 		return parseEntries(FormatList, data, now)
 	}
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
-		return nil, unusable("it is damaged")
+		return nil, unusableFile("it is damaged")
 	}
 	if kind, ok := top.text("type"); ok {
 		if kind != "antigravity" {
-			return nil, unusable("it is a credential for a service other than Antigravity")
+			return nil, unusableFile("it is a credential for a service other than Antigravity")
 		}
 		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")), now)
 	}
@@ -51,7 +51,7 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 	format := FormatAccounts
 	if version, ok := top["version"]; ok {
 		if !slices.Contains([]string{"1", "2", "3", "4"}, string(version)) {
-			return nil, unusable("perigee does not support its version")
+			return nil, unusableFile("perigee does not support its version")
 		}
 		format = FormatOpenCode
 	}
@@ -73,7 +73,7 @@ type entry struct {
 func parseEntries(format string, data []byte, now time.Time) (*Import, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, unusable("it is damaged")
+		return nil, unusableFile("it is damaged")
 	}
 	list := &Import{Format: format}
 	var entries []entry

@@ -1,4 +1,4 @@
-package accountfile
+package roster
 
 import (
 	"encoding/base64"
@@ -76,7 +76,7 @@ func TestImportFromTheIDE(t *testing.T) {
 				for key, value := range test.rows {
 					i.Set(key, []byte(value))
 				}
-				list, err := ReadFile(t.Context(), i.Path, false, readAt)
+				list, err := readAccounts(t.Context(), i.Path, false, readAt)
 				var got strings.Builder
 				write(&got, list, err, i.Path)
 				if got.String() != test.want {
@@ -104,13 +104,13 @@ func TestGoldenRow(t *testing.T) {
 func TestImportOfAnotherDatabase(t *testing.T) {
 	i := dbtest.NewEditor(t, "DELETE")
 	i.Exec("ALTER TABLE ItemTable RENAME TO Bookmarks")
-	_, err := ReadFile(t.Context(), i.Path, false, readAt)
+	_, err := readAccounts(t.Context(), i.Path, false, readAt)
 	wantClass(t, err, perigee.ClassInvalid)
 	broken := filepath.Join(t.TempDir(), "state.vscdb")
 	if err := os.WriteFile(broken, []byte("SQLite format 3\x00half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadFile(t.Context(), broken, true, readAt)
+	_, err = readAccounts(t.Context(), broken, true, readAt)
 	wantClass(t, err, perigee.ClassInvalid)
 }
 

@@ -1,10 +1,4 @@
-// Package accountfile reads and writes account files: five formats can be imported, which are
-// recognized by their content, and one is exported.
-//
-// It does not verify the accounts that it reads, and stores nothing. If a file has no email for a
-// refresh token, package oauth finds it. The daemon calls this package, for the commands and for
-// the admin routes.
-package accountfile
+package roster
 
 import (
 	"bytes"
@@ -52,11 +46,11 @@ type Line struct {
 // maxImport bounds a file that is read as JSON; an account takes a few kilobytes at most.
 const maxImport = 16 << 20
 
-// ReadFile reads accounts from a file, which it does not change. If an entry cannot be used, the
+// readAccounts reads accounts from a file, which it does not change. If an entry cannot be used, the
 // whole file is refused, unless partial is true. A file that is refused for its entries is still
 // returned, without accounts, for its Lines. Errors name places in the file and never quote it.
 // Limits that have expired by now are left out.
-func ReadFile(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
+func readAccounts(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
 	list, err := readAny(ctx, path, now)
 	if err != nil {
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
@@ -88,7 +82,7 @@ func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
 		return nil, unwrapPath(err)
 	}
 	if data = append(data, rest...); len(data) > maxImport {
-		return nil, unusable("it is larger than %d MiB, which no list of accounts is", maxImport>>20)
+		return nil, unusableFile("it is larger than %d MiB, which no list of accounts is", maxImport>>20)
 	}
 	return Parse(data, now)
 }
@@ -106,14 +100,14 @@ func Parse(data []byte, now time.Time) (*Import, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
 	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
-		return nil, unusable("it is empty")
+		return nil, unusableFile("it is empty")
 	case data[0] != '[' && data[0] != '{':
 		return nil, unknownFormat("it is neither JSON nor a database of the IDE")
 	}
 	return parseJSON(data, now)
 }
 
-func unusable(format string, args ...any) *perigee.Error {
+func unusableFile(format string, args ...any) *perigee.Error {
 	return perigee.Errorf(perigee.ClassInvalid, format, args...).
 		WithHint("export the accounts again with the program that wrote the file")
 }

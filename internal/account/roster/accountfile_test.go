@@ -1,4 +1,4 @@
-package accountfile
+package roster
 
 import (
 	"bytes"
@@ -71,10 +71,10 @@ func report(t *testing.T, data []byte) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	list, err := ReadFile(t.Context(), path, false, readAt)
+	list, err := readAccounts(t.Context(), path, false, readAt)
 	write(&b, list, err, path)
 	if list != nil && err != nil {
-		list, err := ReadFile(t.Context(), path, true, readAt)
+		list, err := readAccounts(t.Context(), path, true, readAt)
 		b.WriteString("\npartial:\n")
 		list.Lines = nil
 		write(&b, list, err, path)
@@ -130,7 +130,7 @@ func write(b *strings.Builder, list *Import, err error, path string) {
 func TestImportWhatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "no"), dir} {
-		_, err := ReadFile(t.Context(), path, false, readAt)
+		_, err := readAccounts(t.Context(), path, false, readAt)
 		if e := wantClass(t, err, perigee.ClassInvalid); strings.Count(e.Error(), path) != 1 {
 			t.Errorf("got %q", e.Error())
 		}
@@ -149,7 +149,7 @@ func TestImportOfAHugeFile(t *testing.T) {
 	if err := errors.Join(file.Truncate(maxImport+1), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadFile(t.Context(), path, false, readAt)
+	_, err = readAccounts(t.Context(), path, false, readAt)
 	if e := wantClass(t, err, perigee.ClassInvalid); !strings.Contains(e.Message, "larger than 16 MiB") {
 		t.Errorf("got %v", e)
 	}
@@ -161,7 +161,7 @@ func TestExportIsReadBack(t *testing.T) {
 	if err := os.WriteFile(path, []byte("something that was there"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	bob := ada()
+	bob := adaSignIn()
 	bob.Email, bob.Refresh, bob.Enabled, bob.ProjectID = "bob@example.com", perigee.NewSecret("sim-refresh-bob"), false, "p<&>"
 	bob.Added = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	lost := perigee.SignIn{Account: perigee.Account{Email: "lost@example.com"}}
@@ -169,7 +169,7 @@ func TestExportIsReadBack(t *testing.T) {
 	eve.Email, eve.Refresh, eve.State, eve.Reason = "eve@example.com", perigee.NewSecret("e"), perigee.AccountVerification, "open https://example.com/"+strings.Repeat("very-", 500)+"long first"
 	ban.Email, ban.Refresh, ban.State, ban.Reason = "ban@example.com", perigee.NewSecret("b"), perigee.AccountBanned, "it did what it should not"
 	bob.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: "antigravity", Until: readAt.Add(time.Hour), Reason: "quota"}}
-	skipped, err := Export(path, []perigee.SignIn{ada(), lost, bob, eve, ban}, ExportOptions{Active: "bob@example.com", Replace: true})
+	skipped, err := Export(path, []perigee.SignIn{adaSignIn(), lost, bob, eve, ban}, ExportOptions{Active: "bob@example.com", Replace: true})
 	if err != nil || !slices.Equal(skipped, []string{"lost@example.com"}) {
 		t.Fatalf("skipped %v, %v", skipped, err)
 	}
@@ -177,7 +177,7 @@ func TestExportIsReadBack(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 		t.Errorf("it is %v, %v", info.Mode(), err)
 	}
-	list, err := ReadFile(t.Context(), path, false, readAt)
+	list, err := readAccounts(t.Context(), path, false, readAt)
 	if err != nil || list.Format != FormatAccounts || list.Active != "bob@example.com" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
@@ -186,7 +186,7 @@ func TestExportIsReadBack(t *testing.T) {
 		a.Upstream = "antigravity"
 		got = append(got, a)
 	}
-	want := []perigee.SignIn{ada(), bob, eve, ban}
+	want := []perigee.SignIn{adaSignIn(), bob, eve, ban}
 	for i := range want[:2] {
 		want[i].State = perigee.AccountUntested // it has to be tested again after import
 	}
@@ -200,9 +200,9 @@ func TestExportIsReadBack(t *testing.T) {
 
 func TestExportThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Export(filepath.Join(dir, "no", "accounts.json"), []perigee.SignIn{ada()}, ExportOptions{Replace: true})
+	_, err := Export(filepath.Join(dir, "no", "accounts.json"), []perigee.SignIn{adaSignIn()}, ExportOptions{Replace: true})
 	wantClass(t, err, perigee.ClassInvalid)
-	_, err = Export(dir, []perigee.SignIn{ada()}, ExportOptions{Replace: true}) // a directory is in the way
+	_, err = Export(dir, []perigee.SignIn{adaSignIn()}, ExportOptions{Replace: true}) // a directory is in the way
 	wantClass(t, err, perigee.ClassInvalid)
 	_, err = Export(filepath.Join(dir, "accounts.json"), nil, ExportOptions{})
 	wantClass(t, err, perigee.ClassNotFound)
@@ -222,7 +222,7 @@ func TestCanceledImport(t *testing.T) {
 	path := dbtest.NewEditor(t, "WAL").Path
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ReadFile(ctx, path, false, readAt); !errors.Is(err, context.Canceled) {
+	if _, err := readAccounts(ctx, path, false, readAt); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func wantClass(t *testing.T, err error, class perigee.Class) *perigee.Error {
 	return e
 }
 
-func ada() perigee.SignIn {
+func adaSignIn() perigee.SignIn {
 	return perigee.SignIn{Account: perigee.Account{Email: "ada@example.com", Upstream: "antigravity", Enabled: true, State: perigee.AccountReady},
 		Refresh: perigee.NewSecret("sim-refresh-ada")}
 }
