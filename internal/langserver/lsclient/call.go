@@ -3,6 +3,7 @@ package lsclient
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,23 +36,23 @@ var errToken = errors.New("CSRF token not accepted")
 var ErrUnclear = errors.New("the connection ended before the answer")
 
 // call sends a request and returns the body of the answer. limit bounds each attempt, but not the
-// wait for an endpoint; 0 means no limit.
-func (c *Client) call(ctx context.Context, method string, limit time.Duration, body []byte) ([]byte, error) {
+// wait for an endpoint.
+func (c *Client) call(ctx context.Context, method string, limit time.Duration, request object) ([]byte, error) {
 	var at Endpoint
-	return c.callAt(ctx, method, limit, body, &at)
+	return c.callAt(ctx, method, limit, request, &at)
 }
 
 // callAt is like call, and stores the endpoint of the last attempt.
-func (c *Client) callAt(ctx context.Context, method string, limit time.Duration, body []byte, at *Endpoint) ([]byte, error) {
+func (c *Client) callAt(ctx context.Context, method string, limit time.Duration, request object, at *Endpoint) ([]byte, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, perigee.Errorf(perigee.ClassInternal, "%s: %w", method, err)
+	}
 	var answer []byte
-	err := c.attempts(ctx, method, func(endpoint Endpoint) error {
+	err = c.attempts(ctx, method, func(endpoint Endpoint) error {
 		*at = endpoint
-		ctx := ctx
-		if limit > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, limit)
-			defer cancel()
-		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		response, err := c.post(ctx, endpoint, method, "application/json", body)
 		if err != nil {
 			return err

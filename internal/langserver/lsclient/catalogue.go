@@ -152,7 +152,7 @@ func (c *Catalogue) Default(ctx context.Context, allowed func(name string) bool)
 			continue
 		}
 		score := 0
-		if d.Quota == nil || d.Quota.Remaining > 0 {
+		if d.Remaining == nil || *d.Remaining > 0 {
 			score += 4
 		}
 		if d.Recommended {

@@ -85,9 +85,7 @@ type Client struct {
 
 // New returns a client. It makes no connections before the first call, and keeps none.
 func New(options Options) *Client {
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	return &Client{options: options, http: newHTTPClient(options.dial), limits: usual}
 }
 

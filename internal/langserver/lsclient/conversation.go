@@ -1,6 +1,7 @@
 package lsclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,11 +28,7 @@ type object = map[string]any
 
 // do makes a call and decodes its answer into a message. A nil answer discards it.
 func (c *Client) do(ctx context.Context, method string, limit time.Duration, request object, answer proto.Message) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return perigee.Errorf(perigee.ClassInternal, "%s: %w", method, err)
-	}
-	data, err := c.call(ctx, method, limit, body)
+	data, err := c.call(ctx, method, limit, request)
 	if err != nil || answer == nil {
 		return err
 	}
@@ -59,10 +56,7 @@ type StartOptions struct {
 // Start creates a conversation and returns its id. It can be repeated with the same id. If the
 // answer is lost, Start looks for the conversation, and creates it if it is not there.
 func (c *Client) Start(ctx context.Context, options StartOptions) (string, error) {
-	id := options.Cascade
-	if id == "" {
-		id = NewID()
-	}
+	id := cmp.Or(options.Cascade, NewID())
 	request := c.withMetadata(object{
 		"source":         "CORTEX_TRAJECTORY_SOURCE_CASCADE_CLIENT",
 		"trajectoryType": "CORTEX_TRAJECTORY_TYPE_CASCADE",
@@ -82,10 +76,7 @@ func (c *Client) Start(ctx context.Context, options StartOptions) (string, error
 	if err != nil {
 		return "", err
 	}
-	if answer.CascadeId != "" {
-		id = answer.CascadeId
-	}
-	return id, nil
+	return cmp.Or(answer.CascadeId, id), nil
 }
 
 // A Message is a message of a user.
@@ -144,11 +135,7 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 		"cascadeConfig": config(message.Model, message.ReadOnly),
 	})
 	var used Endpoint
-	body, err := json.Marshal(request)
-	if err != nil {
-		return false, perigee.Errorf(perigee.ClassInternal, "SendUserCascadeMessage: %w", err)
-	}
-	answer, err := c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, body, &used)
+	answer, err := c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, request, &used)
 	if errors.Is(err, ErrUnclear) && ctx.Err() == nil {
 		found, moved, lookup := c.delivered(ctx, cascade, message, used)
 		switch {
@@ -157,7 +144,7 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 		case found:
 			return false, nil
 		}
-		answer, err = c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, body, &used)
+		answer, err = c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, request, &used)
 	}
 	if err != nil {
 		return false, err
@@ -183,7 +170,7 @@ func (c *Client) delivered(ctx context.Context, cascade string, message Message,
 		}
 		moved = now != used
 		for _, step := range steps {
-			if input := step.GetUserInput(); input != nil && UserText(input) == message.Text {
+			if input := step.GetUserInput(); input != nil && userText(input) == message.Text {
 				return true, moved, nil
 			}
 		}
@@ -191,19 +178,13 @@ func (c *Client) delivered(ctx context.Context, cascade string, message Message,
 	return false, moved, nil
 }
 
-// UserText returns the text of a user's message in a step.
-func UserText(input *cortexpb.CortexStepUserInput) string {
+// userText returns the text of a user's message in a step.
+func userText(input *cortexpb.CortexStepUserInput) string {
 	text := ""
 	for _, item := range input.GetItems() {
 		text += item.GetText()
 	}
-	if text == "" {
-		text = input.GetUserResponse()
-	}
-	if text == "" {
-		text = input.GetQuery()
-	}
-	return text
+	return cmp.Or(text, input.GetUserResponse(), input.GetQuery())
 }
 
 // SendAllQueued makes the agent answer the messages that wait.
@@ -256,48 +237,34 @@ func (c *Client) Steps(ctx context.Context, cascade string, offset int) ([]*gemi
 	return c.stepsAt(ctx, cascade, offset, &at)
 }
 
-func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *Endpoint) ([]*geminicoder.Step, error) {
-	var steps []*geminicoder.Step
-	err := c.pages(offset, func(offset int) (int, int, error) {
-		body, err := json.Marshal(object{"cascadeId": cascade, "stepOffset": offset})
-		if err != nil {
-			return 0, 0, err
-		}
-		data, err := c.callAt(ctx, "GetCascadeTrajectorySteps", c.limits.read, body, at)
-		if err != nil {
-			return 0, 0, err
-		}
-		var page languageserverpb.GetCascadeTrajectoryStepsResponse
-		if err := decode(data, &page); err != nil {
-			return 0, 0, perigee.Errorf(perigee.ClassUnavailable, "the steps of the conversation: %w", err)
-		}
-		steps = append(steps, page.Steps...)
-		return len(page.Steps), len(data), nil
-	})
-	return steps, err
-}
-
-// maxPages is the maximum number of pages of one list.
+// maxPages is the maximum number of pages of one list. It is for servers that ignore the offset
+// and have no last page.
 const maxPages = 10_000
 
-// pages reads pages until one is empty. An offset beyond the end may be an error: then the list
-// consists of the pages before it. The limit is for servers that ignore the offset and have no
-// last page.
-func (c *Client) pages(offset int, read func(offset int) (count, size int, err error)) error {
-	total := int64(0)
-	for page := 0; ; page++ {
-		count, size, err := read(offset)
-		if total += int64(size); err == nil && count > 0 && (total > c.limits.answer || page >= maxPages) {
-			return perigee.Errorf(perigee.ClassUnavailable, "the conversation has no end after %d pages of %d bytes", page+1, total).
+// stepsAt reads pages until one is empty, and stores the endpoint of the last attempt. An offset
+// beyond the end may be an error: then the steps are the ones of the pages before it.
+func (c *Client) stepsAt(ctx context.Context, cascade string, offset int, at *Endpoint) (steps []*geminicoder.Step, err error) {
+	for page, total := 1, int64(0); ; page++ {
+		data, err := c.callAt(ctx, "GetCascadeTrajectorySteps", c.limits.read,
+			object{"cascadeId": cascade, "stepOffset": offset + len(steps)}, at)
+		if err != nil && page > 1 && perigee.AsError(err).Class == perigee.ClassInvalid {
+			return steps, nil
+		}
+		if err != nil {
+			return steps, err
+		}
+		var more languageserverpb.GetCascadeTrajectoryStepsResponse
+		if err := decode(data, &more); err != nil {
+			return steps, perigee.Errorf(perigee.ClassUnavailable, "the steps of the conversation: %w", err)
+		}
+		if len(more.Steps) == 0 {
+			return steps, nil
+		}
+		steps = append(steps, more.Steps...)
+		if total += int64(len(data)); total > c.limits.answer || page > maxPages {
+			return steps, perigee.Errorf(perigee.ClassUnavailable, "the conversation has no end after %d pages of %d bytes", page, total).
 				WithHint("start a new conversation")
 		}
-		if err != nil && page > 0 && perigee.AsError(err).Class == perigee.ClassInvalid {
-			return nil
-		}
-		if err != nil || count == 0 {
-			return err
-		}
-		offset += count
 	}
 }
 

@@ -22,19 +22,13 @@ type Model struct {
 	Images      bool   // it reads images
 	Disabled    bool
 	Recommended bool
-	Quota       *Quota // nil if unknown
-}
-
-// A Quota is the remaining quota of a model.
-type Quota struct {
-	Remaining float64   // from 0 to 1
-	Reset     time.Time // zero if unknown
+	Remaining   *float64 // of its quota, from 0 to 1; nil if unknown
 }
 
 // Models returns the models, sorted by label. The IDs come from GetAvailableModels, which older
 // versions lack; other fields come from GetCascadeModelConfigs or GetUserStatus.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
-	data, err := c.modelCall(ctx, "GetAvailableModels", object{})
+	data, err := c.call(ctx, "GetAvailableModels", c.limits.read, object{})
 	if err != nil && perigee.AsError(err).Class != perigee.ClassUnimplemented {
 		return nil, err
 	}
@@ -50,17 +44,9 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-func (c *Client) modelCall(ctx context.Context, method string, request object) ([]byte, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	return c.call(ctx, method, c.limits.read, body)
-}
-
 // modelConfigs returns the models without ids.
 func (c *Client) modelConfigs(ctx context.Context) ([]Model, error) {
-	data, err := c.modelCall(ctx, "GetCascadeModelConfigs", c.withMetadata(object{}))
+	data, err := c.call(ctx, "GetCascadeModelConfigs", c.limits.read, c.withMetadata(object{}))
 	if err == nil {
 		if models := configuredModels(data); len(models) > 0 {
 			return models, nil
@@ -68,7 +54,7 @@ func (c *Client) modelConfigs(ctx context.Context) ([]Model, error) {
 	} else if perigee.AsError(err).Class != perigee.ClassUnimplemented {
 		return nil, err
 	}
-	data, err = c.modelCall(ctx, "GetUserStatus", c.withMetadata(object{}))
+	data, err = c.call(ctx, "GetUserStatus", c.limits.read, c.withMetadata(object{}))
 	if err != nil {
 		return nil, err
 	}
@@ -124,14 +110,12 @@ func (w wireModel) model(id string) Model {
 		ID: id, Label: cmp.Or(w.Label, w.DisplayName, id), Enum: string(cmp.Or(w.Model, w.ModelOrAlias.Model)),
 		Images: w.SupportsImages, Disabled: w.Disabled, Recommended: w.Recommended || w.IsRecommended,
 	}
-	if q := w.QuotaInfo; q != nil {
-		reset, err := time.Parse(time.RFC3339Nano, q.ResetTime)
+	if q := w.QuotaInfo; q != nil && q.RemainingFraction != nil {
+		m.Remaining = new(min(max(*q.RemainingFraction, 0), 1))
+	} else if q != nil {
 		// JSON omits a zero. If the time is missing as well, the quota is unknown.
-		switch {
-		case q.RemainingFraction != nil:
-			m.Quota = &Quota{Remaining: min(max(*q.RemainingFraction, 0), 1), Reset: reset}
-		case err == nil:
-			m.Quota = &Quota{Reset: reset}
+		if _, err := time.Parse(time.RFC3339Nano, q.ResetTime); err == nil {
+			m.Remaining = new(0.0)
 		}
 	}
 	return m
@@ -203,9 +187,7 @@ func join(models, configs []Model) []Model {
 		models[i].Images = model.Images || config.Images
 		models[i].Disabled = model.Disabled || config.Disabled
 		models[i].Recommended = model.Recommended || config.Recommended
-		if model.Quota == nil {
-			models[i].Quota = config.Quota
-		}
+		models[i].Remaining = cmp.Or(model.Remaining, config.Remaining)
 	}
 	return models
 }

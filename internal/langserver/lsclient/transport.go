@@ -1,6 +1,7 @@
 package lsclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -105,10 +106,7 @@ func (e Endpoint) url(method string) string {
 	return scheme + "://127.0.0.1:" + strconv.Itoa(port) + Service + method
 }
 
-// Port returns the port that calls use.
+// Port returns the port that calls use, or 0 if none is known.
 func (e Endpoint) Port() int {
-	if e.HTTP != 0 {
-		return e.HTTP
-	}
-	return e.HTTPS
+	return cmp.Or(e.HTTP, e.HTTPS)
 }
