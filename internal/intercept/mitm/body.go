@@ -14,64 +14,75 @@ import (
 // handler reads.
 type idleBody struct {
 	io.ReadCloser
-	w    http.ResponseWriter
-	idle time.Duration
+	watchdog watchdog    // of a Read
+	ended    atomic.Bool // the last Read has returned an error
+}
 
-	mu    sync.Mutex
-	timer *time.Timer
-	over  bool
-	err   error // the end of the body
+func newIdleBody(body io.ReadCloser, w http.ResponseWriter, idle time.Duration) *idleBody {
+	return &idleBody{ReadCloser: body, watchdog: watchdog{limit: idle, deadline: http.NewResponseController(w).SetReadDeadline}}
 }
 
 func (b *idleBody) Read(p []byte) (int, error) {
-	b.arm()
+	b.watchdog.start()
+	defer b.watchdog.pause()
 	n, err := b.ReadCloser.Read(p)
-	b.disarm(err)
+	b.ended.Store(err != nil)
 	return n, err
-}
-
-func (b *idleBody) arm() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.over:
-	case b.timer == nil:
-		b.timer = time.AfterFunc(b.idle, b.expire)
-	default:
-		b.timer.Reset(b.idle)
-	}
-}
-
-func (b *idleBody) disarm(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.timer.Stop()
-	b.err = err
-}
-
-// expire ends the Read that waits.
-func (b *idleBody) expire() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.over {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Unix(1, 0))
-	}
 }
 
 // stop is called when the handler has returned: the response must not be used any more. net/http
 // reads the end of a body, to reuse the connection; that is bounded.
 func (b *idleBody) stop(rest time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.over = true
-	if b.err == nil {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(rest))
+	b.watchdog.stop()
+	if !b.ended.Load() {
+		_ = b.watchdog.deadline(time.Now().Add(rest))
 	}
-	if b.timer != nil {
-		b.timer.Stop()
-	} else {
-		b.timer = time.NewTimer(0) // for a Read that is still under way
+}
+
+// A watchdog ends an operation on a connection that takes too long, by a deadline in the past. It
+// does nothing after stop.
+type watchdog struct {
+	limit    time.Duration
+	deadline func(time.Time) error // of the operation
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+// start is called before an operation, pause after it.
+func (d *watchdog) start() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.stopped:
+	case d.timer == nil:
+		d.timer = time.AfterFunc(d.limit, d.expire)
+	default:
+		d.timer.Reset(d.limit)
 	}
+}
+
+func (d *watchdog) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+func (d *watchdog) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped {
+		_ = d.deadline(time.Unix(1, 0))
+	}
+}
+
+func (d *watchdog) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
 }
 
 // replayLimit is the number of bytes of a request body that are kept until the server answers, so

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"perigee/internal/lib/redact"
@@ -71,7 +70,7 @@ func (p *Proxy) serveIntercepted(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	client := connOf(r.Context())
 	if r.Body != nil && r.Body != http.NoBody {
-		body := &idleBody{ReadCloser: r.Body, w: w, idle: p.opts.IdleTimeout}
+		body := newIdleBody(r.Body, w, p.opts.IdleTimeout)
 		defer body.stop(p.opts.HeaderTimeout)
 		r = r.WithContext(r.Context()) // net/http checks the body of the request that it has made
 		r.Body = body
@@ -95,7 +94,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		finished = true
 		return
 	}
-	stream := &stream{ResponseWriter: w, stall: p.opts.IdleTimeout}
+	stream := newStream(w, p.opts.IdleTimeout)
 	defer func() {
 		if !stream.began && r.Context().Err() != nil && client.resets.add(time.Now()) {
 			p.log.Warn("connection closed: the client resets its streams before they are answered", "host", client.host,
@@ -112,12 +111,12 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 // the wait for a client that does not read: on such a stream the connection itself may be healthy.
 type stream struct {
 	http.ResponseWriter
-	began bool
-	stall time.Duration
+	began    bool
+	watchdog watchdog // of writes
+}
 
-	mu    sync.Mutex
-	timer *time.Timer
-	over  bool // the handler has returned
+func newStream(w http.ResponseWriter, stall time.Duration) *stream {
+	return &stream{ResponseWriter: w, watchdog: watchdog{limit: stall, deadline: http.NewResponseController(w).SetWriteDeadline}}
 }
 
 func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
@@ -129,8 +128,8 @@ func (s *stream) WriteHeader(status int) {
 
 func (s *stream) Write(p []byte) (int, error) {
 	s.began = true
-	s.watch()
-	defer s.unwatch()
+	s.watchdog.start()
+	defer s.watchdog.pause()
 	return s.ResponseWriter.Write(p)
 }
 
@@ -140,48 +139,14 @@ func (s *stream) Flush() { _ = s.FlushError() }
 // FlushError sends buffered bytes.
 func (s *stream) FlushError() error {
 	s.began = true
-	s.watch()
-	defer s.unwatch()
+	s.watchdog.start()
+	defer s.watchdog.pause()
 	return s.ResponseWriter.(interface{ FlushError() error }).FlushError()
-}
-
-func (s *stream) watch() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.over:
-	case s.timer == nil:
-		s.timer = time.AfterFunc(s.stall, s.expire)
-	default:
-		s.timer.Reset(s.stall)
-	}
-}
-
-func (s *stream) unwatch() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
-// expire ends the write that waits.
-func (s *stream) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
-	}
 }
 
 // stop is called when the handler has returned: the response must not be used any more. net/http
 // still writes buffered bytes, and the end of the answer; that is bounded.
 func (s *stream) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(s.stall))
+	s.watchdog.stop()
+	_ = s.watchdog.deadline(time.Now().Add(s.watchdog.limit))
 }
