@@ -44,23 +44,20 @@ func (c *Completer) Complete(ctx context.Context, before []string, current strin
 	var list Candidates
 	switch {
 	case line.pending != nil:
-		list = c.values(ctx, line, *line.pending)
+		list = c.values(ctx, line, line.pending.name, line.pending.value)
 	case strings.HasPrefix(current, "-") && strings.Contains(current, "="):
 		name, _, _ := strings.Cut(current, "=")
 		if f := line.find(name); f != nil {
-			list = c.values(ctx, line, *f)
+			list = c.values(ctx, line, f.name, f.value)
 			for i := range list.Words {
 				list.Words[i].Text = name + "=" + list.Words[i].Text
 			}
 		}
 	case strings.HasPrefix(current, "-"):
 		list.Words = line.unusedFlags()
-	case line.command == nil && !line.help:
-		list.Words = c.commands()
+	case line.command == nil && line.help && len(line.arguments) > 0:
 	case line.command == nil:
-		if len(line.arguments) == 0 {
-			list.Words = c.commands()
-		}
+		list.Words = c.commands()
 	default:
 		list = c.arguments(ctx, line)
 	}
@@ -178,18 +175,17 @@ func (l *line) applicable() (list []usage) {
 
 // flags returns the flags that the line may have.
 func (l *line) flags() (list []flag) {
-	for _, u := range l.applicable() {
-		for _, f := range u.flags {
+	add := func(flags ...flag) {
+		for _, f := range flags {
 			if !slices.ContainsFunc(list, func(g flag) bool { return g.name == f.name }) {
 				list = append(list, f)
 			}
 		}
 	}
-	for _, f := range []flag{configFlag, helpFlag} {
-		if !slices.ContainsFunc(list, func(g flag) bool { return g.name == f.name }) {
-			list = append(list, f)
-		}
+	for _, u := range l.applicable() {
+		add(u.flags...)
 	}
+	add(configFlag, helpFlag)
 	return list
 }
 
@@ -226,7 +222,8 @@ func (c *Completer) arguments(ctx context.Context, l *line) (list Candidates) {
 	}
 	for _, u := range l.applicable() {
 		if len(u.arguments) > len(l.arguments) {
-			more := c.valuesOf(ctx, l, u.arguments[len(l.arguments)], u.arguments[len(l.arguments)])
+			name := u.arguments[len(l.arguments)]
+			more := c.values(ctx, l, name, name)
 			list.Words = append(list.Words, more.Words...)
 			if more.Kind != Words {
 				list.Kind = more.Kind
@@ -238,14 +235,9 @@ func (c *Completer) arguments(ctx context.Context, l *line) (list Candidates) {
 	return list
 }
 
-// values returns the candidates for the value of a flag.
-func (c *Completer) values(ctx context.Context, l *line, f flag) Candidates {
-	return c.valuesOf(ctx, l, f.name, f.value)
-}
-
-// valuesOf returns the values of a flag or an argument. what is its description in the help: FILE,
-// or a|b|c.
-func (c *Completer) valuesOf(ctx context.Context, l *line, of, what string) Candidates {
+// values returns the values of a flag or an argument. what is its description in the help: FILE, or
+// a|b|c.
+func (c *Completer) values(ctx context.Context, l *line, of, what string) Candidates {
 	if strings.Contains(what, "|") {
 		var list Candidates
 		for value := range strings.SplitSeq(what, "|") {

@@ -4,7 +4,7 @@ package completioncmd
 
 import (
 	"context"
-	"fmt"
+	"embed"
 	"io"
 	"maps"
 	"slices"
@@ -20,8 +20,14 @@ import (
 	"perigee/internal/store/sqlstore"
 )
 
-// Subcommands are the shells.
-var Subcommands = Shells
+// scripts has a file for each shell. A script calls perigee completion candidates, with the current
+// word after a colon first, because some shells do not pass empty words on.
+//
+//go:embed scripts/*
+var scripts embed.FS
+
+// Subcommands are the shells that there is a script for.
+var Subcommands = []string{"bash", "zsh", "fish", "powershell"}
 
 // candidates is the subcommand that scripts call. It is not in the help.
 const candidates = "candidates"
@@ -41,8 +47,10 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args[1:], 0); err != nil {
 		return err
 	}
-	script, _ := Script(shell)
-	_, err = fmt.Fprint(env.Stdout, script)
+	script, err := scripts.ReadFile("scripts/" + shell)
+	if err == nil {
+		_, err = env.Stdout.Write(script)
+	}
 	return err
 }
 
