@@ -3,29 +3,12 @@ package remote
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
-
-// peerPID returns the process that listens at the other end of a Unix socket, 0 if this process
-// cannot see it.
-func peerPID(conn net.Conn) int {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0
-	}
-	var peer *unix.Ucred
-	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
-		return 0
-	}
-	return int(peer.Pid)
-}
 
 // hasOpen reports whether a process has a file open.
 func hasOpen(pid int, file string) bool {

@@ -1,11 +1,6 @@
-//go:build !linux && !darwin
+//go:build !linux
 
 package remote
-
-import "net"
-
-// peerPID returns 0: the process at the other end of a socket is unknown.
-func peerPID(net.Conn) int { return 0 }
 
 // hasOpen reports whether a process is known to have a file open.
 func hasOpen(int, string) bool { return false }

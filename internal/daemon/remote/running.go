@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/peeruser"
 	"perigee/internal/store/datadir"
 )
 
@@ -95,8 +96,8 @@ func (d *Daemon) identify(ctx context.Context) int {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", d.socket())
 	if err == nil {
 		defer func() { _ = conn.Close() }()
-		if pid := peerPID(conn); pid > 0 {
-			return pid
+		if peer, ok := peeruser.SocketPeer(conn.(*net.UnixConn)); ok && peer.PID > 0 {
+			return peer.PID
 		}
 	}
 	if d.mark > 0 && hasOpen(d.mark, datadir.LockPath(d.Dir)) {

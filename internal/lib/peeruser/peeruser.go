@@ -13,6 +13,12 @@ import (
 	"sync"
 )
 
+// A Process is the process at the other end of a Unix socket.
+type Process struct {
+	PID int // 0 if this process cannot see it
+	UID int // -1 if the system does not report it
+}
+
 // A Check has the users that are accepted.
 type Check struct {
 	users []int
