@@ -309,18 +309,13 @@ var (
 	tooManyHeads       = refusalText("perigee is reading too many large request heads; try again in a moment\n")
 )
 
-// writeRefusal writes a refusal, and gives the client a moment to read it.
-func (c *Limiter) writeRefusal(conn net.Conn, text string) {
-	_ = conn.SetDeadline(time.Now().Add(lingerTime))
-	if !c.Encrypted {
-		_, _ = io.WriteString(conn, text) // the send buffer of a new connection has room for it
-	}
-}
-
 // refuse answers a connection that has no place, and closes it.
 func (c *Limiter) refuse(conn net.Conn) {
 	c.report("connections refused: limits.connections is reached")
-	c.writeRefusal(conn, tooManyConnections)
+	_ = conn.SetDeadline(time.Now().Add(lingerTime))
+	if !c.Encrypted {
+		_, _ = io.WriteString(conn, tooManyConnections) // the send buffer of a new connection has room for it
+	}
 	select {
 	case c.lingering <- struct{}{}:
 	default:

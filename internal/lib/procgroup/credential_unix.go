@@ -8,8 +8,5 @@ import (
 )
 
 func (u *User) setCredential(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}
+	attributes(cmd).Credential = &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}
 }

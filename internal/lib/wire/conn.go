@@ -66,22 +66,8 @@ func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
-	for {
-		read, readErr := r.Read(*buf)
-		if read > 0 {
-			written, err := c.Write((*buf)[:read])
-			n += int64(written)
-			if err != nil {
-				return n, err
-			}
-		}
-		if readErr == io.EOF {
-			return n, nil
-		}
-		if readErr != nil {
-			return n, readErr
-		}
-	}
+	// Without the other methods of both, of which io.CopyBuffer would call one instead.
+	return io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, *buf)
 }
 
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
