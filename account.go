@@ -56,22 +56,14 @@ func UsableState(state string) bool {
 // ErrAccountChanged is the error of a write to a row that was changed or removed since it was read.
 var ErrAccountChanged = errors.New("the account was changed meanwhile")
 
-// An AccountStore keeps accounts. Every write is durable when it returns.
+// An AccountStore reads and changes accounts one by one. Every write is durable when it returns.
 type AccountStore interface {
-	// SignIns returns the accounts of an upstream, or of all when it is empty: preferred accounts
-	// first, then in the order in which they were added.
-	SignIns(ctx context.Context, upstream string) ([]SignIn, error)
 	// SignIn returns one account. If there is none, found is false and err is nil.
 	SignIn(ctx context.Context, upstream, email string) (s SignIn, found bool, err error)
-	// AddSignIns adds accounts, and replaces the refresh token and state of existing ones. Either
-	// all are written or none. added[i] reports whether list[i] is new. Preferred is ignored.
-	AddSignIns(ctx context.Context, list []SignIn) (added []bool, err error)
 	// ChangeSignIn writes all fields of an account except its cooldowns and Preferred, and returns
 	// its new generation. If the account was removed, or its generation is not s.Generation, it
 	// returns ErrAccountChanged.
 	ChangeSignIn(ctx context.Context, s SignIn) (generation int64, err error)
-	// RemoveSignIn deletes an account and reports whether it existed.
-	RemoveSignIn(ctx context.Context, upstream, email string) (bool, error)
 }
 
 // A RefreshLeaser is an AccountStore that may be shared with other processes. Providers treat the

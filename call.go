@@ -94,9 +94,6 @@ type CallQuery struct {
 	Key     string // of the name of the client's key
 }
 
-// SetClientStatus sets ClientStatus from the outcome, class and status of the call.
-func (c *Call) SetClientStatus() { c.ClientStatus = c.clientStatus() }
-
 // A CallReader returns calls, the newest first. If Before is not the ID of a call, the error is of
 // ClassNotFound. For an unknown ID the list is empty.
 type CallReader interface {

@@ -184,8 +184,9 @@ func (e *Error) SetRetryHeaders(h http.Header, status int) {
 	}
 }
 
-// clientStatus returns the status that the client of a call got, or 0 if there is none yet.
-func (c *Call) clientStatus() int {
+// StatusOfOutcome returns the status that the client of a call got according to its outcome, class
+// and provider's status, or 0 if there is none yet.
+func (c *Call) StatusOfOutcome() int {
 	status := c.Status
 	if c.Outcome == OutcomeDone || status == 0 && c.FirstByte > 0 {
 		status = http.StatusOK

@@ -55,7 +55,7 @@ func (c *Call) TraceRow() TraceRow {
 		row.Model = c.ModelAsked
 	}
 	if row.Status == 0 {
-		row.Status = c.clientStatus() // the row is older than the field
+		row.Status = c.StatusOfOutcome() // the row is older than the field
 	}
 	return row
 }

@@ -137,12 +137,6 @@ func newMemory(list ...perigee.SignIn) *memory {
 	return m
 }
 
-func (m *memory) SignIns(_ context.Context, upstream string) ([]perigee.SignIn, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.list), func(s perigee.SignIn) bool { return upstream != "" && s.Upstream != upstream }), nil
-}
-
 func (m *memory) SignIn(_ context.Context, upstream, email string) (perigee.SignIn, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,10 +146,6 @@ func (m *memory) SignIn(_ context.Context, upstream, email string) (perigee.Sign
 		}
 	}
 	return perigee.SignIn{}, false, nil
-}
-
-func (m *memory) AddSignIns(context.Context, []perigee.SignIn) ([]bool, error) {
-	return nil, errors.New("nobody here adds accounts")
 }
 
 func (m *memory) ChangeSignIn(ctx context.Context, s perigee.SignIn) (int64, error) {

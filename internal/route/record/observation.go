@@ -194,7 +194,7 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, fai
 		call.Account = cmp.Or(call.Account, failed.Account)
 	}
 	if call.ClientStatus = o.log.Status(); call.ClientStatus == 0 {
-		call.SetClientStatus() // the client gets it now
+		call.ClientStatus = call.StatusOfOutcome() // the client gets it now
 	}
 	if o.recorder.opts.Price != nil {
 		call.Cost = o.recorder.opts.Price(call)

@@ -151,7 +151,7 @@ func changeOne(ctx context.Context, tx engine.Tx, statement string, args ...any)
 // AddSignIns adds accounts, and gives those that are there already a new refresh token, state and
 // reason, and a project if it names one; all or none. An account without a state is ready, one
 // without a time was added now. A new account is not preferred, even if the list has it so, and a
-// preferred one stays so: see PreferSignIn.
+// preferred one stays so: see PreferSignIn. added[i] reports whether list[i] is new.
 func (a *Accounts) AddSignIns(ctx context.Context, list []perigee.SignIn) (added []bool, err error) {
 	if len(list) == 0 {
 		return nil, nil
