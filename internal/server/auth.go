@@ -16,10 +16,11 @@ func (c *call) authorize(r *route) error {
 	switch {
 	case r == nil || r.access == mount.Client:
 		return c.authenticate()
-	case r.access == mount.ClientOrOwner && c.presentsAdminToken():
-		c.owner = true
-		return nil
 	case r.access == mount.ClientOrOwner:
+		if valid, err := c.hasAdminToken(); valid && err == nil {
+			c.owner = true
+			return nil
+		}
 		return c.authenticate()
 	case r.access == mount.Admin:
 		err := c.authorizeOwner()
@@ -34,35 +35,31 @@ func (c *call) authorizeOwner() error {
 	if c.trusted {
 		return nil
 	}
-	offer, _ := clientkey.Bearer(c.r)
-	if offer != "" && c.opts.Admin != nil {
-		switch opens, err := c.opts.Admin(offer); {
-		case err != nil:
-			c.opts.Logger.Error("the admin token cannot be read", "error", err)
-			return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read").WithHint("perigee's log says why")
-		case opens:
-			return nil
-		}
+	switch valid, err := c.hasAdminToken(); {
+	case err != nil:
+		c.opts.Logger.Error("the admin token cannot be read", "error", err)
+		return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read").WithHint("perigee's log says why")
+	case valid:
+		return nil
 	}
 	const next = "send the content of admin.token in perigee's data directory as Authorization: Bearer, or use the perigee command"
 	if c.authenticate() == nil && c.key != nil {
 		return perigee.Errorf(perigee.ClassForbidden, "the key %s may call models, not manage perigee", c.key.Name).WithHint(next)
 	}
-	if offer == "" {
+	if offer, _ := clientkey.Bearer(c.r); offer == "" {
 		return clientkey.Bad("the admin token is required").WithHint(next)
 	}
 	return clientkey.Bad("this is not the admin token").WithHint(next)
 }
 
-// presentsAdminToken reports whether the request has the admin token. If that cannot be read, it
-// has not.
-func (c *call) presentsAdminToken() bool {
+// hasAdminToken reports whether the request has the admin token. The error is about reading the
+// token of the server.
+func (c *call) hasAdminToken() (bool, error) {
 	offer, _ := clientkey.Bearer(c.r)
 	if offer == "" || c.opts.Admin == nil {
-		return false
+		return false, nil
 	}
-	opens, err := c.opts.Admin(offer)
-	return err == nil && opens
+	return c.opts.Admin(offer)
 }
 
 // authenticate finds the key that the client presented.

@@ -100,7 +100,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
 	if a.Usage == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+		return nil, notRecorded()
 	}
 	query := r.URL.Query()
 	if err := mount.KnownParameters(query, "by", "each", "since", "until", "format"); err != nil {
@@ -109,10 +109,7 @@ func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
 	q := perigee.UsageQuery{By: query.Get("by"), Each: query.Get("each")}
 	q.Key = mount.CallOf(r).Key // a key can list only its own calls
 	var err error
-	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
-		return nil, err
-	}
-	if q.Until, err = mount.TimeParameter(query, "until"); err != nil {
+	if q.Since, q.Until, err = mount.TimeRange(query); err != nil {
 		return nil, err
 	}
 	return a.Usage.Usage(r.Context(), q)

@@ -42,10 +42,7 @@ func (a *API) auditEntries(r *http.Request) ([]perigee.AuditEntry, error) {
 	}
 	q := perigee.AuditQuery{Action: query.Get("action"), Actor: query.Get("actor"), Before: query.Get("before")}
 	var err error
-	if q.Since, err = mount.TimeParameter(query, "since"); err != nil {
-		return nil, err
-	}
-	if q.Until, err = mount.TimeParameter(query, "until"); err != nil {
+	if q.Since, q.Until, err = mount.TimeRange(query); err != nil {
 		return nil, err
 	}
 	if q.Limit, err = mount.Limit(query, 0, perigee.AuditMaxRows,

@@ -57,6 +57,9 @@ func (a *API) listTraces(r *http.Request) ([]perigee.TraceRow, error) {
 		"page with before=ID, the last call of the page before"); err != nil {
 		return nil, err
 	}
+	if a.Calls == nil {
+		return nil, notRecorded()
+	}
 	if before := query.Get("before"); before != "" {
 		found, err := a.findCall(r, before)
 		if err != nil {
@@ -64,7 +67,7 @@ func (a *API) listTraces(r *http.Request) ([]perigee.TraceRow, error) {
 		}
 		q.Before = found.ID
 	}
-	calls, err := a.readCalls(r, q)
+	calls, err := a.Calls.Calls(r.Context(), q)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +94,13 @@ func (a *API) trace(r *http.Request) (t perigee.Trace, err error) {
 
 func (a *API) findCall(r *http.Request, name string) (*perigee.Call, error) {
 	if a.Calls == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
+		return nil, notRecorded()
 	}
 	return FindCall(r.Context(), a.Calls, name)
+}
+
+func notRecorded() error {
+	return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 }
 
 // LastCall is the name of the newest call of a client, not counting calls of trace replay and trace
@@ -146,13 +153,6 @@ func ambiguous(name string, found []perigee.Call) error {
 	}
 	return perigee.Errorf(perigee.ClassInvalid, "several calls begin with %q: %s", mount.Shorten(name), strings.Join(ids, ", ")).
 		WithHint("enter more of the ID")
-}
-
-func (a *API) readCalls(r *http.Request, q perigee.CallQuery) ([]perigee.Call, error) {
-	if a.Calls == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
-	}
-	return a.Calls.Calls(r.Context(), q)
 }
 
 // TraceFilter returns the query of a listing of traces for the audit log. A value of key that is

@@ -82,6 +82,14 @@ func TimeParameter(query url.Values, name string) (t time.Time, err error) {
 	return t, nil
 }
 
+// TimeRange reads the parameters since and until; one that is missing is zero.
+func TimeRange(query url.Values) (since, until time.Time, err error) {
+	if since, err = TimeParameter(query, "since"); err == nil {
+		until, err = TimeParameter(query, "until")
+	}
+	return since, until, err
+}
+
 // BoolParameter reads a truth value; without the parameter it is false.
 func BoolParameter(query url.Values, name string) (bool, error) {
 	text := query.Get(name)
