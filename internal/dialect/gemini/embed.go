@@ -46,24 +46,15 @@ func EncodeEmbed(req *perigee.EmbedRequest) []byte {
 // EstimateEmbed estimates the tokens of the body of embedContent or batchEmbedContents.
 func EstimateEmbed(body []byte) (tokens int64) {
 	c := rawjson.NewCursor(body)
-	count := func(c *rawjson.Cursor) {
+	count := func() {
 		prompt := perigee.Prompt{Contents: []perigee.Content{decodeContent(c)}}
 		tokens += prompt.EstimateTokens()
 	}
-	for key := range c.Object() {
-		switch string(key) {
-		case "content":
-			count(c)
-		case "requests":
-			for range c.Array() {
-				for key := range c.Object() {
-					if string(key) == "content" {
-						count(c)
-					}
-				}
-			}
+	c.Read(nil, "content", count, "requests", func() {
+		for range c.Array() {
+			c.Read(nil, "content", count)
 		}
-	}
+	})
 	return tokens
 }
 

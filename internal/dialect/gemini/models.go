@@ -11,11 +11,7 @@ func DecodeModels(body []byte) (models []perigee.Model, nextPage string, err err
 		return nil, "", err
 	}
 	c := rawjson.NewCursor(body)
-	read(c, nil, "nextPageToken", &nextPage, "models", func() {
-		for range c.Array() {
-			models = append(models, decodeModel(c))
-		}
-	})
+	read(c, nil, "nextPageToken", &nextPage, "models", each(c, &models, decodeModel))
 	return models, nextPage, c.Err()
 }
 

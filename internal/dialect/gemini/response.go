@@ -109,11 +109,7 @@ func (r *response) read(c *rawjson.Cursor) {
 				r.start.ResponseID = c.String()
 			}
 		case "promptFeedback":
-			for key := range c.Object() {
-				if camel(key) == "blockReason" {
-					blocked = c.String()
-				}
-			}
+			read(c, nil, "blockReason", &blocked)
 		case "error":
 			if c.Kind() != rawjson.Null {
 				r.failure = DecodeError(0, c.Raw())

@@ -97,23 +97,9 @@ func ThinksBeyondOutput(body []byte) bool {
 	}
 	var limit, budget *int64
 	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		if camel(key) != "generationConfig" || c.Kind() != rawjson.Object {
-			continue
-		}
-		for key := range c.Object() {
-			switch name := camel(key); {
-			case name == "maxOutputTokens":
-				c.Into(&limit)
-			case name == "thinkingConfig" && c.Kind() == rawjson.Object:
-				for key := range c.Object() {
-					if camel(key) == "thinkingBudget" {
-						c.Into(&budget)
-					}
-				}
-			}
-		}
-	}
+	read(c, nil, "generationConfig", func() {
+		read(c, nil, "maxOutputTokens", &limit, "thinkingConfig", func() { read(c, nil, "thinkingBudget", &budget) })
+	})
 	return c.Err() == nil && limit != nil && budget != nil && *limit > 0 && *budget >= *limit
 }
 
