@@ -7,6 +7,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -38,19 +39,10 @@ var (
 	_ Feed     = (*roster.Feed)(nil)
 )
 
-// A Credential is the account that a language server is signed in with, and its token.
-type Credential struct {
-	Email   string
-	Project string // project of the provider; empty if unknown
-	Access  perigee.Secret
-	Expiry  time.Time
-}
-
-// A Change is a new credential. If there is none, Email is empty and Reason has the cause.
+// A Change is a new credential of the language server. If there is none, Email is empty.
 type Change struct {
-	Credential
-	Account bool  // the account differs from the one before, or there was none
-	Reason  error // a *perigee.Error with a hint
+	roster.Credential
+	Account bool // the account differs from the one before, or there was none
 }
 
 // Options configure a SignIn.
@@ -100,9 +92,7 @@ func New(opts Options) *SignIn {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return &SignIn{opts: opts, clock: steadyclock.New(opts.Now), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		decided: make(chan struct{})}
 }
@@ -144,7 +134,7 @@ func (s *SignIn) Check() {
 // Current returns the credential, or the reason why there is none. It waits for the first choice,
 // for an account that has just become usable, and for a token that is overdue, for example because
 // the machine was suspended.
-func (s *SignIn) Current(ctx context.Context) (Credential, error) {
+func (s *SignIn) Current(ctx context.Context) (roster.Credential, error) {
 	for waited := 0; ; {
 		current, next, err := s.look(s.found())
 		// the first choice that it waits for may have started before the token was overdue
@@ -158,9 +148,9 @@ func (s *SignIn) Current(ctx context.Context) (Credential, error) {
 		select {
 		case <-next:
 		case <-s.done:
-			return Credential{}, errStopping
+			return roster.Credential{}, errStopping
 		case <-ctx.Done():
-			return Credential{}, ctx.Err()
+			return roster.Credential{}, ctx.Err()
 		}
 	}
 }
@@ -169,7 +159,7 @@ var errStopping = perigee.Errorf(perigee.ClassUnavailable, "the language server 
 
 // look returns the credential or the reason why there is none. If neither is known, it returns a
 // channel that is closed after the next choice. Without an error, a change is on its way.
-func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error) {
+func (s *SignIn) look(found bool) (c roster.Credential, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -180,7 +170,7 @@ func (s *SignIn) look(found bool) (c Credential, next <-chan struct{}, err error
 	case s.reporting:
 		return c, s.decided, nil
 	case s.current.Email != "" && s.opts.Now().Before(s.current.Expiry):
-		return public(s.current), nil, nil
+		return s.current, nil, nil
 	}
 	if err = s.failure; err == nil {
 		err = perigee.Errorf(perigee.ClassUnavailable, "no account has been chosen yet")
@@ -196,10 +186,6 @@ func (s *SignIn) found() bool {
 	s.mu.Unlock()
 	accounts := s.opts.Accounts()
 	return none && accounts != nil && slices.ContainsFunc(s.choices(accounts), func(c roster.Choice) bool { return c.Usable })
-}
-
-func public(c roster.Credential) Credential {
-	return Credential{c.Email, c.Project, c.Access, c.Expiry}
 }
 
 // run chooses after each change, and when the token has to be renewed.
@@ -419,10 +405,7 @@ func (s *SignIn) signOut(why *perigee.Error, none bool) {
 // publish sets a credential, or the reason why there is none, and reports it if it differs from
 // the last one. s.changing is held.
 func (s *SignIn) publish(got roster.Credential, why *perigee.Error, level slog.Level) {
-	change := Change{Credential: public(got)}
-	if why != nil {
-		change.Reason = why
-	}
+	change := Change{Credential: got}
 	s.mu.Lock()
 	now, before := s.clock.Now(), s.current
 	change.Account = got.Email != "" && got.Email != before.Email

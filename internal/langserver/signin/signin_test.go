@@ -140,12 +140,15 @@ func (r *rig) prefer(email string) {
 // changed notes a change as "MINUTE account EMAIL NUMBER", or "MINUTE token …", or "MINUTE none:
 // REASON".
 func (r *rig) changed(c Change) {
+	r.signIn.mu.Lock()
+	reason := r.signIn.reason
+	r.signIn.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	what := "token " + c.Access.Reveal()
 	switch {
 	case c.Email == "":
-		what = "none: " + c.Reason.Error()
+		what = "none: " + reason.Error()
 	case c.Account:
 		what = "account " + c.Access.Reveal()
 	}

@@ -15,9 +15,9 @@ const askSource = "langserver"
 // newAgent returns the agent of a language server that perigee runs. It works in the directory of
 // the language server only, and changes files only if the configuration allows that.
 func newAgent(opts Options, server *Server) *ask.Agent {
-	return ask.NewAgent(server.Client(), ask.AgentOptions{
+	return ask.NewAgent(server.client, ask.AgentOptions{
 		Source: askSource, Upstream: opts.Upstream.Name, Workspaces: []string{server.workspace()}, Track: true,
-		Models:   &lsclient.Catalogue{Client: server.Client(), Cloud: opts.Models},
+		Models:   &lsclient.Catalogue{Client: server.client, Cloud: opts.Models},
 		ReadOnly: !slices.Contains(opts.Upstream.Allow, "edit"), Logger: opts.Logger,
 	})
 }

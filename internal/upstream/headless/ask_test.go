@@ -53,7 +53,7 @@ func TestAsksGetAnAccountForTheirModel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("ready", ready)
 	exhaust := func(account string) {
 		t.Helper()

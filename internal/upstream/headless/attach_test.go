@@ -45,7 +45,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 		o.Upstream.Env = map[string]string{"HOME": t.TempDir()} // as a process of an IDE; in its own home it would be left alone
 	})
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	process := r.wants("a process", ready)
 	pid := strconv.Itoa(process.PID)
 	if err := os.Symlink(filepath.Join("/proc", pid), filepath.Join(processes.Proc, pid)); err != nil {
@@ -72,17 +72,17 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 	if status := attached.Status(); status.State != supervisor.Ready || status.PID != process.PID {
 		t.Errorf("with a language server: %+v", status)
 	}
-	users, err := r.Client().Start(t.Context(), lsclient.StartOptions{})
+	users, err := r.client.Start(t.Context(), lsclient.StartOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := r.Client().Conversations(t.Context()); err != nil || len(list) != 2 {
+	if list, err := r.client.Conversations(t.Context()); err != nil || len(list) != 2 {
 		t.Errorf("before the end: %d conversations, %v", len(list), err)
 	}
 	if err := attached.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if list, err := r.Client().Conversations(t.Context()); err != nil || len(list) != 1 || list[users] == nil {
+	if list, err := r.client.Conversations(t.Context()); err != nil || len(list) != 1 || list[users] == nil {
 		t.Errorf("not only the conversation of the user is left: %v, %v", list, err)
 	}
 	if status := r.Status(); status.State != supervisor.Ready || status.PID != process.PID {

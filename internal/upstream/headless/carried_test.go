@@ -70,7 +70,7 @@ func signedIn(t *testing.T, change func(*Options)) *rig {
 	t.Helper()
 	r := newRig(t, change)
 	r.accounts.set(r.signIn("ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("ready", func(s supervisor.Status) bool { return s.State == supervisor.Ready })
 	return r
 }
@@ -300,7 +300,7 @@ func TestTheAccountThatTheConfigurationNames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Account = "Bob@example.com" })
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("ready", ready)
 	hello := perigee.Prompt{Contents: []perigee.Content{text(perigee.RoleUser, "[[text: hello]]")}}
 	events, err := r.call(t.Context(), "gemini-3-flash", hello)
@@ -364,7 +364,7 @@ func TestTroubleOfTheProcessIsNotThatOfAnAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-on-send"} })
 	r.accounts.set(r.signIn("ada"), r.signIn("bob"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("ready", ready)
 	log := &perigee.CallLog{}
 	request := perigee.NewRequest(perigee.Origin{Log: log}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {

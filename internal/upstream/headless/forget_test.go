@@ -45,7 +45,7 @@ func files(t *testing.T, dir string, texts ...string) (found []string) {
 // is not counted.
 func (r *rig) left() (conversations []string, found []string) {
 	r.t.Helper()
-	list, err := r.Client().Conversations(r.t.Context())
+	list, err := r.client.Conversations(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestConversationsOfAnEarlierRunAreDeleted(t *testing.T) {
 			if found := files(t, dir, cascade); len(found) > 0 {
 				t.Errorf("files %q", found)
 			}
-			if list, err := next.Client().Conversations(t.Context()); err != nil || list[cascade] != nil {
+			if list, err := next.client.Conversations(t.Context()); err != nil || list[cascade] != nil {
 				t.Errorf("conversations %v, %v", list, err)
 			}
 			if found := files(t, dir, foreign); len(found) != 1 {

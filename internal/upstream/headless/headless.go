@@ -84,8 +84,8 @@ type Server struct {
 	handler *cloud.Handler  // of the intercepting proxy; nil if it is not used
 	user    *procgroup.User // the user that the process runs as; nil for the user of perigee
 	signIn  *signin.SignIn
-	client  *lsclient.Client
-	calls   atomic.Int64 // number of running calls
+	client  *lsclient.Client // its calls wait until the language server is ready
+	calls   atomic.Int64     // number of running calls
 
 	// writes the records of own calls, which the language server does not wait for
 	completing conversation.Background
@@ -100,8 +100,8 @@ type Server struct {
 	changed chan struct{}          // closed and replaced on each change while there is no process
 	process *supervisor.Supervisor // nil if not started yet
 	launch  *launch                // the last attempt to start it
-	account signin.Credential
-	recent  []signin.Credential // tokens that calls may still have, the newest last
+	account roster.Credential
+	recent  []roster.Credential // tokens that calls may still have, the newest last
 	holders lru.Map[perigee.Secret, holder]
 
 	lastRefused perigee.Secret // the last token that the cloud has refused to the language server itself
@@ -149,9 +149,6 @@ func (s *Server) accountsInForce() signin.Accounts {
 	}
 	return nil
 }
-
-// Client returns a client of the language server. Its calls wait until the server is ready.
-func (s *Server) Client() *lsclient.Client { return s.client }
 
 // Start opens the connection to the cloud and the Extension Server, and signs in. It deletes the
 // files of forgotten conversations. The process follows in the background as soon as there is an
@@ -251,7 +248,7 @@ func (s *Server) isOwn(token string) bool {
 
 // credentialOf returns the sign-in that has an access token, from those that the language server
 // was given last.
-func (s *Server) credentialOf(token string) (signin.Credential, bool) {
+func (s *Server) credentialOf(token string) (roster.Credential, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range slices.Backward(s.recent) {
@@ -259,7 +256,7 @@ func (s *Server) credentialOf(token string) (signin.Credential, bool) {
 			return c, true
 		}
 	}
-	return signin.Credential{}, false
+	return roster.Credential{}, false
 }
 
 // home returns the home directory of the process. Another user cannot enter the directories of
@@ -285,16 +282,6 @@ func (s *Server) workspace() string {
 		own = filepath.Join(s.home(), "workspace")
 	}
 	return cmp.Or(s.opts.Upstream.Workspace, own)
-}
-
-// CheckAccount chooses the account again, after the accounts in force have changed.
-func (s *Server) CheckAccount() { s.signIn.Check() }
-
-// Account waits until the account of the language server is known. It returns an error if there is
-// none.
-func (s *Server) Account(ctx context.Context) error {
-	_, err := s.signIn.Current(ctx)
-	return err
 }
 
 // Close stops the process, then the Extension Server that it uses.
@@ -377,7 +364,7 @@ func (s *Server) signedIn(change signin.Change) {
 
 // keepToken writes the token file for a language server that reads one, and redacts the token in
 // the output of the process.
-func (s *Server) keepToken(process *supervisor.Supervisor, c signin.Credential) {
+func (s *Server) keepToken(process *supervisor.Supervisor, c roster.Credential) {
 	process.HideToken(c.Access)
 	if process.Status().Profile != probe.Hub {
 		return

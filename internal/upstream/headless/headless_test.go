@@ -177,7 +177,7 @@ func TestRelativePaths(t *testing.T) {
 	}
 	r := newRig(t, func(o *Options) { o.DataDir, o.Upstream.Workspace = "./data", "project" })
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("a process", ready)
 	if _, err := os.Stat(filepath.Join("data", "langserver", "desk", "home", "tmp")); err != nil {
 		t.Error(err)
@@ -193,7 +193,7 @@ func TestAnswersNameTheAccount(t *testing.T) {
 		t.Error("usable without an account")
 	}
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("a process", ready)
 	if why := u.Unusable(); why != "" {
 		t.Errorf("with an account: %s", why)
@@ -227,7 +227,7 @@ func TestUnusableAfterAFailure(t *testing.T) {
 	})
 	u := r.upstream
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("failed", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	if why := u.Unusable(); !strings.Contains(why, "panic") {
 		t.Errorf("at once: %q", why)
@@ -245,11 +245,11 @@ func TestAnotherTokenStartsAFailedProcess(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Upstream.Env = map[string]string{"PERIGEE_STANDIN": "fault=crash-at-start"} })
 	before := r.signIn("ada")
 	r.accounts.set(before)
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	failed := r.wants("failed", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	r.refused(before.Access)
 	r.accounts.set(r.signIn("ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.wants("another start", func(s supervisor.Status) bool { return s.Restarts > failed.Restarts })
 }
 
@@ -266,17 +266,17 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 	}
 
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	first := r.wants("a process", ready)
 	if first.Account != "ada@example.com" || first.PID == 0 || first.Profile != "classic" {
 		t.Errorf("with an account: %+v", first)
 	}
-	if models, err := r.Client().Models(t.Context()); err != nil || len(models) == 0 {
+	if models, err := r.client.Models(t.Context()); err != nil || len(models) == 0 {
 		t.Errorf("models %v, %v", models, err)
 	}
 
 	r.accounts.set()
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	if status := r.wants("no process", func(s supervisor.Status) bool { return s.State == supervisor.Stopped }); status.Account != "" || status.PID != 0 {
 		t.Errorf("the account is gone: %+v", status)
 	}
@@ -285,7 +285,7 @@ func TestTheProcessRunsWithAnAccount(t *testing.T) {
 	}
 
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	if status := r.wants("another process", ready); status.PID == first.PID {
 		t.Errorf("the account is back: %+v", status)
 	}
@@ -302,7 +302,7 @@ func TestHubIsRestartedWithEachToken(t *testing.T) {
 				o.Upstream.Profile, o.Upstream.Env = "hub", map[string]string{standInSettings: settings}
 			})
 			r.accounts.set(r.signIn("ada"))
-			r.CheckAccount()
+			r.Server.signIn.Check()
 			first := r.wants("a process", ready)
 			if first.Profile != "hub" || first.Version != standInVersion {
 				t.Errorf("got %+v", first)
@@ -310,7 +310,7 @@ func TestHubIsRestartedWithEachToken(t *testing.T) {
 			r.asks("ada@example.com")
 			end := r.Begin()
 			r.accounts.set(r.signIn("bob"))
-			r.CheckAccount()
+			r.Server.signIn.Check()
 			if status := r.wants("another account", func(s supervisor.Status) bool { return s.Account == "bob@example.com" }); status.PID != first.PID {
 				t.Errorf("restarted during a call: %+v", status)
 			}
@@ -330,18 +330,18 @@ func TestTokensAndAccountsChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.accounts.set(r.signIn("ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	first := r.wants("a process", ready)
 	r.asks("ada@example.com")
 
 	renewed := r.signIn("ada")
 	r.accounts.set(renewed)
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.asks("ada@example.com")
 
 	other := r.signIn("bob")
 	r.accounts.set(other)
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	r.asks("bob@example.com") // with the project of bob, or the simulator would refuse it
 	if status := r.Status(); status.PID != first.PID || status.Restarts != 0 || status.Account != "bob@example.com" {
 		t.Errorf("with another account: %+v", status)
@@ -351,7 +351,7 @@ func TestTokensAndAccountsChange(t *testing.T) {
 	unknown := r.signIn("ada")
 	unknown.Project = ""
 	r.accounts.set(unknown)
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	status := r.wants("another account", func(s supervisor.Status) bool { return s.Account == "ada@example.com" })
 	if status.PID != first.PID {
 		t.Errorf("restarted during a call: %+v", status)
@@ -440,7 +440,7 @@ func TestABinaryThatCannotBeUsed(t *testing.T) { // not parallel: a file that wa
 		o.Upstream.Binary, o.Now = binary, clock
 	})
 	r.accounts.set(credential("ada@example.com", "sim-project-ada"))
-	r.CheckAccount()
+	r.Server.signIn.Check()
 	status := r.wants("a failure", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
 	if !strings.Contains(status.LastExit, binary) {
 		t.Errorf("%+v", status)
@@ -472,7 +472,7 @@ func TestACallNeverFindsTheProcessStopped(t *testing.T) {
 	for range 3 {
 		r.accounts.set(credential("ada@example.com", "p"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r.CheckAccount()
+		r.Server.signIn.Check()
 		for {
 			err := r.Wait(ctx)
 			if err == nil {
@@ -484,7 +484,7 @@ func TestACallNeverFindsTheProcessStopped(t *testing.T) {
 		}
 		cancel()
 		r.accounts.set()
-		r.CheckAccount()
+		r.Server.signIn.Check()
 		r.wants("stopped", func(s supervisor.Status) bool { return s.State == supervisor.Stopped })
 	}
 }

@@ -183,11 +183,3 @@ func (s *Server) Status() supervisor.Status {
 	}
 	return status
 }
-
-// Requests returns the number of calls of the Extension Server, by method and code.
-func (s *Server) Requests() map[string]map[string]int64 {
-	if s.extension == nil {
-		return nil
-	}
-	return s.extension.Requests()
-}

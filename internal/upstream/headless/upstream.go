@@ -28,7 +28,7 @@ type Upstream struct {
 // NewUpstream returns the upstream of a language server.
 func NewUpstream(opts Options) *Upstream {
 	u, server := opts.Upstream, New(opts)
-	client := conversation.NewClient(server.Client(), conversation.ClientOptions{
+	client := conversation.NewClient(server.client, conversation.ClientOptions{
 		ReadOnly: !slices.Contains(u.Allow, "edit"), AnyModel: true, Cloud: opts.Models,
 	})
 	own := conversation.NewOwn(conversation.OwnOptions{
@@ -100,7 +100,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 }
 
 // AccountsInForce makes the language server choose its account again.
-func (u *Upstream) AccountsInForce() { u.server.CheckAccount() }
+func (u *Upstream) AccountsInForce() { u.server.signIn.Check() }
 
 // Status describes the language server.
 func (u *Upstream) Status() supervisor.Status { return u.server.Status() }
@@ -114,7 +114,12 @@ func (u *Upstream) Secrets() []perigee.Secret {
 }
 
 // Requests returns the number of calls of the Extension Server, by method and code.
-func (u *Upstream) Requests() map[string]map[string]int64 { return u.server.Requests() }
+func (u *Upstream) Requests() map[string]map[string]int64 {
+	if u.server.extension == nil {
+		return nil
+	}
+	return u.server.extension.Requests()
+}
 
 // Unusable returns the reason why calls fail, or "" if they may succeed. A process that failed
 // more than a minute ago is started again by the next call.
@@ -140,7 +145,7 @@ func (u *Upstream) Unusable() string {
 // Run calls ready each time that the language server can answer. It returns when ctx ends, when
 // there is no account, or when the language server has failed.
 func (u *Upstream) Run(ctx context.Context, ready func(supervisor.Status)) error {
-	if err := u.server.Account(ctx); err != nil && ctx.Err() == nil {
+	if _, err := u.server.signIn.Current(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	pid := 0
