@@ -16,37 +16,30 @@ import (
 // back, because they would be wrong if another upstream answered in the end. For callers that do
 // not stream, the whole answer is held back.
 type attempt struct {
+	*call
 	target    string
-	model     string
-	whole     bool
-	native    bool // the client uses the provider's own dialect, which has all finish reasons
 	began     time.Time
 	steps     int           // the number of attempts recorded before
 	spent     perigee.Usage // the usage of earlier attempts
 	usage     perigee.Usage // the usage of this attempt, as far as known
 	held      hold.Events
-	log       *perigee.CallLog
 	content   bool // content has arrived
 	calls     bool // a tool call has arrived, which the client can act on however the answer ends
 	badFinish *perigee.Finish
 	answering bool // something has reached the caller
-	yield     func(perigee.Event, error) bool
 }
 
 // ask makes one attempt. spent is the usage of earlier attempts.
 func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*attempt, error) {
-	req := c.req
-	a := &attempt{
-		target: target.Name, model: req.Model, whole: !req.Stream, native: req.Dialect == perigee.DialectGemini,
-		began: c.router.opts.Now(), steps: len(req.Log.Attempts()), spent: spent, log: req.Log, yield: c.yield,
-		held: hold.Events{Origin: &req.Origin, Join: true},
-	}
-	a.log.BeginAttempt()
-	defer func() { a.log.EndAttempt(a.answering) }()
+	log := c.req.Log
+	a := &attempt{call: c, target: target.Name, began: c.router.opts.Now(), steps: len(log.Attempts()), spent: spent,
+		held: hold.Events{Origin: &c.req.Origin, Join: true}}
+	log.BeginAttempt()
+	defer func() { log.EndAttempt(a.answering) }()
 	if c.note != nil {
-		a.log.Note(*c.note)
+		log.Note(*c.note)
 	}
-	err := a.run(target.Upstream.Stream(ctx, req), req)
+	err := a.run(target.Upstream.Stream(ctx, c.req))
 	if err != nil {
 		a.held.Unreserve()
 	}
@@ -55,7 +48,8 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 
 // run passes the stream on. It returns the stream's error, or nil if the stream completed or the
 // caller left the loop. The request is released with the first content that the caller gets.
-func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Request) error {
+func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
+	native := a.req.Dialect == perigee.DialectGemini // which has all finish reasons
 	for ev, err := range stream {
 		if err != nil {
 			return err
@@ -67,7 +61,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 		}
 		a.calls = a.calls || ev.Kind == perigee.EventCall
 		switch {
-		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMalformed && ev.Candidate == 0 && !a.native && !a.calls:
+		case ev.Kind == perigee.EventFinish && ev.Finish != nil && ev.Finish.Kind == perigee.FinishMalformed && ev.Candidate == 0 && !native && !a.calls:
 			a.badFinish = ev.Finish // usage may follow it
 		case a.badFinish != nil && !a.answering:
 			if err := a.hold(ev); err != nil {
@@ -77,7 +71,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 			if !a.pass(ev) {
 				return nil
 			}
-		case about || a.whole:
+		case about || !a.req.Stream:
 			if err := a.hold(ev); err != nil {
 				return err
 			}
@@ -86,7 +80,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error], req *perigee.Reque
 			if !a.release() || !a.pass(ev) {
 				return nil
 			}
-			req.Release()
+			a.req.Release()
 		}
 	}
 	if a.badFinish != nil {
@@ -106,7 +100,7 @@ func (a *attempt) malformed() error {
 	if a.badFinish.Message != "" {
 		message += ": " + a.badFinish.Message
 	}
-	return &perigee.Error{Class: perigee.ClassUnavailable, Message: message, Hint: "ask again", Upstream: a.target, Model: a.model, Cause: perigee.ErrNoAnswer}
+	return &perigee.Error{Class: perigee.ClassUnavailable, Message: message, Hint: "ask again", Upstream: a.target, Model: a.req.Model, Cause: perigee.ErrNoAnswer}
 }
 
 // pass sends an event to the caller. The usage of earlier attempts is added to its usage.
@@ -132,7 +126,7 @@ func (a *attempt) hold(ev perigee.Event) error {
 // the notes of the attempt final, because the start may cause the response head to be sent, which
 // contains the notes.
 func (a *attempt) release() bool {
-	a.log.EndAttempt(true)
+	a.req.Log.EndAttempt(true)
 	if !a.yield(a.start(), nil) {
 		return false
 	}
@@ -157,7 +151,7 @@ func (a *attempt) start() perigee.Event {
 	}
 	start.Upstream = a.target
 	if start.Model == "" {
-		start.Model = a.model
+		start.Model = a.req.Model
 	}
 	return start
 }
@@ -171,7 +165,7 @@ func (a *attempt) retryable(ctx context.Context, err error) bool {
 	if a.badFinish != nil {
 		return true
 	}
-	if !a.whole {
+	if a.req.Stream {
 		return false
 	}
 	broken, ok := errors.AsType[*net.OpError](err)
@@ -179,9 +173,9 @@ func (a *attempt) retryable(ctx context.Context, err error) bool {
 }
 
 // ended returns the outcome of an attempt. If err is nil, the attempt answered the call.
-func (c *call) ended(a *attempt, err error, why string) failure {
+func (a *attempt) ended(err error, why string) failure {
 	f := failure{upstream: a.target, err: err, account: a.start().Account, why: why,
-		took: c.router.opts.Now().Sub(a.began), recorded: len(c.req.Log.Attempts()) > a.steps}
+		took: a.router.opts.Now().Sub(a.began), recorded: len(a.req.Log.Attempts()) > a.steps}
 	if f.usage = a.usage; f.usage == (perigee.Usage{}) && err != nil {
 		f.usage = perigee.AsError(err).Usage
 	}

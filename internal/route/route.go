@@ -153,20 +153,20 @@ func (c *call) try(ctx context.Context, targets []Target, before failures) (fail
 	for i, target := range targets {
 		a, err := c.ask(ctx, target, failed.spent())
 		if a.retryable(ctx, err) && req.Retries.Take() {
-			failed = append(failed, c.ended(a, err, "retried: nothing was passed on yet"))
+			failed = append(failed, a.ended(err, "retried: nothing was passed on yet"))
 			failed.recordAttempts(req.Log)
 			a, err = c.ask(ctx, target, failed.spent())
 		}
 		if err == nil || a.answering {
 			if len(before)+len(failed) > 0 {
-				failures{c.ended(a, err, place(i, len(targets), req.Model))}.recordAttempts(req.Log)
+				failures{a.ended(err, place(i, len(targets), req.Model))}.recordAttempts(req.Log)
 			}
 			if err != nil {
 				c.yield(perigee.Event{}, err)
 			}
 			return nil, true
 		}
-		failed = append(failed, c.ended(a, err, place(i, len(targets), req.Model)))
+		failed = append(failed, a.ended(err, place(i, len(targets), req.Model)))
 		last := !canFailOver(err) || i == len(targets)-1 || ctx.Err() != nil ||
 			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate the answer again
 		if !last || len(before)+len(failed) > 1 { // a single attempt is already described by the call's own fields

@@ -88,13 +88,13 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 			}
 		}
 	}
-	a := attempt{whole: true}
+	a := attempt{call: &call{req: &perigee.Request{}}}
 	var got string
 	a.yield = func(ev perigee.Event, _ error) bool {
 		got += string(ev.Frame)
 		return true
 	}
-	if err := a.run(frames, &perigee.Request{}); err != nil || got != "one two end." {
+	if err := a.run(frames); err != nil || got != "one two end." {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -166,8 +166,9 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 	write := func(into *[2]strings.Builder, ev perigee.Event) {
 		fmt.Fprintf(&into[ev.Candidate], "%s%s", ev.Text, ev.Signature)
 	}
-	a := attempt{whole: true, held: hold.Events{Join: true}, yield: func(ev perigee.Event, _ error) bool { write(&got, ev); return true }}
-	if err := a.run(stream, &perigee.Request{}); err != nil {
+	a := attempt{call: &call{req: &perigee.Request{}}, held: hold.Events{Join: true}}
+	a.yield = func(ev perigee.Event, _ error) bool { write(&got, ev); return true }
+	if err := a.run(stream); err != nil {
 		t.Fatal(err)
 	}
 	stream(func(ev perigee.Event, _ error) bool { write(&want, ev); return true })

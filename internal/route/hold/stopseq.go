@@ -50,8 +50,8 @@ func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request
 type answer struct {
 	asked int64 // estimated tokens of the prompt, which is released during the answer
 	watch watch
-	held  Events // at most one text, which may be the beginning of a sequence
-	met   string // the sequence that was met; empty if there is none yet
+	held  perigee.Event // a text that may be the beginning of a sequence; zero if there is none
+	met   string        // the sequence that was met; empty if there is none yet
 	log   *perigee.CallLog
 	yield func(perigee.Event, error) bool
 
@@ -117,17 +117,15 @@ func (a *answer) pass(ev perigee.Event) bool {
 // text passes on the text that can no longer belong to a stop sequence, and holds the rest back.
 func (a *answer) text(ev perigee.Event) bool {
 	end, met := a.watch.read(ev.Text)
-	for _, held := range a.held.Take() {
-		ev.Text, end = held.Text+ev.Text, end+len(held.Text)
-	}
+	ev.Text, end = a.held.Text+ev.Text, end+len(a.held.Text)
+	a.held = perigee.Event{}
 	if met != "" {
 		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature covers more than the remaining text
 		return ev.Text == "" || a.yield(ev, nil)
 	}
 	if open := a.watch.open(); open > 0 {
 		cut := len(ev.Text) - open
-		rest := perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
-		_ = a.held.Add(rest) // never fails: the text is not longer than a stop sequence and not counted
+		a.held = perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
 		ev.Text, ev.Signature = ev.Text[:cut], ""
 	}
 	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
@@ -137,11 +135,7 @@ func (a *answer) text(ev perigee.Event) bool {
 // can be completed.
 func (a *answer) release(more bool) bool {
 	a.watch.reset()
-	for _, held := range a.held.Take() {
-		held.More = more
-		if !a.yield(held, nil) {
-			return false
-		}
-	}
-	return true
+	held := a.held
+	a.held, held.More = perigee.Event{}, more
+	return held.Text == "" || a.yield(held, nil)
 }

@@ -8,6 +8,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -57,15 +58,9 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Linger <= 0 {
-		opts.Linger = defaultLinger
-	}
-	if opts.Limit <= 0 {
-		opts.Limit = defaultLimit
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.Linger = cmp.Or(opts.Linger, defaultLinger)
+	opts.Limit = cmp.Or(opts.Limit, defaultLimit)
 	r := &Recorder{Passthrough: perigee.Passthrough{Upstream: next}, opts: opts}
 	r.writer = batchwriter.New[string](batchwriter.Options[perigee.Call]{
 		Rows: "calls", Linger: opts.Linger, MaxRows: opts.Limit, Logger: opts.Logger,
