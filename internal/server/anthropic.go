@@ -32,16 +32,13 @@ func decodeMessages(c *call, origin perigee.Origin) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepare := func(r *perigee.Request) *anthropic.Answer {
-		if c.opts.Images != nil {
-			answer.SaveImage = c.imageKeeper().Keep
-		}
-		return answer
+	if c.opts.Images != nil {
+		answer.SaveImage = c.imageKeeper().Keep
 	}
 	return &exchange{
 		request: req,
-		stream:  func(r *perigee.Request) streamEncoder { return anthropic.NewStream(prepare(r)) },
-		collect: func(r *perigee.Request) collector { return anthropic.NewCollector(prepare(r)) },
+		stream:  func(*perigee.Request) streamEncoder { return anthropic.NewStream(answer) },
+		collect: func(*perigee.Request) collector { return anthropic.NewCollector(answer) },
 	}, nil
 }
 

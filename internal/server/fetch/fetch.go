@@ -8,6 +8,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -53,18 +54,10 @@ type Fetcher struct {
 
 // New returns a Fetcher.
 func New(opts Options) *Fetcher {
-	if opts.MaxBytes == 0 {
-		opts.MaxBytes = defaultBytes
-	}
-	if opts.Timeout == 0 {
-		opts.Timeout = defaultTimeout
-	}
-	if opts.UserAgent == "" {
-		opts.UserAgent = "perigee"
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultBytes)
+	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
+	opts.UserAgent = cmp.Or(opts.UserAgent, "perigee")
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	f := &Fetcher{opts: opts}
 	dialer := &net.Dialer{Resolver: opts.Resolver, Control: f.checkAddress}
 	f.client = &http.Client{

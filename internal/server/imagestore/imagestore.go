@@ -23,17 +23,16 @@ import (
 
 // Options are the directory and the limits of a Store. Dir is required.
 type Options struct {
-	Dir       string        // made when the first image comes
-	MaxAge    time.Duration // 0 means 7 days
-	MaxBytes  int64         // of all files together; 0 means 200 MiB
-	MaxImages int           // 0 means 10,000
+	Dir       string // made when the first image comes
+	MaxBytes  int64  // of all files together; 0 means 200 MiB
+	MaxImages int    // 0 means 10,000
 	Now       func() time.Time
 	Random    io.Reader // source of ids; nil means crypto/rand
 	Logger    *slog.Logger
 }
 
 const (
-	defaultAge    = 7 * 24 * time.Hour
+	maxAge        = 7 * 24 * time.Hour
 	defaultBytes  = 200 << 20
 	defaultImages = 10_000
 )
@@ -57,7 +56,6 @@ type kept struct {
 
 // New returns the store in a directory. Nothing is touched yet.
 func New(opts Options) *Store {
-	opts.MaxAge = cmp.Or(opts.MaxAge, defaultAge)
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultBytes)
 	opts.MaxImages = cmp.Or(opts.MaxImages, defaultImages)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -143,7 +141,7 @@ func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 	return f, mimeOf(id), nil
 }
 
-func (s *Store) expired(at time.Time) bool { return s.opts.Now().Sub(at) > s.opts.MaxAge }
+func (s *Store) expired(at time.Time) bool { return s.opts.Now().Sub(at) > maxAge }
 
 // Sweep removes expired images, and lists the directory again. Saving an image removes expired ones
 // as well.
@@ -177,7 +175,7 @@ func (s *Store) Size() (images int, bytes int64) {
 
 // Limits returns the most images and bytes that are kept, and for how long.
 func (s *Store) Limits() (images int, bytes int64, age time.Duration) {
-	return s.opts.MaxImages, s.opts.MaxBytes, s.opts.MaxAge
+	return s.opts.MaxImages, s.opts.MaxBytes, maxAge
 }
 
 // trim removes images that are too old, and then the oldest until there can be more images and

@@ -118,7 +118,7 @@ func TestOnlyIDsAreLookedFor(t *testing.T) {
 func TestOldImagesGo(t *testing.T) {
 	s, dir, c := newStore(t, nil)
 	first := save(t, s, "image/png", "1")
-	c.at = c.at.Add(defaultAge)
+	c.at = c.at.Add(maxAge)
 	second := save(t, s, "image/png", "2")
 	if !has(s, first) {
 		t.Error("gone on its last day")
