@@ -170,10 +170,10 @@ func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.Sig
 // reportClient says which OAuth client signs in, if it is not the configured one.
 func (r *loginRun) reportClient(login *roster.Login) {
 	switch {
-	case login.FoundIn == "" && r.ide != "":
+	case login.Identity.File == "" && r.ide != "":
 		r.env.Say("%s was not searched: oauth.client_id and oauth.client_secret are configured", terminal.Printable(r.ide))
-	case login.FoundIn != "":
-		r.env.Say("the OAuth client is %s, found in %s", terminal.Printable(login.ClientID), terminal.Printable(login.FoundIn))
+	case login.Identity.File != "":
+		r.env.Say("the OAuth client is %s, found in %s", terminal.Printable(login.Identity.ID), terminal.Printable(login.Identity.File))
 		r.env.Say("the provider's page will therefore name the IDE, and not perigee")
 		if dir, err := filepath.Abs(r.ide); r.ide != "" && err == nil {
 			r.env.Say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", roster.IDEVariable, terminal.Printable(dir))

@@ -13,28 +13,18 @@ import (
 	"perigee/internal/lib/vscdb"
 )
 
-// The formats that are read. A file's format is recognized by its content, not by its name.
-const (
-	FormatList       = "list"       // [{"email", "refresh_token"}], or one of these alone
-	FormatAccounts   = "accounts"   // {"accounts": [{"email", "refresh_token"}], "active"}
-	FormatOpenCode   = "opencode"   // antigravity-accounts.json of the OpenCode plugin, versions 1 to 4
-	FormatCredential = "credential" // one credential with "type": "antigravity"
-	FormatIDE        = "state.vscdb"
-)
-
-// An Import is the result of reading a file.
-type Import struct {
-	Format string
+// An accountList is the content of an account file.
+type accountList struct {
 	// Accounts are the usable accounts, in the order of the file, each person once. They have no
 	// upstream. An account's email is empty if the file has none, see oauth.Client.Identify. Its
 	// state is perigee.AccountUntested, or the state that the file records.
 	Accounts []perigee.SignIn
-	Active   string // the email of the account that was in use; may be empty
-	Lines    []Line // one for each entry of the file
+	Active   string     // the email of the account that was in use; may be empty
+	Lines    []FileLine // one for each entry of the file
 }
 
-// A Line reports on one entry of a file.
-type Line struct {
+// A FileLine reports on one entry of a file.
+type FileLine struct {
 	Where   string // "account 3"
 	Email   string // may be empty
 	Problem string // why it cannot be used; empty if it can
@@ -50,7 +40,7 @@ const maxImport = 16 << 20
 // whole file is refused, unless partial is true. A file that is refused for its entries is still
 // returned, without accounts, for its Lines. Errors name places in the file and never quote it.
 // Limits that have expired by now are left out.
-func readAccounts(ctx context.Context, path string, partial bool, now time.Time) (*Import, error) {
+func readAccounts(ctx context.Context, path string, partial bool, now time.Time) (*accountList, error) {
 	list, err := readAny(ctx, path, now)
 	if err != nil {
 		if e, ok := errors.AsType[*perigee.Error](err); ok {
@@ -64,7 +54,7 @@ func readAccounts(ctx context.Context, path string, partial bool, now time.Time)
 	return list, list.checkUsable(path, partial)
 }
 
-func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
+func readAny(ctx context.Context, path string, now time.Time) (*accountList, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, unwrapPath(err)
@@ -84,7 +74,7 @@ func readAny(ctx context.Context, path string, now time.Time) (*Import, error) {
 	if data = append(data, rest...); len(data) > maxImport {
 		return nil, unusableFile("it is larger than %d MiB, which no list of accounts is", maxImport>>20)
 	}
-	return Parse(data, now)
+	return parseAccounts(data, now)
 }
 
 // unwrapPath removes the path from an error that will be reported together with it.
@@ -95,8 +85,10 @@ func unwrapPath(err error) error {
 	return err
 }
 
-// Parse reads accounts from the text of any of the JSON formats.
-func Parse(data []byte, now time.Time) (*Import, error) {
+// parseAccounts reads accounts from the text of any of the JSON formats: a list of accounts or one
+// of these alone, the document of an export, the file of the OpenCode plugin in its versions 1 to 4,
+// and one credential with the type antigravity.
+func parseAccounts(data []byte, now time.Time) (*accountList, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
 	case len(bytes.Trim(data, "\x00 \r\n\t")) == 0:
@@ -125,7 +117,7 @@ func unknownFormat(problem string) *perigee.Error {
 }
 
 // checkUsable returns an error if the accounts may not be used. It does not repeat the Lines.
-func (i *Import) checkUsable(path string, partial bool) error {
+func (i *accountList) checkUsable(path string, partial bool) error {
 	problems := 0
 	for _, line := range i.Lines {
 		if line.Problem != "" {

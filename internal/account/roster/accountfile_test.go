@@ -90,13 +90,11 @@ func report(t *testing.T, data []byte) string {
 	return b.String()
 }
 
-func write(b *strings.Builder, list *Import, err error, path string) {
+func write(b *strings.Builder, list *accountList, err error, path string) {
 	if list != nil {
-		fmt.Fprintf(b, "format %s", list.Format)
 		if list.Active != "" {
-			fmt.Fprintf(b, ", active %s", list.Active)
+			fmt.Fprintf(b, "active %s\n", list.Active)
 		}
-		b.WriteString("\n")
 		for _, line := range list.Lines {
 			fmt.Fprintln(b, strings.TrimRight(strings.Join([]string{line.Where, line.Email, line.Problem, line.Note, map[bool]string{true: "nameless"}[line.Nameless]}, " | "), " |"))
 		}
@@ -169,16 +167,19 @@ func TestExportIsReadBack(t *testing.T) {
 	eve.Email, eve.Refresh, eve.State, eve.Reason = "eve@example.com", perigee.NewSecret("e"), perigee.AccountVerification, "open https://example.com/"+strings.Repeat("very-", 500)+"long first"
 	ban.Email, ban.Refresh, ban.State, ban.Reason = "ban@example.com", perigee.NewSecret("b"), perigee.AccountBanned, "it did what it should not"
 	bob.Cooldowns = []perigee.Cooldown{{Family: "gemini", Pool: "antigravity", Until: readAt.Add(time.Hour), Reason: "quota"}}
-	skipped, err := Export(path, []perigee.SignIn{adaSignIn(), lost, bob, eve, ban}, ExportOptions{Active: "bob@example.com", Replace: true})
+	kept, skipped, err := exportable([]perigee.SignIn{adaSignIn(), lost, bob, eve, ban})
 	if err != nil || !slices.Equal(skipped, []string{"lost@example.com"}) {
 		t.Fatalf("skipped %v, %v", skipped, err)
+	}
+	if err := writeAccounts(path, kept, "bob@example.com", true); err != nil {
+		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 		t.Errorf("it is %v, %v", info.Mode(), err)
 	}
 	list, err := readAccounts(t.Context(), path, false, readAt)
-	if err != nil || list.Format != FormatAccounts || list.Active != "bob@example.com" {
+	if err != nil || list.Active != "bob@example.com" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	var got []perigee.SignIn
@@ -200,11 +201,10 @@ func TestExportIsReadBack(t *testing.T) {
 
 func TestExportThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Export(filepath.Join(dir, "no", "accounts.json"), []perigee.SignIn{adaSignIn()}, ExportOptions{Replace: true})
-	wantClass(t, err, perigee.ClassInvalid)
-	_, err = Export(dir, []perigee.SignIn{adaSignIn()}, ExportOptions{Replace: true}) // a directory is in the way
-	wantClass(t, err, perigee.ClassInvalid)
-	_, err = Export(filepath.Join(dir, "accounts.json"), nil, ExportOptions{})
+	list := []perigee.SignIn{adaSignIn()}
+	wantClass(t, writeAccounts(filepath.Join(dir, "no", "accounts.json"), list, "", true), perigee.ClassInvalid)
+	wantClass(t, writeAccounts(dir, list, "", true), perigee.ClassInvalid) // a directory is in the way
+	_, _, err := exportable(nil)
 	wantClass(t, err, perigee.ClassNotFound)
 	var left []string
 	_ = filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {
@@ -240,7 +240,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(archive.Files[0].Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := Parse(data, readAt)
+		list, err := parseAccounts(data, readAt)
 		if err != nil {
 			wantClass(t, err, perigee.ClassInvalid)
 			return

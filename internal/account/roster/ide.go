@@ -28,7 +28,7 @@ const (
 )
 
 // readIDE reads the account that the IDE is signed in with.
-func readIDE(ctx context.Context, path string) (*Import, error) {
+func readIDE(ctx context.Context, path string) (*accountList, error) {
 	values, err := vscdb.Read(ctx, path, tokenKey, userKey, legacyKey, statusKey)
 	switch {
 	case ctx.Err() != nil:
@@ -39,10 +39,10 @@ func readIDE(ctx context.Context, path string) (*Import, error) {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "it cannot be read as a database of the IDE: %v", err).
 			WithHint("close the IDE and try again, or sign in with `perigee login`")
 	}
-	list := &Import{Format: FormatIDE}
+	list := &accountList{}
 	var entries []entry
 	add := func(where string, refresh, email string, err error) {
-		line := Line{Where: where}
+		line := FileLine{Where: where}
 		if named, ok := oauth.Address(email); ok {
 			line.Email = named
 		}

@@ -16,7 +16,7 @@ func (c Control) ImportAccounts(ctx context.Context, in perigee.AccountImport) (
 	if err != nil {
 		return nil, err
 	}
-	list, err := Parse(in.Document, c.Now())
+	list, err := parseAccounts(in.Document, c.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +158,6 @@ type File struct {
 	Document []byte // for AccountImport; nil when the file is refused
 }
 
-// A FileLine reports on one entry of a file.
-type FileLine = Line
-
 // ReadFile reads the accounts of a file, which it does not change: any of the JSON formats, or the
 // IDE's own database. A file with an entry that cannot be used is refused, unless partial is true;
 // its Lines are returned either way.
@@ -181,7 +178,7 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 			a.State = perigee.AccountUntested // a file cannot know
 		}
 	}
-	f.Document = Document(list.Accounts, list.Active)
+	f.Document = encodeAccounts(list.Accounts, list.Active)
 	return f, nil
 }
 
@@ -197,8 +194,6 @@ type Exported struct {
 // audit log nothing is written: a copy of refresh tokens cannot be taken back, so it may not be
 // made without a trace.
 func (r *Roster) Export(ctx context.Context, path string, replace bool, record func(perigee.AuditEntry) error) (done Exported, err error) {
-	recorded := false
-	entry := perigee.AuditEntry{Action: perigee.AuditAccountExport, Detail: "upstream " + r.upstream + ", to " + path}
 	list, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
 		return done, err
@@ -207,26 +202,31 @@ func (r *Roster) Export(ctx context.Context, path string, replace bool, record f
 		return done, perigee.Errorf(perigee.ClassUnauthenticated, "there are no accounts to export").
 			WithHint("sign in with `perigee login`")
 	}
-	export := ExportOptions{Replace: replace, Before: func(emails []string) error {
-		entry.Object = strings.Join(emails, ", ")
-		if err := record(entry); err != nil {
-			return perigee.Errorf(perigee.ClassUnavailable, "nothing was exported: the audit log cannot be written: %w", err).
-				WithHint("make the database usable again, then export")
-		}
-		recorded = true
-		return nil
-	}}
-	if list[0].Preferred { // the preferred one comes first
-		export.Active = list[0].Email
+	kept, skipped, err := exportable(list)
+	if err != nil {
+		return Exported{Skipped: skipped}, err
 	}
-	if done.Skipped, err = Export(path, list, export); err != nil {
-		if recorded { // as done
-			entry.Result, entry.Detail = audit.ResultOf(err), entry.Detail+": not written"
-			_ = record(entry)
-		}
+	var emails []string
+	for _, s := range kept {
+		emails = append(emails, s.Email)
+	}
+	active := ""
+	if list[0].Preferred { // the preferred one comes first
+		active = list[0].Email
+	}
+	entry := perigee.AuditEntry{Action: perigee.AuditAccountExport, Object: strings.Join(emails, ", "),
+		Detail: "upstream " + r.upstream + ", to " + path}
+	if err := record(entry); err != nil {
+		return done, perigee.Errorf(perigee.ClassUnavailable, "nothing was exported: the audit log cannot be written: %w", err).
+			WithHint("make the database usable again, then export")
+	}
+	if err := writeAccounts(path, kept, active, replace); err != nil {
+		// The first entry reports an export.
+		entry.Result, entry.Detail = audit.ResultOf(err), entry.Detail+": not written"
+		_ = record(entry)
 		return done, err
 	}
-	done.Accounts = len(list) - len(done.Skipped)
+	done.Accounts, done.Skipped = len(kept), skipped
 	for _, s := range list {
 		if !s.Refresh.IsZero() && (s.State == perigee.AccountSignedOut || s.State == perigee.AccountMisnamed) {
 			done.Unsaid = append(done.Unsaid, accountRow(s))

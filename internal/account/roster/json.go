@@ -20,7 +20,7 @@ import (
 // spoils no other.
 type members map[string]json.RawMessage
 
-func parseJSON(data []byte, now time.Time) (*Import, error) {
+func parseJSON(data []byte, now time.Time) (*accountList, error) {
 	if err := rawjson.Check(data); err != nil {
 		// The text that the checker quotes may be part of a token.
 		if e, ok := errors.AsType[*rawjson.Error](err); ok {
@@ -29,33 +29,30 @@ func parseJSON(data []byte, now time.Time) (*Import, error) {
 		return nil, unusableFile("it is damaged")
 	}
 	if data[0] == '[' {
-		return parseEntries(FormatList, data, now)
+		return parseEntries(data, now)
 	}
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
 		return nil, unusableFile("it is damaged")
 	}
+	alone := slices.Concat([]byte("["), data, []byte("]"))
 	if kind, ok := top.text("type"); ok {
 		if kind != "antigravity" {
 			return nil, unusableFile("it is a credential for a service other than Antigravity")
 		}
-		return parseEntries(FormatCredential, slices.Concat([]byte("["), data, []byte("]")), now)
+		return parseEntries(alone, now)
 	}
 	accounts, ok := top["accounts"]
-	if _, alone := top.text("refresh_token", "refreshToken"); alone && !ok {
-		return parseEntries(FormatList, slices.Concat([]byte("["), data, []byte("]")), now)
+	if _, hasToken := top.text("refresh_token", "refreshToken"); hasToken && !ok {
+		return parseEntries(alone, now)
 	}
 	if !ok || accounts[0] != '[' {
 		return nil, unknownFormat("its format is unknown")
 	}
-	format := FormatAccounts
-	if version, ok := top["version"]; ok {
-		if !slices.Contains([]string{"1", "2", "3", "4"}, string(version)) {
-			return nil, unusableFile("perigee does not support its version")
-		}
-		format = FormatOpenCode
+	if version, ok := top["version"]; ok && !slices.Contains([]string{"1", "2", "3", "4"}, string(version)) {
+		return nil, unusableFile("perigee does not support its version")
 	}
-	list, err := parseEntries(format, accounts, now)
+	list, err := parseEntries(accounts, now)
 	if err == nil {
 		list.Active = top.active(accounts)
 	}
@@ -70,17 +67,17 @@ type entry struct {
 }
 
 // parseEntries reads a JSON array of accounts.
-func parseEntries(format string, data []byte, now time.Time) (*Import, error) {
+func parseEntries(data []byte, now time.Time) (*accountList, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, unusableFile("it is damaged")
 	}
-	list := &Import{Format: format}
+	list := &accountList{}
 	var entries []entry
 	for i, text := range raw {
 		e := entry{line: i}
 		problem, note := e.read(text, now)
-		list.Lines = append(list.Lines, Line{Where: fmt.Sprintf("account %d", i+1), Email: e.Email, Problem: problem, Note: note,
+		list.Lines = append(list.Lines, FileLine{Where: fmt.Sprintf("account %d", i+1), Email: e.Email, Problem: problem, Note: note,
 			Nameless: problem == "" && e.Email == ""})
 		if problem == "" {
 			entries = append(entries, e)
@@ -91,7 +88,7 @@ func parseEntries(format string, data []byte, now time.Time) (*Import, error) {
 }
 
 // take keeps one entry for each person: the one that was used, or else added, last.
-func (i *Import) take(entries []entry) {
+func (i *accountList) take(entries []entry) {
 	newest := map[string]entry{} // by email and by token
 	for _, e := range entries {
 		for _, name := range e.names() {
@@ -170,10 +167,10 @@ func (e *entry) readProject(m members, packed string) {
 func (e *entry) readState(m members) {
 	e.Enabled = !m.is("enabled", false) && !m.is("disabled", true) // old files have neither
 	e.State = perigee.AccountUntested
-	if m.is("tested", true) { // only Document writes that, after a sign-in
+	if m.is("tested", true) { // only encodeAccounts writes that, after a sign-in
 		e.State = perigee.AccountReady
 	}
-	if state, _ := m.text("state"); state == perigee.AccountBanned { // as Document writes it
+	if state, _ := m.text("state"); state == perigee.AccountBanned { // as encodeAccounts writes it
 		reason, _ := m.text("reason")
 		e.State, e.Reason = perigee.AccountBanned, cmp.Or(oneLine(reason), "the provider has disabled this account")
 	}

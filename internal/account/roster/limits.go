@@ -32,7 +32,7 @@ func (e *entry) readLimits(m members, now time.Time) (dropped []string) {
 		}
 	}
 	var own []perigee.Cooldown
-	_ = json.Unmarshal(m["cooldowns"], &own) // only Document writes them
+	_ = json.Unmarshal(m["cooldowns"], &own) // only encodeAccounts writes them
 	for _, c := range own {
 		keep(perigee.Cooldown{Family: oneLine(c.Family), Pool: oneLine(c.Pool), Until: c.Until.UTC(), Reason: oneLine(c.Reason)})
 	}

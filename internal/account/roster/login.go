@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,34 +15,23 @@ import (
 // IDEVariable is the environment variable that names the directory of the installed IDE.
 const IDEVariable = oauth.InstalledVariable
 
-// A Login is a person on the way to becoming an account.
+// A Login is a sign-in that waits for a person, and that finds the project of the account.
 type Login struct {
-	URL      string // the page to open in a browser
-	ClientID string // the OAuth client that is signed in with
-	FoundIn  string // the file of the installed IDE that it is from; empty if it is configured
+	*oauth.Login
 
 	upstream   string
-	login      *oauth.Login
 	discoverer *oauth.Discoverer
 }
 
-// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the
-// start alone.
+// StartLogin begins a sign-in to an upstream. Wait or Close must be called; ctx is for the start
+// alone.
 func StartLogin(ctx context.Context, u config.Upstream, email string, opts Options) (*Login, error) {
 	login, err := oauth.StartLogin(ctx, oauth.LoginOptions{Client: newSignIn(u, opts), Port: u.OAuth.RedirectPort, Email: email})
 	if err != nil {
 		return nil, err
 	}
-	return &Login{URL: login.URL, ClientID: login.Identity.ID, FoundIn: login.Identity.File,
-		upstream: u.Name, login: login, discoverer: newDiscoverer(u, opts)}, nil
+	return &Login{Login: login, upstream: u.Name, discoverer: newDiscoverer(u, opts)}, nil
 }
-
-// Paste takes the address that the browser ended on, or the code in it. After an error something
-// else can be pasted.
-func (l *Login) Paste(ctx context.Context, text string) error { return l.login.Paste(ctx, text) }
-
-// Close ends a sign-in without waiting for it.
-func (l *Login) Close() { l.login.Close() }
 
 // A SignedIn is an account that signed in, with the provider's report about it.
 type SignedIn struct {
@@ -61,7 +51,7 @@ type SignedIn struct {
 // Wait returns the account that signed in, with the project that calls will be made for. progress
 // may be nil.
 func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, error) {
-	who, err := l.login.Wait(ctx)
+	who, err := l.Login.Wait(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +63,7 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 	project, err := l.discoverer.Discover(ctx, who.Grant.Access, func(poll, most int) {
 		progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", poll, most))
 	})
-	s.Project, s.Tier, s.Trouble = project.ID, project.TierName, err
-	if s.Tier == "" {
-		s.Tier = project.Tier
-	}
+	s.Project, s.Tier, s.Trouble = project.ID, cmp.Or(project.TierName, project.Tier), err
 	if state, _, ok := oauth.StateOf(err); ok {
 		s.State = state
 	}
@@ -90,7 +77,7 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 			reason += " (" + s.Link + ")"
 		}
 	}
-	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: Document([]perigee.SignIn{{
+	s.Import = perigee.AccountImport{Upstream: l.upstream, Document: encodeAccounts([]perigee.SignIn{{
 		Account: perigee.Account{Email: who.Email, Enabled: true, ProjectID: project.ID, State: s.State},
 		Refresh: who.Grant.Refresh, Reason: reason,
 	}}, "")}

@@ -8,9 +8,8 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// A document is accounts on their way from one perigee to another, or from a command to where they
-// are kept: FormatAccounts, with the members that the readers of other formats know by the same
-// names.
+// A document holds accounts on their way from one perigee to another, or from a command to the
+// store. Readers of the other formats have the same names for its members.
 type document struct {
 	Accounts []documentAccount `json:"accounts"`
 	Active   string            `json:"active,omitempty"`
@@ -30,16 +29,16 @@ type documentAccount struct {
 	Cooldowns    []perigee.Cooldown `json:"cooldowns,omitempty"`
 }
 
-// Document writes accounts as Parse reads them. Those that are ready are taken to have been tested
-// just now. active may be empty.
-func Document(list []perigee.SignIn, active string) []byte {
+// encodeAccounts writes accounts as parseAccounts reads them. Those that are ready are taken to have
+// been tested just now. active may be empty.
+func encodeAccounts(list []perigee.SignIn, active string) []byte {
 	d := document{Active: active, Accounts: []documentAccount{}}
 	for _, s := range list {
 		d.Accounts = append(d.Accounts, documented(s))
 	}
 	raw, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		panic("accountfile: " + err.Error()) // strings, booleans and times can always be encoded
+		panic("roster: " + err.Error()) // strings, booleans and times can always be encoded
 	}
 	return append(raw, '\n')
 }
@@ -65,21 +64,9 @@ func documented(s perigee.SignIn) documentAccount {
 	return a
 }
 
-// ExportOptions control how an account file is written.
-type ExportOptions struct {
-	Active  string // may be empty
-	Replace bool   // write in place of a file that is there; otherwise that is fs.ErrExist
-	// Before is called with the emails that will be in the file, before anything is written. If it
-	// returns an error, Export returns that error and writes no file.
-	Before func(emails []string) error
-}
-
-// Export writes accounts to a file of FormatAccounts, which only the user can read (0600); the file
-// is there whole or not at all. Accounts without a refresh token are left out, and their emails
-// returned; when none is left nothing is written.
-func Export(path string, list []perigee.SignIn, opts ExportOptions) (skipped []string, err error) {
-	var kept []perigee.SignIn
-	var emails []string
+// exportable returns the accounts that can be exported: those with a refresh token. skipped has the
+// emails of the other accounts. It is an error if no account is left.
+func exportable(list []perigee.SignIn) (kept []perigee.SignIn, skipped []string, err error) {
 	for _, s := range list {
 		if s.Refresh.IsZero() {
 			skipped = append(skipped, s.Email)
@@ -88,22 +75,24 @@ func Export(path string, list []perigee.SignIn, opts ExportOptions) (skipped []s
 		if s.State == perigee.AccountReady {
 			s.State = perigee.AccountUntested // the reader has to test it anew
 		}
-		kept, emails = append(kept, s), append(emails, s.Email)
+		kept = append(kept, s)
 	}
 	if len(kept) == 0 {
-		return skipped, perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithHint("sign in with `perigee login`")
+		err = perigee.Errorf(perigee.ClassNotFound, "there are no accounts to export").WithHint("sign in with `perigee login`")
 	}
-	if opts.Before != nil {
-		if err := opts.Before(emails); err != nil {
-			return nil, err
-		}
-	}
+	return kept, skipped, err
+}
+
+// writeAccounts writes accounts to a file that only the user can read (0600). The file is there
+// whole or not at all. One that exists is replaced if replace is true, and is fs.ErrExist otherwise.
+// active may be empty.
+func writeAccounts(path string, list []perigee.SignIn, active string, replace bool) error {
 	write := atomicfile.Create
-	if opts.Replace {
+	if replace {
 		write = atomicfile.Write
 	}
-	if err := write(path, Document(kept, opts.Active)); err != nil {
-		return nil, perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithHint("choose a place that can be written to")
+	if err := write(path, encodeAccounts(list, active)); err != nil {
+		return perigee.Errorf(perigee.ClassInvalid, "export: %w", err).WithHint("choose a place that can be written to")
 	}
-	return skipped, nil
+	return nil
 }
