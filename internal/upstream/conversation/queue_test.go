@@ -143,7 +143,7 @@ func TestQueueKeepsItsPromises(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if q.free != concurrency || q.waiting.Len() != 0 {
+			if len(q.places) != 0 || q.waiting.Load() != 0 {
 				problem = "places are lost"
 			}
 		})
