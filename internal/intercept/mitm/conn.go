@@ -3,8 +3,10 @@ package mitm
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +14,9 @@ import (
 
 // A clientConn is the connection of a client, from accept to close, with any protocol.
 type clientConn struct {
-	net.Conn
-	of     *registry
-	once   sync.Once
-	prefix []byte // bytes that were read already and are returned again first
+	prefixed
+	of   *registry
+	once sync.Once
 
 	host        string // the intercepted host; empty if there is none
 	authority   string // host of the URLs of its requests, with the port unless it is 443
@@ -30,18 +31,6 @@ type clientConn struct {
 	stall     time.Duration
 	stallFrom atomic.Int64
 	deadline  atomic.Bool
-}
-
-// Read returns the prefix first.
-func (c *clientConn) Read(p []byte) (int, error) {
-	if len(c.prefix) > 0 {
-		n := copy(p, c.prefix)
-		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
-			c.prefix = nil
-		}
-		return n, nil
-	}
-	return c.Conn.Read(p)
 }
 
 // Write fails if the client does not read for the time of stall.
@@ -66,14 +55,6 @@ func (c *clientConn) SetDeadline(t time.Time) error {
 func (c *clientConn) noteDeadline(t time.Time) {
 	c.deadline.Store(!t.IsZero())
 	c.stallFrom.Store(0)
-}
-
-// CloseWrite lets a client read an answer although its request was not read to the end.
-func (c *clientConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }
 
 // Close closes the connection and frees its place.
@@ -150,7 +131,7 @@ func (r *registry) init(most int) { r.most, r.open = most, map[*clientConn]struc
 // add gives a connection a place: a free one, or the place of the connection that has been idle
 // longest. It returns nil if there is none.
 func (r *registry) add(c net.Conn, stall time.Duration) *clientConn {
-	client := &clientConn{Conn: c, of: r, stall: stall}
+	client := &clientConn{prefixed: prefixed{Conn: c}, of: r, stall: stall}
 	r.mu.Lock()
 	var oldest *clientConn
 	if len(r.open) >= r.most {
@@ -211,10 +192,7 @@ func (r *registry) wait(ctx context.Context) error {
 // cut aborts all connections.
 func (r *registry) cut() {
 	r.mu.Lock()
-	all := make([]*clientConn, 0, len(r.open))
-	for c := range r.open {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Keys(r.open))
 	r.mu.Unlock()
 	for _, c := range all {
 		c.abort()

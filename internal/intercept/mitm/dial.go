@@ -2,6 +2,8 @@ package mitm
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -47,10 +49,10 @@ func Dialer(opts TransportOptions) (func(ctx context.Context, network, address s
 	switch opts.Proxy.Scheme {
 	case "http":
 		handshake = func(c net.Conn, address string) (net.Conn, error) { return connectHTTP(c, opts.Proxy, address) }
-		port = portOf(port, "80")
+		port = cmp.Or(port, "80")
 	case "socks5", "socks5h":
 		handshake = func(c net.Conn, address string) (net.Conn, error) { return connectSOCKS(c, opts.Proxy.User, address) }
-		port = portOf(port, "1080")
+		port = cmp.Or(port, "1080")
 	default:
 		return nil, fmt.Errorf("a proxy with the scheme %q: use http:// or socks5://", opts.Proxy.Scheme)
 	}
@@ -110,7 +112,7 @@ func connectHTTP(c net.Conn, proxy *url.URL, address string) (net.Conn, error) {
 	}
 	if n := reader.Buffered(); n > 0 {
 		early, _ := reader.Peek(n)
-		return &prefixed{Conn: c, prefix: append([]byte(nil), early...)}, nil
+		return &prefixed{Conn: c, prefix: bytes.Clone(early)}, nil
 	}
 	return c, nil
 }
@@ -124,14 +126,21 @@ type prefixed struct {
 func (c *prefixed) Read(p []byte) (int, error) {
 	if len(c.prefix) > 0 {
 		n := copy(p, c.prefix)
-		c.prefix = c.prefix[n:]
+		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
+			c.prefix = nil
+		}
 		return n, nil
 	}
 	return c.Conn.Read(p)
 }
 
-func (c *prefixed) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+// CloseWrite ends one direction. A client can then read an answer although its request was not
+// read to the end.
+func (c *prefixed) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite ends one direction of a connection that supports it, as in net and crypto/tls.
+func closeWrite(c any) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported

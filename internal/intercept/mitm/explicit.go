@@ -1,6 +1,8 @@
 package mitm
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +52,7 @@ func (p *Proxy) serveClient(w http.ResponseWriter, r *http.Request) {
 		p.serveOwn(w, r)
 	case r.URL.Scheme != "http":
 		refuse(w, http.StatusBadRequest, "a proxy forwards http:// URLs; for https:// use CONNECT")
-	case p.isOwnAddress(r.URL.Hostname(), portOf(r.URL.Port(), "80")):
+	case p.isOwnAddress(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80")):
 		refuse(w, http.StatusForbidden, "this is the proxy itself: it does not forward requests to itself")
 	case p.opts.Hosts.Match(r.URL.Hostname()):
 		r.URL.User = nil
@@ -58,13 +60,6 @@ func (p *Proxy) serveClient(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.opts.Plain.ServeHTTP(w, r)
 	}
-}
-
-func portOf(port, otherwise string) string {
-	if port == "" {
-		return otherwise
-	}
-	return port
 }
 
 // serveOwn answers requests to the proxy as a server. It has no pages, and reveals nothing to web
@@ -117,9 +112,7 @@ func (p *Proxy) serveConnect(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Proxy) failTunnel(w http.ResponseWriter, r *http.Request, address string, began time.Time, err error) {
-	if p.opts.Tunnelled != nil {
-		p.opts.Tunnelled(Tunnel{Address: address, Began: began, Took: time.Since(began), Err: err})
-	}
+	p.opts.Tunnelled(Tunnel{Address: address, Began: began, Took: time.Since(began), Err: err})
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has left
 	}
@@ -164,7 +157,7 @@ func (p *Proxy) establish(w http.ResponseWriter) *clientConn {
 	_ = client.SetDeadline(time.Time{})
 	if n := buffered.Reader.Buffered(); n > 0 { // sent together with CONNECT
 		sent, _ := buffered.Reader.Peek(n)
-		client.prefix = append([]byte(nil), sent...)
+		client.prefix = bytes.Clone(sent)
 	}
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		_ = client.Close()

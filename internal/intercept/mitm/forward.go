@@ -1,11 +1,13 @@
 package mitm
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -53,7 +55,7 @@ func NewForwarder(opts ForwarderOptions) http.Handler {
 }
 
 func newForwarder(opts ForwarderOptions, next http.RoundTripper) *forwarder {
-	setDefault(&opts.Silence, 15*time.Minute)
+	opts.Silence = cmp.Or(opts.Silence, 15*time.Minute)
 	f := &forwarder{opts: opts, next: next, log: opts.Logger}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -229,10 +231,7 @@ var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-A
 	"Transfer-Encoding", "Upgrade"}
 
 func requestHeader(r *http.Request) http.Header {
-	h := make(http.Header, len(r.Header)+1)
-	for name, values := range r.Header {
-		h[name] = values
-	}
+	h := maps.Clone(r.Header)
 	upgrade := upgradeOf(r.Header)
 	trailers := hasToken(r.Header["Te"], "trailers")
 	RemoveHopByHop(h)
@@ -285,9 +284,7 @@ func hasToken(values []string, token string) bool {
 func copyAnswerHeader(dst, src http.Header) {
 	RemoveHopByHop(src)
 	delete(src, "Alt-Svc")
-	for name, values := range src {
-		dst[name] = values
-	}
+	maps.Copy(dst, src)
 	for _, name := range []string{"Date", "Content-Type"} { // net/http adds them if there is no entry
 		if _, ok := src[name]; !ok {
 			dst[name] = nil
@@ -349,14 +346,10 @@ func (e *earlyAnswers) got(status int, header textproto.MIMEHeader) error {
 	}
 	h := e.w.Header()
 	before := h.Clone()
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	e.w.WriteHeader(status)
 	clear(h)
-	for name, values := range before {
-		h[name] = values
-	}
+	maps.Copy(h, before)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package mitm
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -115,12 +114,7 @@ func (c *mergingConn) Close() error {
 }
 
 // CloseWrite is used by protocols that a connection was upgraded to.
-func (c *mergingConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+func (c *mergingConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 var (
 	headEnd     = []byte("\r\n\r\n")

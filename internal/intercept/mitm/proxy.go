@@ -6,6 +6,7 @@
 package mitm
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,12 +78,15 @@ type Proxy struct {
 
 // New returns a proxy. It does nothing before Serve or ServeTransparent.
 func New(opts Options) *Proxy {
-	setDefault(&opts.MaxConns, 1024)
-	setDefault(&opts.HeaderTimeout, 10*time.Second)
-	setDefault(&opts.DialTimeout, 30*time.Second)
-	setDefault(&opts.IdleTimeout, 5*time.Minute)
+	opts.MaxConns = cmp.Or(opts.MaxConns, 1024)
+	opts.HeaderTimeout = cmp.Or(opts.HeaderTimeout, 10*time.Second)
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, 30*time.Second)
+	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, 5*time.Minute)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Tunnelled == nil {
+		opts.Tunnelled = func(Tunnel) {}
 	}
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{}).DialContext
@@ -96,12 +100,6 @@ func New(opts Options) *Proxy {
 	p.outer = p.newServer(http.HandlerFunc(p.serveClient))
 	p.inner = p.newServer(http.HandlerFunc(p.serveIntercepted))
 	return p
-}
-
-func setDefault[T int | time.Duration](value *T, otherwise T) {
-	if *value <= 0 {
-		*value = otherwise
-	}
 }
 
 func (p *Proxy) newServer(handler http.Handler) *http.Server {
@@ -183,7 +181,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 		_ = p.inner.Close()
 	}
 	wg.Wait()
-	p.incoming.stop()
+	_ = p.incoming.Close()
 	p.inside.Wait()
 	if plain, ok := p.opts.Plain.(interface{ CloseIdleConnections() }); ok {
 		plain.CloseIdleConnections()
@@ -220,11 +218,9 @@ func (h *handover) Accept() (net.Conn, error) {
 }
 
 func (h *handover) Close() error {
-	h.stop()
+	h.once.Do(func() { close(h.done) })
 	return nil
 }
-
-func (h *handover) stop() { h.once.Do(func() { close(h.done) }) }
 
 func (h *handover) Addr() net.Addr { return &net.TCPAddr{} }
 

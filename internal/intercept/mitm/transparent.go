@@ -100,9 +100,7 @@ func (p *Proxy) serveRedirected(client *clientConn) {
 	if err != nil {
 		client.abort()
 		p.log.Info("tunnel not opened", "address", address, "error", err)
-		if p.opts.Tunnelled != nil {
-			p.opts.Tunnelled(Tunnel{Address: address, Began: began, Took: time.Since(began), Err: err})
-		}
+		p.opts.Tunnelled(Tunnel{Address: address, Began: began, Took: time.Since(began), Err: err})
 		return
 	}
 	p.tunnel(client, server, address, began)

@@ -36,9 +36,7 @@ func (p *Proxy) tunnel(client *clientConn, server net.Conn, address string, bega
 	if err := t.err.Load(); err != nil {
 		result.Err = *err
 	}
-	if p.opts.Tunnelled != nil {
-		p.opts.Tunnelled(result)
-	}
+	p.opts.Tunnelled(result)
 }
 
 type tunnel struct {
@@ -80,11 +78,10 @@ func (t *tunnel) copy(dst, src net.Conn, first []byte) (n int64) {
 		}
 		switch {
 		case err == nil:
-			if half, ok := dst.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-				return n
+			if closeWrite(dst) != nil {
+				_ = dst.Close()
+				_ = src.Close()
 			}
-			_ = dst.Close()
-			_ = src.Close()
 			return n
 		case !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(writesUntil):
 			return fail(err)

@@ -44,6 +44,5 @@ func passOn(dst io.Writer, src io.Reader) bool {
 	if _, err := io.Copy(dst, src); err != nil {
 		return false
 	}
-	half, ok := dst.(interface{ CloseWrite() error })
-	return ok && half.CloseWrite() == nil
+	return closeWrite(dst) == nil
 }
