@@ -8,11 +8,10 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/cli/mcpcmd"
 	"perigee/internal/daemon"
-	"perigee/internal/mcp/mcpserver"
 )
 
 func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
-	return mcpcmd.Command(ctx, env, args, func() (*mcpcmd.Settings, error) {
+	return mcpcmd.Command(ctx, env, args, func() (*mcpcmd.Owner, error) {
 		loaded, err := command.Load(env, command.NoSecrets)
 		if err != nil {
 			return nil, err
@@ -25,11 +24,6 @@ func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
 			loaded, err := command.Load(env, command.ExceptUpstreams)
 			return daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, err
 		}
-		o := mcpcmd.NewOwner(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options)
-		m := loaded.Config.MCP
-		return &mcpcmd.Settings{
-			Roots: mcpserver.Existing(m.Roots), Write: m.Write, Private: mcpserver.PrivateFiles(loaded), Backend: o, Version: programVersion(), Logger: out.logger,
-			Close: o.Close,
-		}, nil
+		return mcpcmd.NewOwner(daemon.Options{Loaded: loaded, Version: programVersion(), Logger: out.logger}, options), nil
 	})
 }

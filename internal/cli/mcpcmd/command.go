@@ -4,7 +4,6 @@ package mcpcmd
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,21 +14,9 @@ import (
 	"perigee/internal/mcp/mcpserver"
 )
 
-// Settings are the configured settings of the command.
-type Settings struct {
-	Roots   []string // the working directory of the command if empty
-	Write   bool
-	Private []string // files and directories of perigee that no tool may use
-
-	Backend mcpserver.Backend
-	Close   func() // ends the backend
-	Version string // of perigee
-	Logger  *slog.Logger
-}
-
-// Command serves one client until it closes stdin or ctx ends. settings is called after the flags
-// were checked.
-func Command(ctx context.Context, env *cli.Env, args []string, settings func() (*Settings, error)) error {
+// Command serves one client until it closes stdin or ctx ends. open is called after the flags were
+// checked; Command closes the Owner that it returns.
+func Command(ctx context.Context, env *cli.Env, args []string, open func() (*Owner, error)) error {
 	var dirs []string
 	env.Flags.Func("root", "", func(dir string) error {
 		dirs = append(dirs, dir)
@@ -39,23 +26,24 @@ func Command(ctx context.Context, env *cli.Env, args []string, settings func() (
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	s, err := settings()
+	o, err := open()
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	roots, err := s.roots(dirs)
+	defer o.Close()
+	settings := o.opts.Loaded.Config.MCP
+	roots, err := chooseRoots(mcpserver.Existing(settings.Roots), dirs)
 	if err != nil {
 		return err
 	}
-	write := s.Write && !*readOnly
-	files, err := filetool.New(filetool.Options{Roots: roots, Write: write, Forbidden: s.Private})
+	write := settings.Write && !*readOnly
+	files, err := filetool.New(filetool.Options{Roots: roots, Write: write, Forbidden: mcpserver.PrivateFiles(o.opts.Loaded)})
 	if err != nil {
 		return cli.Usagef("mcp: %v", err)
 	}
 	defer func() { _ = files.Close() }()
 	server := mcpserver.New(mcpserver.Options{
-		Backend: s.Backend, Version: s.Version, Logger: s.Logger,
+		Backend: o, Version: o.opts.Version, Logger: o.opts.Logger,
 		Files:    func(mcpserver.Caller) *filetool.Tools { return files },
 		ReadOnly: func() bool { return !write },
 	})
@@ -66,20 +54,20 @@ func Command(ctx context.Context, env *cli.Env, args []string, settings func() (
 	return nil // a signal ends it like the client does
 }
 
-// roots returns the directories of the file tools: the directories of --root, which have to be
-// inside of configured ones.
-func (s *Settings) roots(dirs []string) ([]string, error) {
+// chooseRoots returns the directories of the file tools: dirs, the values of --root, which have to
+// be inside of the configured ones. Without --root they are the configured ones, or else the working
+// directory.
+func chooseRoots(roots, dirs []string) ([]string, error) {
 	switch {
-	case len(dirs) == 0 && len(s.Roots) > 0:
-		return s.Roots, nil
+	case len(dirs) == 0 && len(roots) > 0:
+		return roots, nil
 	case len(dirs) == 0:
 		dir, err := os.Getwd()
 		return []string{dir}, err
-	}
-	if len(s.Roots) == 0 {
+	case len(roots) == 0:
 		return dirs, nil
 	}
-	configured, err := filetool.New(filetool.Options{Roots: s.Roots})
+	configured, err := filetool.New(filetool.Options{Roots: roots})
 	if err != nil {
 		return nil, cli.Usagef("mcp: %v", err)
 	}
@@ -91,7 +79,7 @@ func (s *Settings) roots(dirs []string) ([]string, error) {
 		}
 		_, _, err = configured.Find(whole)
 		if err != nil && perigee.AsError(err).Class == perigee.ClassForbidden {
-			return nil, cli.Usagef("mcp: --root %s is outside of mcp.roots (%s)", dir, strings.Join(s.Roots, ", "))
+			return nil, cli.Usagef("mcp: --root %s is outside of mcp.roots (%s)", dir, strings.Join(roots, ", "))
 		}
 	}
 	return dirs, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
 	"perigee/internal/daemon/remote"
 	"perigee/internal/mcp/ask"
@@ -118,12 +119,8 @@ func (o *Owner) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.Usag
 		return nil, err
 	}
 	if client != nil {
-		query := url.Values{"by": {q.By}, "each": {q.Each}}
-		for name, t := range map[string]time.Time{"since": q.Since, "until": q.Until} {
-			if !t.IsZero() {
-				query.Set(name, t.UTC().Format(time.RFC3339Nano))
-			}
-		}
+		query := command.Parameters(map[string]string{"by": q.By, "each": q.Each,
+			"since": command.Timestamp(q.Since), "until": command.Timestamp(q.Until)})
 		return remote.Ask[[]perigee.UsageRow](ctx, client, http.MethodGet, "/v1/usage?"+query.Encode(), nil)
 	}
 	offline, err := o.withoutDaemon(ctx)
