@@ -23,7 +23,7 @@ type Accounts struct {
 	List   func(ctx context.Context) ([]perigee.AccountRow, error)
 	Quota  func(ctx context.Context) (perigee.QuotaList, error) // refreshes the access token of each account; nil if quota is not read
 	Reason string                                               // why Quota is nil: "--offline"
-	Now    func() time.Time                                     // time.Now if nil
+	Now    time.Time
 }
 
 // Check reports each account: whether it may be used, whether the provider accepts it, and its
@@ -101,10 +101,6 @@ func (a Accounts) withQuota(row perigee.AccountRow, all []perigee.AccountRow, qu
 			return fail(result.Check, "perigee login --upstream "+commandLine(row.Upstream), "%s", p.Why)
 		}
 	}
-	now := time.Now
-	if a.Now != nil {
-		now = a.Now
-	}
 	groups := make(map[string]perigee.QuotaRow) // the scarcest model of each group
 	for _, q := range quota.Rows {
 		if q.Account != row.Email || q.Upstream != row.Upstream {
@@ -124,7 +120,7 @@ func (a Accounts) withQuota(row perigee.AccountRow, all []perigee.AccountRow, qu
 			continue
 		}
 		if !q.ResetsAt.IsZero() {
-			text += fmt.Sprintf(" until %s (in %s)", q.ResetsAt.UTC().Format(time.RFC3339), terminal.Span(q.ResetsAt.Sub(now())))
+			text += fmt.Sprintf(" until %s (in %s)", q.ResetsAt.UTC().Format(time.RFC3339), terminal.Span(q.ResetsAt.Sub(a.Now)))
 		}
 		low = append(low, text)
 	}

@@ -20,28 +20,24 @@ const (
 
 // A Clock is a reference for the clock of this machine.
 type Clock struct {
-	DataDir string           // files there must not be from the future
-	URL     string           // of an upstream, which dates its answers; empty if none is called
-	Client  *http.Client     // for URL
-	Now     func() time.Time // time.Now if nil
+	DataDir string       // files there must not be from the future
+	URL     string       // of an upstream, which dates its answers; empty if none is called
+	Client  *http.Client // for URL
+	Now     func() time.Time
 }
 
 // Check compares the clock with the files of perigee and with the date in an answer of an upstream
 // to a request without credentials.
 func (c Clock) Check(ctx context.Context) Result {
-	now := c.Now
-	if now == nil {
-		now = time.Now
-	}
-	if name, ahead := c.newest(now()); ahead > warnSkew {
+	if name, ahead := c.newest(c.Now()); ahead > warnSkew {
 		return warn(NameClock, setClock(), "%s was changed %s from now: the clock is behind, or has been ahead", name, terminal.Span(ahead))
 	}
 	if c.URL == "" {
-		return ok(NameClock, "%s; compared with files only", now().UTC().Format(time.RFC3339))
+		return ok(NameClock, "%s; compared with files only", c.Now().UTC().Format(time.RFC3339))
 	}
-	date, at, err := c.date(ctx, now)
+	date, at, err := c.date(ctx)
 	if err != nil || date.IsZero() {
-		return ok(NameClock, "%s; %s did not tell its time", now().UTC().Format(time.RFC3339), c.URL)
+		return ok(NameClock, "%s; %s did not tell its time", c.Now().UTC().Format(time.RFC3339), c.URL)
 	}
 	skew := at.Sub(date)
 	way := "ahead of"
@@ -69,18 +65,18 @@ func (c Clock) newest(now time.Time) (name string, ahead time.Duration) {
 }
 
 // date returns the date of an answer, and the time in the middle between request and answer.
-func (c Clock) date(ctx context.Context, now func() time.Time) (date, at time.Time, err error) {
+func (c Clock) date(ctx context.Context) (date, at time.Time, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, c.URL, nil)
 	if err != nil {
 		return date, at, err
 	}
-	began := now()
+	began := c.Now()
 	resp, err := c.Client.Do(req)
 	if err != nil {
 		return date, at, err
 	}
 	_ = resp.Body.Close()
-	at = began.Add(now().Sub(began) / 2)
+	at = began.Add(c.Now().Sub(began) / 2)
 	date, err = http.ParseTime(resp.Header.Get("Date"))
 	return date, at, err
 }

@@ -18,11 +18,8 @@ const (
 )
 
 // DiskSpace checks the free space for the data directory against the space that traces may still
-// take. free reads the disk; nil for the disk of this machine.
+// take. free reads the disk.
 func DiskSpace(ctx context.Context, dir string, keep int64, free func(dir string) (atomicfile.Disk, bool)) Result {
-	if free == nil {
-		free = atomicfile.DiskOf
-	}
 	existing := datadir.Existing(dir)
 	disk, known := free(existing)
 	if !known {

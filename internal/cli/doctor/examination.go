@@ -20,6 +20,7 @@ import (
 	"perigee/internal/daemon/remote"
 	"perigee/internal/intercept/redirect"
 	"perigee/internal/intercept/truststore"
+	"perigee/internal/lib/atomicfile"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
@@ -91,9 +92,7 @@ func (e *examination) readConfig(ctx context.Context) Result {
 	src := config.Sources{Path: e.env.Config, Models: simulator.Models()}
 	loaded, borrowed, problems := command.Salvage(ctx, e.env, src)
 	e.loaded, e.valid = loaded, problems == nil
-	if dir, err := filepath.Abs(e.loaded.Config.DataDir); err == nil {
-		e.loaded.Config.DataDir = dir // so that fixes work in any directory
-	}
+	loaded.Config.DataDir = absolute(loaded.Config.DataDir) // so that fixes work in any directory
 	return Config(loaded, problems, borrowed)
 }
 
@@ -145,7 +144,7 @@ func (e *examination) local() []Check {
 			return DataDir(ctx, cfg.DataDir, e.loaded.Origins["data_dir"])
 		}),
 		one(NameDisk, func(ctx context.Context) Result {
-			return DiskSpace(ctx, cfg.DataDir, int64(cfg.Traces.Keep), nil)
+			return DiskSpace(ctx, cfg.DataDir, int64(cfg.Traces.Keep), atomicfile.DiskOf)
 		}),
 		one(NameStore, func(ctx context.Context) Result {
 			return Store(ctx, daemon.StoreOptions(cfg), e.offline)
@@ -174,7 +173,7 @@ func (e *examination) local() []Check {
 	if e.remote != nil {
 		path := e.loaded.Path
 		if path != "" {
-			path, _ = filepath.Abs(path)
+			path = absolute(path)
 		}
 		checks = append(checks, one(NameDaemon, func(context.Context) Result {
 			return Version(e.env.Program.Version, path, e.daemon)
@@ -216,7 +215,7 @@ func (e *examination) spent(ctx context.Context, since time.Time) (map[string]pe
 
 // clock compares the clock with the first upstream that is on the network.
 func (e *examination) clock(ctx context.Context) Result {
-	c := Clock{DataDir: e.loaded.Config.DataDir}
+	c := Clock{DataDir: e.loaded.Config.DataDir, Now: time.Now}
 	for _, u := range e.loaded.Config.Upstreams {
 		if address := UpstreamOf(u, e.loaded).URL; address != "" && !e.offline {
 			transport, err := wire.NewProxyTransport(u.Proxy)
@@ -255,11 +254,7 @@ func (e *examination) langservers(ctx context.Context) Result {
 func (e *examination) ca(ctx context.Context) Result {
 	cfg := e.loaded.Config
 	hosts, _ := netguard.ParseHosts(cfg.Interception.Hosts) // a problem of the configuration
-	dir, err := filepath.Abs(filepath.Join(cfg.DataDir, "ca"))
-	if err != nil {
-		dir = filepath.Join(cfg.DataDir, "ca")
-	}
-	return CA(ctx, trustinstall.CA{Dir: dir, Hosts: hosts, Machine: e.machine, Running: e.remote != nil}, time.Now())
+	return CA(ctx, trustinstall.CA{Dir: filepath.Join(cfg.DataDir, "ca"), Hosts: hosts, Machine: e.machine, Running: e.remote != nil}, time.Now())
 }
 
 func (e *examination) redirect(ctx context.Context) Result {

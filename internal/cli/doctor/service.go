@@ -6,13 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // A Service has the directories of systemd units, and the function that runs systemctl.
 type Service struct {
 	UserDirs, SystemDirs []string
-	Run                  func(ctx context.Context, name string, args ...string) (string, error) // nil if systemd is not called
+	Run                  func(ctx context.Context, command []string) (string, error) // nil if systemd is not called
 }
 
 // HostService returns the Service of this machine. With offline, systemd is not called.
@@ -23,8 +24,8 @@ func HostService(home string, offline bool) Service {
 		s.UserDirs = append([]string{filepath.Join(home, ".config/systemd/user")}, s.UserDirs...)
 	}
 	if !offline {
-		s.Run = func(ctx context.Context, name string, args ...string) (string, error) {
-			out, err := exec.CommandContext(ctx, name, args...).Output()
+		s.Run = func(ctx context.Context, command []string) (string, error) {
+			out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
 			return strings.TrimSpace(string(out)), err
 		}
 	}
@@ -47,29 +48,23 @@ func (s Service) Check(ctx context.Context, running bool) []Result {
 }
 
 func (s Service) check(ctx context.Context, path, program string, ofUser, running bool) Result {
-	systemctl := []string{"sudo", "systemctl"}
+	systemctl, asRoot := []string{"systemctl"}, "sudo "
 	if ofUser {
-		systemctl = []string{"systemctl", "--user"}
+		systemctl, asRoot = []string{"systemctl", "--user"}, ""
 	}
-	act := func(words ...string) string {
-		return commandLine(append(append([]string{}, systemctl...), words...)...)
-	}
+	act := func(words ...string) string { return asRoot + commandLine(slices.Concat(systemctl, words)...) }
 	if _, err := os.Stat(program); filepath.IsAbs(program) && err != nil {
 		return fail(NameService, act("edit", "--full", unitName), "%s starts %s, which does not exist", path, program)
 	}
 	if s.Run == nil {
 		return ok(NameService, "%s; systemd is not asked because of --offline", path)
 	}
-	question := []string{"is-active", unitName}
-	if ofUser {
-		question = append([]string{"--user"}, question...)
-	}
 	// It exits with an error for every other state than active.
-	switch state, _ := s.Run(ctx, "systemctl", question...); {
+	switch state, _ := s.Run(ctx, slices.Concat(systemctl, []string{"is-active", unitName})); {
 	case state == "failed":
 		return fail(NameService, act("restart", unitName), "%s has failed; journalctl -u %s has its log", path, unitName)
 	case state == "active" || state == "activating" || running:
-		return ok(NameService, "%s is %s", path, strings.TrimSpace(state+" "))
+		return ok(NameService, "%s is %s", path, state)
 	case state == "":
 		return ok(NameService, "%s; systemd cannot be asked", path)
 	default:

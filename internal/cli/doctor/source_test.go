@@ -115,7 +115,7 @@ func TestAccountsHaveTheirStateAndQuota(t *testing.T) {
 	accounts := Accounts{
 		List:  func(context.Context) ([]perigee.AccountRow, error) { return rows, nil },
 		Quota: func(context.Context) (perigee.QuotaList, error) { return quota, nil },
-		Now:   func() time.Time { return now },
+		Now:   now,
 	}
 	results := accounts.Check(t.Context())
 	for i, c := range []struct {
@@ -205,7 +205,7 @@ func TestServiceIsAskedForItsState(t *testing.T) {
 	program := write(t, filepath.Join(dir, "perigee"), "", 0o755)
 	state := ""
 	s := Service{UserDirs: []string{filepath.Join(dir, "user")}, SystemDirs: []string{filepath.Join(dir, "system")},
-		Run: func(context.Context, string, ...string) (string, error) { return state, errors.New("exit status 3") }}
+		Run: func(context.Context, []string) (string, error) { return state, errors.New("exit status 3") }}
 	if results := s.Check(t.Context(), false); results != nil {
 		t.Errorf("got %v", results)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"perigee"
 	"perigee/internal/daemon"
@@ -23,6 +24,7 @@ func (e *examination) sources(ctx context.Context, before []Result) (checks []Ch
 		return checks, func() {}
 	}
 	check, accounts, end := e.askers(ctx, before)
+	accounts.Now = time.Now()
 	for _, u := range e.upstreams() {
 		checks = append(checks, Check{Name: NameUpstream + u.Name, Run: func(ctx context.Context) []Result {
 			if u.Builtin {

@@ -214,10 +214,8 @@ func CheckProxies(ctx context.Context, list []Proxy, offline bool) []Result {
 	for _, p := range list {
 		address := p.URL.Host
 		if p.URL.Port() == "" {
-			address = net.JoinHostPort(p.URL.Hostname(), map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[p.URL.Scheme])
-			if p.URL.Scheme == "http" {
-				address = net.JoinHostPort(p.URL.Hostname(), "80")
-			}
+			address = net.JoinHostPort(p.URL.Hostname(),
+				map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[p.URL.Scheme])
 		}
 		if offline {
 			results = append(results, ok(NameProxy, "%s://%s (%s); not reached because of --offline", p.URL.Scheme, p.URL.Host, p.Source))
