@@ -30,26 +30,19 @@ type searchOptions struct {
 	progress func(calls, size int)
 }
 
-// A searchResult is the smallest request that was found.
-type searchResult struct {
-	Request []byte
-	Calls   int  // of fails
-	Whole   bool // the search is complete: nothing is left to try
-}
-
 // minimize returns a request that fails as the given one does and is at most as large. It ends when
 // there is nothing left to try, after maxCalls calls, and when ctx ends: none of these is an error,
 // and the result is the best so far. The error is the error of fails, along with the best result so
 // far, or errDifferent.
-func minimize(ctx context.Context, request []byte, opts searchOptions) (searchResult, error) {
+func minimize(ctx context.Context, request []byte, opts searchOptions) (*Shrunk, error) {
 	if opts.maxCalls <= 0 {
 		opts.maxCalls = maxCalls
 	}
 	root, err := parse(request)
 	if err != nil {
-		return searchResult{Request: request}, perigee.Errorf(perigee.ClassInvalid, "the request is not JSON: %w", err)
+		return &Shrunk{}, perigee.Errorf(perigee.ClassInvalid, "the request is not JSON: %w", err)
 	}
-	s := &search{ctx: ctx, opts: opts, doc: newDocument(root), best: request, seen: map[[sha256.Size]byte]bool{}}
+	s := &search{ctx: ctx, opts: opts, doc: newDocument(root), best: request, before: len(request), seen: map[[sha256.Size]byte]bool{}}
 	if !s.fails(request) {
 		if s.err == nil && ctx.Err() == nil {
 			s.err = errDifferent
@@ -70,13 +63,15 @@ type search struct {
 	doc     *document
 	current version // that fails
 	best    []byte  // the same as text
+	before  int     // the size of the request at first
 	seen    map[[sha256.Size]byte]bool
 	calls   int
 	err     error
 }
 
-func (s *search) result(whole bool) searchResult {
-	return searchResult{Request: s.best, Calls: s.calls, Whole: whole}
+// result returns the smallest request so far. whole is set if nothing is left to try.
+func (s *search) result(whole bool) *Shrunk {
+	return &Shrunk{Calls: s.calls, Before: s.before, Bytes: len(s.best), Whole: whole, Request: string(s.best)}
 }
 
 // over reports whether no request may be tried any more.

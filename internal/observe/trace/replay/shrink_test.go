@@ -62,7 +62,7 @@ func TestMinimize(t *testing.T) {
 			if err != nil || !result.Whole {
 				t.Fatalf("%+v, %v", result, err)
 			}
-			if test.want != "" && string(result.Request) != test.want {
+			if test.want != "" && result.Request != test.want {
 				t.Errorf("got  %s\nwant %s", result.Request, test.want)
 			}
 			if len(result.Request) > 300 {
@@ -89,7 +89,7 @@ func TestGeminiCallsAndResultsGoTogether(t *testing.T) {
 		t.Errorf("%d calls of %d, %v", result.Calls, tested, err)
 	}
 	const want = `{"contents":[{"role":"model","parts":[{"functionCall":{"name":"g","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"g","response":{"bad":true}}}]}]}`
-	if string(result.Request) != want {
+	if result.Request != want {
 		t.Errorf("got %s", result.Request)
 	}
 }
@@ -127,7 +127,7 @@ func TestSearchIsBounded(t *testing.T) {
 		}
 		return true, nil
 	}})
-	if err != nil || result.Whole || !bytes.Equal(result.Request, request) {
+	if err != nil || result.Whole || result.Request != string(request) {
 		t.Errorf("after the end of its time: %+v, %v", result.Calls, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestMinimizeHoldsItsPromises(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case !fails(result.Request):
+		case !fails([]byte(result.Request)):
 			t.Fatalf("the result does not fail: %s", result.Request)
 		case len(result.Request) > len(request):
 			t.Fatalf("%d bytes became %d", len(request), len(result.Request))

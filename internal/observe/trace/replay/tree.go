@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"perigee/internal/lib/rawjson"
 )
 
 // A node is a JSON value. Scalars keep their bytes, so that encoding a tree never makes it larger
@@ -147,7 +149,7 @@ func (v version) children(n *node) (list []*node) {
 // append writes a value without spaces.
 func (v version) append(dst []byte, n *node) []byte {
 	if replaced, ok := v.texts[n]; ok {
-		return appendString(dst, replaced)
+		return rawjson.AppendString(dst, replaced)
 	}
 	open, end := byte('{'), byte('}')
 	switch n.kind {
@@ -167,7 +169,7 @@ func (v version) append(dst []byte, n *node) []byte {
 		}
 		first = false
 		if n.kind == object {
-			dst = append(appendString(dst, n.names[i]), ':')
+			dst = append(rawjson.AppendString(dst, n.names[i]), ':')
 		}
 		dst = v.append(dst, child)
 	}
@@ -190,12 +192,4 @@ func (v version) size(n *node) int {
 		}
 	}
 	return size
-}
-
-func appendString(dst []byte, s string) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string can always be encoded
-	return append(dst, bytes.TrimRight(b.Bytes(), "\n")...)
 }

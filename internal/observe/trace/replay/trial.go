@@ -96,12 +96,10 @@ func (s *Service) Shrink(ctx context.Context, name string, progress func(Progres
 	case err != nil && result.Calls <= 1:
 		return nil, err
 	}
-	end := &Shrunk{ID: recorded.id(), Calls: result.Calls, Before: len(recorded.body), Bytes: len(result.Request), Whole: result.Whole,
-		Request: string(result.Request)}
-	if err != nil {
-		end.Stopped = err.Error()
+	if result.ID = recorded.id(); err != nil {
+		result.Stopped = err.Error()
 	}
-	return end, nil
+	return result, nil
 }
 
 // Shrinkable reports whether a call has failed because of its request, according to its record.
