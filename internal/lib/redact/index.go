@@ -82,8 +82,8 @@ func newIndex(secrets []string) *index {
 	for c := range x.escaped {
 		x.escaped[c] = x.inForms['\\'] || c == '\\' || c == 'u' || strings.IndexByte("/\"'", byte(c)) >= 0 && x.inForms[c]
 	}
-	for c, char := range map[byte]byte{'n': '\n', 't': '\t', 'r': '\r'} {
-		x.escaped[c] = x.escaped[c] || x.inForms[char]
+	for c, space := range escapedSpace {
+		x.escaped[c] = x.escaped[c] || space != 0 && x.inForms[space]
 	}
 	var memory [2]decodedText
 	for i := range x.forms {
@@ -372,6 +372,9 @@ func (x *index) unitAt(text []byte, i int, final bool) unit {
 	return unit{char: rune(text[i]), size: 1}
 }
 
+// escapedSpace has the line breaks and the tab by the letters of their escapes.
+var escapedSpace = [256]byte{'n': '\n', 't': '\t', 'r': '\r'}
+
 // backslashed decodes \u0041, \/, \" and \n with up to maxBackslashes backslashes.
 func (x *index) backslashed(text []byte, i int, final bool) unit {
 	literal := unit{char: '\\', size: 1}
@@ -388,19 +391,10 @@ func (x *index) backslashed(text []byte, i int, final bool) unit {
 		return literal
 	}
 	c := rune(rest[0])
-	switch c {
-	case 'n':
-		c = '\n'
-	case 't':
-		c = '\t'
-	case 'r':
-		c = '\r'
-	case '/', '"', '\'':
-	case 'u':
-		digits := rest[1:min(5, len(rest))]
-		if !isHex(digits) {
-			break
-		}
+	if space := escapedSpace[c]; space != 0 {
+		c = rune(space)
+	}
+	if digits := rest[1:min(5, len(rest))]; c == 'u' && isHex(digits) {
 		if len(digits) < 4 {
 			literal.partial = !final
 			return literal

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -45,14 +46,14 @@ var lineEnds = []string{"authorization", "cookie"}
 
 // secret reports whether values of a plain name are secrets.
 func (u use) secret(plain []byte) bool {
-	if hasEnd(plain, secretEnds) || contains(secretLists, plain) {
+	if hasEnd(plain, secretEnds) || slices.Contains(secretLists, string(plain)) {
 		return !hasEnd(plain, harmlessEnds)
 	}
 	switch u {
 	case parameter:
-		return contains(parameterNames, plain)
+		return slices.Contains(parameterNames, string(plain))
 	case header:
-		return contains(headerNames, plain)
+		return slices.Contains(headerNames, string(plain))
 	}
 	return false
 }
@@ -118,19 +119,10 @@ func hasEnd(name []byte, ends []string) bool {
 	return false
 }
 
-func contains(names []string, name []byte) bool {
-	for _, n := range names {
-		if n == string(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // Header returns the value of a header for a recording: Value for headers with credentials, and
 // Content of any other.
 func Header(name, value string) string {
-	if value != "" && header.secret(plainName([]byte(name), nil)) {
+	if value != "" && IsHeader(name) {
 		return Value
 	}
 	return string(Content([]byte(value)))
@@ -186,7 +178,7 @@ func pair(text string) string {
 	switch {
 	case !ok:
 		return string(Content([]byte(text)))
-	case value != "" && parameter.secret(plainName([]byte(name), nil)):
+	case value != "" && IsParameter(name):
 		return name + "=" + Value
 	}
 	// A parameter may be a URL itself, or JSON.

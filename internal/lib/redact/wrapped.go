@@ -61,10 +61,10 @@ func breakAfter(text []byte) int {
 			if n == len(rest) {
 				return 0
 			}
-			c = escapedSpace(rest[n])
+			c = escapedSpace[rest[n]]
 			n++
 		case c == '%' && len(rest) > 2:
-			c, n = encodedSpace(rest[1], rest[2]), 3
+			c, n = encodedSpace(rest[1:3]), 3
 		}
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' || size+n > maxBreak {
 			break
@@ -92,32 +92,10 @@ func breakBefore(text []byte) int {
 	return 0
 }
 
-func escapedSpace(c byte) byte {
-	switch c {
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
+// encodedSpace returns the line break or tab that percent-encoding writes as two digits, or 0.
+func encodedSpace(digits []byte) byte {
+	if c := byte(hexValue(digits)); isHex(digits) && (c == '\n' || c == '\r' || c == '\t') {
+		return c
 	}
 	return 0
-}
-
-// encodedSpace returns the space that percent-encoding writes as two digits.
-func encodedSpace(high, low byte) byte {
-	switch low {
-	case 'A', 'a':
-		low = '\n'
-	case 'D', 'd':
-		low = '\r'
-	case '9':
-		low = '\t'
-	default:
-		return 0
-	}
-	if high != '0' {
-		return 0
-	}
-	return low
 }
