@@ -9,9 +9,6 @@ import (
 // WantsColour reports whether a terminal may be sent colours. See no-color.org.
 func WantsColour() bool { return os.Getenv("NO_COLOR") == "" && controllable() }
 
-// Colours reports whether a stream is a terminal that may be sent colours.
-func Colours(stream any) bool { return WantsColour() && Is(stream) }
-
 // controllable reports whether a terminal obeys control sequences.
 func controllable() bool {
 	if os.Getenv("TERM") == "dumb" {
@@ -35,8 +32,8 @@ func Paint(text, colour string) string { return "\x1b[" + colour + "m" + text + 
 // A Palette has the colours of one stream. On a stream without colours, texts are unchanged.
 type Palette struct{ on bool }
 
-// PaletteOf returns the palette of a stream.
-func PaletteOf(stream any) Palette { return Palette{Colours(stream)} }
+// PaletteOf returns the palette of a stream. Only a terminal that may be sent colours has any.
+func PaletteOf(stream any) Palette { return Palette{WantsColour() && Is(stream)} }
 
 // Paint gives a text a colour, unless the text is blank or the stream has no colours.
 func (p Palette) Paint(text, colour string) string {

@@ -14,14 +14,14 @@ import (
 // NewLogHandler returns a handler that writes one short line per call to a terminal, and other
 // records as a sentence with their time. A width of 0 is unknown.
 func NewLogHandler(out io.Writer, width func() int, colour bool, level slog.Leveler) slog.Handler {
-	return &handler{level: level, write: (&screen{out: out, width: width, colour: colour}).write}
+	return &handler{level: level, write: (&screen{out: out, width: width, palette: Palette{colour}}).write}
 }
 
 // NewSentenceHandler returns a handler that passes warnings and errors on as sentences, for
 // commands that a person waits for.
-func NewSentenceHandler(say func(sentence string)) slog.Handler {
+func NewSentenceHandler(emit func(sentence string)) slog.Handler {
 	return &handler{level: slog.LevelWarn, write: func(r slog.Record, f *facts) error {
-		say(f.sentence(r.Message))
+		emit(f.sentence(r.Message))
 		return nil
 	}}
 }
@@ -111,11 +111,11 @@ const indent = "          "
 // A screen is the terminal that log lines are written to. It keeps the widths of columns, so that
 // lines are aligned.
 type screen struct {
-	mu     sync.Mutex
-	out    io.Writer
-	width  func() int // 0 if unknown
-	colour bool
-	widest [3]int // of models, upstreams and clients so far
+	mu      sync.Mutex
+	out     io.Writer
+	width   func() int // 0 if unknown
+	palette Palette
+	widest  [3]int // of models, upstreams and clients so far
 }
 
 func (s *screen) write(r slog.Record, f *facts) error {
@@ -237,21 +237,21 @@ func (s *screen) line(parts []part, tail, tailColour string) string {
 	line := ""
 	for _, p := range parts {
 		if p.size() > 0 {
-			line += s.paint(p.text+strings.Repeat(" ", p.size()-utf8.RuneCountInString(p.text)), p.colour) + "  "
+			line += s.palette.Paint(p.text+strings.Repeat(" ", p.size()-utf8.RuneCountInString(p.text)), p.colour) + "  "
 		}
 	}
 	room := width - length(parts)
 	if fits := utf8.RuneCountInString(tail) <= room; fits || tailColour == Faint && room > 4 {
-		line += s.paint(Shorten(tail, room), tailColour)
+		line += s.palette.Paint(Shorten(tail, room), tailColour)
 		tail = ""
 	}
 	line = strings.TrimRight(line, " ")
-	if !s.colour {
+	if !s.palette.on {
 		line = Shorten(line, width)
 	}
 	if tailColour != Faint && tail != "" {
 		for _, folded := range Fold(tail, max(width-len(indent), 20)) {
-			line += "\n" + indent + s.paint(folded, tailColour)
+			line += "\n" + indent + s.palette.Paint(folded, tailColour)
 		}
 	}
 	return line
@@ -276,14 +276,6 @@ func Shorten(text string, length int) string {
 	return string(runes[:max(length-1, 0)]) + "…"
 }
 
-// paint gives a text a colour, if the terminal has colours.
-func (s *screen) paint(text, colour string) string {
-	if !s.colour || colour == "" || strings.TrimSpace(text) == "" {
-		return text
-	}
-	return Paint(text, colour)
-}
-
 // otherLine returns a record that is not about a request: its time and a sentence, folded.
 func (s *screen) otherLine(r slog.Record, f *facts) string {
 	colour := ""
@@ -300,7 +292,7 @@ func (s *screen) otherLine(r slog.Record, f *facts) string {
 		lines = Fold(lines[0], width-len(indent))
 	}
 	for i := range lines {
-		lines[i] = s.paint(lines[i], colour)
+		lines[i] = s.palette.Paint(lines[i], colour)
 	}
-	return s.paint(r.Time.Format(time.TimeOnly), Faint) + "  " + strings.Join(lines, "\n"+indent)
+	return s.palette.Paint(r.Time.Format(time.TimeOnly), Faint) + "  " + strings.Join(lines, "\n"+indent)
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Animates reports whether a stream is a terminal on which a line may be drawn again and again. The
+// animates reports whether a stream is a terminal on which a line may be drawn again and again. The
 // log of a CI run, and a terminal that obeys no control sequences, are not.
-func Animates(stream any) bool {
+func animates(stream any) bool {
 	switch strings.ToLower(os.Getenv("CI")) {
 	case "", "0", "false":
 		return controllable() && Is(stream)
@@ -51,7 +51,7 @@ type Progress struct {
 // called.
 func NewProgress(ctx context.Context, out io.Writer, plain func(text string)) *Progress {
 	p := &Progress{out: out, plain: plain, ended: make(chan struct{})}
-	if !Animates(out) {
+	if !animates(out) {
 		close(p.ended)
 		return p
 	}
