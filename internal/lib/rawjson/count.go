@@ -25,18 +25,7 @@ const (
 	freeCost    = 36 << 20
 )
 
-// A CountError means that a text has more values than its size allows.
-type CountError struct {
-	Count
-	Bytes int
-}
-
-func (e *CountError) Error() string {
-	return fmt.Sprintf("the body has %d list elements and %d members in %d bytes, which are too many small values",
-		e.Elements, e.Members, e.Bytes)
-}
-
-// Err returns a *CountError when decoding a text of so many bytes could take more than four times
+// Err returns an error when decoding a text of so many bytes could take more than four times
 // its size and 32 MB, else nil. The first elements and members are free: conversations of millions
 // of tokens have fewer.
 func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
@@ -48,5 +37,6 @@ func (n Count) err(bytes, element int) error {
 	if n.Elements*element+n.Members*memberCost <= freeCost+bytes/4*11 {
 		return nil
 	}
-	return &CountError{n, bytes}
+	return fmt.Errorf("the body has %d list elements and %d members in %d bytes, which are too many small values",
+		n.Elements, n.Members, bytes)
 }

@@ -2,6 +2,7 @@ package rawjson_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestCountErr(t *testing.T) {
 		if (err == nil) != tt.ok {
 			t.Errorf("%+v in %d bytes: %v", tt.count, tt.bytes, err)
 		}
-		if e, ok := errors.AsType[*rawjson.CountError](err); !tt.ok && (!ok || e.Bytes != tt.bytes) {
+		if !tt.ok && err != nil && !strings.Contains(err.Error(), fmt.Sprintf("in %d bytes", tt.bytes)) {
 			t.Errorf("%+v: %v", tt.count, err)
 		}
 	}
