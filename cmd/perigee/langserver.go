@@ -93,9 +93,7 @@ func runLangserver(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	out := newReporter(env, loaded.Config)
-	for _, warning := range loaded.Warnings {
-		out.report(slog.LevelWarn, warning.String())
-	}
+	out.reportWarnings(loaded)
 	options := command.DaemonOptions(env, loaded)
 	options.Logger, options.LogLevel = out.logger, out.level
 	err = daemon.RunLangserver(ctx, options, upstream, func(s supervisor.Status) {

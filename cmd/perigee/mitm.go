@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"net"
 	"net/url"
 	"os/signal"
@@ -16,35 +15,6 @@ import (
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/netguard"
 )
-
-// mitmSettings are what the configuration has for the command. Flags replace the first four.
-type mitmSettings struct {
-	Listen        string
-	Hosts         []string // patterns
-	UpstreamCA    string
-	UpstreamProxy perigee.Secret
-
-	DataDir string
-	Version string // of perigee
-	Logger  *slog.Logger
-}
-
-// loadMITMSettings reads the configuration for perigee mitm, and reports its warnings.
-func loadMITMSettings(env *cli.Env) (*mitmSettings, error) {
-	loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
-	if err != nil {
-		return nil, err
-	}
-	out := newReporter(env, loaded.Config)
-	for _, warning := range loaded.Warnings {
-		out.report(slog.LevelWarn, warning.String())
-	}
-	i := loaded.Config.Interception
-	return &mitmSettings{
-		Listen: i.Listen, Hosts: i.Hosts, UpstreamCA: i.UpstreamCA, UpstreamProxy: i.UpstreamProxy,
-		DataDir: loaded.Config.DataDir, Version: programVersion(), Logger: out.logger,
-	}, nil
-}
 
 // mitmCommand is perigee mitm: it intercepts until the context ends.
 func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
@@ -69,10 +39,13 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if err := checkLoopback("--transparent", s.transparent); err != nil {
 		return err
 	}
-	var err error
-	if s.mitmSettings, err = loadMITMSettings(env); err != nil {
+	loaded, err := command.Load(env, func(key string) bool { return key != "interception.upstream_proxy" })
+	if err != nil {
 		return err
 	}
+	out := newReporter(env, loaded.Config)
+	out.reportWarnings(loaded)
+	s.Interception, s.dataDir, s.logger = loaded.Config.Interception, loaded.Config.DataDir, out.logger
 	switch samePort := portOf(s.transparent) != "0" && portOf(s.transparent) == portOf(cmp.Or(listen, s.Listen)); {
 	case samePort && listen != "":
 		return cli.Usagef("mitm: --listen and --transparent need different ports; port 0 chooses a free one")

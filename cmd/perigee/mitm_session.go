@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"perigee/internal/intercept/mitm"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/lib/terminal"
+	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 )
 
@@ -25,7 +27,9 @@ const drainTime = 5 * time.Second
 
 // A mitmSession is one run of the command.
 type mitmSession struct {
-	*mitmSettings
+	config.Interception  // of the configuration, with the values of flags
+	dataDir              string
+	logger               *slog.Logger
 	env                  *cli.Env
 	transparent, harFile string
 	ownHosts             bool // of --host
@@ -73,10 +77,10 @@ func (s *mitmSession) run(ctx context.Context) error {
 // openAuthority opens the certificate authority. --host has one of its own, so that the one of the
 // configuration stays valid.
 func (s *mitmSession) openAuthority() (err error) {
-	if err := datadir.Secure(s.DataDir, s.Logger); err != nil {
+	if err := datadir.Secure(s.dataDir, s.logger); err != nil {
 		return err
 	}
-	dir := filepath.Join(s.DataDir, "ca")
+	dir := filepath.Join(s.dataDir, "ca")
 	if s.ownHosts {
 		dir = filepath.Join(dir, "mitm")
 	}
@@ -97,7 +101,7 @@ func (s *mitmSession) open() (err error) {
 		return cli.ListenError(err, s.Listen)
 	}
 	if err = s.openRedirected(); err == nil && s.harFile != "" {
-		s.har, err = flows.NewHAR(flows.HAROptions{Path: s.harFile, Version: s.Version, Logger: s.Logger})
+		s.har, err = flows.NewHAR(flows.HAROptions{Path: s.harFile, Version: programVersion(), Logger: s.logger})
 		if err != nil {
 			err = fmt.Errorf("mitm: the HAR file cannot be written: %w; choose another one with --har", err)
 		}
@@ -133,17 +137,17 @@ func (s *mitmSession) openRedirected() error {
 func (s *mitmSession) newProxy() (*mitm.Proxy, *flows.Observer) {
 	observer := flows.New(flows.Options{Lines: s.lines, HAR: s.har, Proxied: s.transport.Proxy != nil,
 		Next: mitm.NewForwarder(mitm.ForwarderOptions{
-			Transport: s.transport, Logger: s.Logger,
+			Transport: s.transport, Logger: s.logger,
 			Failed: func(w http.ResponseWriter, r *http.Request, err error) {
 				flows.SetError(r.Context(), err)
 				mitm.AnswerFailed(w, r, err)
 			},
 			Broken: func(r *http.Request, err error) { flows.SetError(r.Context(), err) },
 		})})
-	options := mitm.Options{Authority: s.authority, Hosts: s.hosts, Handler: observer, Dial: s.dial, Logger: s.Logger,
+	options := mitm.Options{Authority: s.authority, Hosts: s.hosts, Handler: observer, Dial: s.dial, Logger: s.logger,
 		Tunnelled: func(t mitm.Tunnel) { observer.Tunnel(flowOf(t)) }}
 	if s.transport.Proxy != nil { // which may refuse CONNECT to port 80
-		options.Plain = mitm.NewForwarder(mitm.ForwarderOptions{Transport: s.transport, Logger: s.Logger})
+		options.Plain = mitm.NewForwarder(mitm.ForwarderOptions{Transport: s.transport, Logger: s.logger})
 	}
 	return mitm.New(options), observer
 }
@@ -165,7 +169,7 @@ func flowOf(t mitm.Tunnel) flows.Flow {
 func (s *mitmSession) announce() {
 	address := "http://" + s.explicit.Addr().String()
 	if bundle, err := s.authority.WriteBundle(); err != nil {
-		s.Logger.Warn("no file with the certificates of the system and of the authority", "error", err)
+		s.logger.Warn("no file with the certificates of the system and of the authority", "error", err)
 	} else if terminal.Is(s.env.Stderr) {
 		s.env.Say("hosts: %s", strings.Join(s.hosts.Patterns(), ", "))
 		s.env.Say("to intercept a program: HTTPS_PROXY=%s SSL_CERT_FILE=%s NODE_EXTRA_CA_CERTS=%s PROGRAM", address, bundle, s.authority.Info().Path)

@@ -57,9 +57,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		}
 	}
 	out := newReporter(env, loaded.Config)
-	for _, warning := range loaded.Warnings {
-		out.report(slog.LevelWarn, warning.String())
-	}
+	out.reportWarnings(loaded)
 	d, err := daemon.Start(ctx, daemon.Options{
 		Loaded: loaded, Sources: src, Poll: time.Second, Simulate: *simulate, Version: programVersion(),
 		Logger: out.logger, LogLevel: out.level, Listeners: service.Listeners, Reloading: func() (done func()) {
@@ -186,6 +184,13 @@ func (r *reporter) report(level slog.Level, sentence string) {
 		return
 	}
 	r.own.Log(context.Background(), level, r.env.Hint(sentence))
+}
+
+// reportWarnings reports the warnings about a configuration.
+func (r *reporter) reportWarnings(loaded *config.Loaded) {
+	for _, warning := range loaded.Warnings {
+		r.report(slog.LevelWarn, warning.String())
+	}
 }
 
 // started reports the configuration, before the line with the address.
