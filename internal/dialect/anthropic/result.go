@@ -41,24 +41,15 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 	if c.Kind() == rawjson.String {
 		return c.String(), media
 	}
-	var text rawjson.Text // usually there is one block, and its text need not be copied
-	only := ""
-	n := 0
-	add := func(s string) {
-		if n++; n == 1 {
-			only = s
-			return
+	var text rawjson.Text
+	first := true
+	media = d.plainBlocks(c, media, func(s string) {
+		if !first {
+			text.Add("\n")
 		}
-		if n == 2 {
-			text.Add(only)
-		}
-		text.Add("\n")
+		first = false
 		text.Add(s)
-	}
-	media = d.plainBlocks(c, media, add)
-	if n < 2 {
-		return only, media
-	}
+	})
 	return text.String(), media
 }
 
