@@ -29,20 +29,65 @@ type choice struct {
 	logprobs  rawjson.Writer // the elements of logprobs.content
 }
 
-// choices are the choices of an answer, in the order in which they began.
-type choices []*choice
+// A progress is the state of an answer while it is received.
+type progress struct {
+	answer  Answer
+	started bool      // the model is known to the client
+	choices []*choice // in the order in which they began
+	usage   perigee.Usage
+}
 
-// at returns the choice with the given index. There are as many as the client asked for, which is
-// few.
-func (list *choices) at(index int) *choice {
-	for _, c := range *list {
+// choice returns the choice with the given index. There are as many as the client asked for, which
+// is few.
+func (p *progress) choice(index int) *choice {
+	for _, c := range p.choices {
 		if c.index == index {
 			return c
 		}
 	}
 	c := &choice{index: index}
-	*list = append(*list, c)
+	p.choices = append(p.choices, c)
 	return c
+}
+
+// all returns the choices, of which there is at least one.
+func (p *progress) all() []*choice {
+	if len(p.choices) == 0 {
+		p.choice(0)
+	}
+	return p.choices
+}
+
+// take applies an event. It returns the choice and the content that the event adds to it; ok is
+// false if it adds none.
+func (p *progress) take(ev *perigee.Event) (c *choice, add content, ok bool) {
+	switch ev.Kind {
+	case perigee.EventFrame:
+		return nil, add, false
+	case perigee.EventStart:
+		if ev.Model != "" && !p.started {
+			p.answer.Model = ev.Model
+		}
+		return nil, add, false
+	case perigee.EventUsage:
+		if ev.Usage != nil {
+			p.usage = *ev.Usage
+		}
+		return nil, add, false
+	}
+	c = p.choice(ev.Candidate)
+	switch ev.Kind {
+	case perigee.EventGrounding:
+		c.trail.Add(ev.Grounding)
+	case perigee.EventFinish:
+		if ev.Finish != nil {
+			c.finish = *ev.Finish
+			p.answer.missed(c)
+		}
+	default:
+		add, ok = c.take(ev)
+	}
+	return c, add, ok
 }
 
 // content is the change of the message by an event. The zero value adds nothing.

@@ -7,44 +7,15 @@ import (
 )
 
 // A Collector makes one chat.completion object out of a stream of events.
-type Collector struct {
-	answer  Answer
-	choices choices
-	usage   perigee.Usage
-}
+type Collector struct{ progress }
 
 // NewCollector returns the collector for one answer.
-func NewCollector(answer Answer) *Collector { return &Collector{answer: answer} }
+func NewCollector(answer Answer) *Collector { return &Collector{progress{answer: answer}} }
 
 // Add takes the next event.
 func (w *Collector) Add(ev *perigee.Event) {
-	switch ev.Kind {
-	case perigee.EventFrame:
-		return
-	case perigee.EventStart:
-		if ev.Model != "" {
-			w.answer.Model = ev.Model
-		}
-		return
-	case perigee.EventUsage:
-		if ev.Usage != nil {
-			w.usage = *ev.Usage
-		}
-		return
-	}
-	c := w.choices.at(ev.Candidate)
-	switch ev.Kind {
-	case perigee.EventGrounding:
-		c.trail.Add(ev.Grounding)
-	case perigee.EventFinish:
-		if ev.Finish != nil {
-			c.finish = *ev.Finish
-			w.answer.missed(c)
-		}
-	default:
-		if add, ok := c.take(ev); ok {
-			c.add(&add)
-		}
+	if c, add, ok := w.take(ev); ok {
+		c.add(&add)
 	}
 }
 
@@ -77,11 +48,8 @@ func (c *choice) citations() []openai.Citation {
 
 // Bytes returns the whole answer.
 func (w *Collector) Bytes() []byte {
-	if len(w.choices) == 0 {
-		w.choices.at(0)
-	}
 	size := 1024
-	for _, c := range w.choices {
+	for _, c := range w.all() {
 		size += (c.text.Len()+c.reasoning.Len())*17/16 + len(c.pictures.Buf) + len(c.logprobs.Buf)
 	}
 	out := &rawjson.Writer{Buf: make([]byte, 0, size)}

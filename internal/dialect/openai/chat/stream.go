@@ -10,54 +10,22 @@ import (
 // A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held
 // back until all content is out, because usage and sources may follow the provider's reason to
 // stop.
-type Stream struct {
-	answer  Answer
-	started bool // the model is known to the client
-	choices choices
-	usage   perigee.Usage
-}
+type Stream struct{ progress }
 
 // NewStream returns the encoder for one answer.
-func NewStream(answer Answer) *Stream { return &Stream{answer: answer} }
+func NewStream(answer Answer) *Stream { return &Stream{progress{answer: answer}} }
 
 // ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string { return "text/event-stream" }
 
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
-	switch ev.Kind {
-	case perigee.EventFrame:
-		return dst
-	case perigee.EventStart:
-		if ev.Model != "" && !s.started {
-			s.answer.Model = ev.Model
-		}
-		return dst
-	case perigee.EventUsage:
-		if ev.Usage != nil {
-			s.usage = *ev.Usage
-		}
-		return dst
-	}
-	c := s.choices.at(ev.Candidate)
-	switch ev.Kind {
-	case perigee.EventGrounding:
-		c.trail.Add(ev.Grounding)
-		return dst
-	case perigee.EventFinish:
-		if ev.Finish != nil {
-			c.finish = *ev.Finish
-			s.answer.missed(c)
-		}
-		return dst
-	}
-	first := !c.hasContent
-	add, ok := c.take(ev)
+	c, add, ok := s.take(ev)
 	if !ok {
 		return dst
 	}
 	w := rawjson.Writer{Buf: dst}
-	if first && c.hasContent {
+	if c.head == "" { // nothing was sent of it
 		s.role(&w, c)
 	}
 	s.delta(&w, c, &add)
@@ -151,11 +119,8 @@ func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 // End appends the ends of all choices, the usage if it was asked for, and the mark behind the last
 // event.
 func (s *Stream) End(dst []byte) []byte {
-	if len(s.choices) == 0 {
-		s.choices.at(0)
-	}
 	w := &rawjson.Writer{Buf: dst}
-	for _, c := range s.choices {
+	for _, c := range s.all() {
 		reason := s.answer.Style.finishReason(c)
 		if !c.hasContent {
 			s.role(w, c)
