@@ -17,9 +17,9 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	if err := rawjson.CheckFinite(origin.Body); err != nil {
 		return nil, false, InvalidBody(err)
 	}
-	c := rawjson.NewCursor(origin.Body)
-	if got := c.Kind(); got != rawjson.Object {
-		return nil, false, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	c, err := openObject(origin.Body)
+	if err != nil {
+		return nil, false, err
 	}
 	var notes perigee.Notes
 	var inputs []string

@@ -23,12 +23,9 @@ type ImagesRequest struct {
 
 // DecodeImages reads the body of POST /v1/images/generations.
 func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
-	if err := CheckBody(origin.Body); err != nil {
+	c, err := OpenBody(origin.Body)
+	if err != nil {
 		return nil, err
-	}
-	c := rawjson.NewCursor(origin.Body)
-	if got := c.Kind(); got != rawjson.Object {
-		return nil, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &imageDecoder{c: c, count: 1}
 	for key := range c.Object() {

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 
+	"perigee"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -24,3 +25,9 @@ func OfKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	}
 	return nil
 }
+
+// ToolModes are the modes for the words of tool_choice; the mode of auto is the model's default.
+// validated is Gemini's mode by its own name: GitHub Copilot sends it for every model named
+// gemini-*.
+var ToolModes = map[string]string{"auto": "", "none": perigee.ToolModeNone, "required": perigee.ToolModeAny,
+	"validated": perigee.ToolModeValidated}

@@ -21,17 +21,27 @@ func Wrong(param, format string, args ...any) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: message, Cause: &perigee.Fault{Param: param}}
 }
 
-// CheckBody validates a body as JSON, and refuses one that is cut into more pieces than its size
-// allows.
-func CheckBody(body []byte) error {
+// OpenBody validates a body as a JSON object and returns a cursor before it. It refuses a body that
+// is cut into more pieces than its size allows.
+func OpenBody(body []byte) (*rawjson.Cursor, error) {
 	count, err := rawjson.CheckCount(body)
 	if err != nil {
-		return InvalidBody(err)
+		return nil, InvalidBody(err)
 	}
 	if err := count.Err(len(body)); err != nil {
-		return TooManyPieces(err)
+		return nil, TooManyPieces(err)
 	}
-	return nil
+	return openObject(body)
+}
+
+// openObject returns a cursor before the object that a valid body must be: null would pass for an
+// empty one.
+func openObject(body []byte) (*rawjson.Cursor, error) {
+	c := rawjson.NewCursor(body)
+	if got := c.Kind(); got != rawjson.Object {
+		return nil, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
+	}
+	return c, nil
 }
 
 // TooManyPieces is the error for a body that is cut into more pieces than its size allows.

@@ -29,12 +29,9 @@ type Style struct {
 // DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is
 // in Notes.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
-	if err := openai.CheckBody(origin.Body); err != nil {
+	c, err := openai.OpenBody(origin.Body)
+	if err != nil {
 		return nil, err
-	}
-	c := rawjson.NewCursor(origin.Body)
-	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
-		return nil, openai.InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
 	d := &decoder{c: c}
 	// The provider wants a result for each call.

@@ -115,15 +115,9 @@ type toolChoice struct {
 func (d *decoder) toolChoice(field string) {
 	choice := toolChoice{field: field}
 	if d.c.Kind() == rawjson.String {
-		switch word := d.c.String(); word {
-		case "auto":
-		case "none":
-			choice.mode = perigee.ToolModeNone
-		case "required":
-			choice.mode = perigee.ToolModeAny
-		case "validated": // Gemini's mode by its own name: GitHub Copilot sends it for every model named gemini-*
-			choice.mode = perigee.ToolModeValidated
-		default:
+		word := d.c.String()
+		var ok bool
+		if choice.mode, ok = openai.ToolModes[word]; !ok {
 			d.refuse(field, "want auto, none, required, validated or an object, found %q", openai.Brief(word))
 		}
 		d.choice = choice

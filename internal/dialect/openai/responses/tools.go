@@ -257,17 +257,13 @@ func (d *decoder) toolChoice() {
 	}
 	c := rawjson.NewCursor(d.rawChoice)
 	if c.Kind() == rawjson.String {
-		switch word := c.String(); word {
-		case "auto":
-		case "none":
-			d.choose(perigee.ToolModeNone, nil)
-		case "required":
-			d.choose(perigee.ToolModeAny, nil)
-		case "validated":
-			d.choose(perigee.ToolModeValidated, nil)
-		default:
+		word := c.String()
+		switch mode, ok := openai.ToolModes[word]; {
+		case !ok:
 			d.refuse(openai.Wrong("tool_choice", "there is no choice %q", openai.Brief(word)).
 				WithHint("use auto, none, required, validated or an object"))
+		case mode != "":
+			d.choose(mode, nil)
 		}
 		return
 	}
