@@ -22,12 +22,12 @@ const (
 // an account is the probe.
 func (a *acquisition) attempt() (*lease, searchResult) {
 	p := a.pool
-	if p.breaker.Blocks(a.models != groupControl, p.now) {
+	if p.breaker.blocks(a.models != groupControl, p.now) {
 		return nil, none
 	}
 	l, result := a.choose()
 	if result == found {
-		p.breaker.StartProbe(l, p.now)
+		p.breaker.startProbe(l, p.now)
 	}
 	return l, result
 }
@@ -172,8 +172,8 @@ func (a *acquisition) pickBest(g *quotaGroup, low bool) (best *member, reason st
 // than a prompt cache.
 func (a *acquisition) overloaded(b binding, low bool) bool {
 	p := a.pool
-	return p.opts.Selection == Hybrid && !b.member.health.Fit(p.now) &&
-		slices.ContainsFunc(p.members, func(m *member) bool { return m.health.Fit(p.now) && a.eligible(m, b.group, low) })
+	return p.opts.Selection == Hybrid && !b.member.health.fit(p.now) &&
+		slices.ContainsFunc(p.members, func(m *member) bool { return m.health.fit(p.now) && a.eligible(m, b.group, low) })
 }
 
 // backBriefly reports whether an account will be back so soon that the call should wait for it,
@@ -273,7 +273,7 @@ func (a *acquisition) earliest() (first instant, ok bool) {
 func (a *acquisition) lease(m *member, g *quotaGroup, w why) *lease {
 	p := a.pool
 	m.leases++
-	m.health.Charge(p.now)
+	m.health.charge(p.now)
 	if !a.overflow && w.reason != whyProbe && !w.instead && a.req.Email == "" {
 		a.bind(binding{m, g})
 	}

@@ -41,7 +41,7 @@ func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 				continue
 			}
 			c := m.explain(g, req.Model)
-			if m.inUse() && p.breaker.Blocks(a.models != groupControl, p.now) {
+			if m.inUse() && p.breaker.blocks(a.models != groupControl, p.now) {
 				c.rank, c.Usable, c.Why, c.Until = rankUnusable, false, p.breakerExplanation(), p.breakerEnd()
 			}
 			list = append(list, c)
@@ -142,7 +142,7 @@ func (m *member) explain(g *quotaGroup, model string) candidate {
 			c.rank = rankFaulty
 		}
 	case !v.free:
-		c.Why = causeOf(KindBusy).One
+		c.Why = causeOf(kindBusy).one
 	default:
 		c.Why, c.rank = "usable", rankUsable
 		if p.opts.Selection == Hybrid {
@@ -162,7 +162,7 @@ func (m *member) explain(g *quotaGroup, model string) candidate {
 
 // describe returns why the account cools down.
 func (m *member) describe(kind providererr.Kind) string {
-	switch one := causeOf(kind).One; {
+	switch one := causeOf(kind).one; {
 	case one == "":
 		return "it is cooling down (" + string(kind) + ")"
 	case kind == providererr.KindProject && m.signIn.ProjectID != "":

@@ -1,20 +1,16 @@
 package pool
 
-import (
-	"time"
-
-	"perigee/internal/lib/steadyclock"
-)
+import "time"
 
 // The points of hybrid selection.
 const (
-	start        = 70
-	most         = 100
-	least        = 50 // with less an account is passed over while another is usable
-	regain       = 2  // for each hour
-	pointsServed = 1
-	pointsLimit  = -10 // after a limit
-	pointsFault  = -20 // after another failure of the account
+	startPoints   = 70
+	maxPoints     = 100
+	fitPoints     = 50 // with less an account is passed over while another is usable
+	pointsPerHour = 2
+	pointsServed  = 1
+	pointsLimit   = -10 // after a limit
+	pointsFault   = -20 // after another failure of the account
 
 	loadCall = 10 * time.Second // the load that one call adds; load falls over time
 	loadMost = 50 * loadCall
@@ -38,46 +34,46 @@ const quotaUnknown = 0.5
 // A health is the basis of an account's score in hybrid selection. It recovers over time.
 type health struct {
 	points   float64
-	pointsAt steadyclock.Instant
-	idleAt   steadyclock.Instant // when its load is 0
-	usedAt   steadyclock.Instant
+	pointsAt instant
+	idleAt   instant // when its load is 0
+	usedAt   instant
 }
 
 // newHealth returns the health of an account that was not used yet.
-func newHealth(now steadyclock.Instant) health { return health{points: start, pointsAt: now} }
+func newHealth(now instant) health { return health{points: startPoints, pointsAt: now} }
 
-func (h *health) now(now steadyclock.Instant) float64 {
-	return min(most, h.points+regain*float64((now-h.pointsAt)/time.Hour))
+func (h *health) pointsNow(now instant) float64 {
+	return min(maxPoints, h.points+pointsPerHour*float64((now-h.pointsAt)/time.Hour))
 }
 
 // load returns how long the account takes to recover from its latest calls.
-func (h *health) load(now steadyclock.Instant) time.Duration { return max(0, h.idleAt-now) }
+func (h *health) load(now instant) time.Duration { return max(0, h.idleAt-now) }
 
-// Recover adds points, which may be negative.
-func (h *health) Recover(points float64, now steadyclock.Instant) {
-	h.points, h.pointsAt = max(0, min(most, h.now(now)+points)), now
+// addPoints adds points, which may be negative.
+func (h *health) addPoints(points float64, now instant) {
+	h.points, h.pointsAt = max(0, min(maxPoints, h.pointsNow(now)+points)), now
 }
 
-// Charge adds the load of a call.
-func (h *health) Charge(now steadyclock.Instant) {
+// charge adds the load of a call.
+func (h *health) charge(now instant) {
 	h.idleAt = now + min(h.load(now)+loadCall, loadMost)
 	h.usedAt = now
 }
 
-// Uncharge takes back the load of a call that was not answered.
-func (h *health) Uncharge(now steadyclock.Instant) { h.idleAt = now + max(0, h.load(now)-loadCall) }
+// uncharge takes back the load of a call that was not answered.
+func (h *health) uncharge(now instant) { h.idleAt = now + max(0, h.load(now)-loadCall) }
 
-// Fit reports whether the account is to be chosen while another is usable.
-func (h *health) Fit(now steadyclock.Instant) bool {
-	return h.now(now) >= least && h.load(now) <= loadMost-loadCall
+// fit reports whether the account is to be chosen while another is usable.
+func (h *health) fit(now instant) bool {
+	return h.pointsNow(now) >= fitPoints && h.load(now) <= loadMost-loadCall
 }
 
-// Score returns the account's score in hybrid selection, including its remaining quota. Unfit
+// score returns the account's score in hybrid selection, including its remaining quota. Unfit
 // accounts come last.
-func (h *health) Score(quota float64, now steadyclock.Instant) float64 {
-	points := weightHealth*h.now(now) + weightLoad*100*(1-float64(h.load(now))/float64(loadMost)) +
+func (h *health) score(quota float64, now instant) float64 {
+	points := weightHealth*h.pointsNow(now) + weightLoad*100*(1-float64(h.load(now))/float64(loadMost)) +
 		weightIdle*min(now-h.usedAt, longestIdle).Seconds() + weightQuota*100*quota
-	if !h.Fit(now) {
+	if !h.fit(now) {
 		return points - unfit
 	}
 	return points

@@ -56,7 +56,7 @@ func (l *lease) Answering() {
 		return
 	}
 	l.answering = true
-	p.breaker.EndProbe(l, nil, p.now)
+	p.breaker.endProbe(l, nil, p.now)
 	l.answered()
 }
 
@@ -86,7 +86,7 @@ func (l *lease) Done(v *providererr.Diagnosis) {
 func (l *lease) end(v *providererr.Diagnosis) {
 	l.done = true
 	l.member.leases--
-	l.pool.breaker.EndProbe(l, v, l.pool.now)
+	l.pool.breaker.endProbe(l, v, l.pool.now)
 }
 
 // release returns an account that was not used.
@@ -98,7 +98,7 @@ func (l *lease) release() {
 
 func (l *lease) endUnused() {
 	l.end(&providererr.Diagnosis{Scope: providererr.ScopeNone})
-	l.member.health.Uncharge(l.pool.now)
+	l.member.health.uncharge(l.pool.now)
 }
 
 // paused waits as long as the lease asks for, and reports whether it could.
@@ -132,9 +132,9 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 	switch c := causeOf(v.Kind); {
 	case errors.Is(err, providererr.ErrRefreshPaused):
 		a.tokens.members, a.tokens.err = append(a.tokens.members, m), err
-	case c.State != "":
-		m.stop(l.source, c.State, perigee.AsError(err).Error(), l.generation)
-		if c.Costly && a.lose(v.Kind, m) {
+	case c.state != "":
+		m.stop(l.source, c.state, perigee.AsError(err).Error(), l.generation)
+		if c.costly && a.lose(v.Kind, m) {
 			a.over, a.tokens.err = true, signInRefused(err, len(p.members) > breakerMaxLost)
 		}
 	case v.Scope == providererr.ScopeNone:
@@ -164,7 +164,7 @@ func signInRefused(err error, others bool) error {
 // not the account's fault but means that another one has to be tried.
 func TokenFailure(err error) providererr.Diagnosis {
 	v, ok := providererr.Of(err)
-	if ok && (v.Scope == providererr.ScopeNone || causeOf(v.Kind).State != "") {
+	if ok && (v.Scope == providererr.ScopeNone || causeOf(v.Kind).state != "") {
 		return v
 	}
 	v = providererr.Diagnosis{Kind: providererr.KindNoToken, Scope: providererr.ScopeAccount, Error: perigee.AsError(err)}

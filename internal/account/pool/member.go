@@ -103,7 +103,7 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 	if m.busy() {
 		a.faulty = false
 		if a.until == now {
-			a.kind = KindBusy
+			a.kind = kindBusy
 		}
 	} else {
 		a.free = a.until == now
@@ -119,7 +119,7 @@ func (m *member) availability(g *quotaGroup, model string) (a availability) {
 // session or a sticky choice then stays with it.
 func (m *member) onlyBusy(g *quotaGroup, model string) bool {
 	a := m.availability(g, model)
-	return a.kind == KindBusy && !a.low
+	return a.kind == kindBusy && !a.low
 }
 
 // stop takes the account out of use until its sign-in changes. It does nothing if another sign-in
@@ -134,9 +134,9 @@ func (m *member) stop(source Source, state, reason string, generation int64) {
 	if p.opts.OnState != nil {
 		p.after = append(p.after, func() { p.opts.OnState(Stop{m.email, state, reason, generation}) })
 	}
-	if m.signIn.Enabled && p.breaker.Trip(m.email, state, p.now) && slices.ContainsFunc(p.members, (*member).inUse) {
+	if m.signIn.Enabled && p.breaker.trip(m.email, state, p.now) && slices.ContainsFunc(p.members, (*member).inUse) {
 		p.logAfter(slog.LevelWarn, "circuit breaker opened",
-			"locked", p.breaker.Lost(), "until", p.date(p.breaker.Until()))
+			"locked", len(p.breaker.lost), "until", p.date(p.breaker.until))
 	}
 }
 
@@ -157,7 +157,7 @@ func (m *member) renew(source Source, s perigee.SignIn) {
 		m.stopped, m.reason = "", ""
 	}
 	if source != m.source || wasOut && m.stopped == "" && s.Enabled && perigee.UsableState(s.State) {
-		m.pool.breaker.Reset() // the owner has selected it
+		m.pool.breaker.reset() // the owner has selected it
 	}
 	m.source, m.signIn = source, s
 }
@@ -190,7 +190,7 @@ func (m *member) listCooldowns() (list []perigee.Cooldown) {
 // outOfUse returns the cause that keeps an account out of use.
 func (m *member) outOfUse() providererr.Kind {
 	if !m.signIn.Enabled {
-		return KindDisabled
+		return kindDisabled
 	}
 	return kindOfState(m.state())
 }
@@ -201,5 +201,5 @@ func (m *member) score(g *quotaGroup) float64 {
 	if q := m.least[g.id]; q.until > m.pool.now {
 		quota = q.fraction
 	}
-	return m.health.Score(quota, m.pool.now)
+	return m.health.score(quota, m.pool.now)
 }

@@ -103,7 +103,7 @@ type Pool struct {
 	restored bool                            // sessions has every session that the store has
 	served   lru.Map[string, instant]        // when a model was last seen with any account: in an answer, or in a report of quota
 	reports  map[providererr.Kind][]sighting // accounts that Report has stopped lately
-	breaker  breaker[*lease]
+	breaker  breaker
 	looking  <-chan struct{} // closed when the figures of the last Look are reported
 	waiters  []*acquisition  // calls that wait, in the order in which they came
 	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed
@@ -183,7 +183,7 @@ func (p *Pool) Use(email string) error {
 	}
 	m.clearCooldowns()
 	p.forgetSessions()
-	p.breaker.Reset()
+	p.breaker.reset()
 	for _, g := range p.groups {
 		g.current, g.turn = m, m.index-1
 	}
@@ -205,7 +205,7 @@ func (p *Pool) Clear(email string) error {
 			each.clearCooldowns()
 		}
 	}
-	p.breaker.Reset()
+	p.breaker.reset()
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (p *Pool) Status() []Status {
 		} else if m.projectRefused() {
 			s.Reason, s.Refused = m.describe(providererr.KindProject), m.signIn.ProjectID
 		}
-		if m.inUse() && p.breaker.Open(p.now) {
+		if m.inUse() && p.breaker.open(p.now) {
 			s.Reason = p.breakerExplanation()
 			s.Cooldowns = append(s.Cooldowns, perigee.Cooldown{Until: p.breakerEnd(), Reason: reasonBreakerOpen})
 		}

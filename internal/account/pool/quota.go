@@ -158,7 +158,7 @@ func (a *acquisition) look() <-chan struct{} {
 // doubtful lists the accounts of which the quota may have returned and was not read lately.
 func (a *acquisition) doubtful() (emails []string) {
 	p := a.pool
-	if p.breaker.Tripped() {
+	if p.breaker.tripped() {
 		return nil // no account is to be used for anything
 	}
 	for _, m := range a.candidates() {

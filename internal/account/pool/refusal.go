@@ -25,24 +25,24 @@ func (a *acquisition) refusal() error {
 	if len(members) == 0 {
 		return perigee.Errorf(perigee.ClassUnauthenticated, "no account is signed in").WithHint("run `perigee login`")
 	}
-	if p.breaker.Blocks(a.models != groupControl, now) && slices.ContainsFunc(members, (*member).inUse) {
+	if p.breaker.blocks(a.models != groupControl, now) && slices.ContainsFunc(members, (*member).inUse) {
 		return p.breakerRefusal(a.req.Model)
 	}
 	var tallies tallies
 	for _, m := range members {
-		tallies.Add(a.waitsFor(m))
+		tallies.add(a.waitsFor(m))
 	}
-	decisive := tallies.Decisive()
-	e := &perigee.Error{Class: cmp.Or(causeOf(decisive.Kind).Class, perigee.ClassUnavailable), Message: tallies.Message(a.req.Model, now),
-		Model: a.req.Model, Cause: &Shortage{decisive.Kind}}
-	if decisive.First == 0 {
-		e.Hint = causeOf(decisive.Kind).Remedy
-		if decisive.Kind != KindDisabled && slices.ContainsFunc(tallies, func(t tally) bool { return t.Kind == KindDisabled }) {
+	decisive := tallies.decisive()
+	e := &perigee.Error{Class: cmp.Or(causeOf(decisive.kind).class, perigee.ClassUnavailable), Message: tallies.message(a.req.Model, now),
+		Model: a.req.Model, Cause: &Shortage{decisive.kind}}
+	if decisive.first == 0 {
+		e.Hint = causeOf(decisive.kind).remedy
+		if decisive.kind != kindDisabled && slices.ContainsFunc(tallies, func(t tally) bool { return t.kind == kindDisabled }) {
 			e.Hint += "; or bring back one that is disabled with `perigee account enable`"
 		}
 		return e
 	}
-	e.Retry = max(decisive.First-now, time.Second)
+	e.Retry = max(decisive.first-now, time.Second)
 	e.Hint = providererr.WaitFor(e.Retry, p.opts.Now()) + ", or add another account with `perigee login`"
 	if a.req.Model != "" {
 		e.Hint += "; `perigee account explain " + a.req.Model + "` says more"
@@ -67,23 +67,23 @@ func (p *Pool) Refusal(req Request) error {
 // waitsFor returns the tally of one account. In several quota groups the cause that ends first
 // counts.
 func (a *acquisition) waitsFor(m *member) tally {
-	t := tally{Count: 1}
+	t := tally{count: 1}
 	for _, g := range a.groups {
 		v := m.availability(g, a.req.Model)
 		if v.until == 0 {
-			return tally{Kind: v.kind, Count: 1}
+			return tally{kind: v.kind, count: 1}
 		}
 		kind, at, probed := v.kind, v.until, false
 		if v.free {
-			kind = KindBusy // with the tokens of this call
+			kind = kindBusy // with the tokens of this call
 		} else if probe := max(v.doubt, g.probedAt+probeEvery); at > a.pool.now && !v.fromProvider && probe <= at {
 			at, probed = probe, true
 		}
 		switch {
-		case v.missing && t.Kind == "":
-			t.Kind = kind
-		case !v.missing && (t.First == 0 || at < t.First):
-			t.Kind, t.First, t.Probed = kind, at, probed
+		case v.missing && t.kind == "":
+			t.kind = kind
+		case !v.missing && (t.first == 0 || at < t.first):
+			t.kind, t.first, t.probed = kind, at, probed
 		}
 	}
 	return t

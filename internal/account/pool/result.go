@@ -28,12 +28,12 @@ const (
 func (l *lease) answered() {
 	p, m, model := l.pool, l.member, l.call.req.Model
 	l.group.served = max(l.group.served, l.began)
-	m.health.Recover(pointsServed, p.now)
+	m.health.addPoints(pointsServed, p.now)
 	l.clearFaults()
 	if model != "" {
 		p.served.Put(model, p.now)
 		if m.inUse() {
-			p.breaker.Reset()
+			p.breaker.reset()
 		}
 	}
 	for _, i := range [...]int{wholeAccount, providerFaults, l.group.id} {
@@ -67,7 +67,7 @@ func (l *lease) clearFaults() {
 // failed applies a failure to its scope, and to nothing else.
 func (l *lease) failed(v *providererr.Diagnosis) {
 	p, m, a := l.pool, l.member, l.call
-	m.health.Uncharge(p.now)
+	m.health.uncharge(p.now)
 	l.reconsider(v)
 	kind := v.Kind
 	switch v.Scope {
@@ -78,7 +78,7 @@ func (l *lease) failed(v *providererr.Diagnosis) {
 			points = pointsFault
 		}
 		if m.startCooldown(c, l.failure(v)) {
-			m.health.Recover(points, p.now)
+			m.health.addPoints(points, p.now)
 		}
 		a.brief = c.brief
 	case providererr.ScopeAccountModel:
@@ -96,7 +96,7 @@ func (l *lease) failed(v *providererr.Diagnosis) {
 		return
 	}
 	switch {
-	case causeOf(kind).Costly && a.lose(kind, m):
+	case causeOf(kind).costly && a.lose(kind, m):
 		v.Scope = providererr.ScopeNone
 		if len(p.members) > breakerMaxLost {
 			v.Error = p.lostTwo(v.Error)
@@ -141,9 +141,9 @@ func (l *lease) reconsider(v *providererr.Diagnosis) {
 func (l *lease) accountFailed(v *providererr.Diagnosis) {
 	m := l.member
 	if v.Kind != providererr.KindNoToken { // the cause is the sign-in server
-		m.health.Recover(pointsFault, l.pool.now)
+		m.health.addPoints(pointsFault, l.pool.now)
 	}
-	if state := causeOf(v.Kind).State; state != "" {
+	if state := causeOf(v.Kind).state; state != "" {
 		m.stop(l.source, state, v.Reason(), l.generation)
 	} else if v.Kind != providererr.KindNoToken || !errors.Is(v.Error, providererr.ErrRefreshPaused) {
 		m.startCooldown(&m.cooldowns[wholeAccount], l.failure(v))
@@ -164,7 +164,7 @@ func (l *lease) providerFailed(v *providererr.Diagnosis) {
 // account is in use. Of several calls that were under way together one counts.
 func (l *lease) countFault() {
 	p, m, c, now := l.pool, l.member, &l.member.cooldowns[providerFaults], l.pool.now
-	m.health.Recover(pointsFault, now)
+	m.health.addPoints(pointsFault, now)
 	if l.began <= c.failedAt {
 		return
 	}

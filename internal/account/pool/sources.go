@@ -43,7 +43,7 @@ func (p *Pool) SetSources(sources []Source) {
 		m.restore()
 		if !present[m] { // the owner has added it, to have it used
 			m.health, m.stopped, m.reason = newHealth(p.now), "", ""
-			p.breaker.Reset()
+			p.breaker.reset()
 		}
 		m.index = len(p.members)
 		p.members = append(p.members, m)
@@ -98,7 +98,7 @@ func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 		m.startCooldown(&m.cooldowns[wholeAccount], failure{kind: v.Kind, began: p.now})
 		return
 	}
-	state := causeOf(v.Kind).State
+	state := causeOf(v.Kind).state
 	if state == "" {
 		return
 	}

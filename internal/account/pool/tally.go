@@ -8,57 +8,56 @@ import (
 	"time"
 
 	"perigee/internal/adapt/providererr"
-	"perigee/internal/lib/steadyclock"
 )
 
 // A tally is how many accounts one cause keeps from being leased.
 type tally struct {
-	Kind   providererr.Kind
-	Count  int
-	First  steadyclock.Instant // when the first of them is back, or probed; 0 if never
-	Probed bool                // it is probed, although it may have to cool down for longer
+	kind   providererr.Kind
+	count  int
+	first  instant // when the first of them is back, or probed; 0 if never
+	probed bool    // it is probed, although it may have to cool down for longer
 }
 
 // tallies has one Tally for each cause.
 type tallies []tally
 
-// Add adds the accounts of a Tally.
-func (list *tallies) Add(t tally) {
-	i := slices.IndexFunc(*list, func(other tally) bool { return other.Kind == t.Kind })
+// add adds the accounts of a Tally.
+func (list *tallies) add(t tally) {
+	i := slices.IndexFunc(*list, func(other tally) bool { return other.kind == t.kind })
 	if i < 0 {
 		*list = append(*list, t)
 		return
 	}
 	sum := &(*list)[i]
-	sum.Count += t.Count
-	if t.First > 0 && (sum.First == 0 || t.First < sum.First) {
-		sum.First, sum.Probed = t.First, t.Probed
+	sum.count += t.count
+	if t.first > 0 && (sum.first == 0 || t.first < sum.first) {
+		sum.first, sum.probed = t.first, t.probed
 	}
 }
 
-// Decisive returns the cause that an error reports: the one that ends first, or else the one that
+// decisive returns the cause that an error reports: the one that ends first, or else the one that
 // is easiest to remove. The list must not be empty.
-func (list tallies) Decisive() tally {
+func (list tallies) decisive() tally {
 	return slices.MinFunc(list, func(x, y tally) int {
-		if (x.First == 0) != (y.First == 0) {
-			return cmp.Compare(y.First, x.First)
+		if (x.first == 0) != (y.first == 0) {
+			return cmp.Compare(y.first, x.first)
 		}
-		return cmp.Or(cmp.Compare(x.First, y.First), causeEase(x.Kind)-causeEase(y.Kind))
+		return cmp.Or(cmp.Compare(x.first, y.first), causeEase(x.kind)-causeEase(y.kind))
 	})
 }
 
-// Message states that no account is usable for a model, and lists the causes.
-func (list tallies) Message(model string, now steadyclock.Instant) string {
+// message states that no account is usable for a model, and lists the causes.
+func (list tallies) message(model string, now instant) string {
 	parts, total := make([]string, len(list)), 0
 	for i, t := range list {
-		total += t.Count
-		parts[i] = fmt.Sprintf("%d %s", t.Count, cmp.Or(causeOf(t.Kind).Many, "cooling down ("+string(t.Kind)+")"))
-		if t.First > now {
+		total += t.count
+		parts[i] = fmt.Sprintf("%d %s", t.count, cmp.Or(causeOf(t.kind).many, "cooling down ("+string(t.kind)+")"))
+		if t.first > now {
 			when := "back"
-			if t.Probed {
+			if t.probed {
 				when = "asked again"
 			}
-			parts[i] += fmt.Sprintf(" (%s in %s)", when, (t.First - now + time.Second - 1).Truncate(time.Second))
+			parts[i] += fmt.Sprintf(" (%s in %s)", when, (t.first - now + time.Second - 1).Truncate(time.Second))
 		}
 	}
 	if model != "" {

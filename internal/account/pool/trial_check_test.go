@@ -115,7 +115,7 @@ func (x *trial) checkChoice(l *lease, i int, pool string, now time.Time) {
 
 // fit reports whether hybrid selection would choose an account if it had to choose anew.
 func (x *trial) fit(account int) bool {
-	return x.model.opts.Selection != Hybrid || x.find(x.all[account].signIn.Email).health.Fit(x.clock.Now())
+	return x.model.opts.Selection != Hybrid || x.find(x.all[account].signIn.Email).health.fit(x.clock.Now())
 }
 
 // checkOrder checks that an earlier pool had no account, and that sticky stayed where it was.
