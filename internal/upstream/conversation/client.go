@@ -22,18 +22,20 @@ type ClientOptions struct {
 	Cloud func(context.Context) ([]perigee.Model, error)
 }
 
-type client struct {
+// An LSClient is the Client of a language server, and deletes its conversations.
+type LSClient struct {
 	ls     *lsclient.Client
 	models *lsclient.Catalogue
 	opts   ClientOptions
 }
 
-// NewClient returns a Client for a language server.
-func NewClient(ls *lsclient.Client, opts ClientOptions) Client {
-	return &client{ls: ls, models: &lsclient.Catalogue{Client: ls, Cloud: opts.Cloud}, opts: opts}
+// NewClient returns the client of a language server.
+func NewClient(ls *lsclient.Client, opts ClientOptions) *LSClient {
+	return &LSClient{ls: ls, models: &lsclient.Catalogue{Client: ls, Cloud: opts.Cloud}, opts: opts}
 }
 
-func (c *client) Start(ctx context.Context, model string) (string, error) {
+// Start implements Client.
+func (c *LSClient) Start(ctx context.Context, model string) (string, error) {
 	if _, err := c.resolve(ctx, model); err != nil {
 		return "", err
 	}
@@ -47,7 +49,7 @@ func (c *client) Start(ctx context.Context, model string) (string, error) {
 
 // Send sends the message once. If the connection is refused, package lsclient waits for a restart;
 // the conversation is lost then, and the server returns an error.
-func (c *client) Send(ctx context.Context, cascade string, m Message) error {
+func (c *LSClient) Send(ctx context.Context, cascade string, m Message) error {
 	model, err := c.resolve(ctx, m.Model)
 	if err != nil {
 		return err
@@ -66,7 +68,8 @@ func (c *client) Send(ctx context.Context, cascade string, m Message) error {
 	return lost(err, perigee.ClassNotFound, perigee.ClassUnavailable)
 }
 
-func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error] {
+// Follow implements Client.
+func (c *LSClient) Follow(ctx context.Context, cascade string, cursor *trajectory.Cursor) iter.Seq2[trajectory.Event, error] {
 	return func(yield func(trajectory.Event, error) bool) {
 		f := trajectory.Follower{Reader: c.ls, Cascade: cascade, Cursor: *cursor}
 		for event, err := range f.Events(ctx) {
@@ -78,11 +81,14 @@ func (c *client) Follow(ctx context.Context, cascade string, cursor *trajectory.
 	}
 }
 
-func (c *client) Cancel(ctx context.Context, cascade string) error { return c.ls.Cancel(ctx, cascade) }
+// Cancel implements Client.
+func (c *LSClient) Cancel(ctx context.Context, cascade string) error {
+	return c.ls.Cancel(ctx, cascade)
+}
 
 // Delete removes a conversation permanently. A server of the first generation may have to load a
 // conversation of an earlier process first.
-func (c *client) Delete(ctx context.Context, cascade string) error {
+func (c *LSClient) Delete(ctx context.Context, cascade string) error {
 	err := c.ls.Delete(ctx, cascade)
 	if missing(err) && c.ls.Load(ctx, cascade) == nil {
 		err = c.ls.Delete(ctx, cascade)
@@ -94,7 +100,7 @@ func (c *client) Delete(ctx context.Context, cascade string) error {
 }
 
 // Inputs returns the texts of the messages of a conversation.
-func (c *client) Inputs(ctx context.Context, cascade string) (texts []string, err error) {
+func (c *LSClient) Inputs(ctx context.Context, cascade string) (texts []string, err error) {
 	steps, err := c.ls.Steps(ctx, cascade, 0)
 	if missing(err) && c.ls.Load(ctx, cascade) == nil {
 		steps, err = c.ls.Steps(ctx, cascade, 0)
@@ -134,7 +140,7 @@ func lost(err error, classes ...perigee.Class) error {
 
 // Models lists the enabled models by the ID of the cloud, or by a name made of the label if the
 // server does not report the ID.
-func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
+func (c *LSClient) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, err := c.models.List(ctx, true)
 	if err != nil {
 		return nil, err
@@ -151,7 +157,7 @@ func (c *client) Models(ctx context.Context) ([]perigee.Model, error) {
 }
 
 // resolve returns the enum value by which messages name a model.
-func (c *client) resolve(ctx context.Context, name string) (enum string, err error) {
+func (c *LSClient) resolve(ctx context.Context, name string) (enum string, err error) {
 	m, err := c.find(ctx, name)
 	if err != nil && c.opts.AnyModel && perigee.AsError(err).Class == perigee.ClassNotFound {
 		list, _ := c.models.List(ctx, false)
@@ -163,13 +169,13 @@ func (c *client) resolve(ctx context.Context, name string) (enum string, err err
 }
 
 // ModelID returns the ID of the model that a request names.
-func (c *client) ModelID(ctx context.Context, name string) (string, error) {
+func (c *LSClient) ModelID(ctx context.Context, name string) (string, error) {
 	m, err := c.find(ctx, name)
 	return m.Name(), err
 }
 
 // find returns a model by its ID, label or enum.
-func (c *client) find(ctx context.Context, name string) (lsclient.Described, error) {
+func (c *LSClient) find(ctx context.Context, name string) (lsclient.Described, error) {
 	m, err := c.models.Find(ctx, name)
 	return m, lost(err, perigee.ClassUnavailable)
 }

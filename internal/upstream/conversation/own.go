@@ -15,14 +15,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"perigee"
 )
 
 // OwnOptions configure an Own. Zero values mean defaults.
 type OwnOptions struct {
 	Name   string // of the upstream
-	Client Client // must be able to delete conversations
+	Client Deleter
 	// Dir has a file for each conversation, so that the conversations of a killed process can be
 	// found. If it is empty, they cannot.
 	Dir string
@@ -57,8 +55,8 @@ func NewOwn(opts OwnOptions) *Own {
 	return &Own{opts: opts, sent: map[string]messages{}, failed: map[string]bool{}}
 }
 
-// A remover deletes conversations.
-type remover interface {
+// A Deleter deletes conversations. NewClient returns one.
+type Deleter interface {
 	// Delete removes a conversation permanently. It is not an error if the server does not have
 	// it.
 	Delete(ctx context.Context, cascade string) error
@@ -201,38 +199,25 @@ func (o *Own) deleteAll(ctx context.Context, list map[string]messages) {
 
 // isShared reports whether the user of the IDE has written to a conversation.
 func (o *Own) isShared(ctx context.Context, cascade string) (bool, error) {
-	client, ok := o.client()
-	if !ok || !o.opts.Attached {
+	if o == nil || !o.opts.Attached {
 		return false, nil
 	}
 	o.mu.Lock()
 	sent := o.sent[cascade]
 	o.mu.Unlock()
-	texts, err := client.Inputs(ctx, cascade)
+	texts, err := o.opts.Client.Inputs(ctx, cascade)
 	return !sent.only(texts), err
-}
-
-func (o *Own) client() (remover, bool) {
-	if o == nil {
-		return nil, false
-	}
-	client, ok := o.opts.Client.(remover)
-	return client, ok
 }
 
 // deleteOne removes a conversation unless it has a message that perigee has not sent: then it
 // belongs to the user, and kept is true.
 func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kept bool, err error) {
-	client, ok := o.opts.Client.(remover)
-	if !ok {
-		return false, perigee.Errorf(perigee.ClassInternal, "the client cannot delete conversations")
-	}
 	if o.opts.Attached {
-		if texts, err := client.Inputs(ctx, cascade); err != nil || !sent.only(texts) {
+		if texts, err := o.opts.Client.Inputs(ctx, cascade); err != nil || !sent.only(texts) {
 			return err == nil, err
 		}
 	}
-	return false, client.Delete(ctx, cascade)
+	return false, o.opts.Client.Delete(ctx, cascade)
 }
 
 // A Background runs functions that a call does not wait for. The zero value is ready for use.

@@ -301,7 +301,7 @@ func TestACallWaitsForTheModels(t *testing.T) {
 	}))
 	defer server.Close()
 	port := server.Listener.Addr().(*net.TCPAddr).Port
-	client := NewClient(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), ClientOptions{}).(*client)
+	client := NewClient(lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(lsclient.Endpoint{HTTP: port})}), ClientOptions{})
 	if id, err := client.ModelID(t.Context(), "gemini-3-flash"); id != "gemini-3-flash" || err != nil || asked < 5 {
 		t.Errorf("%q, %v after %d calls", id, err, asked)
 	}
