@@ -44,31 +44,19 @@ type ForwarderOptions struct {
 // because its CA file is missing, each request fails with that error; NewTransport returns it
 // earlier.
 func NewForwarder(opts ForwarderOptions) http.Handler {
-	next, err := opts.RoundTripper, error(nil)
-	if next == nil {
-		next, err = NewTransport(opts.Transport)
-	}
-	if err != nil {
-		next = failing{err}
-	}
-	return newForwarder(opts, next)
-}
-
-func newForwarder(opts ForwarderOptions, next http.RoundTripper) *forwarder {
 	opts.Silence = cmp.Or(opts.Silence, 15*time.Minute)
-	f := &forwarder{opts: opts, next: next, log: opts.Logger}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	f := &forwarder{opts: opts, next: opts.RoundTripper}
+	if f.next == nil {
+		var err error
+		if f.next, err = NewTransport(opts.Transport); err != nil {
+			f.next = failing{err}
+		}
 	}
 	if proxy := opts.Transport.Proxy; proxy != nil && proxy.Scheme == "http" {
 		f.absolute = true
 	}
 	return f
-}
-
-// newPlainForwarder forwards http:// requests with the Dial of a proxy.
-func newPlainForwarder(opts Options) *forwarder {
-	return newForwarder(ForwarderOptions{Logger: opts.Logger}, newPlainTransport(opts.Dial))
 }
 
 // failing is a transport that always returns an error.
@@ -84,7 +72,6 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 type forwarder struct {
 	opts     ForwarderOptions
 	next     http.RoundTripper
-	log      *slog.Logger
 	absolute bool // requests to http:// hosts have their whole URL in the first line
 }
 
@@ -148,7 +135,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			f.log.Info("answer broken off", "url", redact.URL(r.URL), "error", causeOf(ctx, err))
+			f.opts.Logger.Info("answer broken off", "url", redact.URL(r.URL), "error", causeOf(ctx, err))
 			if f.opts.Broken != nil {
 				f.opts.Broken(r, causeOf(ctx, err))
 			}
@@ -364,7 +351,7 @@ func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has left
 	}
-	f.log.Info("request not answered", "url", redact.URL(r.URL), "error", err)
+	f.opts.Logger.Info("request not answered", "url", redact.URL(r.URL), "error", err)
 	if f.opts.Failed != nil {
 		f.opts.Failed(w, r, err)
 		return

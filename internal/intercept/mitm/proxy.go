@@ -82,9 +82,7 @@ func New(opts Options) *Proxy {
 	opts.HeaderTimeout = cmp.Or(opts.HeaderTimeout, 10*time.Second)
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, 30*time.Second)
 	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, 5*time.Minute)
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Tunnelled == nil {
 		opts.Tunnelled = func(Tunnel) {}
 	}
@@ -92,7 +90,7 @@ func New(opts Options) *Proxy {
 		opts.Dial = (&net.Dialer{}).DialContext
 	}
 	if opts.Plain == nil {
-		opts.Plain = newPlainForwarder(opts)
+		opts.Plain = NewForwarder(ForwarderOptions{RoundTripper: newPlainTransport(opts.Dial), Logger: opts.Logger})
 	}
 	p := &Proxy{opts: opts, log: opts.Logger, incoming: newHandover(), original: originalDestination, listeners: map[net.Listener]struct{}{}}
 	p.conns.init(opts.MaxConns)

@@ -215,7 +215,8 @@ func (g *rig) serve(serve func(net.Listener) error) string {
 func (g *rig) startConnector() *url.URL {
 	g.t.Helper()
 	l := g.listen()
-	plain := newPlainForwarder(Options{Dial: g.connect})
+	transport := newPlainTransport(g.connect)
+	plain := NewForwarder(ForwarderOptions{RoundTripper: transport})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			plain.ServeHTTP(w, r)
@@ -243,7 +244,7 @@ func (g *rig) startConnector() *url.URL {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	g.t.Cleanup(func() {
-		plain.CloseIdleConnections()
+		transport.CloseIdleConnections()
 		_ = server.Close()
 		await.Receive(g.t, done, "the end of the proxy behind the proxy")
 	})
