@@ -26,7 +26,7 @@ func dashboardCommand(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	client, err := daemon.Reach(ctx, loaded.Config)
 	if errors.Is(err, daemon.ErrNotRunning) {
-		return fmt.Errorf("%w; start one with perigee serve", err)
+		return command.NotRunning(ctx, loaded.Config, "; start one with perigee serve")
 	}
 	if err != nil {
 		return err

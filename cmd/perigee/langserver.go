@@ -141,7 +141,7 @@ func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	rows, err := daemon.Langservers(ctx, loaded.Config)
 	if errors.Is(err, daemon.ErrNotRunning) {
-		return fmt.Errorf("%w; language servers run with perigee serve", err)
+		return command.NotRunning(ctx, loaded.Config, "; language servers run with perigee serve")
 	}
 	if err != nil {
 		return err

@@ -32,7 +32,8 @@ func (d *Daemon) follow() {
 	}
 	d.background.Go(func() {
 		config.NewWatcher(d.opts.Sources, d.opts.Loaded, d.apply, func(err error) {
-			d.refuse("it is invalid", d.loaded.Load().Path)
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			d.refuse("it is invalid: "+d.redact(first), d.loaded.Load().Path)
 			d.opts.Logger.Error("invalid configuration, keeping the previous one", "error", err)
 		}).Run(d.base, d.opts.Poll)
 	})

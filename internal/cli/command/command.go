@@ -80,13 +80,14 @@ func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) 
 		if r.What == "" {
 			return found, nil
 		}
+		if other := FindElsewhere(ctx, cfg); other != nil {
+			env.Say("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, terminal.ShellWord(other.Dir))
+			return found, nil
+		}
 		if _, missing := os.Stat(cfg.DataDir); errors.Is(missing, fs.ErrNotExist) && cfg.Store.URL.IsZero() {
 			env.Say("the data directory %s does not exist", cfg.DataDir)
 		}
 		env.Say("%s", strings.Replace(err.Error(), "no calls", "no "+r.What, 1))
-		if other := FindElsewhere(ctx, cfg); other != nil {
-			env.Say("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, terminal.ShellWord(other.Dir))
-		}
 		return found, nil
 	}
 	if err != nil {

@@ -51,6 +51,16 @@ func FindElsewhere(ctx context.Context, cfg *config.Config) *Elsewhere {
 	return &Elsewhere{PID: d.PID, Dir: d.Dir, unit: d.Unit, cfg: cfg}
 }
 
+// NotRunning returns daemon.ErrNotRunning with the next step: how to use the daemon that listens on
+// the port with another data directory or, if there is none, the given text.
+func NotRunning(ctx context.Context, cfg *config.Config, otherwise string) error {
+	if other := FindElsewhere(ctx, cfg); other != nil {
+		return fmt.Errorf("%w with this configuration: %s; export PERIGEE_DATA_DIR=%s to use it",
+			daemon.ErrNotRunning, other, terminal.ShellWord(other.Dir))
+	}
+	return fmt.Errorf("%w%s", daemon.ErrNotRunning, otherwise)
+}
+
 func (e *Elsewhere) String() string {
 	return fmt.Sprintf("the perigee at %s (process %d) uses the data directory %s, and the configuration says %s", e.cfg.Listen, e.PID, e.Dir, e.cfg.DataDir)
 }

@@ -131,6 +131,8 @@ func Version(version, configPath string, d Daemon) Result {
 	switch {
 	case d.Status.Version != version:
 		return warn(NameDaemon, d.restart(), "the daemon is perigee %s, and this command is %s", d.Status.Version, version)
+	case d.Status.Refused != "":
+		return warn(NameDaemon, d.restart(), "the daemon refused the changed configuration file and runs with what was there before: %s", d.Status.Refused)
 	case configPath != "" && d.Status.Configuration != configPath:
 		running := "no configuration file"
 		if d.Status.Configuration != "" {
@@ -141,8 +143,6 @@ func Version(version, configPath string, d Daemon) Result {
 	switch pending := d.Status.Pending; {
 	case d.Stale != "":
 		return warn(NameDaemon, d.restart(), "%s", d.Stale)
-	case d.Status.Refused != "":
-		return warn(NameDaemon, d.restart(), "the daemon refused the changed configuration file and runs with what was there before: %s", d.Status.Refused)
 	case len(pending) > 0:
 		if slices.Contains(pending, "listen") {
 			d.Address = "" // it is not to listen where it does

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -47,7 +48,11 @@ func (e *examination) upstreams() (list []Upstream) {
 	status := e.daemon.Status
 	switch {
 	case status != nil && status.Simulated, status == nil && len(list) == 0 && e.valid:
-		return []Upstream{{Name: daemon.SimulatorName, Kind: config.KindSimulator, Config: e.loaded.Path, Builtin: true, Daemon: e.daemon}}
+		simulator := Upstream{Name: daemon.SimulatorName, Kind: config.KindSimulator, Config: e.loaded.Path, Builtin: true, Daemon: e.daemon}
+		if len(list) > 0 {
+			simulator.Daemon.Stale = cmp.Or(e.daemon.Stale, "the daemon does not use the upstreams in "+e.loaded.Path)
+		}
+		return []Upstream{simulator}
 	case status == nil:
 		return list
 	}

@@ -23,7 +23,7 @@ func reach(ctx context.Context, env *cli.Env, what string) (*remote.Client, *con
 	}
 	client, err := daemon.Reach(ctx, loaded.Config)
 	if errors.Is(err, daemon.ErrNotRunning) {
-		err = fmt.Errorf("%w, and only a daemon can %s; start it with perigee serve", err, what)
+		err = command.NotRunning(ctx, loaded.Config, ", and only a daemon can "+what+"; start it with perigee serve")
 	}
 	return client, loaded, err
 }
