@@ -114,21 +114,14 @@ type Request struct {
 	// answer.
 	ReportStopSequence bool
 
-	prompt    *lazyPrompt
-	rewritten bool    // the prompt differs from Body
-	memory    *memory // shared by all copies
-}
-
-type lazyPrompt struct {
-	once   sync.Once
-	decode func() (*Prompt, error)
-	value  *Prompt
-	err    error
+	prompt    func() (*Prompt, error) // decodes once
+	rewritten bool                    // the prompt differs from Body
+	memory    *memory                 // shared by all copies
 }
 
 // NewRequest returns a request. Its Prompt calls decode at most once.
 func NewRequest(origin Origin, model string, stream bool, decode func() (*Prompt, error)) *Request {
-	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: &lazyPrompt{decode: decode}, memory: &memory{}}
+	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: sync.OnceValues(decode), memory: &memory{}}
 	r.memory.copies = append(r.memory.copies, r)
 	r.memory.keepers.Store(1)
 	return r
@@ -146,12 +139,10 @@ func (r *Request) copy() *Request {
 // Prompt returns the conversation. It is decoded once and shared by all copies of the request, also
 // between goroutines, so callers treat it as read-only and build a new one to change it.
 func (r *Request) Prompt() (*Prompt, error) {
-	p := r.prompt
-	if p == nil {
+	if r.prompt == nil {
 		return nil, Errorf(ClassInternal, "request %s has no prompt", r.ID)
 	}
-	p.once.Do(func() { p.value, p.err = p.decode() })
-	return p.value, p.err
+	return r.prompt()
 }
 
 // WithModel returns a copy of r for another model that shares everything else.
@@ -165,7 +156,7 @@ func (r *Request) WithModel(model string) *Request {
 // returns false.
 func (r *Request) WithPrompt(p *Prompt) *Request {
 	c := r.copy()
-	c.prompt = &lazyPrompt{decode: func() (*Prompt, error) { return p, nil }}
+	c.prompt = func() (*Prompt, error) { return p, nil }
 	c.rewritten = true
 	return c
 }

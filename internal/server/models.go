@@ -68,27 +68,25 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 	if err != nil {
 		return nil, err
 	}
-	find := func(list []perigee.Model, id string) *perigee.Model {
-		if i := slices.IndexFunc(list, func(m perigee.Model) bool { return m.ID == id }); i >= 0 {
-			return &list[i]
-		}
-		return nil
-	}
-	if model := find(models, name); model != nil {
-		return model, nil
-	}
 	call := mount.CallOf(r)
 	behind := p.Model(name)
-	if model := find(models, behind); model != nil {
-		return model, nil
+	for _, id := range []string{name, behind} {
+		if i := indexOf(models, id); i >= 0 {
+			return &models[i], nil
+		}
 	}
 	if call.AllowsModel != nil && call.Allows(name) { // the key allows the model under this name, even if not under its own
 		all, err := p.Upstream.(perigee.ModelLister).Models(r.Context())
-		if model := find(all, behind); err == nil && model != nil {
-			return model, nil
+		if i := indexOf(all, behind); err == nil && i >= 0 {
+			return &all[i], nil
 		}
 	}
 	return nil, unknownModel(name, path, models)
+}
+
+// indexOf returns the index of the model with an ID, or -1 if there is none.
+func indexOf(models []perigee.Model, id string) int {
+	return slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == id })
 }
 
 // Anthropic's page sizes.
@@ -111,7 +109,7 @@ func anthropicModels(w http.ResponseWriter, r *http.Request, models []perigee.Mo
 		if id == "" {
 			continue
 		}
-		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == id })
+		i := indexOf(models, id)
 		if i < 0 {
 			return perigee.Errorf(perigee.ClassInvalid, "%s names no model: %q", name, mount.Shorten(id)).
 				WithHint("start again without it")
@@ -157,7 +155,7 @@ func (p *systemPages) geminiModels(w http.ResponseWriter, r *http.Request) error
 		// A token names the last model that was given, so that a list that changes meanwhile loses
 		// nothing.
 		last, err := base64.RawURLEncoding.DecodeString(token)
-		i := slices.IndexFunc(models, func(m perigee.Model) bool { return m.ID == string(last) })
+		i := indexOf(models, string(last))
 		if err != nil || i < 0 {
 			return perigee.Errorf(perigee.ClassInvalid, "this pageToken is not one of ours, or its model is gone").
 				WithHint("start again without it")
