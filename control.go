@@ -78,11 +78,11 @@ type DaemonStatus struct {
 	Refused string   `json:"refused,omitempty"`
 	Pending []string `json:"pending,omitempty"`
 	// Keys are the reasons why API keys of upstreams are not used, as far as calls have shown them.
-	Keys []KeyTrouble `json:"keys,omitempty"`
+	Keys []KeyProblem `json:"keys,omitempty"`
 }
 
-// A KeyTrouble is the reason why API keys of an upstream are not used.
-type KeyTrouble struct {
+// A KeyProblem is the reason why API keys of an upstream are not used.
+type KeyProblem struct {
 	Upstream string    `json:"upstream"`
 	Model    string    `json:"model,omitempty"` // the model for which all keys are limited; empty if they are refused for every model
 	Why      string    `json:"why"`

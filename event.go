@@ -88,7 +88,7 @@ type Finish struct {
 	Kind    FinishKind
 	Reason  string // the provider's finish reason: STOP, MAX_TOKENS, SAFETY …
 	Message string // the provider's explanation
-	Trouble string // FinishMalformed: the error, as perigee describes it
+	Error   string // FinishMalformed: the error, as perigee describes it
 	Stop    string // the stop sequence that ended the answer, if the client asked for it
 	Blocked bool   // the prompt was refused for Reason, and there is no answer
 }

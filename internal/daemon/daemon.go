@@ -333,7 +333,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 		ShutdownDelayMS: float64(limits.ShutdownDelay) / float64(time.Millisecond), DrainMS: float64(limits.Drain) / float64(time.Millisecond),
 		Version: d.opts.Version, Listen: d.URL(), Configuration: path, DataDir: loaded.Config.DataDir,
 		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Stopping: d.draining.Load(), Variables: append([]string{}, loaded.Variables...),
-		Keys: d.gateway.KeyTroubles(),
+		Keys: d.gateway.KeyProblems(),
 	}
 	if b := d.behind.Load(); b != nil {
 		status.Refused, status.Pending = b.refused, b.pending

@@ -96,7 +96,7 @@ func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
 // malformed returns the error for an answer that ended with FinishMalformed, which clients would
 // treat as an ordinary end.
 func (a *attempt) malformed() error {
-	message := a.badFinish.Trouble
+	message := a.badFinish.Error
 	if a.badFinish.Message != "" {
 		message += ": " + a.badFinish.Message
 	}

@@ -60,17 +60,17 @@ func TestUpstreamIsAskedForItsModels(t *testing.T) {
 func TestTroublesOfKeysAreWarnings(t *testing.T) {
 	u := Upstream{Name: "studio", Kind: config.KindGemini, Config: "/etc/perigee.yaml"}
 	until := time.Date(2026, 3, 2, 14, 5, 0, 0, time.Local)
-	limited := perigee.KeyTrouble{Upstream: "studio", Model: "gemini-2.5-pro", Why: "its 2 API keys are limited", Until: until}
-	refused := perigee.KeyTrouble{Upstream: "studio", Why: "the provider refuses API key 2 of 2"}
-	other := perigee.KeyTrouble{Upstream: "other", Why: "odd"}
+	limited := perigee.KeyProblem{Upstream: "studio", Model: "gemini-2.5-pro", Why: "its 2 API keys are limited", Until: until}
+	refused := perigee.KeyProblem{Upstream: "studio", Why: "the provider refuses API key 2 of 2"}
+	other := perigee.KeyProblem{Upstream: "other", Why: "odd"}
 	fine := u.Skipped("--offline")
 	want(t, u.WithTroubles(fine, nil), OK)
-	want(t, u.WithTroubles(fine, []perigee.KeyTrouble{other}), OK)
-	want(t, u.WithTroubles(fine, []perigee.KeyTrouble{other, limited}), Warn, "its 2 API keys are limited for gemini-2.5-pro until 14:05:00",
+	want(t, u.WithTroubles(fine, []perigee.KeyProblem{other}), OK)
+	want(t, u.WithTroubles(fine, []perigee.KeyProblem{other, limited}), Warn, "its 2 API keys are limited for gemini-2.5-pro until 14:05:00",
 		"perigee explain gemini-2.5-pro")
-	want(t, u.WithTroubles(fine, []perigee.KeyTrouble{refused, limited}), Warn, "API key 2 of 2; its 2 API keys are limited", "/etc/perigee.yaml")
-	want(t, u.WithTroubles(fine, []perigee.KeyTrouble{limited, limited, limited, limited}), Warn, "and 1 more")
-	want(t, u.WithTroubles(u.NoAccount(), []perigee.KeyTrouble{limited}), Fail, "no account is signed in")
+	want(t, u.WithTroubles(fine, []perigee.KeyProblem{refused, limited}), Warn, "API key 2 of 2; its 2 API keys are limited", "/etc/perigee.yaml")
+	want(t, u.WithTroubles(fine, []perigee.KeyProblem{limited, limited, limited, limited}), Warn, "and 1 more")
+	want(t, u.WithTroubles(u.NoAccount(), []perigee.KeyProblem{limited}), Fail, "no account is signed in")
 }
 
 // Without a daemon, a language server is judged by what is stored about the accounts that it uses.

@@ -105,8 +105,8 @@ const shownTroubles = 3
 
 // WithTroubles returns a result that was OK, with the reasons why API keys of the upstream cannot
 // be used.
-func (u Upstream) WithTroubles(r Result, list []perigee.KeyTrouble) Result {
-	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyTrouble) bool { return t.Upstream != u.Name })
+func (u Upstream) WithTroubles(r Result, list []perigee.KeyProblem) Result {
+	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyProblem) bool { return t.Upstream != u.Name })
 	if r.Status != OK || len(list) == 0 {
 		return r
 	}

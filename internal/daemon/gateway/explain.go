@@ -17,12 +17,12 @@ type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }
 
-// KeyTroubles returns the reasons why API keys of the upstreams in force cannot be used, as far as
+// KeyProblems returns the reasons why API keys of the upstreams in force cannot be used, as far as
 // calls have shown them.
-func (g *Gateway) KeyTroubles() (list []perigee.KeyTrouble) {
+func (g *Gateway) KeyProblems() (list []perigee.KeyProblem) {
 	for _, e := range g.Entries() {
-		if u, ok := e.Upstream.(interface{ KeyTroubles() []perigee.KeyTrouble }); ok {
-			list = append(list, u.KeyTroubles()...)
+		if u, ok := e.Upstream.(interface{ KeyProblems() []perigee.KeyProblem }); ok {
+			list = append(list, u.KeyProblems()...)
 		}
 	}
 	return list

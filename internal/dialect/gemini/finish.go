@@ -27,11 +27,11 @@ var finishes = map[string]perigee.Finish{
 	"MODEL_ARMOR":              {Kind: perigee.FinishFiltered},
 	"JAILBREAK":                {Kind: perigee.FinishFiltered},
 
-	"MALFORMED_FUNCTION_CALL":   {Kind: perigee.FinishMalformed, Trouble: "the model wrote a tool call that cannot be read"},
-	"UNEXPECTED_TOOL_CALL":      {Kind: perigee.FinishMalformed, Trouble: "the model called a tool that it was not given"},
-	"TOO_MANY_TOOL_CALLS":       {Kind: perigee.FinishMalformed, Trouble: "the model called too many tools in a row"},
-	"MISSING_THOUGHT_SIGNATURE": {Kind: perigee.FinishMalformed, Trouble: "the provider misses the signature of a tool call"},
-	"MALFORMED_RESPONSE":        {Kind: perigee.FinishMalformed, Trouble: "the model wrote an answer that cannot be read"},
+	"MALFORMED_FUNCTION_CALL":   {Kind: perigee.FinishMalformed, Error: "the model wrote a tool call that cannot be read"},
+	"UNEXPECTED_TOOL_CALL":      {Kind: perigee.FinishMalformed, Error: "the model called a tool that it was not given"},
+	"TOO_MANY_TOOL_CALLS":       {Kind: perigee.FinishMalformed, Error: "the model called too many tools in a row"},
+	"MISSING_THOUGHT_SIGNATURE": {Kind: perigee.FinishMalformed, Error: "the provider misses the signature of a tool call"},
+	"MALFORMED_RESPONSE":        {Kind: perigee.FinishMalformed, Error: "the model wrote an answer that cannot be read"},
 
 	"OTHER": {Kind: perigee.FinishUnexplained},
 }

@@ -73,7 +73,7 @@ func TestFinishKinds(t *testing.T) {
 		"MALFORMED_FUNCTION_CALL": perigee.FinishMalformed, "MISSING_THOUGHT_SIGNATURE": perigee.FinishMalformed,
 	} {
 		got := FinishOf(reason)
-		if got.Kind != want || got.Reason != reason || (got.Trouble != "") != (want == perigee.FinishMalformed) {
+		if got.Kind != want || got.Reason != reason || (got.Error != "") != (want == perigee.FinishMalformed) {
 			t.Errorf("%s is %+v", reason, got)
 		}
 	}

@@ -119,7 +119,7 @@ func (e *exchange) refused() error {
 		return perigee.Errorf(perigee.ClassInvalid, "the provider answers this prompt with nothing: %s", cmp.Or(f.Message, f.Reason)).
 			WithHint("write it in other words")
 	case f.Kind == perigee.FinishMalformed:
-		return perigee.Errorf(perigee.ClassUnavailable, "the model answered nothing: %s", cmp.Or(f.Trouble, f.Message, f.Reason)).WithHint("ask again")
+		return perigee.Errorf(perigee.ClassUnavailable, "the model answered nothing: %s", cmp.Or(f.Error, f.Message, f.Reason)).WithHint("ask again")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	if f := e.Finish; f != nil {
 		dst = appendText(dst, "reason", f.Reason)
 		dst = appendText(dst, "message", f.Message)
-		dst = appendText(dst, "trouble", f.Trouble)
+		dst = appendText(dst, "trouble", f.Error)
 		dst = appendText(dst, "stop", f.Stop)
 	}
 	dst = appendText(dst, "signature", e.Signature)

@@ -39,9 +39,9 @@ func (r *keyring) resting(q quota, now time.Time) (until time.Time) {
 	return until
 }
 
-// KeyTroubles returns the models for which all keys have a cooldown, and the keys that the
+// KeyProblems returns the models for which all keys have a cooldown, and the keys that the
 // provider has refused since they were last accepted.
-func (u *Upstream) KeyTroubles() (list []perigee.KeyTrouble) {
+func (u *Upstream) KeyProblems() (list []perigee.KeyProblem) {
 	now := u.opts.Now()
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
@@ -60,14 +60,14 @@ func (u *Upstream) KeyTroubles() (list []perigee.KeyTrouble) {
 	all, name := len(u.keys.keys), u.opts.Name
 	if len(refused) > 0 {
 		why := fmt.Sprintf("the provider refuses API key %s of %d", strings.Join(refused, " and "), all)
-		list = append(list, perigee.KeyTrouble{Upstream: name, Why: why})
+		list = append(list, perigee.KeyProblem{Upstream: name, Why: why})
 	}
 	for _, q := range slices.SortedFunc(maps.Keys(limited), func(a, b quota) int { return strings.Compare(a.model, b.model) }) {
 		why := "its API key is limited"
 		if all > 1 {
 			why = fmt.Sprintf("its %d API keys are limited", all)
 		}
-		list = append(list, perigee.KeyTrouble{Upstream: name, Model: q.model, Why: why, Until: limited[q].UTC().Truncate(time.Second)})
+		list = append(list, perigee.KeyProblem{Upstream: name, Model: q.model, Why: why, Until: limited[q].UTC().Truncate(time.Second)})
 	}
 	return list
 }

@@ -39,8 +39,8 @@ func TestResting(t *testing.T) {
 	if why != "the provider has limited its 2 API keys" || !until.After(now) {
 		t.Errorf("got %q until %v", why, until)
 	}
-	limited := perigee.KeyTrouble{Upstream: "s", Model: "m", Why: "its 2 API keys are limited", Until: until.UTC().Truncate(time.Second)}
-	if got := u.KeyTroubles(); len(got) != 1 || got[0] != limited {
+	limited := perigee.KeyProblem{Upstream: "s", Model: "m", Why: "its 2 API keys are limited", Until: until.UTC().Truncate(time.Second)}
+	if got := u.KeyProblems(); len(got) != 1 || got[0] != limited {
 		t.Errorf("got %+v, want %+v", got, limited)
 	}
 	if why, _ := u.Resting("other"); why != "" {
@@ -50,7 +50,7 @@ func TestResting(t *testing.T) {
 	if why, _ := u.Resting("m"); why != "" {
 		t.Errorf("after the cooldown: %s", why)
 	}
-	if got := u.KeyTroubles(); len(got) != 0 {
+	if got := u.KeyProblems(); len(got) != 0 {
 		t.Errorf("after the cooldown: %+v", got)
 	}
 }
@@ -78,8 +78,8 @@ func TestRefusedKeysAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(2 * rejectedRest)
-		refused := perigee.KeyTrouble{Upstream: "s", Why: "the provider refuses API key 1 of 2"}
-		if got := u.KeyTroubles(); len(got) != 1 || got[0] != refused {
+		refused := perigee.KeyProblem{Upstream: "s", Why: "the provider refuses API key 1 of 2"}
+		if got := u.KeyProblems(); len(got) != 1 || got[0] != refused {
 			t.Errorf("got %+v, want %+v", got, refused)
 		}
 	}
@@ -87,7 +87,7 @@ func TestRefusedKeysAreNamed(t *testing.T) {
 	if _, err := ask(t.Context(), u, request(t, true)); err != nil {
 		t.Fatal(err)
 	}
-	if got := u.KeyTroubles(); len(got) != 0 {
+	if got := u.KeyProblems(); len(got) != 0 {
 		t.Errorf("after it was accepted: %+v", got)
 	}
 }

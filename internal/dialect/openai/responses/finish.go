@@ -17,7 +17,7 @@ func (a *answer) finish(f *perigee.Finish, calls, items int) {
 	case f.Kind == perigee.FinishFiltered:
 		a.status, a.incomplete = statusIncomplete, contentFilter
 	case f.Kind == perigee.FinishMalformed: // an agent should try again, rather than take this for the answer
-		a.status, a.errorCode, a.errorClass, a.errorText = statusFailed, "server_error", perigee.ClassUnavailable, f.Trouble
+		a.status, a.errorCode, a.errorClass, a.errorText = statusFailed, "server_error", perigee.ClassUnavailable, f.Error
 		if f.Message != "" {
 			a.errorText += ": " + f.Message
 		}
