@@ -52,9 +52,10 @@ func (m *absentMemory) clear() {
 	clear(m.until)
 }
 
-// remembered returns the recent failures of the upstreams of a model if none of them had it, or nil
-// if there are none. For a strict request it returns nil, so that the provider is asked.
-func (r *Router) remembered(found resolved, req *perigee.Request) (list failures) {
+// recentlyMissing returns a failure for each upstream of a model that none of them had within the
+// last hour, or nil for other models. For a strict request it returns nil, so that the provider is
+// asked.
+func (r *Router) recentlyMissing(found resolution, req *perigee.Request) (list failures) {
 	if req.Strict || !r.absents.has(found.model, r.opts.Now()) || r.models.has(found.model) {
 		return nil
 	}

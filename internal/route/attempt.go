@@ -22,7 +22,7 @@ type attempt struct {
 	steps     int           // the number of attempts recorded before
 	spent     perigee.Usage // the usage of earlier attempts
 	usage     perigee.Usage // the usage of this attempt, as far as known
-	held      hold.Events
+	pending   hold.Events
 	content   bool // content has arrived
 	calls     bool // a tool call has arrived, which the client can act on however the answer ends
 	badFinish *perigee.Finish
@@ -33,7 +33,7 @@ type attempt struct {
 func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*attempt, error) {
 	log := c.req.Log
 	a := &attempt{call: c, target: target.Name, began: c.router.opts.Now(), steps: len(log.Attempts()), spent: spent,
-		held: hold.Events{Origin: &c.req.Origin, Join: true}}
+		pending: hold.Events{Origin: &c.req.Origin, Join: true}}
 	log.BeginAttempt()
 	defer func() { log.EndAttempt(a.answering) }()
 	if c.note != nil {
@@ -41,7 +41,7 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 	}
 	err := a.run(target.Upstream.Stream(ctx, c.req))
 	if err != nil {
-		a.held.Unreserve()
+		a.pending.Unreserve()
 	}
 	return a, err
 }
@@ -113,7 +113,7 @@ func (a *attempt) pass(ev perigee.Event) bool {
 
 // hold keeps an event back.
 func (a *attempt) hold(ev perigee.Event) error {
-	if err := a.held.Add(ev); err != nil {
+	if err := a.pending.Add(ev); err != nil {
 		return err
 	}
 	if ev.Kind == perigee.EventUsage && ev.Usage != nil {
@@ -133,7 +133,7 @@ func (a *attempt) release() bool {
 	if a.spent != (perigee.Usage{}) && !a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &a.spent, More: true}, nil) {
 		return false // the answer may not report its usage, but the usage of earlier attempts is known
 	}
-	for _, ev := range a.held.All() {
+	for _, ev := range a.pending.All() {
 		if ev.Kind != perigee.EventStart && !a.pass(ev) {
 			return false
 		}
@@ -144,7 +144,7 @@ func (a *attempt) release() bool {
 // start returns the event that names the upstream and the model that answer.
 func (a *attempt) start() perigee.Event {
 	start := perigee.Event{Kind: perigee.EventStart}
-	for _, ev := range a.held.All() {
+	for _, ev := range a.pending.All() {
 		if ev.Kind == perigee.EventStart {
 			start = ev
 		}

@@ -56,7 +56,7 @@ func (e *explanation) step(format string, args ...any) {
 }
 
 // origins describes how a client's name led to the model. It is empty if the name is the model's.
-func origins(found resolved) string {
+func origins(found resolution) string {
 	switch {
 	case found.asked == found.model:
 		return ""
@@ -71,7 +71,7 @@ func origins(found resolved) string {
 }
 
 // add adds the upstreams of a model as candidates, and reports whether none of them has it.
-func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
+func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 	r := e.router
 	if rule, ok := r.rule(found.model); ok {
 		e.step("models.routes sends %s to %s", rule.Match, strings.Join(rule.To, ", "))
@@ -92,7 +92,7 @@ func (e *explanation) add(ctx context.Context, found resolved) (absent bool) {
 		}
 	}
 	wait.Wait()
-	remembered := r.remembered(found, &perigee.Request{}) != nil
+	remembered := r.recentlyMissing(found, &perigee.Request{}) != nil
 	absent = len(candidates) > 0
 	for i := range candidates {
 		c := &candidates[i]
@@ -138,7 +138,7 @@ func join(reason, more string) string {
 }
 
 // addUnrouted adds the upstreams that calls are not routed to.
-func (e *explanation) addUnrouted(found resolved) {
+func (e *explanation) addUnrouted(found resolution) {
 	for _, target := range e.router.opts.Targets {
 		if slices.ContainsFunc(e.Candidates, func(c perigee.RouteCandidate) bool { return c.Upstream == target.Name }) {
 			continue

@@ -76,7 +76,7 @@ func (list failures) charge(err error) error {
 // failure returns the error of a call that no upstream answered: the first error that is not about
 // a missing model, because it may be temporary, with a summary of the rest. If no upstream has the
 // model, the error lists the models that exist.
-func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Origin, failed failures) error {
+func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.Origin, failed failures) error {
 	if len(failed) == 0 {
 		return perigee.Errorf(perigee.ClassUnavailable, "no upstream is configured for %s", found.model)
 	}
@@ -104,7 +104,7 @@ func (r *Router) failure(ctx context.Context, found resolved, origin *perigee.Or
 
 // advice returns a hint with a model to use instead of one that no upstream has. Some clients send
 // a name of their own instead of the configured one; only an alias helps there.
-func (r *Router) advice(found resolved, known []string) string {
+func (r *Router) advice(found resolution, known []string) string {
 	near, nearest := match.Nearest(found.model, known, 3), ""
 	parts := []string{"perigee models lists the available models"}
 	switch {
@@ -141,10 +141,10 @@ func allMissing(failed failures) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f failure) bool { return !isMissing(f) })
 }
 
-// lacking replaces the errors of upstreams that did not ask their provider because no account is
-// usable, if their lists of models do not have this one: waiting for an account would not help.
+// markMissing replaces the errors of upstreams that did not ask their provider because no account
+// is usable, if their lists of models do not have this one: waiting for an account would not help.
 // Errors about names in the table of models stay, because providers do not list all their models.
-func (r *Router) lacking(ctx context.Context, found resolved, failed failures) {
+func (r *Router) markMissing(ctx context.Context, found resolution, failed failures) {
 	if _, ok := models.Lookup(found.model); ok {
 		return
 	}

@@ -105,7 +105,7 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 		for _, m := range list.models {
 			if !seen[m.ID] && (upstream != "" || r.serves(targets[i].Name, m.ID)) {
 				seen[m.ID] = true
-				all = append(all, described(m))
+				all = append(all, describe(m))
 			}
 		}
 	}
@@ -119,9 +119,9 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
 }
 
-// described completes a provider's description of a model from the table of models. The provider's
+// describe completes a provider's description of a model from the table of models. The provider's
 // values take precedence.
-func described(m perigee.Model) perigee.Model {
+func describe(m perigee.Model) perigee.Model {
 	spec, ok := models.Lookup(m.ID)
 	if !ok {
 		return m
@@ -243,7 +243,7 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 // absent returns the failures of the upstreams of a model if none of them lists it. It returns nil
 // if one lists it, if the model is in the table of models, or if an upstream cannot list its models
 // in time; only then unsure is true.
-func (r *Router) absent(ctx context.Context, found resolved) (list failures, unsure bool) {
+func (r *Router) absent(ctx context.Context, found resolution) (list failures, unsure bool) {
 	if _, ok := models.Lookup(found.model); ok {
 		return nil, false
 	}

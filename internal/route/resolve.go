@@ -27,8 +27,8 @@ func (r *Router) Upstreams(model string) []string {
 	return list
 }
 
-// A resolved is the model that a client's name refers to.
-type resolved struct {
+// A resolution is the model that a client's name refers to.
+type resolution struct {
 	model    string
 	thinking *perigee.Thinking // from the suffix of the name; nil if it has none
 	targets  []Target
@@ -39,7 +39,7 @@ type resolved struct {
 
 // origin returns a suffix for error messages about a missing model: where its name comes from, if
 // it is not the client's own.
-func (f *resolved) origin() string {
+func (f *resolution) origin() string {
 	switch {
 	case f.asked == "":
 		return " (models.default, as the request names none)"
@@ -53,8 +53,8 @@ func (f *resolved) origin() string {
 // another alias or to a name with a suffix, and a suffix may follow an alias; the client's own
 // suffix takes precedence. Patterns apply only if no exact alias does, and only to the name in the
 // request, not to the targets of aliases.
-func (r *Router) resolve(asked string) (resolved, error) {
-	found := resolved{model: asked, asked: asked}
+func (r *Router) resolve(asked string) (resolution, error) {
+	found := resolution{model: asked, asked: asked}
 	if found.model == "" {
 		found.model = r.opts.Default
 	}
@@ -72,7 +72,7 @@ func (r *Router) resolve(asked string) (resolved, error) {
 }
 
 // followAliases follows exact aliases to a model, and removes thinking suffixes from the names.
-func (r *Router) followAliases(found *resolved) {
+func (r *Router) followAliases(found *resolution) {
 	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
 		if target, ok := r.opts.Aliases[found.model]; ok {
 			found.model, found.aliased = target, true
@@ -91,7 +91,7 @@ func (r *Router) followAliases(found *resolved) {
 
 // byPattern returns the target of the first alias pattern that matches the client's name. The name
 // without its thinking suffix is tried first, so that the suffix is not lost.
-func (r *Router) byPattern(found resolved, asked string) (target string, ok bool) {
+func (r *Router) byPattern(found resolution, asked string) (target string, ok bool) {
 	if asked == "" || found.aliased {
 		return "", false
 	}
@@ -120,7 +120,7 @@ func (r *Router) hasModel(id string) bool {
 // request returns the request for the resolved model. The thinking suffix of the name overrides the
 // amount of thinking in the body, with a note if the two differ. Whether the answer includes
 // thinking still depends on the body alone.
-func (f *resolved) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
+func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
 	asked := req.Model
 	req = req.WithModel(f.model)
 	if f.thinking == nil {
@@ -153,8 +153,8 @@ func sameThinking(a, b *perigee.Thinking) bool {
 // and its names at other providers, if an upstream lists them or no list is available, and then the
 // fallback. There are none for a model that an upstream lists, because then something else was not
 // found. Models that the client's key does not allow are left out.
-func (r *Router) replacements(ctx context.Context, found resolved, origin *perigee.Origin) iter.Seq[resolved] {
-	return func(yield func(resolved) bool) {
+func (r *Router) replacements(ctx context.Context, found resolution, origin *perigee.Origin) iter.Seq[resolution] {
+	return func(yield func(resolution) bool) {
 		model := found.model
 		spec, _ := models.Lookup(model)
 		if spec.Instead == "" && r.opts.Fallback == "" {
@@ -169,7 +169,7 @@ func (r *Router) replacements(ctx context.Context, found resolved, origin *perig
 			next := spec.Instead
 			seen = append(seen, next)
 			if (known == nil || slices.Contains(known, next)) && origin.Allows(next) &&
-				!yield(resolved{model: next, targets: r.targets(next), asked: found.asked}) {
+				!yield(resolution{model: next, targets: r.targets(next), asked: found.asked}) {
 				return
 			}
 		}
@@ -181,11 +181,11 @@ func (r *Router) replacements(ctx context.Context, found resolved, origin *perig
 }
 
 // fallback returns the model for names that no upstream has.
-func (r *Router) fallback() (resolved, bool) {
+func (r *Router) fallback() (resolution, bool) {
 	if r.opts.Fallback == "" {
-		return resolved{}, false
+		return resolution{}, false
 	}
-	next := resolved{model: r.opts.Fallback}
+	next := resolution{model: r.opts.Fallback}
 	r.followAliases(&next)
 	next.targets = r.targets(next.model)
 	return next, true
@@ -193,7 +193,7 @@ func (r *Router) fallback() (resolved, bool) {
 
 // replace returns the request for a model that replaces another. The client's thinking
 // configuration is kept; the suffix of the fallback's name applies only if the client has none.
-func (f *resolved) replace(req *perigee.Request) (*perigee.Request, error) {
+func (f *resolution) replace(req *perigee.Request) (*perigee.Request, error) {
 	req = req.WithModel(f.model)
 	if f.thinking == nil {
 		return req, nil

@@ -218,7 +218,7 @@ func TestListsAreCompleted(t *testing.T) {
 	if m := list[1]; m.DisplayName != "" || m.Context != 0 || m.Thinking {
 		t.Errorf("something was made up about %+v", m)
 	}
-	said := described(perigee.Model{ID: "gemini-2.5-pro", DisplayName: "Pro", Context: 1, Output: 2})
+	said := describe(perigee.Model{ID: "gemini-2.5-pro", DisplayName: "Pro", Context: 1, Output: 2})
 	if said.DisplayName != "Pro" || said.Context != 1 || said.Output != 2 {
 		t.Errorf("what the provider says was replaced: %+v", said)
 	}

@@ -92,7 +92,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			req.Retries = new(perigee.RetryBudget) // req is a copy made by found.request
 		}
 		c := call{router: r, req: req, note: note, yield: yield}
-		failed := r.remembered(found, req)
+		failed := r.recentlyMissing(found, req)
 		if failed != nil && c.replace(ctx, &found, &failed) {
 			return
 		}
@@ -102,7 +102,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			if failed, done = c.try(ctx, found.targets, nil); done {
 				return
 			}
-			if r.lacking(ctx, found, failed); allMissing(failed) && c.replace(ctx, &found, &failed) {
+			if r.markMissing(ctx, found, failed); allMissing(failed) && c.replace(ctx, &found, &failed) {
 				return
 			}
 		}
@@ -120,7 +120,7 @@ type call struct {
 
 // replace tries the replacements of a model that no upstream has, and reports whether the call is
 // over. Otherwise failed and found are about the last replacement that an upstream has, if any.
-func (c *call) replace(ctx context.Context, found *resolved, failed *failures) (over bool) {
+func (c *call) replace(ctx context.Context, found *resolution, failed *failures) (over bool) {
 	r := c.router
 	for next := range r.replacements(ctx, *found, &c.req.Origin) {
 		note := perigee.Note{Action: perigee.NoteMapped, Subject: "model " + found.model + " to " + next.model}
@@ -195,7 +195,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err != nil {
 		return nil, err
 	}
-	absent := r.remembered(found, req)
+	absent := r.recentlyMissing(found, req)
 	if absent == nil {
 		absent, _ = r.absent(ctx, found)
 	}
@@ -244,7 +244,7 @@ type query[A, R any] struct {
 }
 
 // first asks the upstreams of a model that have the ability until one of them answers.
-func (q query[A, R]) first(ctx context.Context, found resolved) (R, error) {
+func (q query[A, R]) first(ctx context.Context, found resolution) (R, error) {
 	r, origin := q.router, q.origin
 	var none R
 	var failed failures

@@ -166,7 +166,7 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 	write := func(into *[2]strings.Builder, ev perigee.Event) {
 		fmt.Fprintf(&into[ev.Candidate], "%s%s", ev.Text, ev.Signature)
 	}
-	a := attempt{call: &call{req: &perigee.Request{}}, held: hold.Events{Join: true}}
+	a := attempt{call: &call{req: &perigee.Request{}}, pending: hold.Events{Join: true}}
 	a.yield = func(ev perigee.Event, _ error) bool { write(&got, ev); return true }
 	if err := a.run(stream); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestPiecesOfTextAreHeldTogether(t *testing.T) {
 			t.Errorf("candidate %d says something else", i)
 		}
 	}
-	if n := len(a.held.All()); n > 2004 {
+	if n := len(a.pending.All()); n > 2004 {
 		t.Errorf("%d events are held", n)
 	}
 }

@@ -69,7 +69,7 @@ func (c *call) generateImages(req *openai.ImagesRequest) error {
 		}
 		images.Save = c.imageKeeper().Link
 	}
-	c.asked = true
+	c.routed = true
 	before := c.log.Fork()
 	notes := before.Notes()
 	for i := range req.Count {

@@ -148,7 +148,7 @@ func (c *call) check(x *exchange, allowed bool) error {
 	if x.request, err = c.inline(x.request); err != nil {
 		return err
 	}
-	reqbody.Decoded(c.body)
+	reqbody.CollectDecoded(c.body)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (c *call) ask(x *exchange) error {
 func (c *call) askVectors(x *exchange) error {
 	notes := c.log.Notes()
 	c.note(notes)
-	c.asked = true
+	c.routed = true
 	vectors, err := c.opts.Upstream.(perigee.Embedder).Embed(c.r.Context(), x.embed)
 	if err != nil {
 		return err
@@ -191,8 +191,8 @@ func (c *call) checkEmbedder() error {
 	return nil
 }
 
-// estimated marks a count that no upstream has made.
-var estimated = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: estimated"}
+// estimatedCount marks a count that no upstream has made.
+var estimatedCount = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: estimated"}
 
 func (c *call) askCount(x *exchange) error {
 	notes := c.log.Notes()
@@ -202,7 +202,7 @@ func (c *call) askCount(x *exchange) error {
 		return err
 	}
 	if count.Estimate {
-		c.note(append(notes, estimated))
+		c.note(append(notes, estimatedCount))
 	}
 	c.describe(count.Upstream, count.Model)
 	c.writeJSON(http.StatusOK, x.count(count))
@@ -212,7 +212,7 @@ func (c *call) askCount(x *exchange) error {
 func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
 	counter, ok := c.opts.Upstream.(perigee.TokenCounter)
 	if ok {
-		c.asked = true
+		c.routed = true
 		count, err := counter.CountTokens(c.r.Context(), x.request)
 		if err == nil || perigee.AsError(err).Class != perigee.ClassUnimplemented || !x.estimateCount {
 			return count, err

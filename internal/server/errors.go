@@ -54,13 +54,13 @@ func (c *call) logRefusal(status int, e *perigee.Error) {
 	}
 	about := []any{"call", c.id, "method", mount.Shorten(c.r.Method), "path", mount.Shorten(path), "status", status, "class",
 		e.Class, "error", message}
-	if !c.known {
+	if !c.keyChecked {
 		c.failed.Refused(clientkey.AddressOf(c.r), about...)
 		c.unrecorded(e)
 		return
 	}
 	level := slog.LevelInfo
-	if c.asked || c.record(e, status) {
+	if c.routed || c.record(e, status) {
 		level = slog.LevelDebug
 	}
 	c.opts.Logger.Log(c.r.Context(), level, "refused", about...)
@@ -69,7 +69,7 @@ func (c *call) logRefusal(status int, e *perigee.Error) {
 // record has a request recorded that was admitted and then refused here, and reports whether it
 // did.
 func (c *call) record(e *perigee.Error, status int) bool {
-	if c.asks == "" || c.opts.Refused == nil {
+	if c.operation == "" || c.opts.Refused == nil {
 		return false
 	}
 	refusals := c.refusals
@@ -84,13 +84,13 @@ func (c *call) record(e *perigee.Error, status int) bool {
 	public.Status = status
 	origin := c.origin(c.body)
 	origin.Log.SetStatus(status)
-	c.opts.Refused(c.r.Context(), c.asks, origin, c.model, &public)
+	c.opts.Refused(c.r.Context(), c.operation, origin, c.model, &public)
 	return true
 }
 
 // unrecorded reports a refused request that is not recorded.
 func (c *call) unrecorded(e *perigee.Error) {
-	if c.asks != "" && c.opts.Unrecorded != nil {
+	if c.operation != "" && c.opts.Unrecorded != nil {
 		c.opts.Unrecorded(c.dialect.name, e.Class)
 	}
 }

@@ -92,7 +92,7 @@ func (k *imageKeeper) Keep(mime, data string) string {
 		if !errors.Is(err, errTooMany) || !k.warned {
 			k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to a data URI"})
 		}
-		k.notKept(err)
+		k.logInlined(err)
 		return ""
 	}
 	k.Log.NoteOnce(perigee.Note{Action: perigee.NoteMapped, Subject: "image to " + imagePath + id})
@@ -103,14 +103,14 @@ func (k *imageKeeper) Keep(mime, data string) string {
 func (k *imageKeeper) Link(blob *perigee.Blob) string {
 	id, err := k.save(blob.MIME, blob.Data)
 	if err != nil {
-		k.notKept(err)
+		k.logInlined(err)
 		return shared.DataURL(blob)
 	}
 	return k.Base + imagePath + id
 }
 
-// notKept logs why an image is inlined in the answer; once for an answer that has too many.
-func (k *imageKeeper) notKept(err error) {
+// logInlined logs why an image is inlined in the answer; once for an answer that has too many.
+func (k *imageKeeper) logInlined(err error) {
 	switch {
 	case !errors.Is(err, errTooMany):
 		k.Logger.Error("an image could not be kept", "call", k.Call, "error", err)

@@ -230,7 +230,7 @@ func (c *call) responsesBackground(req *responses.Request) error {
 		running.End()
 		return err
 	}
-	c.asked, c.ongoing = true, true
+	c.routed, c.ongoing = true, true
 	c.note(req.Log.Notes())
 	c.log = nil // its status and its answer are those that are stored
 	held := c.places.handOver()

@@ -62,7 +62,7 @@ func (c *call) answerMessage(s *responsesapi.Socket, r *responses.Message) {
 func (c *call) messageCall(s *responsesapi.Socket) *call {
 	id := c.opts.NewID()
 	return &call{Server: c.Server, state: c.settings.Load(), r: c.r.WithContext(s.Context()), id: id, start: c.opts.Now(),
-		path: c.path, dialect: &responsesDialect, trusted: c.trusted, asks: perigee.OperationGenerate, known: true,
+		path: c.path, dialect: &responsesDialect, trusted: c.trusted, operation: perigee.OperationGenerate, keyChecked: true,
 		w: s.Writer(http.Header{"X-Perigee-Call": {id}})}
 }
 

@@ -14,16 +14,16 @@ import (
 
 // A route is a path and its handlers.
 type route struct {
-	path    string // see mount.MatchPath
-	access  mount.Access
-	asks    string // the operation of a POST, as recorded; empty if it does not call a model
-	methods map[string]func(*call) error
-	any     func(*call) error // answers every method
+	path      string // see mount.MatchPath
+	access    mount.Access
+	operation string // the operation of a POST, as recorded; empty if it does not call a model
+	methods   map[string]func(*call) error
+	any       func(*call) error // answers every method
 }
 
 // ownRoutes are the paths other than the endpoints of the dialects.
 var ownRoutes = []route{
-	{path: "/v1beta/models/*:*", asks: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiNoMethod}},
+	{path: "/v1beta/models/*:*", operation: perigee.OperationGenerate, methods: methods{http.MethodPost: (*call).geminiNoMethod}},
 	// Clients of other vendors send their telemetry to whatever base URL they are given.
 	{path: "/api/event_logging/batch", access: mount.Public, methods: methods{http.MethodPost: (*call).ignore}},
 }
@@ -36,7 +36,7 @@ func routesOf(dialects []*dialect, mounts []Mount) []route {
 	for _, d := range dialects {
 		for i := range d.endpoints {
 			e := &d.endpoints[i]
-			list = append(list, route{path: e.path, asks: e.operation, methods: methods{
+			list = append(list, route{path: e.path, operation: e.operation, methods: methods{
 				http.MethodPost: func(c *call) error { return e.serve(c, d) },
 			}})
 		}

@@ -207,26 +207,26 @@ func (s *Server) Drain(ctx context.Context) error {
 // A call is one request while it is answered.
 type call struct {
 	*Server
-	state    *state
-	w        http.ResponseWriter
-	r        *http.Request
-	id       string
-	start    time.Time
-	path     string // cleaned
-	wildcard string // the text that the wildcard of the route matched
-	dialect  *dialect
-	trusted  bool
-	owner    bool               // it has the admin token, where that takes the place of a key
-	key      *clientkey.Guarded // the key that was presented; nil when none is required
-	unread   bool               // the body, or the rest of it, has not been read
-	wrote    bool               // the head of the answer is out
-	asks     string             // the operation; empty if the request does not call a model
-	model    string             // that it asks, as far as it was read
-	asked    bool               // the call went on to the upstream, which records how it ends
-	body     []byte             // of the request, until its memory is given back
-	log      *perigee.CallLog   // of the request, once it was read
-	places   places
-	known    bool // the client has shown a key, or needs none
+	state      *state
+	w          http.ResponseWriter
+	r          *http.Request
+	id         string
+	start      time.Time
+	path       string // cleaned
+	wildcard   string // the text that the wildcard of the route matched
+	dialect    *dialect
+	trusted    bool
+	owner      bool               // it has the admin token, where that takes the place of a key
+	key        *clientkey.Guarded // the key that was presented; nil when none is required
+	unread     bool               // the body, or the rest of it, has not been read
+	wrote      bool               // the head of the answer is out
+	operation  string             // the operation; empty if the request does not call a model
+	model      string             // that it asks, as far as it was read
+	routed     bool               // the call went on to the upstream, which records how it ends
+	body       []byte             // of the request, until its memory is given back
+	log        *perigee.CallLog   // of the request, once it was read
+	places     places
+	keyChecked bool // the client has shown a key, or needs none
 
 	lease     membudget.Lease
 	reserved  int64 // of the lease, for the body, recalled and fetched
@@ -244,7 +244,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 		defer s.endCall()
 	}
 	c := &call{Server: s, state: s.settings.Load(), w: w, r: r, id: s.opts.NewID(), start: s.opts.Now(), trusted: trusted,
-		known: trusted}
+		keyChecked: trusted}
 	c.path = mount.CleanPath(r.URL.Path)
 	c.dialect = s.dialectOf(c.path, r.Header)
 	w.Header().Set("X-Perigee-Call", c.id)
@@ -297,12 +297,12 @@ func (c *call) answer() error {
 	}
 	route, rest := c.findRoute(c.path)
 	if route != nil && c.r.Method == http.MethodPost {
-		c.asks = route.asks
+		c.operation = route.operation
 	}
 	if err := c.authorize(route); err != nil {
 		return c.slowDown(err)
 	}
-	c.known = c.trusted || route == nil || route.access != mount.Public || len(c.state.keys) == 0
+	c.keyChecked = c.trusted || route == nil || route.access != mount.Public || len(c.state.keys) == 0
 	if route == nil {
 		return c.unknownPath(c.r.Method, c.path)
 	}
@@ -356,7 +356,7 @@ func (c *call) clientError(err error) *perigee.Error {
 			Hint: "try again when it is back", Upstream: e.Upstream, Model: e.Model, Cause: err}
 	}
 	if e.Public != "" && !c.trusted {
-		if !c.asked { // otherwise the line about the call has it
+		if !c.routed { // otherwise the line about the call has it
 			c.opts.Logger.Warn(e.Public, "call", c.id, "error", e)
 		}
 		public := *e

@@ -75,7 +75,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 	w.timer = time.AfterFunc(c.state.KeepAlive, w.keepAlive)
 	w.mu.Unlock()
 	defer w.stop()
-	c.asked = true
+	c.routed = true
 	var kept perigee.Tally
 	var ev perigee.Event // one for all, because its address goes to the encoder
 	for next, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
@@ -272,7 +272,7 @@ type collector interface {
 
 // whole answers in one piece.
 func (c *call) whole(req *perigee.Request, into collector) error {
-	c.asked = true
+	c.routed = true
 	for ev, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
 		if err != nil {
 			c.note(c.log.Notes())

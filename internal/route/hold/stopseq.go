@@ -48,12 +48,12 @@ func withoutStops(req *perigee.Request, prompt *perigee.Prompt) *perigee.Request
 
 // An answer is passed on until it meets a stop sequence.
 type answer struct {
-	asked int64 // estimated tokens of the prompt, which is released during the answer
-	watch watch
-	held  perigee.Event // a text that may be the beginning of a sequence; zero if there is none
-	met   string        // the sequence that was met; empty if there is none yet
-	log   *perigee.CallLog
-	yield func(perigee.Event, error) bool
+	asked   int64 // estimated tokens of the prompt, which is released during the answer
+	watch   watch
+	pending perigee.Event // a text that may be the beginning of a sequence; zero if there is none
+	met     string        // the sequence that was met; empty if there is none yet
+	log     *perigee.CallLog
+	yield   func(perigee.Event, error) bool
 
 	usage    perigee.Usage // the last that the provider reported
 	reported bool          // usage was reported after the stop sequence
@@ -117,15 +117,15 @@ func (a *answer) pass(ev perigee.Event) bool {
 // text passes on the text that can no longer belong to a stop sequence, and holds the rest back.
 func (a *answer) text(ev perigee.Event) bool {
 	end, met := a.watch.read(ev.Text)
-	ev.Text, end = a.held.Text+ev.Text, end+len(a.held.Text)
-	a.held = perigee.Event{}
+	ev.Text, end = a.pending.Text+ev.Text, end+len(a.pending.Text)
+	a.pending = perigee.Event{}
 	if met != "" {
 		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature covers more than the remaining text
 		return ev.Text == "" || a.yield(ev, nil)
 	}
 	if open := a.watch.open(); open > 0 {
 		cut := len(ev.Text) - open
-		a.held = perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
+		a.pending = perigee.Event{Kind: perigee.EventText, Text: ev.Text[cut:], Signature: ev.Signature}
 		ev.Text, ev.Signature = ev.Text[:cut], ""
 	}
 	return ev.Text == "" && ev.Signature == "" || a.yield(ev, nil)
@@ -135,7 +135,7 @@ func (a *answer) text(ev perigee.Event) bool {
 // can be completed.
 func (a *answer) release(more bool) bool {
 	a.watch.reset()
-	held := a.held
-	a.held, held.More = perigee.Event{}, more
+	held := a.pending
+	a.pending, held.More = perigee.Event{}, more
 	return held.Text == "" || a.yield(held, nil)
 }

@@ -31,8 +31,8 @@ type SpentCounter func(key string, day time.Time) (ended, saved perigee.Spent)
 // spentFresh is how long a reading of the store is used.
 const spentFresh = 2 * time.Second
 
-// nothing is an amount of dollars that is the error of adding up costs, and no cost.
-const nothing = 1e-9
+// roundingUSD is the largest difference of two sums of costs that counts as a rounding error.
+const roundingUSD = 1e-9
 
 // CheckBudget refuses a key that has used its tokens or dollars of the day. The day is UTC's, as in
 // the usage list. Calls of models without a price add nothing to the dollars.
@@ -49,7 +49,7 @@ func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, s
 	switch {
 	case k.TokensPerDay > 0 && today.Tokens >= k.TokensPerDay:
 		budget, setting = fmt.Sprintf("%d tokens", k.TokensPerDay), "tokens_per_day"
-	case k.CostPerDay > 0 && today.USD >= k.CostPerDay-nothing:
+	case k.CostPerDay > 0 && today.USD >= k.CostPerDay-roundingUSD:
 		budget, setting = perigee.USD(k.CostPerDay).String(), "cost_per_day"
 	default:
 		return nil

@@ -392,7 +392,7 @@ func continueCLI() Client {
 		Entries: []edit.Path{{"models", "name=perigee"}},
 		files:   files,
 		launch: func(m Machine, t Target) (Launch, error) {
-			content, err := edited(files(m, t)[0])
+			content, err := editedContent(files(m, t)[0])
 			return Launch{Args: []string{"--config", "{dir}/config.yaml"}, Files: map[string][]byte{"config.yaml": content}}, err
 		},
 		probe: []string{"-p"},

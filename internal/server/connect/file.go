@@ -171,8 +171,9 @@ func readTree(f File) (map[string]any, error) {
 	return tree, nil
 }
 
-// edited returns the content of a settings file with the settings in it, and changes nothing.
-func edited(f File) ([]byte, error) {
+// editedContent returns the content of a settings file with the settings in it. It does not change
+// the file.
+func editedContent(f File) ([]byte, error) {
 	data, err := os.ReadFile(f.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

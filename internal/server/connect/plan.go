@@ -147,7 +147,7 @@ func (p *Plan) Run() error {
 		}
 	}
 	for i := range p.Files {
-		if err := kept.keep(&p.Files[i]); err != nil {
+		if err := kept.add(&p.Files[i]); err != nil {
 			return unusable(p.Client, err)
 		}
 	}

@@ -166,7 +166,7 @@ func (s *standIn) link(dir string) error {
 // returned.
 func (l *Launch) Return(dir string) (messages []string, err error) {
 	standIn := l.manifest.StandIn
-	messages, err = l.manifest.giveBack(dir)
+	messages, err = l.manifest.restore(dir)
 	if _, missing := os.Lstat(filepath.Join(dir, manifestName)); missing == nil && standIn != nil {
 		told, failed := standIn.remove(filepath.Join(dir, standIn.Name))
 		messages, err = append(messages, told...), errors.Join(err, failed)
@@ -184,7 +184,7 @@ func (l *Launch) ReturnEarlier(dir string) (messages []string, ok bool, err erro
 	if err != nil || json.Unmarshal(data, &n) != nil || !reflect.DeepEqual(n.Of, l.manifest.Of) {
 		return nil, false, nil
 	}
-	messages, err = n.giveBack(dir)
+	messages, err = n.restore(dir)
 	if err == nil && (len(n.Copies) > 0 || n.StandIn != nil) {
 		messages = append(messages, fmt.Sprintf("an earlier run of %s was killed; what it has changed is in your files now", n.Of.Client))
 	}
@@ -196,19 +196,19 @@ func Discard(dir string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, manifestName)), os.RemoveAll(dir))
 }
 
-func (n *manifest) giveBack(dir string) (messages []string, err error) {
+func (n *manifest) restore(dir string) (messages []string, err error) {
 	for _, c := range n.Copies {
-		told, failed := c.giveBack(filepath.Join(dir, filepath.FromSlash(c.Name)))
+		told, failed := c.restore(filepath.Join(dir, filepath.FromSlash(c.Name)))
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
 	if n.StandIn != nil {
-		told, failed := n.StandIn.giveBack(filepath.Join(dir, n.StandIn.Name))
+		told, failed := n.StandIn.restore(filepath.Join(dir, n.StandIn.Name))
 		messages, err = append(messages, told...), errors.Join(err, failed)
 	}
 	return messages, err
 }
 
-func (c *settingsCopy) giveBack(path string) (messages []string, err error) {
+func (c *settingsCopy) restore(path string) (messages []string, err error) {
 	now, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(now, c.Made) {
 		return nil, nil
@@ -253,7 +253,7 @@ func mergeOnce(path, root string, c edit.Copy, now []byte, whole bool) (kept []e
 	return kept, there.replace(data, mode)
 }
 
-func (s *standIn) giveBack(dir string) (messages []string, err error) {
+func (s *standIn) restore(dir string) (messages []string, err error) {
 	names, err := s.names(dir)
 	for _, name := range names {
 		told, failed := s.move(filepath.Join(dir, name), filepath.Join(s.Path, name), s.Were[name])

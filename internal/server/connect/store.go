@@ -27,15 +27,15 @@ type Store struct {
 
 // A record is the stored data of a client.
 type record struct {
-	Client string     `json:"client"`
-	URL    string     `json:"url"`
-	Model  string     `json:"model"`
-	Files  []keptFile `json:"files"`
-	Undone bool       `json:"undone,omitempty"` // the remaining files have values that undo has not restored
+	Client string   `json:"client"`
+	URL    string   `json:"url"`
+	Model  string   `json:"model"`
+	Files  []backup `json:"files"`
+	Undone bool     `json:"undone,omitempty"` // the remaining files have values that undo has not restored
 }
 
-// A keptFile is a settings file before connect, and the changes that connect made.
-type keptFile struct {
+// A backup is a settings file before connect, and the changes that connect made.
+type backup struct {
 	Path     string         `json:"path"`
 	Target   string         `json:"target"` // after links
 	Root     string         `json:"root"`
@@ -59,7 +59,7 @@ type content struct {
 }
 
 // first returns the file before the first run of connect.
-func (f *keptFile) first() content {
+func (f *backup) first() content {
 	if f.First != nil {
 		return *f.First
 	}
@@ -110,7 +110,7 @@ func (s Store) load(client string) (*record, error) {
 
 // check returns an error if something is missing that connect has written, or a directory is not
 // one above the file.
-func (f *keptFile) check() error {
+func (f *backup) check() error {
 	if !filepath.IsAbs(f.Path) || !filepath.IsAbs(f.Target) || !filepath.IsAbs(f.Root) || f.Undo == nil {
 		return errors.New("it is not complete")
 	}
@@ -139,7 +139,7 @@ func sum(data []byte) string {
 }
 
 // find returns the stored data of the file at target, or nil if there is none.
-func (k *record) find(target string) *keptFile {
+func (k *record) find(target string) *backup {
 	for i := range k.Files {
 		if k.Files[i].Target == target {
 			return &k.Files[i]
@@ -148,10 +148,10 @@ func (k *record) find(target string) *keptFile {
 	return nil
 }
 
-// keep adds a change. If the file is stored already, and has values of an earlier run, its original
+// add adds a change. If the file is stored already, and has values of an earlier run, its original
 // stays. If it has none, the file is the user's own, and undo restores it.
-func (k *record) keep(c *Change) error {
-	f := keptFile{
+func (k *record) add(c *Change) error {
+	f := backup{
 		Path: c.Path, Target: c.onDisk.target, Root: c.root, Format: c.Format, Existed: c.onDisk.exists, Mode: c.onDisk.mode, Original: c.onDisk.data,
 		Made: missingDirs(c.onDisk.target), Written: []string{sum(c.after)}, NewMode: c.mode, Set: c.Set, Undo: c.undo,
 	}
@@ -236,7 +236,7 @@ const (
 
 // A revert is a file that Undo is going to restore.
 type revert struct {
-	file keptFile
+	file backup
 	now  diskFile
 	edit.Reverted
 }
@@ -294,7 +294,7 @@ func (s Store) copies(client string) string { return filepath.Join(s.Dir, client
 
 // copyFirst writes the content of a file before the first connect to the store, and returns its
 // path; empty if there was none.
-func (s Store) copyFirst(client string, f *keptFile) (string, error) {
+func (s Store) copyFirst(client string, f *backup) (string, error) {
 	first := f.first()
 	if !first.Existed {
 		return "", nil
@@ -307,7 +307,7 @@ func (s Store) copyFirst(client string, f *keptFile) (string, error) {
 }
 
 // revert determines the changes that Undo has to make to a file.
-func (f keptFile) revert(client string) (revert, error) {
+func (f backup) revert(client string) (revert, error) {
 	now, err := look(f.Path, f.Root)
 	if err == nil && now.target != f.Target {
 		err = fmt.Errorf("%s is now another file than it was", f.Path)
@@ -338,14 +338,14 @@ func (f keptFile) revert(client string) (revert, error) {
 }
 
 // asWritten reports whether connect has written a content, so that the original can be restored.
-func (f *keptFile) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
+func (f *backup) asWritten(data []byte) bool { return !f.Edited && f.wrote(data) }
 
 // wrote reports whether a run of connect has written a content.
-func (f *keptFile) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
+func (f *backup) wrote(data []byte) bool { return slices.Contains(f.Written, sum(data)) }
 
 // asFirst reports whether a file has its content from before the first connect: connect was killed
 // before it has written, or undo after it, or the user has restored it.
-func (f *keptFile) asFirst(now *diskFile) bool {
+func (f *backup) asFirst(now *diskFile) bool {
 	first := f.first()
 	return first.Existed == now.exists && bytes.Equal(now.data, first.Data)
 }
@@ -390,7 +390,7 @@ func isBlank(data []byte) bool {
 }
 
 // removeDirs removes the directories that connect has made, as far as nothing else is in them.
-func (f *keptFile) removeDirs() {
+func (f *backup) removeDirs() {
 	for _, dir := range slices.Backward(f.Made) {
 		if os.Remove(dir) != nil {
 			return

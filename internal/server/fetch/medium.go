@@ -58,13 +58,13 @@ var (
 	errSlow     = errors.New("too slow")
 )
 
-// A metered reader subtracts the bytes that it reads from a budget.
-type metered struct {
+// A meteredReader subtracts the bytes that it reads from a budget.
+type meteredReader struct {
 	io.Reader
 	room *budget
 }
 
-func (m metered) Read(p []byte) (int, error) {
+func (m meteredReader) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if taken := m.room.take(int64(n)); taken != nil {
 		return 0, taken
@@ -121,7 +121,7 @@ const sniffed = 512
 
 // read reads the body into base64 as it comes, so that no second copy of it is ever there.
 func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
-	body := metered{resp.Body, room}
+	body := meteredReader{resp.Body, room}
 	head := make([]byte, sniffed)
 	n, err := io.ReadFull(body, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {

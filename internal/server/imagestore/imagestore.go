@@ -41,14 +41,14 @@ const (
 type Store struct {
 	opts Options
 
-	mu    sync.Mutex // guards the fields below and the files
-	kept  []kept     // the files in the directory, the oldest first, once listed
-	bytes int64      // of all of them
-	known bool
+	mu     sync.Mutex    // guards the fields below and the files
+	images []storedImage // the files in the directory, the oldest first, once listed
+	bytes  int64         // of all of them
+	listed bool
 }
 
-// A kept is an image in the directory.
-type kept struct {
+// A storedImage is an image in the directory.
+type storedImage struct {
 	id   string
 	size int64
 	at   time.Time
@@ -85,7 +85,7 @@ func (s *Store) Save(mime string, data []byte) (id string, err error) {
 		return "", err
 	}
 	defer func() { _ = root.Close() }()
-	if !s.known {
+	if !s.listed {
 		s.list(root)
 	}
 	s.trim(root, 1, size)
@@ -96,7 +96,7 @@ func (s *Store) Save(mime string, data []byte) (id string, err error) {
 	if err := s.write(root, id, data, at); err != nil {
 		return "", err
 	}
-	s.kept = append(s.kept, kept{id, size, at})
+	s.images = append(s.images, storedImage{id, size, at})
 	s.bytes += size
 	return id, nil
 }
@@ -162,7 +162,7 @@ func (s *Store) Sweep() {
 func (s *Store) Size() (images int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.known {
+	if !s.listed {
 		root, err := os.OpenRoot(s.opts.Dir)
 		if err != nil {
 			return 0, 0
@@ -170,7 +170,7 @@ func (s *Store) Size() (images int, bytes int64) {
 		defer func() { _ = root.Close() }()
 		s.list(root)
 	}
-	return len(s.kept), s.bytes
+	return len(s.images), s.bytes
 }
 
 // Limits returns the most images and bytes that are kept, and for how long.
@@ -183,8 +183,8 @@ func (s *Store) Limits() (images int, bytes int64, age time.Duration) {
 // that it does not keep the next one from being saved; the next Sweep finds it again.
 func (s *Store) trim(root *os.Root, images int, bytes int64) {
 	gone := 0
-	for _, k := range s.kept {
-		fits := len(s.kept)-gone+images <= s.opts.MaxImages && s.bytes+bytes <= s.opts.MaxBytes
+	for _, k := range s.images {
+		fits := len(s.images)-gone+images <= s.opts.MaxImages && s.bytes+bytes <= s.opts.MaxBytes
 		if fits && !s.expired(k.at) {
 			break // the rest is younger
 		}
@@ -194,7 +194,7 @@ func (s *Store) trim(root *os.Root, images int, bytes int64) {
 		s.bytes -= k.size
 		gone++
 	}
-	s.kept = s.kept[gone:]
+	s.images = s.images[gone:]
 }
 
 // list reads the directory. That takes time in proportion to the number of images, so it is done
@@ -204,17 +204,17 @@ func (s *Store) list(root *os.Root) {
 	if err != nil {
 		s.opts.Logger.Warn("the images cannot be listed", "error", err)
 	}
-	s.kept, s.bytes, s.known = nil, 0, err == nil
+	s.images, s.bytes, s.listed = nil, 0, err == nil
 	for _, entry := range entries {
 		if !isID(entry.Name()) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			s.kept = append(s.kept, kept{entry.Name(), info.Size(), info.ModTime()})
+			s.images = append(s.images, storedImage{entry.Name(), info.Size(), info.ModTime()})
 			s.bytes += info.Size()
 		}
 	}
-	slices.SortFunc(s.kept, func(a, b kept) int { return a.at.Compare(b.at) })
+	slices.SortFunc(s.images, func(a, b storedImage) int { return a.at.Compare(b.at) })
 }
 
 // idLength is how many random characters an id has: 80 bits, far beyond guessing.

@@ -28,9 +28,9 @@ type Collector struct {
 	collect    func()       // runs garbage collections and returns memory to the system
 	release    func()       // returns the program's own pages
 
-	mu    sync.Mutex
-	held  int64 // bytes that calls have reserved
-	level int   // of gcLevels
+	mu       sync.Mutex
+	reserved int64 // bytes that calls have reserved
+	level    int   // of gcLevels
 }
 
 // gcLevels are the values of GOGC while calls have reserved more than held bytes. A level ends when
@@ -55,12 +55,12 @@ func NewCollector() *Collector {
 func (c *Collector) Hold(bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held += bytes
+	c.reserved += bytes
 	level := c.level
-	for level+1 < len(gcLevels) && c.held > gcLevels[level+1].held {
+	for level+1 < len(gcLevels) && c.reserved > gcLevels[level+1].held {
 		level++
 	}
-	for level > 0 && c.held < gcLevels[level].held/4 {
+	for level > 0 && c.reserved < gcLevels[level].held/4 {
 		level--
 	}
 	if level != c.level {

@@ -106,7 +106,7 @@ func (b *Budget) take(n, bound int64) bool {
 type Lease struct {
 	budget *Budget
 	forced bool
-	held   atomic.Int64
+	bytes  atomic.Int64
 }
 
 // Open takes Base for the lease, which the caller closes if there is no error. A forced lease grows
@@ -140,7 +140,7 @@ func (l *Lease) Grow(bytes int64) error {
 
 // Fits returns the error that Grow would return now, and reserves nothing.
 func (l *Lease) Fits(bytes int64) error {
-	if b := l.budget; b != nil && !l.forced && b.used.Load()+bytes > b.bound(l.held.Load()+bytes) {
+	if b := l.budget; b != nil && !l.forced && b.used.Load()+bytes > b.bound(l.bytes.Load()+bytes) {
 		return b.full(bytes)
 	}
 	return nil
@@ -150,10 +150,10 @@ func (l *Lease) add(bytes int64) bool {
 	b := l.budget
 	if l.forced {
 		b.used.Add(bytes)
-	} else if !b.take(bytes, b.bound(l.held.Load()+bytes)) {
+	} else if !b.take(bytes, b.bound(l.bytes.Load()+bytes)) {
 		return false
 	}
-	l.held.Add(bytes)
+	l.bytes.Add(bytes)
 	return true
 }
 
@@ -177,9 +177,9 @@ func (l *Lease) Shrink(bytes int64) {
 // subtracted.
 func (l *Lease) remove(bytes int64) int64 {
 	for {
-		held := l.held.Load()
+		held := l.bytes.Load()
 		n := min(bytes, held-Base)
-		if n <= 0 || l.held.CompareAndSwap(held, held-n) {
+		if n <= 0 || l.bytes.CompareAndSwap(held, held-n) {
 			return n
 		}
 	}
@@ -190,8 +190,8 @@ func (l *Lease) Close() {
 	if l.budget == nil {
 		return
 	}
-	l.Shrink(l.held.Load() - Base)
-	l.held.Store(0)
+	l.Shrink(l.bytes.Load() - Base)
+	l.bytes.Store(0)
 	l.budget.used.Add(-Base)
 	l.budget = nil
 }

@@ -74,7 +74,7 @@ func TestGrowthMovesALeaseAmongTheLargeOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := open(t, b)
-	for l.held.Load() < medium {
+	for l.bytes.Load() < medium {
 		if err := l.Grow(512 << 10); err != nil {
 			break
 		}
@@ -82,7 +82,7 @@ func TestGrowthMovesALeaseAmongTheLargeOnes(t *testing.T) {
 	if err := l.Grow(4 * mb); err == nil {
 		t.Error("a lease that grew beyond a medium one took of the part for small ones")
 	}
-	if before := l.held.Load(); l.Fits(40*mb) == nil || l.held.Load() != before {
+	if before := l.bytes.Load(); l.Fits(40*mb) == nil || l.bytes.Load() != before {
 		t.Errorf("40 MiB fit beside 140, or asking for them has changed the lease")
 	}
 	first.Shrink(100 * mb)
@@ -117,8 +117,8 @@ func TestALeaseReleasesNoMoreThanItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Shrink(3 * mb)
-	if b.Used() != 2*Base || l.held.Load() != Base || watched != 0 {
-		t.Errorf("%d used, %d held, %d watched", b.Used(), l.held.Load(), watched)
+	if b.Used() != 2*Base || l.bytes.Load() != Base || watched != 0 {
+		t.Errorf("%d used, %d held, %d watched", b.Used(), l.bytes.Load(), watched)
 	}
 	l.Close()
 	other.Close()

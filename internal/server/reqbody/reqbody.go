@@ -66,8 +66,8 @@ const MaxPooled = 2 << 20
 // Large is the size from which on a body may cause garbage collections, see CollectFor.
 const Large = 4 << 20
 
-// leftOver is set if a large body was released and its call may have left much garbage.
-var leftOver atomic.Bool
+// garbageLeft is set if a large body was released and its call may have left much garbage.
+var garbageLeft atomic.Bool
 
 // CollectFor runs a full garbage collection, which the caller waits for, if a large body is at
 // least an eighth of the live heap after the last collection. That keeps the peak of a call at four
@@ -85,9 +85,9 @@ func CollectFor(body int64, collect func()) {
 	}
 }
 
-// Decoded is called when a large body has been decoded, before the conversation is encoded for the
-// provider: otherwise garbage of the decoder would count towards the peak.
-func Decoded(body []byte) { CollectFor(int64(cap(body)), runtime.GC) }
+// CollectDecoded calls CollectFor for a body that has been decoded, before the conversation is
+// encoded for the provider: otherwise garbage of the decoder would count towards the peak.
+func CollectDecoded(body []byte) { CollectFor(int64(cap(body)), runtime.GC) }
 
 // Release recycles the memory of a body. No call waits for a collection at its end: garbage of a
 // large body is collected when the next large body arrives, or when there has been no call for a
@@ -99,7 +99,7 @@ func Release(body []byte) {
 		body = body[:0]
 		bodies.Put(&body)
 	case cap(body) >= Large:
-		leftOver.Store(true)
+		garbageLeft.Store(true)
 	}
 }
 
@@ -150,16 +150,16 @@ func Read(src io.Reader, announced, limit int64, reserve func(size int64) error,
 		if err := reserve(room - 1); err != nil {
 			return nil, err
 		}
-		buf = enlarged(buf, room)
+		buf = grow(buf, room)
 	}
 }
 
-// enlarged returns a buffer with the bytes of buf, and room for that many.
-func enlarged(buf []byte, room int64) []byte {
+// grow returns a buffer with the bytes of buf, and room for that many.
+func grow(buf []byte, room int64) []byte {
 	if room <= int64(cap(buf)) {
 		return buf
 	}
-	if room >= Large && leftOver.Swap(false) {
+	if room >= Large && garbageLeft.Swap(false) {
 		CollectFor(room, runtime.GC)
 	}
 	return append(make([]byte, 0, room), buf...)
@@ -174,4 +174,4 @@ func TooLarge(limit int64, setting string) error {
 }
 
 // LeaveGarbage records that a large body was dropped: the next one runs a collection.
-func LeaveGarbage() { leftOver.Store(true) }
+func LeaveGarbage() { garbageLeft.Store(true) }

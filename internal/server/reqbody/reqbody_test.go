@@ -22,7 +22,7 @@ func TestLargeBodiesLeaveALargeHeapAlone(t *testing.T) {
 		if err != nil || len(got) != Large {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
-		Decoded(got)
+		CollectDecoded(got)
 		Release(got)
 		return forced() - before
 	}
@@ -36,7 +36,7 @@ func TestLargeBodiesLeaveALargeHeapAlone(t *testing.T) {
 	}
 	runtime.KeepAlive(ballast)
 	runtime.GC()
-	leftOver.Store(false)
+	garbageLeft.Store(false)
 	for i, want := range []uint32{1, 2, 2} { // after decoding, and before the next one for what the last one has left
 		if n := receive(); n != want {
 			t.Errorf("body %d: %d collections were forced, want %d", i, n, want)

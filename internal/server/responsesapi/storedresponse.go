@@ -27,7 +27,7 @@ func (a *API) Point() mount.Point {
 	handler := func(answer func(*request) error) mount.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			q := &request{API: a, w: w, r: r, call: mount.CallOf(r)}
-			q.id, q.what, _ = strings.Cut(mount.Wildcard(r), "/")
+			q.id, q.subpath, _ = strings.Cut(mount.Wildcard(r), "/")
 			defer q.lease.Close()
 			return answer(q)
 		}
@@ -45,10 +45,10 @@ type request struct {
 	r        *http.Request
 	call     *mount.Call
 	id       string
-	what     string // the rest of the path
+	subpath  string // the rest of the path
 	lease    membudget.Lease
 	reserved int64
-	begun    bool // the head of a stream is out
+	headSent bool // the head of a stream is out
 }
 
 // stored loads the response.
@@ -103,9 +103,9 @@ func (q *request) read() error {
 		return err
 	}
 	switch {
-	case q.what == "input_items":
+	case q.subpath == "input_items":
 		return q.inputItems(r)
-	case q.what != "":
+	case q.subpath != "":
 		return q.noSuchPath()
 	}
 	stream, after, err := q.replayWanted()
@@ -153,7 +153,7 @@ func (q *request) inputItems(r *perigee.StoredResponse) error {
 
 // act answers POST /v1/responses/{id}/cancel.
 func (q *request) act() error {
-	if q.what != "cancel" {
+	if q.subpath != "cancel" {
 		return q.noSuchPath()
 	}
 	if err := q.stop(); err != nil {
@@ -224,7 +224,7 @@ func (q *request) replayWanted() (stream bool, after int64, err error) {
 func (q *request) replay(after int64) error {
 	if running := q.Runs.Find(q.id, q.call.Key); running != nil {
 		if err := q.await(running); err != nil {
-			if q.begun {
+			if q.headSent {
 				return nil // the client is gone
 			}
 			return err
@@ -233,7 +233,7 @@ func (q *request) replay(after int64) error {
 	// Also where it is not being made now: it may have ended since it was read.
 	r, err := q.stored()
 	if err != nil {
-		if !q.begun {
+		if !q.headSent {
 			return err
 		}
 		q.send(responses.ReplayError(q.call.Explain(err)))
@@ -261,8 +261,8 @@ func (q *request) await(running *Run) error {
 
 // send sends a piece of a stream, after the head if that is not out yet.
 func (q *request) send(events []byte) {
-	if !q.begun {
-		q.begun = true
+	if !q.headSent {
+		q.headSent = true
 		mount.StreamHeader(q.w.Header(), "text/event-stream; charset=utf-8")
 		q.w.WriteHeader(http.StatusOK)
 	}
