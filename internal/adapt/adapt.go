@@ -64,7 +64,7 @@ func RepairForGemini(p *perigee.Prompt, spec models.Spec, repair Repair) (*perig
 	a := &adapter{spec: spec, prompt: *p, opts: AntigravityOptions{Repair: repair & RepairSignatures}}
 	a.adapt()
 	repair.note(&a.notes)
-	return &a.prompt, Undo{names: a.names.Renamed()}, a.notes.List()
+	return &a.prompt, Undo{names: a.names.back}, a.notes.List()
 }
 
 // An adapter adapts one prompt.

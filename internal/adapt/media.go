@@ -123,8 +123,10 @@ func withAttachments(response json.RawMessage, media []perigee.Part, before int)
 		return response // it is not an object, or has such a member of its own
 	}
 	w := rawjson.Writer{Buf: append(make([]byte, 0, len(response)+48*len(media)), bytes.TrimSpace(open)...)}
-	w.Buf = append(separate(w.Buf, 1), member+`:`...)
-	w.Array()
+	if len(w.Buf) > len("{") {
+		w.Lit(",")
+	}
+	w.Lit(member + ":").Array()
 	for i := range media {
 		mime, _, _ := mediaOf(&media[i])
 		w.String("attachment " + strconv.Itoa(before+i+1) + ": " + mime)

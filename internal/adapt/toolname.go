@@ -17,9 +17,9 @@ type nameMap struct {
 	NoPunctuation bool // dots and colons are not legal
 	FoldCase      bool // declared names must differ by more than their case
 
-	there map[string]string // the client's to the provider's, for the names that differ; nil if there is none
-	back  map[string]string
-	more  bool // there are illegal names that are in neither map
+	// The names that differ, from the client's to the provider's and back; nil if every name stayed.
+	there, back map[string]string
+	more        bool // there are illegal names that are in neither map
 }
 
 // legalToolName reports whether the provider accepts a name: a letter or an underscore, then also
@@ -74,9 +74,6 @@ func (n *nameMap) Client(wire string) string {
 	}
 	return wire
 }
-
-// Renamed returns the client's names by those that replaced them; nil if every name stayed.
-func (n *nameMap) Renamed() map[string]string { return n.back }
 
 // maxRenamed bounds how many illegal names are remembered with their replacements. Further ones, in
 // conversations of very many tools, get a replacement each time they are met.

@@ -31,7 +31,7 @@ func TestCollect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := c.names
-			if got := n.Collect(declare(c.declared...)); !slices.Equal(got, c.replaced) || len(n.Renamed()) != len(got) {
+			if got := n.Collect(declare(c.declared...)); !slices.Equal(got, c.replaced) || len(n.back) != len(got) {
 				t.Errorf("replaced %q, want %q", got, c.replaced)
 			}
 			seen := map[string]bool{}

@@ -26,7 +26,7 @@ func (a *adapter) tools() {
 	}
 	functions := a.declareOnce()
 	if a.gateway {
-		a.undo = Undo{names: a.names.Renamed(), object: true}
+		a.undo = Undo{names: a.names.back, object: true}
 		functions += a.builtins(functions)
 		a.declare(functions)
 		a.calling(functions)

@@ -22,53 +22,43 @@ func tidy(value json.RawMessage) json.RawMessage {
 	if !untidy(value) {
 		return value
 	}
-	if out := appendTidy(nil, rawjson.NewCursor(value)); len(out) > 0 {
-		return out
+	var w rawjson.Writer
+	if writeTidy(&w, rawjson.NewCursor(value)) {
+		return w.Buf
 	}
 	return nil
 }
 
-// appendTidy appends the next value, or nothing.
-func appendTidy(dst []byte, c *rawjson.Cursor) []byte {
-	opened := len(dst) + 1
-	// member appends a value of an object or array behind its head, or neither.
-	member := func(head []byte) {
-		before := len(dst)
-		dst = append(separate(dst, opened), head...)
-		begin := len(dst)
-		if dst = appendTidy(dst, c); len(dst) == begin {
-			dst = dst[:before]
-		}
-	}
+// writeTidy writes the next value. It returns false and writes nothing if nothing is left of it.
+func writeTidy(w *rawjson.Writer, c *rawjson.Cursor) bool {
 	switch c.Kind() {
 	case rawjson.None, rawjson.Null:
 		c.Skip()
-		return dst
+		return false
 	case rawjson.Object:
-		dst = append(dst, '{')
+		w.Object()
 		for key := range c.Object() {
-			member(append(rawjson.AppendString(nil, string(key)), ':'))
+			before := *w
+			if !writeTidy(w.AnyKey(string(key)), c) {
+				*w = before
+			}
 		}
-		return append(dst, '}')
+		w.EndObject()
+		return true
 	case rawjson.Array:
-		dst = append(dst, '[')
+		w.Array()
 		for range c.Array() {
-			member(nil)
+			writeTidy(w, c)
 		}
-		return append(dst, ']')
+		w.EndArray()
+		return true
 	}
-	if raw := c.Raw(); string(raw) != `"`+undefined+`"` {
-		dst = append(dst, raw...)
+	raw := c.Raw()
+	if string(raw) == `"`+undefined+`"` {
+		return false
 	}
-	return dst
-}
-
-// separate appends a comma unless nothing has been written since a bracket was opened.
-func separate(dst []byte, opened int) []byte {
-	if len(dst) > opened {
-		return append(dst, ',')
-	}
-	return dst
+	w.Raw(raw)
+	return true
 }
 
 // object returns a value that must be an object as one: a string with an object inside is that

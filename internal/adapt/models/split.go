@@ -7,18 +7,6 @@ import (
 	"perigee"
 )
 
-// thinkingWords are the words that can follow a name in parentheses, besides a number of tokens.
-var thinkingWords = map[string]perigee.Thinking{
-	"none":    {Budget: new(int64(0))},
-	"auto":    {Budget: new(int64(-1))},
-	"minimal": {Level: "minimal"},
-	"low":     {Level: "low"},
-	"medium":  {Level: "medium"},
-	"high":    {Level: "high"},
-	"xhigh":   {Level: "xhigh"},
-	"max":     {Level: "max"},
-}
-
 // Split separates a thinking suffix from the name of a model: gemini-3-flash(high),
 // gemini-2.5-pro(8192), …(none), …(auto) always, and gemini-3-flash-high only where that is not
 // itself a model while gemini-3-flash is. A name without such a suffix is returned unchanged, with
@@ -49,11 +37,13 @@ func Split(name string, known func(string) bool) (base string, thinking *perigee
 
 // parseThinking reads the text between parentheses; it returns nil if it is not a thinking setting.
 func parseThinking(text string) *perigee.Thinking {
-	if t, ok := thinkingWords[text]; ok {
-		if t.Budget != nil {
-			t.Budget = new(*t.Budget) // the table's own stays its own
-		}
-		return &t
+	switch text {
+	case "none":
+		return &perigee.Thinking{Budget: new(int64(0))}
+	case "auto":
+		return &perigee.Thinking{Budget: new(int64(-1))}
+	case "minimal", "low", "medium", "high", "xhigh", "max":
+		return &perigee.Thinking{Level: text}
 	}
 	if budget, err := strconv.ParseInt(text, 10, 32); err == nil && budget >= -1 {
 		return &perigee.Thinking{Budget: &budget}
