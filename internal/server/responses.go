@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/responses"
 	"perigee/internal/server/mount"
 	"perigee/internal/server/reqbody"
@@ -30,7 +31,7 @@ var responsesDialect = dialect{
 		return path == responsesPath || strings.HasPrefix(path, responsesPath+"/")
 	},
 	requestID:   "X-Request-Id",
-	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return responses.EncodeError(status, err) },
+	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) },
 	endpoints:   []endpoint{{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses}},
 }
 

@@ -12,7 +12,7 @@ import (
 
 // A PriceBook is the prices in force. They may be replaced while it is used.
 type PriceBook struct {
-	Now     func() time.Time // time.Now if nil
+	Now     func() time.Time
 	current atomic.Pointer[edition]
 }
 
@@ -21,22 +21,15 @@ type edition struct {
 	free  []string // upstreams with tokens that cost nothing
 }
 
-// NewPriceBook returns a PriceBook. The tokens of the upstreams in free cost nothing.
+// NewPriceBook returns a PriceBook with time.Now as its clock. The tokens of the upstreams in free cost nothing.
 func NewPriceBook(t *PriceTable, free ...string) *PriceBook {
-	b := new(PriceBook)
+	b := &PriceBook{Now: time.Now}
 	b.current.Store(&edition{t, free})
 	return b
 }
 
 // Become puts the prices of another PriceBook in force. They hold for earlier calls as well.
 func (b *PriceBook) Become(other *PriceBook) { b.current.Store(other.current.Load()) }
-
-func (b *PriceBook) time() time.Time {
-	if b.Now != nil {
-		return b.Now()
-	}
-	return time.Now()
-}
 
 // Date returns the date of the list prices.
 func (b *PriceBook) Date() string { return b.current.Load().table.Date }
@@ -82,7 +75,7 @@ func (r PricedCalls) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.
 func (r PricedCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	now := r.book.current.Load()
 	groups := map[[2]string]*perigee.UsageRow{}
-	for _, period := range now.table.periods(q, r.book.time()) {
+	for _, period := range now.table.periods(q, r.book.Now()) {
 		parts, err := r.store.UsageParts(ctx, period)
 		if err != nil {
 			return nil, err

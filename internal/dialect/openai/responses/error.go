@@ -31,9 +31,6 @@ func joinPath(base, path string) string {
 	return base + "." + path
 }
 
-// EncodeError writes an error of the Responses API.
-func EncodeError(status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) }
-
 // failureCode returns the error code of a failed response. Agents decide by it whether to retry. A
 // used-up quota has the code of a rate limit: the answer to the retry has the reset time.
 func failureCode(err *perigee.Error) string {

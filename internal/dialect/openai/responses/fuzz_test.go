@@ -8,6 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai"
 	"perigee/internal/testing/perigeetest"
 )
 
@@ -32,7 +33,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid && e.Class != perigee.ClassNotFound {
 				t.Fatalf("%s: %v", e.Class, err)
 			}
-			if !json.Valid(EncodeError(400, perigee.AsError(err))) {
+			if !json.Valid(openai.EncodeError(400, perigee.AsError(err))) {
 				t.Fatalf("the error is no JSON: %v", err)
 			}
 			return

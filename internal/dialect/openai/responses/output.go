@@ -131,13 +131,13 @@ func (s *Stream) closeMessage() {
 		w.Members(`"content_index":0`).Key("text").Quoted(s.text.pieces...).Key("logprobs").Array().Elements(s.logprobs.Buf).EndArray()
 	})
 	var part rope
-	part.lit(`{"type":"output_text","annotations":[`)
+	part.text(`{"type":"output_text","annotations":[`)
 	part.raw(annotations)
-	part.lit(`],"logprobs":[`)
+	part.text(`],"logprobs":[`)
 	part.raw(s.logprobs.Buf)
-	part.lit(`],"text":"`)
+	part.text(`],"text":"`)
 	part.add(&s.text)
-	part.lit(`"}`)
+	part.text(`"}`)
 	s.about("response.content_part.done", func(w *rawjson.Writer) {
 		w.Members(`"content_index":0`).Key("part").Raw(part.pieces...)
 	})
@@ -145,7 +145,7 @@ func (s *Stream) closeMessage() {
 	var item rope
 	item.raw(s.head(&head, "message", s.itemStatus()).Key("content").Array().Buf)
 	item.add(&part)
-	item.lit(`],"role":"assistant"}`)
+	item.text(`],"role":"assistant"}`)
 	s.doneItem(&item)
 	s.text, s.logprobs = rope{}, rawjson.Writer{}
 }

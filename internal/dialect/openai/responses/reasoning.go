@@ -14,7 +14,7 @@ func (s *Stream) addThinking(text, signature string) {
 		s.carrier.thoughts = append(s.carrier.thoughts, thought{})
 		s.openSummary()
 	}
-	s.thought.str(text)
+	s.thought.text(text)
 	if s.req.showSummary && text != "" {
 		delta := s.escape(text)
 		s.summary("response.reasoning_summary_text.delta", func(w *rawjson.Writer) { w.Key("delta").Quoted(delta) })
@@ -62,9 +62,9 @@ func (s *Stream) closeThought() {
 	}
 	s.summary("response.reasoning_summary_text.done", func(w *rawjson.Writer) { w.Key("text").Quoted(s.text.pieces...) })
 	var part rope
-	part.lit(`{"type":"summary_text","text":"`)
+	part.text(`{"type":"summary_text","text":"`)
 	part.add(&s.text)
-	part.lit(`"}`)
+	part.text(`"}`)
 	s.parts.item(&part)
 	s.summary("response.reasoning_summary_part.done", func(w *rawjson.Writer) { w.Key("part").Raw(part.pieces...) })
 	s.count++
@@ -86,16 +86,16 @@ func (s *Stream) reasoningItem(signed bool) *rope {
 	var item rope
 	item.raw(s.head(&head, "reasoning", "").Key("summary").Array().Buf)
 	item.add(&s.parts)
-	item.lit(`]`)
+	item.text(`]`)
 	if s.answer.status == statusFailed || s.answer.status == statusCancelled {
-		item.lit(`,"status":"incomplete"`)
+		item.text(`,"status":"incomplete"`)
 	}
 	if signed {
-		item.lit(`,"encrypted_content":"`)
+		item.text(`,"encrypted_content":"`)
 		s.carrier.write(&item)
-		item.lit(`"`)
+		item.text(`"`)
 	}
-	item.lit(`}`)
+	item.text(`}`)
 	return &item
 }
 
@@ -129,6 +129,6 @@ func (s *Stream) keepSignature(callID, signature string) {
 	var item rope
 	item.raw(w.Buf)
 	carrier.write(&item)
-	item.lit(`"}`)
+	item.text(`"}`)
 	s.kept.add(&item, s.answering)
 }

@@ -34,31 +34,28 @@ func (r *rope) fill(piece []byte) {
 	r.pieces[last] = piece
 }
 
-// Write appends a copy of p.
+// Write appends a copy of p. It does not fail.
 func (r *rope) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		piece := rest[:min(len(rest), largePiece)]
-		r.fill(append(r.room(len(piece)), piece...))
-		rest = rest[len(piece):]
-	}
+	appendCopy(r, p)
 	return len(p), nil
 }
 
-func (r *rope) lit(s string) { r.fill(append(r.room(len(s)), s...)) }
+// text appends a text unchanged.
+func (r *rope) text(s string) { appendCopy(r, s) }
 
-// str appends a text that may be long, not escaped.
-func (r *rope) str(s string) {
-	for len(s) > largePiece {
-		r.lit(s[:largePiece])
-		s = s[largePiece:]
+// appendCopy appends a copy of p, in pieces of at most largePiece.
+func appendCopy[T string | []byte](r *rope, p T) {
+	for len(p) > 0 {
+		n := min(len(p), largePiece)
+		r.fill(append(r.room(n), p[:n]...))
+		p = p[n:]
 	}
-	r.lit(s)
 }
 
 // raw appends p without copying it if it is long. Its bytes must not change any more.
 func (r *rope) raw(p []byte) {
 	if len(p) < smallPiece {
-		r.fill(append(r.room(len(p)), p...))
+		appendCopy(r, p)
 		return
 	}
 	r.pieces = append(r.pieces, slices.Clip(p))
@@ -79,7 +76,7 @@ func (r *rope) item(other *rope) {
 		return
 	}
 	if r.size > 0 {
-		r.lit(",")
+		r.text(",")
 	}
 	r.add(other)
 }

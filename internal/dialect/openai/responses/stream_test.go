@@ -198,7 +198,7 @@ func TestSealsComeBack(t *testing.T) {
 // encodeCarrier returns a carrier with one thought.
 func encodeCarrier(text, signature string, calls ...callSignature) string {
 	c := carrier{thoughts: []thought{{signature: signature}}, calls: calls}
-	c.thoughts[0].pieces.str(text)
+	c.thoughts[0].pieces.text(text)
 	var b strings.Builder
 	c.write(&b)
 	return b.String()
