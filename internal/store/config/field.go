@@ -22,7 +22,7 @@ type field struct {
 	presets  map[string]string // defaults of kinds for which it differs
 	Enum     []string
 	Kinds    []string // of upstreams; empty for all
-	Format   string   // for checkValue
+	Format   string   // a key of formats; empty if there is none
 	Optional bool     // an empty text is accepted whatever the format
 	Min, Max string
 	Required bool

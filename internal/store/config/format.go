@@ -18,15 +18,8 @@ import (
 // maxName is the longest name of a key or an upstream in bytes: names are in headers and tables.
 const maxName = 100
 
-// checkValue describes the valid texts of a format ("url", "listen") if text is invalid. It returns
-// "" for a valid one and for formats without a check.
-func checkValue(format, text string) string {
-	if check := formats[format]; check != nil {
-		return check(text)
-	}
-	return ""
-}
-
+// formats are the checks of formats ("url", "listen"). A check describes the valid texts if text is
+// invalid, and returns "" otherwise. A format without a check accepts every text.
 var formats = map[string]func(text string) string{
 	"listen": checkListen, "url": checkURL, "proxy": checkProxy, "origin": checkOrigin, "host": checkHost, "postgres": checkPostgres,
 	"name": checkName, "token": checkToken, "glob": checkGlob, "path": checkPath, "program": checkPath, "email": checkEmail,

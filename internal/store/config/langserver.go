@@ -23,7 +23,6 @@ func (u Upstream) ForAccounts() Upstream {
 	if u.Kind != KindLangserver {
 		return u
 	}
-	settings := Upstream{Name: u.Name, Kind: KindAntigravity, Proxy: u.Proxy, AcceptTermsRisk: u.AcceptTermsRisk, OAuth: u.OAuth}
 	defaults := Config{Upstreams: []Upstream{{Kind: KindAntigravity}}}
 	walkSettings(&defaults, func(s setting) bool {
 		if s.Kind == KindAntigravity && !s.Item {
@@ -31,10 +30,9 @@ func (u Upstream) ForAccounts() Upstream {
 		}
 		return s.Key == "upstreams" || s.Key == "upstreams[0]"
 	})
-	filled := defaults.Upstreams[0]
-	settings.Endpoints, settings.Selection = filled.Endpoints, filled.Selection
-	settings.Pools = filled.Pools[:1]
-	settings.MaxWait, settings.SoftQuota, settings.SessionRecovery = filled.MaxWait, filled.SoftQuota, filled.SessionRecovery
+	settings := defaults.Upstreams[0]
+	settings.Name, settings.Proxy, settings.AcceptTermsRisk, settings.OAuth = u.Name, u.Proxy, u.AcceptTermsRisk, u.OAuth
+	settings.Pools = settings.Pools[:1]
 	if u.CloudURL != "" {
 		settings.Endpoints = []string{u.CloudURL}
 	}

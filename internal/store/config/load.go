@@ -199,8 +199,7 @@ func (l *loader) readFile() bool {
 		return false
 	}
 	l.inputs[len(l.inputs)-1].unfinished = len(text) > 0 && text[len(text)-1] != '\n'
-	root, err := parseTree(text)
-	bad, _ := errors.AsType[*yamlError](err)
+	root, bad := parseTree(text)
 	switch {
 	case bad != nil:
 		l.report(Origin{path, max(1, bad.Line), max(1, bad.Column)}, bad.Message, bad.Hint)

@@ -88,8 +88,10 @@ func (f *field) Parse(text string) (reflect.Value, error) {
 	case len(f.Enum) > 0 && !slices.Contains(f.Enum, text):
 		return v, errors.New("expected one of " + strings.Join(f.Enum, ", "))
 	}
-	if message := checkValue(f.Format, text); message != "" && (text != "" || !f.Optional) {
-		return v, errors.New(message)
+	if check := formats[f.Format]; check != nil && (text != "" || !f.Optional) {
+		if message := check(text); message != "" {
+			return v, errors.New(message)
+		}
 	}
 	return v, nil
 }

@@ -13,12 +13,10 @@ type Size int64
 // An AutoSize is a Size, or 0, which is written auto: perigee chooses.
 type AutoSize int64
 
-const autoText = "auto"
-
 // String writes s as in the file.
 func (s AutoSize) String() string {
 	if s == 0 {
-		return autoText
+		return "auto"
 	}
 	return Size(s).String()
 }

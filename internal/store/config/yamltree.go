@@ -17,23 +17,13 @@ const (
 	maxBytesToSearch = 64 << 10
 )
 
-// An yamlError is the reason why a text is not one YAML document, with a hint. Line and Column
-// count from 1.
-type yamlError struct {
-	Line, Column int
-	Message      string
-	Hint         string // may be empty
-}
-
-func (e *yamlError) Error() string { return e.Message }
-
-// parseTree returns the root of the only document in a text, nil if the text is empty. The error is
-// an *Error.
-func parseTree(text []byte) (*yaml.Node, error) {
+// parseTree returns the root of the only document in a text, nil if the text is empty. If the text is
+// not one YAML document, it returns a problem without a source.
+func parseTree(text []byte) (*yaml.Node, *Problem) {
 	if offset := firstInvalid(text); offset >= 0 {
 		before := text[:offset]
 		line := before[bytes.LastIndexByte(before, '\n')+1:]
-		return nil, &yamlError{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(line) + 1, "the file is not UTF-8 text", "save it as UTF-8"}
+		return nil, &Problem{Origin{"", bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(line) + 1}, "the file is not UTF-8 text", "save it as UTF-8"}
 	}
 	documents, err := parseAll(text)
 	switch {
@@ -41,7 +31,7 @@ func parseTree(text []byte) (*yaml.Node, error) {
 		return nil, syntaxError(text, err)
 	case len(documents) > 1:
 		second := documents[1]
-		return nil, &yamlError{second.Line, second.Column, "the file contains a second YAML document", "remove the --- between them"}
+		return nil, &Problem{Origin{"", second.Line, second.Column}, "the file contains a second YAML document", "remove the --- between them"}
 	case len(documents) == 0:
 		return nil, nil
 	}
@@ -63,7 +53,7 @@ func parseAll(text []byte) (documents []*yaml.Node, err error) {
 
 // syntaxError returns the position where the text stops being YAML. The parser names at best the
 // line where the enclosing block began.
-func syntaxError(text []byte, err error) *yamlError {
+func syntaxError(text []byte, err error) *Problem {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		number, after, _ := strings.Cut(rest, ": ")
@@ -79,7 +69,7 @@ func syntaxError(text []byte, err error) *yamlError {
 	content := string(lines[line-1])
 	indent := content[:len(content)-len(strings.TrimLeft(content, " \t"))]
 	if tab := strings.IndexByte(indent, '\t'); tab >= 0 {
-		return &yamlError{line, tab + 1, "a tab in the indentation", "use spaces"}
+		return &Problem{Origin{"", line, tab + 1}, "a tab in the indentation", "use spaces"}
 	}
 	hint := ""
 	switch {
@@ -91,7 +81,7 @@ func syntaxError(text []byte, err error) *yamlError {
 	case strings.Contains(message, "cannot start any token"):
 		hint = "put a value that begins with @, ` or % in quotes"
 	}
-	return &yamlError{line, len(indent) + 1, "not valid YAML: " + message, hint}
+	return &Problem{Origin{"", line, len(indent) + 1}, "not valid YAML: " + message, hint}
 }
 
 // firstBadLine counts from 1. It is the line after the longest beginning of the text that is YAML,
