@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -72,7 +73,8 @@ func newer(fresh fresh) fresh {
 			step += "ALTER TABLE " + table + " ADD COLUMN future TEXT NOT NULL DEFAULT 'none';\n"
 		}
 		files[fmt.Sprintf("%04d_future.sql", version+1)] = &fstest.MapFile{Data: []byte(step)}
-		db, err := engine.Open(t.Context(), engine.Options{Path: options.Path, URL: options.URL, Migrations: files, Now: atNoon})
+		db, err := engine.Open(t.Context(), engine.Options{Path: options.Path, URL: options.URL, Migrations: files, Now: atNoon,
+			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

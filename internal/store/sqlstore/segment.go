@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -260,16 +259,12 @@ func splitPlain(plain []byte) (input, output []byte, ok bool) {
 	return plain[n : n+int(length)], plain[n+int(length):], true
 }
 
-// joinSegments puts input and output together again. It reports whether the parts are all there.
-func joinSegments(parts []segmentPart, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
+// joinSegments returns input and output, which share one piece of memory. inputBytes is negative if
+// they are in plain. It reports whether all parts are there.
+func joinSegments(list []segmentPart, plain []byte, inputBytes int64) (input, output []byte, ok bool) {
 	if inputBytes < 0 {
 		return splitPlain(plain)
 	}
-	return arrays(parts, inputBytes)
-}
-
-// arrays makes input and output of the list that they are kept as, in one piece of memory.
-func arrays(list []segmentPart, inputBytes int64) (input, output []byte, ok bool) {
 	size := len("[") + len("][")
 	for i := range list {
 		size += list[i].size() + len(",")
@@ -287,7 +282,7 @@ func arrays(list []segmentPart, inputBytes int64) (input, output []byte, ok bool
 		return []byte("[]"), append(all, ']'), true
 	case inputBytes == total:
 		return append(all, ']'), []byte("[]"), true
-	case inputBytes < 0 || inputBytes > total || all[1+inputBytes] != ',':
+	case inputBytes > total || all[1+inputBytes] != ',':
 		return nil, nil, false
 	}
 	between := inputBytes + 1 // the comma becomes ][
@@ -321,73 +316,44 @@ func (n *segmentPart) appendTo(dst []byte) []byte {
 	return append(dst, rest...)
 }
 
-// nameRuns have the calls that segments are named after, each with the index of the first segment.
-// They are written as 0:CALL,7:CALL.
-type nameRuns []nameRun
-
-type nameRun struct {
-	from int
-	call string
-}
-
-// runsOf returns the calls that segments are named after.
-func runsOf(list []segment) (runs nameRuns) {
+// segmentNames returns the calls that segments are named after, each with the index of the first
+// segment, as in 0:CALL,7:CALL.
+func segmentNames(list []segment) string {
+	var names []string
+	last := ""
 	for i := range list {
-		if call := list[i].Name; call != "" && (len(runs) == 0 || runs[len(runs)-1].call != call) {
-			runs = append(runs, nameRun{i, call})
+		if call := list[i].Name; call != "" && call != last {
+			names, last = append(names, strconv.Itoa(i)+":"+call), call
 		}
 	}
-	return runs
+	return strings.Join(names, ",")
 }
 
-// at returns the call that the segment at a place is named after.
-func (n nameRuns) at(place int) string {
-	i := sort.Search(len(n), func(i int) bool { return n[i].from > place })
-	if i == 0 {
-		return ""
-	}
-	return n[i-1].call
-}
-
-func (n nameRuns) String() string {
-	var b strings.Builder
-	for i, run := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(run.from) + ":" + run.call)
-	}
-	return b.String()
-}
-
-// segmentNames returns the calls that segments are named after, for Rename.
-func segmentNames(list []segment) string { return runsOf(list).String() }
-
-// renameSegments gives parts that have a name the one that Names has for them; without names they
-// stay.
+// renameSegments gives parts that have a name the one that names has for them, as segmentNames
+// writes it. If names is empty, they keep their own.
 func renameSegments(parts []segmentPart, names string) error {
-	runs, err := parseRuns(names)
-	for i := range parts {
-		if parts[i].Name != "" && runs != nil {
-			parts[i].Name = runs.at(i)
-		}
+	if names == "" {
+		return nil
 	}
-	return err
-}
-
-func parseRuns(text string) (runs nameRuns, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		if part == "" {
-			continue
-		}
-		at, call, _ := strings.Cut(part, ":")
-		from, err := strconv.Atoi(at)
+	calls := map[int]string{} // by the index of the first segment
+	for text := range strings.SplitSeq(names, ",") {
+		first, call, _ := strings.Cut(text, ":")
+		i, err := strconv.Atoi(first)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		runs = append(runs, nameRun{from, call})
+		calls[i] = call
 	}
-	return runs, nil
+	call := ""
+	for i := range parts {
+		if next, ok := calls[i]; ok {
+			call = next
+		}
+		if parts[i].Name != "" {
+			parts[i].Name = call
+		}
+	}
+	return nil
 }
 
 // fillMembers puts the members back that were cut out of a response.

@@ -5,7 +5,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -89,10 +88,6 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	migrations, err := readMigrations(opts.Migrations)
 	if err != nil {
 		return nil, err
-	}
-	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	if opts.Now == nil {
-		opts.Now = time.Now
 	}
 	db := newSQLite(opts)
 	if !opts.URL.IsZero() {

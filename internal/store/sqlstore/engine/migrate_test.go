@@ -3,12 +3,14 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"perigee"
 	"perigee/internal/testing/perigeetest/dbtest"
@@ -20,6 +22,7 @@ func TestMigrations(t *testing.T) {
 }
 
 func testMigrations(t *testing.T, opts Options) {
+	opts.Now, opts.Logger = time.Now, slog.New(slog.DiscardHandler)
 	newest := 0
 	// open applies the steps and says how many tables there are then.
 	open := func(steps ...string) (tables int, err error) {
@@ -86,7 +89,7 @@ func TestCopyBeforeMigration(t *testing.T) {
 		for i, text := range steps {
 			files[fmt.Sprintf("%04d_step.sql", i+1)] = &fstest.MapFile{Data: []byte(text)}
 		}
-		db, err := Open(t.Context(), Options{Path: path, Migrations: files})
+		db, err := Open(t.Context(), Options{Path: path, Migrations: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
