@@ -131,22 +131,21 @@ func accountRow(s perigee.SignIn) perigee.AccountRow {
 	return row
 }
 
-// find returns the account of a name.
-func (c Control) find(ctx context.Context, name perigee.AccountName) (perigee.SignIn, error) {
+// find returns the account of a name, and the store that has it.
+func (c Control) find(ctx context.Context, name perigee.AccountName) (s perigee.SignIn, store *sqlstore.Accounts, err error) {
 	email := strings.ToLower(strings.TrimSpace(name.Email))
 	if email == "" {
-		return perigee.SignIn{}, perigee.Errorf(perigee.ClassInvalid, "no account is named").WithHint("name it by its email")
+		return s, nil, perigee.Errorf(perigee.ClassInvalid, "no account is named").WithHint("name it by its email")
 	}
 	if len(c.Rosters()) == 0 {
-		return perigee.SignIn{}, noRoster()
+		return s, nil, noRoster()
 	}
-	store, err := c.Store(ctx)
-	if err != nil {
-		return perigee.SignIn{}, err
+	if store, err = c.Store(ctx); err != nil {
+		return s, nil, err
 	}
 	list, err := store.SignIns(ctx, name.Upstream)
 	if err != nil {
-		return perigee.SignIn{}, err
+		return s, nil, err
 	}
 	var found []perigee.SignIn
 	var known []string
@@ -158,16 +157,16 @@ func (c Control) find(ctx context.Context, name perigee.AccountName) (perigee.Si
 	}
 	switch {
 	case len(found) == 1:
-		return found[0], nil
+		return found[0], store, nil
 	case len(found) > 1:
-		return perigee.SignIn{}, perigee.Errorf(perigee.ClassInvalid, "%s is an account of several upstreams", email).
+		return s, nil, perigee.Errorf(perigee.ClassInvalid, "%s is an account of several upstreams", email).
 			WithHint("name one with --upstream")
 	}
 	e := perigee.Errorf(perigee.ClassNotFound, "there is no account %s", email)
 	if near := match.NearestAddress(email, known); near != "" {
-		return perigee.SignIn{}, e.WithHint("did you mean %s?", near)
+		return s, nil, e.WithHint("did you mean %s?", near)
 	}
-	return perigee.SignIn{}, e.WithHint("see `perigee account list`")
+	return s, nil, e.WithHint("see `perigee account list`")
 }
 
 // ranks returns a function that ranks an account among the accounts that would be used now.
@@ -191,11 +190,7 @@ func (c Control) ranks(ctx context.Context) func(perigee.AccountRow) int {
 
 // edit changes an account in the store and in its roster.
 func (c Control) edit(ctx context.Context, name perigee.AccountName, edit func(*perigee.SignIn) bool) (perigee.SignIn, error) {
-	found, err := c.find(ctx, name)
-	if err != nil {
-		return found, err
-	}
-	store, err := c.Store(ctx)
+	found, store, err := c.find(ctx, name)
 	if err != nil {
 		return found, err
 	}
@@ -251,11 +246,7 @@ func (c Control) EnableAccount(ctx context.Context, name perigee.AccountName, en
 
 // RemoveAccount removes an account.
 func (c Control) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
-	found, err := c.find(ctx, name)
-	if err != nil {
-		return err
-	}
-	store, err := c.Store(ctx)
+	found, store, err := c.find(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -267,7 +258,7 @@ func (c Control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 
 // UseAccount makes an account the preferred one of its upstream.
 func (c Control) UseAccount(ctx context.Context, name perigee.AccountName) error {
-	found, err := c.find(ctx, name)
+	found, _, err := c.find(ctx, name)
 	if err != nil {
 		return err
 	}

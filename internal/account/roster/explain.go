@@ -66,21 +66,13 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 	if model == "" {
 		return r.Explain(all)
 	}
-	refuse := func(row perigee.ChoiceRow, why string) {
-		row.Chosen, row.Usable, row.Why, row.Until = false, false, why, time.Time{}
-		rows = append(rows, row)
-	}
-	if elsewhere := sentElsewhere(router, model, r.upstream); elsewhere != "" {
-		for _, row := range r.Explain(all) {
-			refuse(row, elsewhere)
-		}
-		return rows
-	}
+	asked, used := router.Upstreams(model), false
 	only, pool := "", "" // why the other accounts are not used, and their pool
-	for _, name := range router.Upstreams(model) {
+	for _, name := range asked {
 		if router.AccountsOf(name) != r.upstream {
 			continue
 		}
+		used = true
 		req := router.Within(name, all)
 		if req.Email != "" {
 			only, pool = fmt.Sprintf("%s uses only %s", name, req.Email), req.Pool
@@ -91,6 +83,9 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 			}
 		}
 	}
+	if !used {
+		only = "models.routes sends this model to " + strings.Join(asked, ", ")
+	}
 	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have models that the one before it does not have
 		switch {
 		case a.Usable == b.Usable:
@@ -100,24 +95,15 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 		}
 		return 1
 	})
+	if only == "" {
+		return rows
+	}
 	all.Pool = pool
 	for _, row := range r.Explain(all) {
-		if only != "" && !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email }) {
-			refuse(row, only)
+		if !used || !slices.ContainsFunc(rows, func(x perigee.ChoiceRow) bool { return x.Email == row.Email }) {
+			row.Chosen, row.Usable, row.Why, row.Until = false, false, only, time.Time{}
+			rows = append(rows, row)
 		}
 	}
 	return rows
-}
-
-// sentElsewhere returns the reason if the routes send a model neither to an upstream nor to one
-// that uses its accounts.
-func sentElsewhere(router Router, model, upstream string) string {
-	if model == "" {
-		return ""
-	}
-	asked := router.Upstreams(model)
-	if slices.ContainsFunc(asked, func(name string) bool { return router.AccountsOf(name) == upstream }) {
-		return ""
-	}
-	return "models.routes sends this model to " + strings.Join(asked, ", ")
 }
