@@ -125,13 +125,12 @@ func (s *Supervisor) again(ctx context.Context, p *policy, end ending) bool {
 
 // pause waits. A Restart ends it early.
 func (s *Supervisor) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	over := time.After(d)
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-timer.C:
+		case <-over:
 			return true
 		case <-s.wake:
 			if s.takeCommand() {
@@ -229,17 +228,16 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 	inner, cancel := context.WithCancel(ctx)
 	defer work.Wait()
 	defer cancel()
-	ready, attempt := make(chan struct{}), &attempt{}
+	ready := make(chan struct{})
+	var last error // of the checks; set when work is done
 	work.Go(func() {
-		if s.awaitReady(inner, c, attempt) {
+		var ok bool
+		if ok, last = s.awaitReady(inner, c); ok {
 			close(ready)
 			s.inspect(inner, c)
 		}
 	})
-	started := time.Now()
-	timer := time.NewTimer(s.o.StartTimeout)
-	defer timer.Stop()
-	timeout := timer.C
+	started, timeout := time.Now(), time.After(s.o.StartTimeout)
 	end := ending{ran: true}
 	for {
 		if r, ok := s.due(); ok {
@@ -252,12 +250,14 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 		case <-c.done:
 			return end
 		case reason := <-c.hung:
-			if !c.gone(dyingPatience) { // a process that is dying does not answer either
+			if !c.gone(dyingPatience, nil) { // a process that is dying does not answer either
 				end.reason = reason
 			}
 			return end
 		case <-timeout:
-			end.reason = s.notReady() + s.shown(attempt.last())
+			cancel()
+			work.Wait()
+			end.reason = s.notReady() + s.shown(perigee.AsError(last).Message) // the hint is for calls
 			return end
 		case <-ready:
 			ready, timeout, end.wasReady = nil, nil, true
@@ -298,30 +298,10 @@ func (s *Supervisor) due() (request, bool) {
 	return r, true
 }
 
-// An attempt keeps the last error of the readiness checks.
-type attempt struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (a *attempt) last() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.err == nil {
-		return "it reported no port"
-	}
-	return perigee.AsError(a.err).Message // the hint is for calls
-}
-
-func (a *attempt) set(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err = err
-}
-
-// awaitReady checks the possible endpoints of a process until one is ready. It returns false if
-// ctx has ended.
-func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool {
+// awaitReady checks the possible endpoints of a process until one is ready, or until ctx ends. It
+// also returns the error of the last check that failed before that, which is never nil.
+func (s *Supervisor) awaitReady(ctx context.Context, c *child) (ready bool, last error) {
+	last = perigee.Errorf(perigee.ClassUnavailable, "it reported no port")
 	for poll := firstPoll; ; poll = min(poll*2, lastPoll) {
 		s.mu.Lock()
 		all, changed := s.candidates(), s.changed
@@ -334,9 +314,11 @@ func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool 
 				s.ports.Complete(s.reported)
 				s.ports.Complete(s.printed)
 				s.mu.Unlock()
-				return true
+				return true, last
 			}
-			a.set(err)
+			if ctx.Err() == nil {
+				last = err
+			}
 		}
 		if len(all) == 0 {
 			poll = firstPoll
@@ -345,14 +327,11 @@ func (s *Supervisor) awaitReady(ctx context.Context, c *child, a *attempt) bool 
 				continue
 			}
 		}
-		timer := time.NewTimer(poll)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-timer.C:
+			return false, last
+		case <-time.After(poll):
 		case <-changed:
-			timer.Stop()
 		}
 	}
 }
@@ -371,17 +350,6 @@ func (s *Supervisor) end(c *child) {
 	s.mu.Lock()
 	known, hurry := s.candidates(), s.hurry
 	s.mu.Unlock()
-	gone := func(patience time.Duration) bool {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-c.done:
-			return true
-		case <-hurry:
-		case <-timer.C:
-		}
-		return false
-	}
 	select {
 	case <-c.done:
 		return
@@ -391,7 +359,7 @@ func (s *Supervisor) end(c *child) {
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.delays.exit)
 		var work sync.WaitGroup
 		work.Go(func() { _ = s.o.Exit(ctx, known[0]) })
-		ended := gone(s.o.delays.exit)
+		ended := c.gone(s.o.delays.exit, hurry)
 		cancel()
 		work.Wait()
 		if ended {
@@ -399,11 +367,11 @@ func (s *Supervisor) end(c *child) {
 		}
 	}
 	c.terminate()
-	if gone(s.o.delays.term) {
+	if c.gone(s.o.delays.term, hurry) {
 		return
 	}
 	c.kill()
-	c.gone(killPatience)
+	c.gone(killPatience, nil)
 }
 
 // refresh probes the binary again if the file has changed since the last probe.

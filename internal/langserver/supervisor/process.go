@@ -58,16 +58,16 @@ func (c *child) hang(reason string) {
 	}
 }
 
-// gone waits for the end of a process.
-func (c *child) gone(patience time.Duration) bool {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// gone waits for the end of a process, and reports whether it has ended. It does not wait any
+// longer when hurry is closed, which may be nil.
+func (c *child) gone(patience time.Duration, hurry <-chan struct{}) bool {
 	select {
 	case <-c.done:
 		return true
-	case <-timer.C:
-		return false
+	case <-hurry:
+	case <-time.After(patience):
 	}
+	return false
 }
 
 // startProcess starts a process in a group of its own, with umask 077. Its output until its end

@@ -145,15 +145,11 @@ func New(o Options) *Supervisor {
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.delays == (delays{}) {
-		o.delays = usualDelays
-	}
+	o.delays = cmp.Or(o.delays, usualDelays)
 	return &Supervisor{
 		o: o, log: o.Logger.With("upstream", o.Name), spawn: startProcess, measure: groupMemory,
 		probe: o.Probe, state: Stopped, since: o.Now(),
@@ -290,8 +286,7 @@ func (s *Supervisor) candidates() []Endpoint {
 // for the start timeout. If the process has failed, the error has the cause and the time of the
 // next attempt. Attempts are made once per minute, by the first Wait after that.
 func (s *Supervisor) Wait(ctx context.Context) (Endpoint, error) {
-	timer := time.NewTimer(s.o.StartTimeout)
-	defer timer.Stop()
+	late := time.After(s.o.StartTimeout)
 	for {
 		e, changed, err := s.look()
 		if err != nil || changed == nil {
@@ -301,7 +296,7 @@ func (s *Supervisor) Wait(ctx context.Context) (Endpoint, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return Endpoint{}, ctx.Err()
-		case <-timer.C:
+		case <-late:
 			return Endpoint{}, s.late()
 		}
 	}

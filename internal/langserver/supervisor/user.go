@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -43,11 +44,7 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 	removeAbandoned(ctx, s.o.LockDir, parent, s.o.User)
 	var bundle []byte
 	target := ""
-	source := s.o.Variables[certificates]
-	if own := s.o.Env[certificates]; own != "" {
-		source = own
-	}
-	if source != "" {
+	if source := cmp.Or(s.o.Env[certificates], s.o.Variables[certificates]); source != "" {
 		text, err := os.ReadFile(source)
 		if err != nil {
 			return nil, fmt.Errorf("certificates of the language server: %w", err)
@@ -60,10 +57,7 @@ func (s *Supervisor) directoriesOfUser(ctx context.Context, parent string) (*tem
 		return nil, err
 	}
 	d := &tempDir{path: filepath.Join(parent, name), lock: lock, user: s.o.User}
-	workspace := s.o.Workspace
-	if workspace == "" {
-		workspace = s.o.Home
-	}
+	workspace := cmp.Or(s.o.Workspace, s.o.Home)
 	if _, err := s.o.User.Run(ctx, bundle, userDirs, s.o.Home, d.path, workspace, s.o.Command[0], target); err != nil {
 		d.remove()
 		return nil, err
@@ -88,9 +82,9 @@ func (d *tempDir) outOfReach() bool { return d.user != nil && !d.user.MaySignal(
 func (d *tempDir) terminate(p *os.Process) {
 	if d.outOfReach() {
 		d.user.Signal(context.Background(), p.Pid, "TERM")
-		return
+	} else {
+		procgroup.Terminate(p)
 	}
-	procgroup.Terminate(p)
 }
 
 func (d *tempDir) kill(p *os.Process) {
