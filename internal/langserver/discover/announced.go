@@ -42,7 +42,6 @@ func announcements(home string) []Prospect {
 		if !ok {
 			continue
 		}
-		p.AppDataDir = filepath.Base(filepath.Dir(filepath.Dir(path)))
 		if name[1] != hashOf("") {
 			p.hash = name[1]
 		}

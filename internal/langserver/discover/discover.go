@@ -19,12 +19,11 @@ import (
 
 // A Candidate is a language server that answers.
 type Candidate struct {
-	PID        int
-	Endpoint   lsclient.Endpoint
-	Workspace  string // the workspace_id; empty if there is none, or if only its hash is known
-	AppDataDir string // the name of its data directory below ~/.gemini; may be empty
-	Version    string // empty if unknown
-	Home       string // the home directory of its process, on Linux only; empty if unknown
+	PID       int
+	Endpoint  lsclient.Endpoint
+	Workspace string // the workspace_id; empty if there is none, or if only its hash is known
+	Version   string // empty if unknown
+	Home      string // the home directory of its process, on Linux only; empty if unknown
 
 	hash string // of the workspace_id, in the name of the file that announced it
 }
@@ -187,6 +186,6 @@ func flagValue(args []string, name string) string {
 func fromCommand(pid int, args []string) Prospect {
 	return Prospect{Candidate: Candidate{
 		PID: pid, Endpoint: lsclient.Endpoint{CSRF: perigee.NewSecret(flagValue(args, "csrf_token"))}, Workspace: flagValue(args, "workspace_id"),
-		AppDataDir: flagValue(args, "app_data_dir"), Version: flagValue(args, "override_ide_version"),
+		Version: flagValue(args, "override_ide_version"),
 	}}
 }

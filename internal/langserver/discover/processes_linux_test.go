@@ -197,7 +197,7 @@ func TestFindReadsProcessesAndPorts(t *testing.T) {
 	if !ok || c.Endpoint.HTTP != p.http || c.Endpoint.HTTPS != p.https || c.Endpoint.CSRF.Reveal() != "secret-token-1" {
 		t.Errorf("%t, %+v, want %+v", ok, c, p)
 	}
-	if c.Workspace != "file_home_u_a" || c.AppDataDir != "antigravity-ide" {
+	if c.Workspace != "file_home_u_a" {
 		t.Errorf("%+v", c)
 	}
 	if text := fmt.Sprintf("%+v", c); strings.Contains(text, "secret-token") {
@@ -305,7 +305,7 @@ func TestFindReadsAnnouncements(t *testing.T) {
 	values := map[string]any{"pid": p.pid, "httpPort": p.http, "httpsPort": p.https, "lspPort": p.lsp, "lsVersion": "1.20.6", "csrfToken": "secret-token-3"}
 	announce(t, r.Home, "file_home_u_c", values)
 	c, ok := r.found(t, p.pid)
-	if !ok || c.Endpoint.HTTP != p.http || c.Endpoint.HTTPS != p.https || c.Version != "1.20.6" || c.AppDataDir != "antigravity" {
+	if !ok || c.Endpoint.HTTP != p.http || c.Endpoint.HTTPS != p.https || c.Version != "1.20.6" {
 		t.Fatalf("%t, %+v", ok, c)
 	}
 	if chosen, err := Choose([]Candidate{{PID: 1, Workspace: "file_x"}, c}, "/home/u/c"); err != nil || chosen.PID != p.pid {
@@ -427,7 +427,7 @@ func TestFindTheStandIn(t *testing.T) {
 		c, ok = r.found(t, cmd.Process.Pid)
 		return ok && c.Version != ""
 	})
-	if c.Version != "2.0.1" || c.AppDataDir == "" && c.Endpoint.HTTPS == 0 {
+	if c.Version != "2.0.1" || !c.Endpoint.Known() {
 		t.Errorf("%+v", c)
 	}
 }

@@ -125,7 +125,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	args := strings.Fields("language_server --csrf_token=abc=d -workspace_id file_w --app_data_dir antigravity-ide --override_ide_version 2.0.1")
 	p := fromCommand(7, args)
-	if p.PID != 7 || p.Endpoint.CSRF.Reveal() != "abc=d" || p.Workspace != "file_w" || p.AppDataDir != "antigravity-ide" || p.Version != "2.0.1" {
+	if p.PID != 7 || p.Endpoint.CSRF.Reveal() != "abc=d" || p.Workspace != "file_w" || p.Version != "2.0.1" {
 		t.Errorf("%+v", p)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // entry returns the cache file of a binary, its arguments and its environment. A binary with other
 // content has another entry.
-func (o Options) entry(command []string, sum string) string {
-	text := sum + "\x00" + strings.Join(command[1:], "\x00")
+func (o Options) entry(sum string) string {
+	text := sum + "\x00" + strings.Join(o.Command[1:], "\x00")
 	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
 		text += "\x00" + name + "=" + o.Env[name]
 	}
@@ -26,11 +26,11 @@ func (o Options) entry(command []string, sum string) string {
 }
 
 // cached returns the result of an earlier run. A damaged file counts as absent.
-func (o Options) cached(command []string, sum string) (facts, bool) {
+func (o Options) cached(sum string) (facts, bool) {
 	if o.Cache == "" {
 		return facts{}, false
 	}
-	text, err := os.ReadFile(o.entry(command, sum))
+	text, err := os.ReadFile(o.entry(sum))
 	if err != nil {
 		return facts{}, false
 	}
@@ -41,7 +41,7 @@ func (o Options) cached(command []string, sum string) (facts, bool) {
 	return known, true
 }
 
-func (o Options) keep(command []string, sum string, known facts) error {
+func (o Options) keep(sum string, known facts) error {
 	if o.Cache == "" {
 		return nil
 	}
@@ -49,10 +49,10 @@ func (o Options) keep(command []string, sum string, known facts) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
-		return fmt.Errorf("keep what the probe found: %w", err)
+	if err = os.MkdirAll(o.Cache, 0o700); err == nil {
+		err = atomicfile.Write(o.entry(sum), text)
 	}
-	if err := atomicfile.Write(o.entry(command, sum), text); err != nil {
+	if err != nil {
 		return fmt.Errorf("keep what the probe found: %w", err)
 	}
 	return nil
@@ -62,18 +62,10 @@ func (o Options) keep(command []string, sum string, known facts) error {
 // it. found is false if the binary has to be run; the result then has only the properties of the
 // file.
 func (o Options) Known() (r Result, found bool, err error) {
-	path, err := executable(o.Command[0])
-	if err != nil {
+	if r, err = o.inspect(); err != nil {
 		return Result{}, false, err
 	}
-	r = Result{Path: path, Version: productVersion(path)}
-	if r.Version == "" {
-		r.Version = o.Version
-	}
-	if r.SHA256, err = Hash(path); err != nil {
-		return Result{}, false, fmt.Errorf("read the language server: %w", err)
-	}
-	known, found := o.cached(append([]string{path}, o.Command[1:]...), r.SHA256)
+	known, found := o.cached(r.SHA256)
 	r.Profile, r.Flags = known.profile(), known.Flags
 	return r, found, nil
 }

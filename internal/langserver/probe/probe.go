@@ -5,6 +5,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -80,39 +81,36 @@ func (o Options) Probe(ctx context.Context) (Result, error) {
 	if len(o.Command) == 0 {
 		return Result{}, errors.New("no language server to probe; set binary")
 	}
-	path, err := executable(o.Command[0])
+	r, err := o.inspect()
 	if err != nil {
 		return Result{}, err
 	}
-	sum, err := Hash(path)
-	if err != nil {
-		return Result{}, fmt.Errorf("read the language server: %w", err)
+	known, found := o.cached(r.SHA256)
+	if !found {
+		if known, err = ask(ctx, append([]string{r.Path}, o.Command[1:]...), o.Env); err == nil {
+			err = o.keep(r.SHA256, known)
+		}
+		if err != nil {
+			return Result{}, err
+		}
 	}
-	command := append([]string{path}, o.Command[1:]...)
-	known, err := o.learn(ctx, command, sum)
-	if err != nil {
-		return Result{}, err
-	}
-	r := Result{Path: path, SHA256: sum, Profile: known.profile(), Flags: known.Flags}
-	if r.Version = productVersion(path); r.Version == "" {
-		r.Version = o.Version
-	}
+	r.Profile, r.Flags = known.profile(), known.Flags
 	if r.Version == "" && versionForm.MatchString(known.Stamp) {
 		r.Version = known.Stamp
 	}
 	return r, nil
 }
 
-// learn returns the facts about a binary from the cache or by running it.
-func (o Options) learn(ctx context.Context, command []string, sum string) (facts, error) {
-	if known, ok := o.cached(command, sum); ok {
-		return known, nil
+// inspect returns the properties of a binary that are known without running it.
+func (o Options) inspect() (r Result, err error) {
+	if r.Path, err = executable(o.Command[0]); err != nil {
+		return Result{}, err
 	}
-	known, err := ask(ctx, command, o.Env)
-	if err != nil {
-		return facts{}, err
+	if r.SHA256, err = Hash(r.Path); err != nil {
+		return Result{}, fmt.Errorf("read the language server: %w", err)
 	}
-	return known, o.keep(command, sum, known)
+	r.Version = cmp.Or(productVersion(r.Path), o.Version)
+	return r, nil
 }
 
 // facts are the properties that only running the binary reveals.
