@@ -76,7 +76,7 @@ func New(o Options) (*Tools, error) {
 			return nil, err
 		}
 		for _, forbidden := range t.shared.forbidden {
-			_, inside := within(resolve(forbidden), r.real)
+			_, inside := within(WithoutLinks(forbidden), r.real)
 			r.own = r.own || inside
 		}
 		t.add(r)

@@ -64,7 +64,7 @@ func (t *Tools) rootOf(path string) (found *root, rest string, ok bool) {
 	}
 	// The same directory may have other names: links above the root, such as /tmp on macOS, other
 	// case, short names.
-	path = resolve(path)
+	path = WithoutLinks(path)
 	match(path, func(r *root) string { return r.real })
 	for base := path; !ok; base = filepath.Dir(base) {
 		if info, err := os.Stat(base); err == nil {
@@ -81,8 +81,8 @@ func (t *Tools) rootOf(path string) (found *root, rest string, ok bool) {
 	return found, rest, ok
 }
 
-// resolve replaces links in the part of an absolute path that exists.
-func resolve(path string) string {
+// WithoutLinks replaces links in the part of an absolute path that exists.
+func WithoutLinks(path string) string {
 	rest := ""
 	for base := path; ; {
 		if resolved, err := filepath.EvalSymlinks(base); err == nil {

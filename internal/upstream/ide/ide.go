@@ -75,12 +75,8 @@ var (
 func New(opts Options) *Upstream {
 	opts.Name = cmp.Or(opts.Name, Source)
 	opts.Version = cmp.Or(opts.Version, "devel")
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.limits == (limits{}) {
-		opts.limits = usualLimits
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.limits = cmp.Or(opts.limits, usualLimits)
 	u := &Upstream{opts: opts, panels: map[int]chan struct{}{}}
 	u.agents.MaxEntries, u.servers.MaxEntries, u.holder.MaxEntries = 32, 64, 4096
 	u.Upstream = conversation.New(conversation.Options{

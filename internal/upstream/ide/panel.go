@@ -83,8 +83,13 @@ func (p *panel) places() {
 }
 
 // recent returns the conversations that the extension lists.
-func (p *panel) recent(ctx context.Context) (list []trajectory.Summary, err error) {
+func (p *panel) recent(ctx context.Context) ([]trajectory.Summary, error) {
 	known, err := p.conn.Recent(ctx, recentLimit)
+	return summaries(known), err
+}
+
+// summaries converts a list of the extension.
+func summaries(known []bridge.Conversation) (list []trajectory.Summary) {
 	for _, c := range known {
 		s := trajectory.Summary{ID: c.ID, Modified: c.ModifiedAt(), Steps: c.Steps}
 		if c.Workspace != "" {
@@ -92,7 +97,7 @@ func (p *panel) recent(ctx context.Context) (list []trajectory.Summary, err erro
 		}
 		list = append(list, s)
 	}
-	return list, err
+	return list
 }
 
 // ask submits the prompt and follows its conversation.
@@ -134,11 +139,8 @@ func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, err
 	if err != nil {
 		return trajectory.Match{}, err
 	}
-	q := trajectory.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: []trajectory.Summary{}}
+	q := trajectory.Query{Prompt: p.r.Prompt, Workspaces: p.w.folders, Conversation: p.r.Conversation, Before: summaries(s.Before)}
 	q.Since, _ = time.Parse(time.RFC3339Nano, s.Time)
-	for _, b := range s.Before {
-		q.Before = append(q.Before, trajectory.Summary{ID: b.ID, Modified: b.ModifiedAt(), Steps: b.Steps})
-	}
 	match, err := trajectory.Find(ctx, q, p.sources, p.readers)
 	for _, d := range match.Degraded {
 		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d)

@@ -19,6 +19,7 @@ import (
 	"perigee"
 	"perigee/internal/langserver/discover"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/mcp/bridge"
 )
@@ -94,7 +95,7 @@ func (w *window) opened(dir place) string {
 	}
 	for at := range upwards(dir.named) {
 		if byName && w.server.Opens(at) {
-			return unlinked(at)
+			return filetool.WithoutLinks(at)
 		}
 	}
 	return ""
@@ -385,12 +386,12 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch fits := o.deepest(o.list, dir); {
+		switch fits := deepest(o.list, dir); {
 		case len(fits) == 1:
 			return fits[0], nil
 		case len(fits) > 1:
 			return nil, unchosen(perigee.ClassInvalid, fits, "several windows have "+workspace+" open", "close all but one of them")
-		case len(o.deepest(o.without, dir)) > 0:
+		case len(deepest(o.without, dir)) > 0:
 			return nil, ask.Declined(perigee.ClassUnavailable, "the window with %s has no agent; open windows of Antigravity: %s", workspace, names(o.list)).
 				WithHint("open the workspace in Antigravity")
 		}
@@ -399,7 +400,7 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 	var fits []*window
 	for _, root := range roots {
 		if dir, err := resolve(root); err == nil {
-			fits = append(fits, o.deepest(o.list, dir)...)
+			fits = append(fits, deepest(o.list, dir)...)
 		}
 	}
 	slices.SortFunc(fits, func(a, b *window) int { return a.pid - b.pid })
@@ -414,7 +415,7 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 }
 
 // deepest returns the windows that have the longest directory open that equals or contains dir.
-func (o *windows) deepest(list []*window, dir place) []*window {
+func deepest(list []*window, dir place) []*window {
 	var fits []*window
 	most := 1
 	for _, w := range list {
@@ -464,22 +465,7 @@ func resolve(dir string) (place, error) {
 		return place{}, notAbsolute(dir)
 	}
 	dir = filepath.Clean(dir)
-	return place{named: dir, real: unlinked(dir)}, nil
-}
-
-// unlinked returns an absolute path without links, as far as it exists.
-func unlinked(dir string) string {
-	for missing := ""; ; {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, missing)
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return filepath.Join(dir, missing)
-		}
-		missing = filepath.Join(filepath.Base(dir), missing)
-		dir = parent
-	}
+	return place{named: dir, real: filetool.WithoutLinks(dir)}, nil
 }
 
 func notAbsolute(dir string) error {
