@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -138,23 +139,11 @@ func escape(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// underscored replaces every run of punctuation and space.
+// punctuation matches a run of ASCII characters other than letters and digits.
+var punctuation = regexp.MustCompile(`[^0-9A-Za-z\x{80}-\x{10FFFF}]+`)
+
+// underscored replaces every run of punctuation and space, and each byte that is not UTF-8 with
+// the replacement character.
 func underscored(uri string) string {
-	var b strings.Builder
-	gap := false
-	for _, r := range uri {
-		if r >= 0x80 || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			if gap {
-				b.WriteByte('_')
-			}
-			gap = false
-			b.WriteRune(r)
-		} else {
-			gap = true
-		}
-	}
-	if gap {
-		b.WriteByte('_')
-	}
-	return b.String()
+	return punctuation.ReplaceAllString(string([]rune(uri)), "_")
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Find returns the path of the language server: configured, which may also be the directory of an
@@ -111,26 +112,19 @@ func (p places) candidates(roots []string) []string {
 // remote returns the files that the IDE installs on a machine that it uses by SSH, the most recent
 // first.
 func (p places) remote() []string {
-	type file struct {
-		path    string
-		changed int64
-	}
-	var files []file
+	changed := map[string]time.Time{} // by path
+	var paths []string
 	for _, dir := range []string{".antigravity-server", ".antigravity-ide-server"} {
 		for _, name := range p.names() {
 			matches, _ := filepath.Glob(filepath.Join(p.home, dir, "bin", "*", "extensions", "antigravity", "bin", name))
 			for _, path := range matches {
 				if info, err := os.Stat(path); err == nil {
-					files = append(files, file{path, info.ModTime().UnixNano()})
+					paths, changed[path] = append(paths, path), info.ModTime()
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(files, func(a, b file) int { return int(min(max(b.changed-a.changed, -1), 1)) })
-	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = f.path
-	}
+	slices.SortStableFunc(paths, func(a, b string) int { return changed[b].Compare(changed[a]) })
 	return paths
 }
 
