@@ -3,7 +3,6 @@ package antigravity
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 
 	"perigee"
@@ -11,7 +10,6 @@ import (
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
-	"perigee/internal/lib/redact"
 	"perigee/internal/lib/wire"
 )
 
@@ -49,10 +47,9 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	defer resp.Body.Close()
 	content := wire.Watched(resp.Body, watchdog, u.opts.Idle)
 	if resp.StatusCode != http.StatusOK {
-		explanation, _ := io.ReadAll(io.LimitReader(content, maxError))
-		explanation = redact.New(token).Bytes(explanation) // some providers repeat a token that they refuse
-		diagnosis := providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
-		v, content = &diagnosis, bytes.NewReader(explanation)
+		var explanation []byte
+		v, explanation = u.diagnose(resp, content, token)
+		content = bytes.NewReader(explanation)
 	}
 	return answer(perigee.RawAnswer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Account: leased.Email, Body: content})
 }

@@ -66,8 +66,8 @@ func (u *Upstream) post(ctx context.Context, host, method string, token perigee.
 		return resp, v
 	}
 	defer resp.Body.Close()
-	diagnosis := u.diagnose(resp, token)
-	return nil, &diagnosis
+	v, _ = u.diagnose(resp, resp.Body, token)
+	return nil, v
 }
 
 // send makes one call, and returns its response with any status. Headers are made from scratch, so
@@ -91,11 +91,12 @@ func (u *Upstream) send(ctx context.Context, host, method string, token perigee.
 	return resp, nil
 }
 
-// diagnose reads and classifies an error response.
-func (u *Upstream) diagnose(resp *http.Response, token perigee.Secret) providererr.Diagnosis {
-	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	explanation = redact.New(token).Bytes(explanation) // some providers repeat a token that they refuse
-	return providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())
+// diagnose reads and classifies an error response. It returns the body without the token, which
+// some providers repeat when they refuse it.
+func (u *Upstream) diagnose(resp *http.Response, body io.Reader, token perigee.Secret) (*providererr.Diagnosis, []byte) {
+	explanation, _ := io.ReadAll(io.LimitReader(body, maxError))
+	explanation = redact.New(token).Bytes(explanation)
+	return new(providererr.Classify(resp.StatusCode, resp.Header, explanation, u.opts.Now())), explanation
 }
 
 // notAStream diagnoses an answer with status 200 that is not an event stream: a single error
@@ -103,8 +104,8 @@ func (u *Upstream) diagnose(resp *http.Response, token perigee.Secret) providere
 func (u *Upstream) notAStream(resp *http.Response, token perigee.Secret) *providererr.Diagnosis {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "application/json", "text/html":
-		v := u.diagnose(resp, token)
-		return &v
+		v, _ := u.diagnose(resp, resp.Body, token)
+		return v
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			started = true
 			return yield(ev, err)
 		}
-		m, err := u.message(req, generateMethod(req))
+		m, err := u.message(req, generateMethod(req.Stream))
 		if err == nil {
 			err = u.ask(ctx, req, &m, &t, pass)
 		}
@@ -106,9 +106,9 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 	}
 }
 
-// generateMethod returns the API method for a request.
-func generateMethod(req *perigee.Request) string {
-	if req.Stream {
+// generateMethod returns the API method for an answer of a model.
+func generateMethod(stream bool) string {
+	if stream {
 		return "streamGenerateContent?alt=sse"
 	}
 	return "generateContent"
@@ -123,7 +123,7 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t 
 	defer outgoing.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	resp, err := u.post(ctx, req.Model, generateMethod(req), outgoing, t)
+	resp, err := u.post(ctx, req.Model, generateMethod(req.Stream), outgoing, t)
 	if err != nil {
 		return u.explain(ctx, req.Model, err)
 	}

@@ -48,10 +48,8 @@ func rawMethod(r *perigee.RawRequest) string {
 		return "batchEmbedContents"
 	case r.Operation == perigee.OperationEmbed:
 		return "embedContent"
-	case r.Stream:
-		return "streamGenerateContent?alt=sse"
 	}
-	return "generateContent"
+	return generateMethod(r.Stream)
 }
 
 // isBatch reports whether a request embeds several texts.
