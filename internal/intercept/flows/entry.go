@@ -1,8 +1,9 @@
 package flows
 
 import (
+	"cmp"
+	"maps"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -94,22 +95,10 @@ type (
 	}
 )
 
-// A record has the data of an exchange for the HAR file, after its end.
-type record struct {
-	x                        *exchange
-	flow                     Flow
-	host, rawQuery, fromPort string
-}
-
-func newRecord(x *exchange, r *http.Request) *record {
-	_, port, _ := net.SplitHostPort(r.RemoteAddr)
-	return &record{x, x.flow, r.Host, r.URL.RawQuery, port}
-}
-
 // release returns the memory of the bodies.
-func (r *record) release(m *memory) {
-	m.used.Add(-int64(len(r.x.request.kept) + len(r.x.response.kept)))
-	r.x.request.kept, r.x.response.kept = nil, nil
+func (x *exchange) release() {
+	x.memory.used.Add(-int64(len(x.request.kept) + len(x.response.kept)))
+	x.request.kept, x.response.kept = nil, nil
 }
 
 // shortest is the minimum length of a credential that is replaced in all places. A shorter one may
@@ -118,14 +107,14 @@ const shortest = 8
 
 // known returns a redactor of the request's credentials, which an answer may repeat under any
 // name.
-func (r *record) known() *redact.Redactor {
+func (x *exchange) known() *redact.Redactor {
 	var secrets []perigee.Secret
 	add := func(value string) {
 		if len(value) >= shortest {
 			secrets = append(secrets, perigee.NewSecret(value))
 		}
 	}
-	for name, values := range r.x.requestHeader {
+	for name, values := range x.requestHeader {
 		if !redact.IsHeader(name) || name == "Cookie" {
 			continue
 		}
@@ -135,10 +124,10 @@ func (r *record) known() *redact.Redactor {
 			add(token)
 		}
 	}
-	for _, c := range (&http.Request{Header: r.x.requestHeader}).Cookies() {
+	for _, c := range (&http.Request{Header: x.requestHeader}).Cookies() {
 		add(c.Value)
 	}
-	for pair := range strings.FieldsFuncSeq(r.rawQuery, isDelimiter) {
+	for pair := range strings.FieldsFuncSeq(x.rawQuery, isDelimiter) {
 		if name, value, _ := strings.Cut(pair, "="); redact.IsParameter(name) {
 			add(unescape(value))
 		}
@@ -149,14 +138,14 @@ func (r *record) known() *redact.Redactor {
 // notRecorded is the comment about bytes after an upgrade.
 const notRecorded = "not recorded: the connection was upgraded"
 
-// entry returns the record without secrets.
-func (r *record) entry() harEntry {
-	x, known := r.x, r.known()
-	timings, total := r.timings()
-	e := harEntry{Started: x.began.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Time: total, Timings: timings, Server: x.steps.address, Connection: r.fromPort}
+// entry returns the exchange without secrets.
+func (x *exchange) entry() harEntry {
+	known := x.known()
+	timings, total := x.timings()
+	e := harEntry{Started: x.began.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Time: total, Timings: timings, Server: x.steps.address, Connection: x.fromPort}
 	e.Request = harRequest{
-		Method: r.flow.Method, URL: known.Text(r.flow.URL), Version: r.flow.HTTP, Cookies: requestCookies(x.requestHeader),
-		Headers: append([]harPair{{"Host", r.host}}, pairs(x.requestHeader, known)...), Query: query(known.Text(r.rawQuery)), HeadersSize: -1, BodySize: x.request.size,
+		Method: x.flow.Method, URL: known.Text(x.flow.URL), Version: x.flow.HTTP, Cookies: requestCookies(x.requestHeader),
+		Headers: append([]harPair{{"Host", x.host}}, pairs(x.requestHeader, known)...), Query: query(known.Text(x.rawQuery)), HeadersSize: -1, BodySize: x.request.size,
 	}
 	if x.request.size > 0 {
 		b := decode(&x.request, x.requestHeader, known)
@@ -167,9 +156,9 @@ func (r *record) entry() harEntry {
 	}
 	b := decode(&x.response, x.responseHeader, known)
 	e.Response = harResponse{
-		Status: x.status, StatusText: http.StatusText(x.status), Version: r.flow.HTTP, Cookies: responseCookies(x.responseHeader),
+		Status: x.status, StatusText: http.StatusText(x.status), Version: x.flow.HTTP, Cookies: responseCookies(x.responseHeader),
 		Headers: pairs(x.responseHeader, known), RedirectURL: known.Text(redact.Header("Location", x.responseHeader.Get("Location"))), HeadersSize: -1,
-		BodySize: x.response.size, Trailers: pairs(x.trailer, known), Error: known.Text(r.flow.Error),
+		BodySize: x.response.size, Trailers: pairs(x.trailer, known), Error: known.Text(x.flow.Error),
 		Content: harContent{Size: b.size, MimeType: mimeType(x.responseHeader), Text: b.text, Encoding: b.encoding, Comment: b.comment},
 	}
 	if x.status == http.StatusSwitchingProtocols {
@@ -186,8 +175,8 @@ func (r *record) entry() harEntry {
 
 // timings returns the times of the steps, and their sum. A step that did not happen is -1 and does
 // not count.
-func (r *record) timings() (t harTimings, total float64) {
-	x, s := r.x, &r.x.steps
+func (x *exchange) timings() (t harTimings, total float64) {
+	s := &x.steps
 	t = harTimings{Blocked: -1, DNS: -1, Connect: -1, SSL: -1}
 	between := func(from, to time.Time) float64 {
 		if from.IsZero() || to.IsZero() || to.Before(from) {
@@ -227,22 +216,12 @@ func (r *record) timings() (t harTimings, total float64) {
 // rounded returns milliseconds rounded to whole microseconds.
 func rounded(ms float64) float64 { return math.Round(ms*1000) / 1000 }
 
-func mimeType(h http.Header) string {
-	if t := h.Get("Content-Type"); t != "" {
-		return t
-	}
-	return "x-unknown"
-}
+func mimeType(h http.Header) string { return cmp.Or(h.Get("Content-Type"), "x-unknown") }
 
 // pairs returns headers in the order of their names.
 func pairs(h http.Header, known *redact.Redactor) []harPair {
 	list := []harPair{}
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
 		for _, value := range h[name] {
 			list = append(list, harPair{name, known.Text(redact.Header(name, value))})
 		}

@@ -27,11 +27,11 @@ type HAR struct {
 	logger  *slog.Logger
 
 	memory memory // of bodies that are not written yet
-	queue  chan *record
+	queue  chan *exchange
 	ended  chan struct{} // by the goroutine that writes
 	every  time.Duration
 
-	mu     sync.RWMutex // held while a record is added, so that none is added to a closed queue
+	mu     sync.RWMutex // held while an exchange is added, so that none is added to a closed queue
 	closed bool
 
 	// Used by the goroutine that writes.
@@ -61,7 +61,7 @@ func newHAR(o HAROptions, every time.Duration) (*HAR, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", o.Path)
 	}
-	h := &HAR{path: path, version: o.Version, logger: o.Logger, queue: make(chan *record, harQueue), ended: make(chan struct{}), every: every}
+	h := &HAR{path: path, version: o.Version, logger: o.Logger, queue: make(chan *exchange, harQueue), ended: make(chan struct{}), every: every}
 	if h.entries, err = h.temporary(); err != nil {
 		return nil, err
 	}
@@ -86,13 +86,13 @@ func (h *HAR) discard() error {
 }
 
 // add queues a flow. It blocks only if thousands of flows are not written yet.
-func (h *HAR) add(r *record) {
+func (h *HAR) add(x *exchange) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if h.closed {
 		return
 	}
-	h.queue <- r
+	h.queue <- x
 }
 
 // Close writes the remaining flows and returns the error of the last version, if that could not be
@@ -114,12 +114,12 @@ func (h *HAR) run() {
 	defer tick.Stop()
 	for {
 		select {
-		case r, ok := <-h.queue:
+		case x, ok := <-h.queue:
 			if !ok {
 				h.failed = errors.Join(h.publish(true), h.discard())
 				return
 			}
-			h.write(r)
+			h.write(x)
 		case <-tick.C:
 			if !h.changed {
 				continue
@@ -135,21 +135,21 @@ func (h *HAR) run() {
 
 // write appends an entry. An entry that cannot be written is left out, so that the file stays
 // valid.
-func (h *HAR) write(r *record) {
-	defer r.release(&h.memory)
+func (h *HAR) write(x *exchange) {
+	defer x.release()
 	h.buffer.Reset()
 	if h.size > 0 {
 		h.buffer.WriteString(",\n")
 	}
 	out := json.NewEncoder(&h.buffer)
 	out.SetEscapeHTML(false)
-	if err := out.Encode(r.entry()); err != nil {
-		h.logger.Warn("a flow is not in the HAR file", "url", r.flow.URL, "error", err)
+	if err := out.Encode(x.entry()); err != nil {
+		h.logger.Warn("a flow is not in the HAR file", "url", x.flow.URL, "error", err)
 		return
 	}
 	text := bytes.TrimRight(h.buffer.Bytes(), "\n")
 	if _, err := h.entries.WriteAt(text, h.size); err != nil {
-		h.logger.Warn("a flow is not in the HAR file", "url", r.flow.URL, "error", err)
+		h.logger.Warn("a flow is not in the HAR file", "url", x.flow.URL, "error", err)
 		return
 	}
 	h.size += int64(len(text))

@@ -21,7 +21,7 @@ const lineQueue = 16384
 type LinesOptions struct {
 	Out    io.Writer
 	JSON   bool       // one object per line
-	Width  func() int // width of the terminal; lines are not cut if it is nil or returns 0
+	Width  func() int // width of the terminal; lines are not cut if it returns 0
 	Colour bool
 	Zone   *time.Location // time zone of the times in lines for people
 }
@@ -46,8 +46,8 @@ func NewLines(o LinesOptions) *Lines {
 	return l
 }
 
-// Add prints a flow.
-func (l *Lines) Add(f Flow) {
+// add prints a flow.
+func (l *Lines) add(f Flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -119,13 +119,6 @@ func (l *Lines) line(f Flow) string {
 // other columns.
 const minimumAddress = 40
 
-func (l *Lines) width() int {
-	if l.Width == nil {
-		return 0
-	}
-	return l.Width()
-}
-
 // text returns the line for a person. The URL comes last, because it is long, so that the other
 // columns are aligned.
 func (l *Lines) text(f Flow) string {
@@ -140,19 +133,15 @@ func (l *Lines) text(f Flow) string {
 	case f.Method == http.MethodConnect:
 		colour = terminal.Faint
 	}
-	zone := l.Zone
-	if zone == nil {
-		zone = time.Local
-	}
 	first := "-"
 	if f.Status != 0 && f.Method != http.MethodConnect {
 		first = took(f.FirstByteMS)
 	}
-	head := f.Time.In(zone).Format(time.TimeOnly)
+	head := f.Time.In(l.Zone).Format(time.TimeOnly)
 	received, all, method := terminal.Size(f.ResponseBytes), took(f.DurationMS), terminal.Printable(f.Method)
 	rest := fmt.Sprintf("  %9s  %9s  %7s  %7s  %-8s  %-7s ", terminal.Size(f.RequestBytes), received, first, all, f.HTTP, method)
 	address := terminal.Printable(f.URL)
-	if width := l.width(); width > 0 {
+	if width := l.Width(); width > 0 {
 		room := func() int { return width - utf8.RuneCountInString(head+"  "+status+rest) }
 		if room() < minimumAddress {
 			rest = fmt.Sprintf("  %9s  %7s  %-7s ", received, all, method)

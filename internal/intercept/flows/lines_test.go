@@ -18,13 +18,15 @@ var someFlows = []Flow{
 	{Method: "CONNECT", URL: "z.example:443", Status: 200, RequestBytes: 600, ResponseBytes: 7 << 20, DurationMS: 61000, HTTP: "HTTP/1.1"},
 }
 
+func noWidth() int { return 0 }
+
 func TestLinesForPeopleAndPrograms(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options LinesOptions
 		want    string
 	}{
-		{"people", LinesOptions{}, `
+		{"people", LinesOptions{Width: noWidth}, `
 13:04:05  200    1.2 KiB   44.6 KiB    812ms     6.1s  HTTP/2.0  POST    https://x.example/v1/models/gemini-3-flash:streamGenerateContent?alt=sse
 13:04:05  404        0 B        9 B    0.4ms    0.5ms  HTTP/1.1  GET     https://x.example/?[31m<a>
 13:04:05  ---        0 B        0 B        -     30ms  HTTP/1.1  GET     https://y.example/  the connection of the client was closed
@@ -54,7 +56,7 @@ func TestLinesForPeopleAndPrograms(t *testing.T) {
 		l := NewLines(c.options)
 		for _, f := range someFlows {
 			f.Time = time.Date(2026, 11, 16, 13, 4, 5, 0, c.options.Zone)
-			l.Add(f)
+			l.add(f)
 		}
 		if missed := l.Close(time.Minute); missed != 0 {
 			t.Errorf("%s: %d missed", c.name, missed)
@@ -70,20 +72,20 @@ func TestReadersOfLinesHoldNothingUp(t *testing.T) {
 	reader, writer := io.Pipe()
 	l := NewLines(LinesOptions{Out: writer, JSON: true})
 	for range lineQueue + 10000 {
-		l.Add(someFlows[0])
+		l.add(someFlows[0])
 	}
 	if missed := l.Close(time.Millisecond); missed < lineQueue {
 		t.Errorf("%d of %d lines were not written", missed, lineQueue+10000)
 	}
-	l.Add(someFlows[0])
+	l.add(someFlows[0])
 	_ = reader.CloseWithError(errors.New("gone"))
 	await.Receive(t, l.ended, "the end of the lines")
 
 	reader, writer = io.Pipe()
-	l = NewLines(LinesOptions{Out: writer})
+	l = NewLines(LinesOptions{Out: writer, Width: noWidth, Zone: time.UTC})
 	_ = reader.Close()
 	for range 3 {
-		l.Add(someFlows[0])
+		l.add(someFlows[0])
 	}
 	await.Receive(t, l.Broken(), "the broken pipe")
 	l.Close(time.Minute)

@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +38,8 @@ type Flow struct {
 // Options configure an Observer.
 type Options struct {
 	Next  http.Handler
-	Lines *Lines // may be nil
-	HAR   *HAR   // may be nil: then bodies are counted and not kept
+	Lines *Lines
+	HAR   *HAR // if nil, bodies are counted and not kept
 	// requests leave through another proxy, so that the address of the connection is not the
 	// server's
 	Proxied bool
@@ -90,9 +92,7 @@ func (o *Observer) Wait(ctx context.Context) {
 // Tunnel records the end of a tunnel. Its bytes were not seen.
 func (o *Observer) Tunnel(f Flow) {
 	f.Method, f.HTTP = http.MethodConnect, "HTTP/1.1"
-	if o.Lines != nil {
-		o.Lines.Add(f)
-	}
+	o.Lines.add(f)
 }
 
 type exchangeKey struct{}
@@ -141,11 +141,11 @@ func (o *Observer) end(x *exchange, r *http.Request, header http.Header, returne
 	if x.failure != nil {
 		x.flow.Error = string(redact.Content([]byte(x.failure.Error())))
 	}
-	if o.Lines != nil {
-		o.Lines.Add(x.flow)
-	}
+	o.Lines.add(x.flow)
 	if o.HAR != nil {
-		o.HAR.add(newRecord(x, r))
+		x.host, x.rawQuery = r.Host, r.URL.RawQuery
+		_, x.fromPort, _ = net.SplitHostPort(r.RemoteAddr)
+		o.HAR.add(x)
 	}
 }
 
@@ -184,7 +184,9 @@ type exchange struct {
 	bodyRead       time.Time // the end of the body of the request
 	steps          steps
 
-	flow Flow // after the end
+	// The fields below are set after the end; all but flow are for the HAR file.
+	flow                     Flow
+	host, rawQuery, fromPort string
 }
 
 // answered records the head of the answer. The caller holds the lock.
@@ -208,22 +210,15 @@ func (x *exchange) complete(header http.Header) bool {
 // trailers records the headers that came after the head. The caller holds the lock.
 func (x *exchange) trailers(header http.Header) {
 	for name, values := range header {
-		plain := http.CanonicalHeaderKey(trimTrailer(name))
+		plain := http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
 		if _, early := x.responseHeader[name]; early || x.status == 0 {
 			continue
 		}
 		if x.trailer == nil {
 			x.trailer = http.Header{}
 		}
-		x.trailer[plain] = append([]string(nil), values...)
+		x.trailer[plain] = slices.Clone(values)
 	}
-}
-
-func trimTrailer(name string) string {
-	if len(name) > len(http.TrailerPrefix) && name[:len(http.TrailerPrefix)] == http.TrailerPrefix {
-		return name[len(http.TrailerPrefix):]
-	}
-	return name
 }
 
 // A requestBody is the body of a request, recorded as it is read.

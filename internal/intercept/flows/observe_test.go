@@ -457,6 +457,13 @@ func compress(encoding, text string) string {
 	return b.String()
 }
 
+// discard returns Lines that are not read.
+func discard(t *testing.T) *Lines {
+	l := NewLines(LinesOptions{Out: io.Discard, JSON: true})
+	t.Cleanup(func() { l.Close(time.Minute) })
+	return l
+}
+
 // The file is valid while flows pass, and what is read again later has more entries.
 func TestTheArchiveIsValidAllTheTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.har")
@@ -467,7 +474,7 @@ func TestTheArchiveIsValidAllTheTime(t *testing.T) {
 	if entries := checkHAR(t, path); len(entries) != 0 {
 		t.Errorf("%d entries", len(entries))
 	}
-	o := New(Options{HAR: har, Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })})
+	o := New(Options{HAR: har, Lines: discard(t), Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })})
 	const count = 300
 	last := 0
 	for i := range count {
@@ -511,7 +518,7 @@ func TestArchivesThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
-	o := New(Options{HAR: har, Next: http.NotFoundHandler()})
+	o := New(Options{HAR: har, Lines: discard(t), Next: http.NotFoundHandler()})
 	o.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "https://x.example/", nil))
 	if err := har.Close(); err == nil {
 		t.Error("no error")
