@@ -287,11 +287,9 @@ func (c *CA) Remove(ctx context.Context) (done []string, err error) {
 func (c *CA) removeFromStores(ctx context.Context, certificate *x509.Certificate) (done []string, err error) {
 	var failed []error
 	for _, s := range c.Machine.Stores("") {
-		state, err := s.State(ctx, certificate)
-		if err == nil && state != truststore.Absent {
-			if err = s.Remove(ctx, certificate); err == nil {
-				done = append(done, fmt.Sprintf("removed: %s… from %s (%s)", truststore.ID(certificate), s.Kind, s.Path))
-			}
+		had, err := s.Remove(ctx, certificate)
+		if had && err == nil {
+			done = append(done, fmt.Sprintf("removed: %s… from %s (%s)", truststore.ID(certificate), s.Kind, s.Path))
 		}
 		failed = append(failed, err)
 	}

@@ -17,12 +17,9 @@ const toolPatience = 30 * time.Second
 // find returns the path of a program. The PATH of root often lacks the directories for
 // administration.
 func find(name string) (string, bool) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, true
-	}
-	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode()&0o111 != 0 {
-			return filepath.Join(dir, name), true
+	for _, dir := range []string{"", "/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, true
 		}
 	}
 	return "", false

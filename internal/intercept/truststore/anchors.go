@@ -354,23 +354,24 @@ func (a *anchors) askOpenSSL(ctx context.Context, c *x509.Certificate, trusted b
 	return nil
 }
 
-func (a *anchors) list(context.Context) (found []*x509.Certificate, err error) {
-	var texts [][]byte
-	err = filepath.WalkDir(a.machine.at(a.dir), func(path string, entry fs.DirEntry, err error) error {
+func (a *anchors) list(context.Context) ([]*x509.Certificate, error) {
+	var all []*x509.Certificate
+	add := func(path string) {
+		if text, err := os.ReadFile(path); err == nil {
+			all = append(all, certificates(text)...)
+		}
+	}
+	err := filepath.WalkDir(a.machine.at(a.dir), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			if text, err := os.ReadFile(path); err == nil {
-				texts = append(texts, text)
-			}
+			add(path)
 		}
 		return err
 	})
 	for _, path := range a.bundles {
-		if text, err := os.ReadFile(a.machine.at(path)); err == nil {
-			texts = append(texts, text)
-		}
+		add(a.machine.at(path))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return onlyOurs(certificates(bytes.Join(texts, []byte("\n")))), err
+	return all, err
 }

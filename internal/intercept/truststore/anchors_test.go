@@ -77,7 +77,7 @@ func TestFilesOfAdministratorsStay(t *testing.T) {
 		joined := r.machine.at(d.anchors + "/joined.crt")
 		r.write(joined, string(encode(r.ca))+string(encode(newCA(t, "Other", "Other CA"))))
 		before := r.tree(r.machine.Root)
-		wantError(t, s.Remove(t.Context(), r.ca), joined, "by hand")
+		wantError(t, errorOf(s.Remove(t.Context(), r.ca)), joined, "by hand")
 		r.sameTree(before)
 		if err := os.Remove(joined); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFailingToolsAreReported(t *testing.T) {
 			r.tool(name, "echo 'the disk is full' >&2\nexit 7\n")
 			wantError(t, s.Install(t.Context(), r.ca, r.file), name, "exit status 7", "the disk is full")
 			r.want(s, r.ca, Partial)
-			wantError(t, s.Remove(t.Context(), r.ca), "the disk is full")
+			wantError(t, errorOf(s.Remove(t.Context(), r.ca)), "the disk is full")
 		})
 	})
 	t.Run("it does nothing", func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFailingToolsAreReported(t *testing.T) {
 			r.tool("openssl", "exit 0\n") // accepts everything
 			r.tool(name, "exit 0\n")
 			wantError(t, s.Install(t.Context(), r.ca, r.file), "is not trusted afterwards", "perigee ca remove")
-			wantError(t, s.Remove(t.Context(), r.ca), "openssl still accepts")
+			wantError(t, errorOf(s.Remove(t.Context(), r.ca)), "openssl still accepts")
 		})
 	})
 	t.Run("OpenSSL disagrees", func(t *testing.T) {
@@ -170,7 +170,7 @@ done
 	if err := os.Remove(hook); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, s.Remove(t.Context(), r.ca), "still there")
+	wantError(t, errorOf(s.Remove(t.Context(), r.ca)), "still there")
 }
 
 // Users other than root get the commands to run.

@@ -35,7 +35,7 @@ func (k *keychain) change(ctx context.Context, c *x509.Certificate, file string)
 }
 
 func (k *keychain) state(ctx context.Context, c *x509.Certificate) (state State, err error) {
-	all, err := k.all(ctx)
+	all, err := k.list(ctx)
 	if err != nil || !slices.ContainsFunc(all, c.Equal) {
 		return Absent, err
 	}
@@ -51,11 +51,6 @@ func (k *keychain) state(ctx context.Context, c *x509.Certificate) (state State,
 }
 
 func (k *keychain) list(ctx context.Context) ([]*x509.Certificate, error) {
-	all, err := k.all(ctx)
-	return onlyOurs(all), err
-}
-
-func (k *keychain) all(ctx context.Context) ([]*x509.Certificate, error) {
 	text, err := k.machine.run(ctx, nil, "security", "find-certificate", "-a", "-p", systemKeychain)
 	return certificates([]byte(text)), err
 }

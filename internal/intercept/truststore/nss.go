@@ -155,13 +155,12 @@ func (d *database) state(ctx context.Context, c *x509.Certificate) (State, error
 // listedLine matches a nickname and its trust: to identify servers, for mail, for code.
 var listedLine = regexp.MustCompile(`^(.*?)\s+([A-Za-z]*),[A-Za-z]*,[A-Za-z]*\s*$`)
 
-func (d *database) list(ctx context.Context) ([]*x509.Certificate, error) {
+func (d *database) list(ctx context.Context) (all []*x509.Certificate, err error) {
 	rows, err := d.rows(ctx)
-	var all []*x509.Certificate
 	for _, row := range rows {
 		all = append(all, row.certificate)
 	}
-	return onlyOurs(all), err
+	return all, err
 }
 
 type nssRow struct {

@@ -168,10 +168,13 @@ func (r *rig) install(s *Store) {
 
 func (r *rig) remove(s *Store) {
 	r.t.Helper()
-	if err := s.Remove(r.t.Context(), r.ca); err != nil {
+	if _, err := s.Remove(r.t.Context(), r.ca); err != nil {
 		r.t.Fatal(err)
 	}
 }
+
+// errorOf returns the error of Remove.
+func errorOf(_ bool, err error) error { return err }
 
 func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()

@@ -66,7 +66,7 @@ type backend interface {
 	change(ctx context.Context, c *x509.Certificate, file string) error
 	// commands returns shell commands with the same effect.
 	commands(c *x509.Certificate, file string) [][]string
-	// list returns the certificates of the store that perigee made.
+	// list returns certificates of the store, in any order, with all that perigee made.
 	list(ctx context.Context) ([]*x509.Certificate, error)
 }
 
@@ -144,22 +144,23 @@ func (s *Store) Install(ctx context.Context, c *x509.Certificate, file string) e
 	return nil
 }
 
-// Remove removes a certificate. If it returns nil, the store was read again and no file has it.
-func (s *Store) Remove(ctx context.Context, c *x509.Certificate) error {
+// Remove removes a certificate, and reports whether the store had it. If the error is nil, the
+// store was read again and no file has it.
+func (s *Store) Remove(ctx context.Context, c *x509.Certificate) (had bool, err error) {
 	if state, err := s.State(ctx, c); err != nil || state == Absent {
-		return err
+		return false, err
 	}
 	if err := s.change(ctx, c, ""); err != nil {
-		return err
+		return true, err
 	}
 	switch state, err := s.State(ctx, c); {
 	case err != nil:
-		return err
+		return true, err
 	case state != Absent:
-		return fmt.Errorf("%s: the certificate %s is still there after its removal; remove it with %s", s.Path, ID(c),
+		return true, fmt.Errorf("%s: the certificate %s is still there after its removal; remove it with %s", s.Path, ID(c),
 			s.RemoveLine(c))
 	}
-	return nil
+	return true, nil
 }
 
 // InstallLine returns a shell command that adds the certificate in a file.
@@ -196,12 +197,14 @@ func (m Machine) Leftovers(ctx context.Context, dirs ...string) (found []Leftove
 	}
 	var failed []error
 	for _, s := range m.Stores("") {
-		made, err := s.list(ctx)
+		all, err := s.list(ctx)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", s.Path, err))
 		}
-		for _, c := range made {
-			if !slices.ContainsFunc(known, c.Equal) {
+		var seen []*x509.Certificate
+		for _, c := range all {
+			if isOurs(c) && !slices.ContainsFunc(known, c.Equal) && !slices.ContainsFunc(seen, c.Equal) {
+				seen = append(seen, c)
 				found = append(found, Leftover{s, c})
 			}
 		}
@@ -218,15 +221,6 @@ func ID(c *x509.Certificate) string {
 // isOurs reports whether perigee made a certificate.
 func isOurs(c *x509.Certificate) bool {
 	return c.IsCA && slices.Contains(c.Subject.Organization, "perigee") && strings.HasPrefix(c.Subject.CommonName, "perigee ")
-}
-
-func onlyOurs(all []*x509.Certificate) (ours []*x509.Certificate) {
-	for _, c := range all {
-		if isOurs(c) && !slices.ContainsFunc(ours, c.Equal) {
-			ours = append(ours, c)
-		}
-	}
-	return ours
 }
 
 // holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings after
