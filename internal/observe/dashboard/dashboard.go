@@ -93,8 +93,6 @@ type (
 // A Dashboard serves the pages.
 type Dashboard struct {
 	opts    Options
-	base    context.Context // of event streams
-	drain   context.CancelFunc
 	seats   chan struct{} // one for each event stream
 	numbers time.Duration // the numbers of the day are sent at most that often
 
@@ -112,13 +110,8 @@ func New(opts Options) *Dashboard {
 	if opts.Zone == nil {
 		opts.Zone = time.Local
 	}
-	d := &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
-	d.base, d.drain = context.WithCancel(context.Background())
-	return d
+	return &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
 }
-
-// Drain ends the event streams, so that the server can stop. The pages still work.
-func (d *Dashboard) Drain() { d.drain() }
 
 // Points returns the paths, except for / itself: see ServeHome.
 func (d *Dashboard) Points() []mount.Point {

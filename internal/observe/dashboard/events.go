@@ -58,15 +58,13 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(d.base, cancel)()
 	s := &stream{Dashboard: d, w: w, control: http.NewResponseController(w), texts: map[string]*live.Growing{}}
 	s.buf.WriteString("retry: 2000\nevent: hello\ndata: {}\n\n")
-	s.run(ctx, func() bool { return d.opts.Sessions.Valid(v.session) })
+	s.run(r.Context(), func() bool { return d.opts.Sessions.Valid(v.session) })
 }
 
-// run sends updates until ctx ends, the browser is gone, or the session is not valid any more.
+// run sends updates until ctx or the Hub ends, the browser has disconnected, or the session is not
+// valid any more.
 func (s *stream) run(ctx context.Context, valid func() bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	updates := make(chan live.Update)
@@ -97,12 +95,15 @@ func (s *stream) run(ctx context.Context, valid func() bool) {
 			if u.Kind == live.Ended && counted == nil {
 				counted = time.After(s.numbers)
 			}
-			if send == nil || s.buf.Len() > gatherMax {
-				send = time.After(map[bool]time.Duration{false: gather}[s.buf.Len() > gatherMax])
+			switch {
+			case s.buf.Len() > gatherMax:
+				send = time.After(0)
+			case send == nil:
+				send = time.After(gather)
 			}
 		case <-counted:
 			counted = nil
-			s.addToday()
+			s.addToday(ctx)
 			send = time.After(0)
 		case <-send:
 			if send = nil; !s.flush() {
@@ -153,10 +154,12 @@ func (s *stream) add(u *live.Update) {
 }
 
 // addToday adds the numbers of the day.
-func (s *stream) addToday() {
-	today, err := s.today(s.opts.Now())
+func (s *stream) addToday(ctx context.Context) {
+	today, err := s.today(ctx, s.opts.Now())
 	if err != nil {
-		s.opts.Logger.Warn("the numbers of the dashboard cannot be read", "error", err)
+		if ctx.Err() == nil {
+			s.opts.Logger.Warn("the numbers of the dashboard cannot be read", "error", err)
+		}
 		return
 	}
 	s.event("today", message{HTML: today.HTML().String()})

@@ -119,7 +119,7 @@ func TestEventStreamsAreBounded(t *testing.T) {
 	if answer := b.do("GET", "/dashboard/events", nil); answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one more: %s", answer.Status)
 	}
-	rig.Drain()
+	rig.hub.Stop()
 	await.Until(t, "the streams to end", func() bool { return len(rig.seats) == 0 })
 	if answer := b.do("GET", "/dashboard/events", nil); answer.StatusCode != http.StatusOK {
 		t.Errorf("while draining: %s", answer.Status)

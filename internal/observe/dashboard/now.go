@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (v *visit) home() error {
 	}
 	page.Fresh = len(calls) == 0
 	page.Recent = v.ended(calls)
-	if page.Today, err = v.today(v.now); err != nil {
+	if page.Today, err = v.today(v.ctx, v.now); err != nil {
 		return err
 	}
 	if page.Accounts, err = v.accountRows(); err != nil {
@@ -83,11 +84,11 @@ func tailOf(text string) string {
 }
 
 // today returns the usage since midnight, with the chart of the last days.
-func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
+func (d *Dashboard) today(ctx context.Context, now time.Time) (t pages.Today, err error) {
 	local := now.In(d.opts.Zone)
 	t.Zone = zoneOf(local)
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, d.opts.Zone)
-	rows, err := d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByModel, Since: midnight})
+	rows, err := d.opts.Usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByModel, Since: midnight})
 	if err != nil {
 		return t, err
 	}
@@ -95,7 +96,7 @@ func (d *Dashboard) today(now time.Time) (t pages.Today, err error) {
 		t.Add(r)
 	}
 	first := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-recentDays)
-	if rows, err = d.opts.Usage.Usage(d.base, perigee.UsageQuery{By: perigee.ByDay, Since: first}); err != nil {
+	if rows, err = d.opts.Usage.Usage(ctx, perigee.UsageQuery{By: perigee.ByDay, Since: first}); err != nil {
 		return t, err
 	}
 	t.Days = pages.Days(rows, recentDays, now)

@@ -109,7 +109,7 @@ func newRig(t testing.TB, change ...func(*rig, *Options)) *rig {
 		f(r, &opts)
 	}
 	r.Dashboard = New(opts)
-	t.Cleanup(r.Drain)
+	t.Cleanup(r.hub.Stop)
 	api := server.New(server.Options{Status: opts.Status, Home: r.Dashboard, Mounts: r.Points(),
 		Admin: func(offer string) (bool, error) { return offer == "admin-token", nil }}, server.Settings{Loopback: true, MaxBody: 1 << 20})
 	t.Cleanup(api.Close)

@@ -122,7 +122,7 @@ func textOfObject(raw json.RawMessage, depth int) string {
 	if json.Unmarshal(raw, &o) != nil {
 		return ""
 	}
-	var kind struct{ Type, Name string }
+	var kind struct{ Name string }
 	_ = json.Unmarshal(raw, &kind)
 	var parts []string
 	add := func(text string) {
