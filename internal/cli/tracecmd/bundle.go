@@ -101,7 +101,7 @@ func makeBundle(ctx context.Context, env *cli.Env, id string, to *os.File) (stri
 		opts := bundle.Options{Trace: t, Version: env.Program.Version, Now: time.Now()}
 		opts.Secrets, opts.Accounts, err = stored(ctx, loaded.Config, store)
 		if err == nil {
-			_, err = bundle.Write(to, opts)
+			err = bundle.Write(to, opts)
 		}
 	}
 	recordReading(ctx, env, loaded, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: call.ID, Detail: "bundle"}, err)

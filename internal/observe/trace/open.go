@@ -117,34 +117,28 @@ func (t *Trace) Files() []string {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
+		groupA, tryA := place(a)
+		groupB, tryB := place(b)
+		return cmp.Or(cmp.Compare(groupA, groupB), cmp.Compare(tryA, tryB), strings.Compare(a, b))
 	})
 	return names
 }
 
-// order has the names of files that are there once.
+// order has the names of files that a trace has once. The files of tries are where "" is.
 var order = []string{MetaName, ClientRequestName, NotesName, "", EventsName, ClientResponseName, ErrorName}
 
-// place returns the position of a file in Files.
-func place(name string) int {
-	const upstream, tries = 3, 1000 // the index of "" in order
-	if i := slices.Index(order, name); i >= 0 {
-		return i * 2 * tries
+// place returns the index of a file in order, and the number of its try, as in
+// upstream_request.2.json. The first try has no number.
+func place(name string) (group, try int) {
+	if group = slices.Index(order, name); group >= 0 {
+		return group, 0
 	}
-	rest, isRequest := strings.CutPrefix(name, "upstream_request.")
-	if !isRequest {
-		rest, _ = strings.CutPrefix(name, "upstream_response.")
-	}
-	number, _, _ := strings.Cut(rest, ".")
-	n, err := strconv.Atoi(number)
+	parts := strings.Split(name, ".")
+	try, err := strconv.Atoi(parts[min(1, len(parts)-1)])
 	if err != nil {
-		n = 1
+		try = 1
 	}
-	at := upstream*2*tries + 2*min(n, tries/2)
-	if !isRequest {
-		at++
-	}
-	return at
+	return slices.Index(order, ""), try
 }
 
 func (t *Trace) has(name string) bool {

@@ -69,7 +69,7 @@ var forms = []string{"plain", "JSON escapes", "percent-encoding", "base64", "spe
 
 // Write packs a trace as a gzipped tar archive into a file, which has to be empty, and searches it.
 // After an error the file must not be used.
-func Write(to *os.File, opts Options) (*Manifest, error) {
+func Write(to *os.File, opts Options) error {
 	m := &Manifest{Call: opts.Trace.Meta.ID, Created: opts.Now.UTC().Truncate(time.Second), Version: opts.Version,
 		SearchedFor: count(opts.Secrets), Forms: forms, Files: []File{}}
 	clean := newCleaner(&opts)
@@ -88,27 +88,27 @@ func Write(to *os.File, opts Options) (*Manifest, error) {
 	for _, name := range opts.Trace.Files() {
 		data, err := opts.Trace.Read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, perigee.Errorf(perigee.ClassNotFound, "the trace directory of call %s was removed meanwhile", m.Call).
+			return perigee.Errorf(perigee.ClassNotFound, "the trace directory of call %s was removed meanwhile", m.Call).
 				WithHint("traces.keep in the configuration says how much is kept")
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		data = clean.file(name, data)
 		sum := sha256.Sum256(data)
 		m.Files = append(m.Files, File{name, int64(len(data)), hex.EncodeToString(sum[:])})
 		if err := add(name, data); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	manifest, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := errors.Join(add(ManifestName, append(manifest, '\n')), archive.Close(), compressed.Close()); err != nil {
-		return nil, err
+		return err
 	}
-	return m, verify(to, &opts)
+	return verify(to, &opts)
 }
 
 // count returns how many secrets have each name.

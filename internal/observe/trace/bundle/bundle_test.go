@@ -49,22 +49,21 @@ func plant(t *testing.T, files map[string]string) *trace.Trace {
 	return got
 }
 
-func write(t *testing.T, opts bundle.Options) (map[string]string, *bundle.Manifest) {
+func write(t *testing.T, opts bundle.Options) map[string]string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "b.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	m, err := bundle.Write(file, opts)
-	if err != nil {
+	if err := bundle.Write(file, opts); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return unpack(t, data), m
+	return unpack(t, data)
 }
 
 func unpack(t *testing.T, data []byte) map[string]string {
@@ -98,7 +97,7 @@ func TestABundleHasNoSecretsAndNoAddresses(t *testing.T) {
 		"events.jsonl":        `{"ms":1,"kind":"start","account":"ada\u0040example.com"}` + "\n",
 		"client_response.txt": url.QueryEscape(key) + " by eve@example.org and ada%40example.com, carl@example.com",
 	})
-	files, m := write(t, bundle.Options{Trace: tr, Version: "v1", Now: time.Now(), Accounts: []string{"carl@example.com"},
+	files := write(t, bundle.Options{Trace: tr, Version: "v1", Now: time.Now(), Accounts: []string{"carl@example.com"},
 		Secrets: append(secrets.All("keys[0].secret", perigee.NewSecret(key)), secrets.All("admin token", perigee.NewSecret("0123456789abcdef"))...)})
 	all := ""
 	for _, text := range files {
@@ -119,7 +118,7 @@ func TestABundleHasNoSecretsAndNoAddresses(t *testing.T) {
 	if err := json.Unmarshal([]byte(files["manifest.json"]), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 5 || len(got.Files) != 4 || len(m.Files) != 4 || got.Call != "c1" || got.Accounts != 3 || len(got.SearchedFor) != 2 ||
+	if len(files) != 5 || len(got.Files) != 4 || got.Call != "c1" || got.Accounts != 3 || len(got.SearchedFor) != 2 ||
 		got.SearchedFor[1] != (bundle.Searched{Name: "keys[0].secret", Count: 1}) {
 		t.Errorf("%+v", got)
 	}
@@ -140,7 +139,7 @@ func TestABundleWithASecretIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	_, err = bundle.Write(file, bundle.Options{Trace: tr, Now: time.Now(),
+	err = bundle.Write(file, bundle.Options{Trace: tr, Now: time.Now(),
 		Secrets: secrets.All("keys[0].secret", perigee.NewSecret("client_request.json"))})
 	if err == nil || !strings.Contains(err.Error(), "keys[0].secret") || strings.Contains(err.Error(), "client_request.json") {
 		t.Errorf("%v", err)
@@ -194,7 +193,7 @@ func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
 						}
 					}
 				}
-				files, _ := write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
+				files := write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
 				check("open", files)
 				closeStore(t, store) // writes nothing of open calls: as if it was killed
 
@@ -209,7 +208,7 @@ func TestSecretsSpelledByCallsThatDidNotEnd(t *testing.T) {
 				})
 				check("after a start", kept)
 				closeStore(t, next)
-				files, _ = write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
+				files = write(t, bundle.Options{Trace: tr, Secrets: known, Now: time.Now()})
 				check("killed", files)
 			}
 		}
@@ -258,7 +257,7 @@ func TestABundleThatSpellsASecretIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = bundle.WriteUncleaned(file, bundle.Options{Trace: tr, Now: time.Now(), Secrets: secrets.All("a token", perigee.NewSecret("se"+"cret-name.json"))})
+		err = bundle.WriteUncleaned(file, bundle.Options{Trace: tr, Now: time.Now(), Secrets: secrets.All("a token", perigee.NewSecret("se"+"cret-name.json"))})
 		_ = file.Close()
 		if (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c, err)

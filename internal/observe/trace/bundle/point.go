@@ -82,7 +82,7 @@ func (s Source) make(ctx context.Context, id *string) (*os.File, error) {
 		return nil, err
 	}
 	opts := Options{Trace: t, Secrets: s.Secrets(), Accounts: s.Accounts(ctx), Version: s.Version, Now: s.Now()}
-	if _, err := Write(file, opts); err != nil {
+	if err := Write(file, opts); err != nil {
 		discard(file)
 		return nil, err
 	}
