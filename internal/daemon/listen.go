@@ -18,7 +18,6 @@ func (d *Daemon) newClientService(cfg *config.Config) *clientService {
 	s.server.ConnState, s.server.ConnContext = s.limiter.ConnState, s.limiter.ConnContext
 	d.encrypt(s.server)
 	s.limiter.Encrypted = s.server.TLSConfig != nil
-	s.fresh.Track(s.server, &d.draining)
 	return s
 }
 

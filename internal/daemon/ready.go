@@ -66,6 +66,7 @@ func (d *Daemon) announceStop(ctx context.Context) {
 	if d.draining.Swap(true) {
 		return
 	}
+	d.clients.limiter.Drain()
 	delay := d.loaded.Load().Config.Limits.ShutdownDelay
 	if delay <= 0 {
 		return

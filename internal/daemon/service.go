@@ -87,7 +87,6 @@ type clientService struct {
 	open      func() ([]net.Listener, error)
 	listeners []net.Listener
 	accepting sync.WaitGroup
-	fresh     connlimit.Fresh
 }
 
 // Start listens.
@@ -108,7 +107,7 @@ func (s *clientService) Drain(ctx context.Context) error {
 		_ = l.Close()
 	}
 	s.accepting.Wait()
-	s.fresh.Wait(ctx)
+	s.limiter.WaitFresh(ctx)
 	sockets := make(chan error, 1)
 	go func() { sockets <- s.api.Drain(ctx) }()
 	if err := errors.Join(s.server.Shutdown(ctx), <-sockets); err != nil {

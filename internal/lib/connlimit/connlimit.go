@@ -26,6 +26,7 @@ type Limiter struct {
 	most     atomic.Int64 // 0 if unlimited
 	heads    atomic.Int64 // bytes beyond freeHead of all heads that are being read
 	maxHeads atomic.Int64
+	draining atomic.Bool
 	logger   *slog.Logger
 
 	Encrypted bool // refusals are not written, because they would not be part of TLS
@@ -83,6 +84,9 @@ type countedConn struct {
 	of   *Limiter
 	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0 if it does not wait
 	once sync.Once
+
+	opened time.Time
+	begun  atomic.Bool // its first request has reached a handler
 
 	head    atomic.Int64 // bytes that were read since the last request; -1 while a request is being answered
 	refused atomic.Bool
@@ -191,11 +195,16 @@ func (c *countedConn) setHead(head int64) {
 	}
 }
 
-// Handler returns a handler that ends the count of the head, which has been read.
+// Handler returns a handler that ends the count of the head, which has been read, and has the
+// connection closed after the answer once Drain was called.
 func (c *Limiter) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(connKey{}).(*countedConn); ok {
 			conn.setHead(-1)
+			conn.begun.Store(true)
+		}
+		if c.draining.Load() {
+			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -238,7 +247,7 @@ func (c *countedConn) CloseWrite() error {
 
 // take gives a connection a place, or returns nil.
 func (c *Limiter) take(conn net.Conn) *countedConn {
-	counted := &countedConn{Conn: conn, of: c}
+	counted := &countedConn{Conn: conn, of: c, opened: time.Now()}
 	c.mu.Lock()
 	most := c.most.Load()
 	var oldest *countedConn

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +24,6 @@ import (
 type connRig struct {
 	t       *testing.T
 	limiter *Limiter
-	fresh   Fresh
-	stop    atomic.Bool
 	address string
 	waiting chan struct{} // a request for /wait has reached its handler
 	release chan struct{}
@@ -64,7 +61,6 @@ func newConnRig(t *testing.T, most int, memory int64) *connRig {
 	})
 	server := &http.Server{Handler: rig.limiter.Handler(handler), ConnContext: rig.limiter.ConnContext,
 		ConnState: rig.limiter.ConnState}
-	rig.fresh.Track(server, &rig.stop)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -290,32 +286,32 @@ func TestLargeHeadsOverTLS(t *testing.T) {
 // A connection that has sent nothing is waited for: its first request may be on the way.
 func TestFreshConnectionsAreWaitedFor(t *testing.T) {
 	rig := newConnRig(t, 0, 1<<30)
-	rig.fresh.Wait(t.Context()) // there is none
+	rig.limiter.WaitFresh(t.Context()) // there is none
 	conn := rig.dial()
-	await.Until(t, "the connection is known", rig.fresh.any)
+	await.Until(t, "the connection is known", rig.limiter.anyFresh)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	rig.fresh.Wait(ctx)
-	if !rig.fresh.any() {
+	rig.limiter.WaitFresh(ctx)
+	if !rig.limiter.anyFresh() {
 		t.Error("the end of a wait is not the end of the connection")
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		rig.fresh.Wait(t.Context())
+		rig.limiter.WaitFresh(t.Context())
 	}()
-	rig.stop.Store(true)
+	rig.limiter.Drain()
 	resp, body := rig.get(conn, "/")
 	if resp.StatusCode != http.StatusOK || body != "hello" || !resp.Close {
 		t.Errorf("%d %s, closes: %v", resp.StatusCode, body, resp.Close)
 	}
-	await.Receive(t, done, "the end of Wait")
+	await.Receive(t, done, "the end of WaitFresh")
 }
 
 func TestAClosedConnectionIsNotWaitedFor(t *testing.T) {
 	rig := newConnRig(t, 0, 1<<30)
 	conn := rig.dial()
-	await.Until(t, "the connection is known", rig.fresh.any)
+	await.Until(t, "the connection is known", rig.limiter.anyFresh)
 	_ = conn.Close()
-	rig.fresh.Wait(t.Context())
+	rig.limiter.WaitFresh(t.Context())
 }
