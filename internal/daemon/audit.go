@@ -47,11 +47,9 @@ func (d *Daemon) redactNow(text string) string { d.admin.Reload(); return d.reda
 // database itself. An error means that the act is not recorded.
 func RecordAct(ctx context.Context, opts Options, e perigee.AuditEntry) error {
 	opts = opts.complete()
-	cfg := opts.Loaded.Config
-	if reach(ctx, cfg) == nil {
+	if client, err := Reach(ctx, opts.Loaded.Config); err == nil {
 		body := map[string]string{"action": e.Action, "object": e.Object, "detail": e.Detail, "result": e.Result}
-		_, err := remote.Ask[struct{}](ctx, remote.New(SocketPath(cfg)), http.MethodPost, remote.AuditPath, body)
-		if err == nil {
+		if _, err := remote.Ask[struct{}](ctx, client, http.MethodPost, remote.AuditPath, body); err == nil {
 			return nil
 		}
 	}

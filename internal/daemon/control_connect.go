@@ -38,9 +38,9 @@ func Running(ctx context.Context, cfg *config.Config) bool {
 // Connect returns the control of the running daemon, or where there is none, of the same accounts
 // without one.
 func Connect(ctx context.Context, opts Options) (*Handle, error) {
-	switch err := reach(ctx, opts.Loaded.Config); {
+	switch client, err := Reach(ctx, opts.Loaded.Config); {
 	case err == nil:
-		return &Handle{Control: remote.New(SocketPath(opts.Loaded.Config)).Control(), close: func() {}}, nil
+		return &Handle{Control: client.Control(), close: func() {}}, nil
 	case !errors.Is(err, ErrNotRunning):
 		return nil, err
 	}
@@ -61,34 +61,27 @@ func Status(ctx context.Context, cfg *config.Config) (perigee.DaemonStatus, erro
 // Ask gets a path from the running daemon through its socket, for data that a Control does not
 // have. It returns ErrNotRunning if there is none.
 func Ask[T any](ctx context.Context, cfg *config.Config, path string) (answer T, err error) {
-	if err := reach(ctx, cfg); err != nil {
+	client, err := Reach(ctx, cfg)
+	if err != nil {
 		return answer, err
 	}
-	return remote.Ask[T](ctx, remote.New(SocketPath(cfg)), http.MethodGet, path, nil)
+	return remote.Ask[T](ctx, client, http.MethodGet, path, nil)
 }
 
-// Reach returns the client of the running daemon. It returns ErrNotRunning where there is none.
+// Reach returns the client of the running daemon. It returns ErrNotRunning if there is no daemon,
+// and ErrNoSocket if there is one that cannot be reached.
 func Reach(ctx context.Context, cfg *config.Config) (*remote.Client, error) {
-	if err := reach(ctx, cfg); err != nil {
-		return nil, err
-	}
-	return remote.New(SocketPath(cfg)), nil
-}
-
-// reach returns nil when the daemon of a configuration can be asked, ErrNotRunning when there is
-// none, and ErrNoSocket when there is one that is out of reach.
-func reach(ctx context.Context, cfg *config.Config) error {
-	for range 3 { // one that is starting has its socket by then
+	for range 3 { // a daemon that is starting has its socket by then
 		if Running(ctx, cfg) {
-			return nil
+			return remote.New(SocketPath(cfg)), nil
 		}
 		held, err := datadir.Locked(ctx, cfg.DataDir)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case !held:
-			return ErrNotRunning
+			return nil, ErrNotRunning
 		}
 	}
-	return ErrNoSocket
+	return nil, ErrNoSocket
 }

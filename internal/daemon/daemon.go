@@ -209,9 +209,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	d.follow()
 	d.followReplicas()
-	d.background.Go(func() {
-		upkeepTask{Store: d.store, Keep: func() time.Duration { return d.config().Retention.Calls }, Now: opts.Now, Logger: opts.Logger}.Run(d.base)
-	})
+	d.background.Go(d.upkeep)
 	d.started.Store(true)
 	return d, nil
 }

@@ -97,14 +97,14 @@ func TestReachingADaemonEndsWithTheContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := reach(ctx, cfg); !errors.Is(err, context.Canceled) {
+	if _, err := Reach(ctx, cfg); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if err := reach(t.Context(), cfg); !errors.Is(err, ErrNoSocket) {
+	if _, err := Reach(t.Context(), cfg); !errors.Is(err, ErrNoSocket) {
 		t.Errorf("got %v", err)
 	}
 	_ = lock.Close()
-	if err := reach(t.Context(), cfg); !errors.Is(err, ErrNotRunning) {
+	if _, err := Reach(t.Context(), cfg); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -35,9 +35,9 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 // directly. Without a daemon it locks the data directory of an SQLite database, so that no daemon
 // starts during it.
 func CompactStore(ctx context.Context, cfg *config.Config) (done perigee.StoreCompacted, err error) {
-	switch err := reach(ctx, cfg); {
+	switch client, err := Reach(ctx, cfg); {
 	case err == nil:
-		return remote.Ask[perigee.StoreCompacted](ctx, remote.New(SocketPath(cfg)), http.MethodPost, remote.CompactPath, nil)
+		return remote.Ask[perigee.StoreCompacted](ctx, client, http.MethodPost, remote.CompactPath, nil)
 	case !errors.Is(err, ErrNotRunning):
 		return done, err
 	}
