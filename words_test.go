@@ -52,14 +52,15 @@ var rare = []struct {
 
 // TestRareWordsBecomeFewer counts the patterns in comments of the product and of its SQL.
 func TestRareWordsBecomeFewer(t *testing.T) {
-	var comments []string
-	parseGo(t, func(path string, _ *token.FileSet, file *ast.File) {
+	type comment struct{ at, text string }
+	var comments []comment
+	parseGo(t, func(path string, files *token.FileSet, file *ast.File) {
 		dir := filepath.ToSlash(filepath.Dir(path))
 		if strings.HasSuffix(path, "_test.go") || dir != "." && !isProduct(dir) && !within(dir, "cmd") {
 			return
 		}
 		for _, group := range file.Comments {
-			comments = append(comments, group.Text())
+			comments = append(comments, comment{files.Position(group.Pos()).String(), group.Text()})
 		}
 	})
 	sql, err := filepath.Glob("internal/store/sqlstore/migrations/*.sql")
@@ -72,26 +73,27 @@ func TestRareWordsBecomeFewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if _, comment, ok := strings.Cut(line, "--"); ok {
-				comments = append(comments, comment)
-				if word := vague.FindString(comment); word != "" {
+			if _, remark, ok := strings.Cut(line, "--"); ok {
+				comments = append(comments, comment{path, remark})
+				if word := vague.FindString(remark); word != "" {
 					t.Errorf("%s: a comment says %q: name the thing that it is about", path, word)
 				}
 			}
 		}
 	}
 	for _, r := range rare {
-		pattern, count := regexp.MustCompile(`(?i)`+r.pattern), 0
-		for _, comment := range comments {
-			if pattern.MatchString(comment) {
-				count++
+		pattern, places := regexp.MustCompile(`(?i)`+r.pattern), []string(nil)
+		for _, c := range comments {
+			if pattern.MatchString(c.text) {
+				places = append(places, c.at)
 			}
 		}
 		switch {
-		case count > r.count:
-			t.Errorf("%d comments match %s, at most %d: write a plain sentence instead", count, r.pattern, r.count)
-		case count < r.count:
-			t.Errorf("%d comments match %s: lower its number from %d", count, r.pattern, r.count)
+		case len(places) > r.count:
+			t.Errorf("%d comments match %s, at most %d: write a plain sentence instead, in one of\n%s",
+				len(places), r.pattern, r.count, strings.Join(places, "\n"))
+		case len(places) < r.count:
+			t.Errorf("%d comments match %s: lower its number from %d", len(places), r.pattern, r.count)
 		}
 	}
 }

@@ -211,16 +211,24 @@ func marked(value any, names bool, number int) any {
 // examples are all requests of transcripts, of the tables of fields, and of real clients.
 func examples(t testing.TB) (all []example) {
 	t.Helper()
+	tables := map[string]string{
+		"/v1/chat/completions": "../openai/chat/rules.tsv", "/v1/responses": "../openai/responses/rules.tsv",
+		"/v1/embeddings": "../openai/embeddings_rules.tsv", "/v1/images/generations": "../openai/images_rules.tsv",
+		"/v1/messages": "../anthropic/rules.tsv",
+	}
 	add := func(path, body string) {
 		e := example{path: path, size: len(body)}
-		if json.Unmarshal([]byte(body), &e.body) == nil && strings.HasPrefix(path, "/v1") {
+		if json.Unmarshal([]byte(body), &e.body) == nil && (tables[path] != "" || strings.HasPrefix(path, "/v1")) {
 			all = append(all, e)
 		}
 	}
-	for path, table := range map[string]string{"/v1/chat/completions": "../openai/chat/rules.tsv", "/v1/responses": "../openai/responses/rules.tsv",
-		"/v1/embeddings": "../openai/embeddings_rules.tsv", "/v1/images/generations": "../openai/images_rules.tsv", "/v1/messages": "../anthropic/rules.tsv"} {
+	for path, table := range tables {
+		before := len(all)
 		for _, rule := range perigeetest.FieldRules(t, table) {
 			add(path, rule.Example)
+		}
+		if len(all) == before {
+			t.Fatalf("%s has no request for %s", table, path)
 		}
 	}
 	for _, file := range glob(t, "../../daemon/testdata/*/*.txtar") {

@@ -193,7 +193,7 @@ type codec struct {
 	readWhole  func(t *rapid.T, body []byte) *reading
 	unordered  bool // the wire has one place for all text, one for all calls
 
-	// next writes the request in which a client sends the answer back, as it came.
+	// next writes the request in which a client sends the answer back unchanged.
 	next func(t *rapid.T, body []byte, a *answer) []byte
 }
 
@@ -202,7 +202,7 @@ var (
 	clock = func() time.Time { return epoch }
 )
 
-var tongues = []codec{
+var codecs = []codec{
 	{name: "chat", unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
 		encoders: func(*rapid.T) (stream, collector) {
 			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: chat.Style{Usage: true}}
@@ -227,19 +227,19 @@ var tongues = []codec{
 
 // One answer reads the same in every dialect, piece by piece and whole.
 func TestOneAnswerInEveryDialect(t *testing.T) {
-	for _, tongue := range tongues {
-		t.Run(tongue.name, rapid.MakeCheck(func(t *rapid.T) {
+	for _, codec := range codecs {
+		t.Run(codec.name, rapid.MakeCheck(func(t *rapid.T) {
 			a := anyAnswer(t)
-			wire, body := tongue.encode(t, a.events(t))
+			wire, body := codec.encode(t, a.events(t))
 			view := (*reading).String
-			if tongue.unordered {
+			if codec.unordered {
 				view = (*reading).sorted
 			}
 			want := view(a.reading())
-			if got := view(tongue.readStream(t, wire)); got != want {
+			if got := view(codec.readStream(t, wire)); got != want {
 				t.Fatalf("the stream\n%s\nreads\n%s\nfor\n%s", wire, got, want)
 			}
-			if got := view(tongue.readWhole(t, body)); got != want {
+			if got := view(codec.readWhole(t, body)); got != want {
 				t.Fatalf("the whole\n%s\nreads\n%s\nfor\n%s", body, got, want)
 			}
 		}))
@@ -255,15 +255,15 @@ func (to *codec) encode(t *rapid.T, events []perigee.Event) (wire, body []byte) 
 	return stream.End(wire), collector.Bytes()
 }
 
-// A client that sends an answer back as it came gives the model its calls back, with their ids,
+// A client that sends an answer back unchanged gives the model its calls back, with their ids,
 // their arguments and the seals on them.
 func TestAnswersComeBackWithTheirSeals(t *testing.T) {
-	for i, tongue := range tongues {
+	for i, codec := range codecs {
 		d := &dialects[i]
-		t.Run(tongue.name, rapid.MakeCheck(func(t *rapid.T) {
+		t.Run(codec.name, rapid.MakeCheck(func(t *rapid.T) {
 			a := anyAnswer(t)
-			_, body := tongue.encode(t, a.events(t))
-			request := tongue.next(t, body, a)
+			_, body := codec.encode(t, a.events(t))
+			request := codec.next(t, body, a)
 			req, err := d.read(perigee.Origin{ID: "2", Body: request})
 			if err != nil {
 				t.Fatalf("%v in %s", err, request)
@@ -275,7 +275,7 @@ func TestAnswersComeBackWithTheirSeals(t *testing.T) {
 			if got, want := callsOf(prompt), a.calls(); got != want {
 				t.Fatalf("%s\ngives back\n%s\nfor\n%s", request, got, want)
 			}
-			if got, want := sealedThoughts(prompt), a.sealedThoughts(); got != want && !tongue.unordered {
+			if got, want := sealedThoughts(prompt), a.sealedThoughts(); got != want && !codec.unordered {
 				t.Fatalf("%s\ngives back the thoughts\n%s\nfor\n%s", request, got, want)
 			}
 		}))

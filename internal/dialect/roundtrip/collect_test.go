@@ -20,7 +20,7 @@ type wholeAnswer interface {
 	Bytes() []byte
 }
 
-// wholeAnswers are those of all dialects, each new.
+// wholeAnswers returns a new collector of each dialect.
 func wholeAnswers(t *testing.T) map[string]wholeAnswer {
 	req, err := responses.DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false}`)}, nil)
 	if err != nil {
@@ -28,7 +28,7 @@ func wholeAnswers(t *testing.T) map[string]wholeAnswer {
 	}
 	return map[string]wholeAnswer{
 		"chat":      chat.NewCollector(chat.Answer{ID: "chatcmpl-1"}),
-		"messages":  anthropic.NewCollector(&anthropic.Answer{ID: "1"}),
+		"anthropic": anthropic.NewCollector(&anthropic.Answer{ID: "1"}),
 		"gemini":    &gemini.Collector{},
 		"responses": req.NewCollector("1", time.Time{}, nil),
 	}
@@ -85,7 +85,7 @@ func TestCollectorsWithLongContent(t *testing.T) {
 				if !json.Valid(got) || strings.Count(string(got), `567890`) != text/10 || dialect != "chat" && !strings.Contains(string(got), `"q"`) {
 					t.Errorf("%s, %d, %d: %d bytes, valid %v", dialect, before, text, len(got), json.Valid(got))
 				}
-				if at := strings.Index(string(got), `"q"`); dialect == "messages" && at > strings.Index(string(got), `567890`) {
+				if at := strings.Index(string(got), `"q"`); dialect == "anthropic" && at > strings.Index(string(got), `567890`) {
 					t.Errorf("%s, %d, %d: the search stands at %d, behind its text", dialect, before, text, at)
 				}
 			}

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +53,39 @@ var dialects = []dialect{
 	{name: "gemini", write: (*conversation).asGemini, read: func(o perigee.Origin) (*perigee.Request, error) {
 		return gemini.DecodeRequest(o, "m", false)
 	}},
+}
+
+// TestEveryDialectIsCompared fails for a package with a decoder of requests that is not in the
+// tables of this package.
+func TestEveryDialectIsCompared(t *testing.T) {
+	var found []string
+	for _, pattern := range []string{"../*/*.go", "../*/*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "\nfunc DecodeRequest(") {
+				found = append(found, filepath.Base(filepath.Dir(file)))
+			}
+		}
+	}
+	slices.Sort(found)
+	var read, written []string
+	for i := range dialects {
+		read, written = append(read, dialects[i].name), append(written, codecs[i].name)
+	}
+	if !slices.Equal(read, written) {
+		t.Errorf("dialects has %q, and codecs %q: their order is the same", read, written)
+	}
+	collected := slices.Sorted(maps.Keys(wholeAnswers(t)))
+	if slices.Sort(read); !slices.Equal(read, found) || !slices.Equal(collected, found) {
+		t.Errorf("found the dialects %q; dialects has %q, and wholeAnswers %q", found, read, collected)
+	}
 }
 
 // One conversation, written in any dialect, is the same to the model, and stays so on the

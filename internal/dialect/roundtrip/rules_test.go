@@ -52,7 +52,7 @@ func TestRulesHold(t *testing.T) {
 		for _, rule := range d.rules {
 			t.Run(api+"/"+rule.Field, func(t *testing.T) {
 				if seen[rule.Field] && api == "responses" {
-					t.Errorf("%s stands twice in the table", rule.Field)
+					t.Errorf("%s is twice in the table", rule.Field)
 				}
 				seen[rule.Field] = true
 				notes, err := d.decode(perigee.Origin{Body: []byte(rule.Example)})
