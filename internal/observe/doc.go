@@ -1,6 +1,6 @@
 // Package observe is the room of what is seen of calls. It follows calls and never delays or
-// changes them. Only daemon and cli import it. Begin with trace.Store, which writes a directory for
-// each call, and dashboard/dashboard.go.
+// changes them. Only daemon, cli and cmd/perigee import it. Begin with trace.Store, which writes a
+// directory for each call, and dashboard/dashboard.go.
 //
 //	dashboard        the pages at / and /dashboard/: sign-in, gathering, live updates
 //	dashboard/html   markup from constants and values, each escaped for its place
@@ -12,5 +12,5 @@
 //	trace            writes files for each call while it runs, in a ring of limited size, and reads them
 //	trace/bundle     packs a trace without secrets and addresses of accounts
 //	trace/replay     sends the request of a trace again, or ever smaller versions of one that fails
-//	trace/story      the text of perigee trace show and trace diff
+//	trace/story      the text of perigee trace show and of trace replay --diff
 package observe

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -77,22 +78,22 @@ func explain(t perigee.Trace) explainResult {
 	}
 	return explainResult{
 		Found: true, Call: t.ID, Time: t.Time.UTC().Format(time.RFC3339Nano), Class: t.Class, Message: t.Error, Upstream: t.Upstream,
-		Explanation: a.explanation, Next: a.next,
+		Explanation: a.explanation, Next: strings.ReplaceAll(a.next, "CALL", t.ID),
 	}
 }
 
-// An advice explains an error class, and has the next step.
+// An advice explains an error class, and has the next step, in which CALL is the ID of the call.
 type advice struct{ explanation, next string }
 
 var cutOff = advice{
 	"The answer had begun and did not reach its end: the connection to the provider or the provider itself failed in the middle.",
-	"Ask again. If it happens often, look at the call with `perigee trace show`.",
+	"Ask again. If it happens often, look at the call with `perigee trace show CALL`.",
 }
 
 var advices = map[perigee.Class]advice{
 	perigee.ClassInvalid: {
 		"The request is not one that the provider or perigee accepts, so sending it again does not help.",
-		"Change what the message names. `perigee trace show` has the request as it was sent.",
+		"Change what the message names. `perigee trace show CALL` has the request as it was sent.",
 	},
 	perigee.ClassUnauthenticated: {
 		"The provider did not accept perigee's sign-in: there is no account, or its sign-in was withdrawn or has expired.",

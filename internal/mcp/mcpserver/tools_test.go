@@ -275,6 +275,9 @@ func TestExplainLastError(t *testing.T) {
 			out.Upstream != "google" || out.Explanation == "" || out.Next == "" {
 			t.Errorf("%s: %+v", class, out)
 		}
+		if class == perigee.ClassInvalid && !strings.Contains(out.Next, "`perigee trace show 7`") {
+			t.Errorf("the next step is %q", out.Next)
+		}
 		if _, ok := advices[class]; !ok {
 			t.Errorf("no advice for class %s", class)
 		}
