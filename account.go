@@ -41,7 +41,7 @@ type SignIn struct {
 // The states of an account. Only the first two are usable; see UsableState.
 const (
 	AccountReady        = "ready"
-	AccountUntested     = "untested"     // imported; no refresh has confirmed yet that it works and which account it is
+	AccountUntested     = "untested"     // imported; no refresh has confirmed it yet
 	AccountSignedOut    = "signed_out"   // the provider no longer accepts its refresh token
 	AccountVerification = "verification" // the provider requires the owner to verify the account
 	AccountBanned       = "banned"

@@ -35,19 +35,21 @@ const AuditResultOK = "ok"
 
 // Bounds of the audit log.
 const (
-	AuditMaxText          = 500 // bytes of an object or a detail
-	AuditDefaultRows      = 100
-	AuditMaxRows          = 1000 // of one page
-	AuditMaxAge           = 365 * 24 * time.Hour
-	AuditMaxStored        = 100_000
-	AuditMaxStoredReading = AuditMaxStored / 2 // of trace reads and refused requests, so that they cannot displace entries about changes
+	AuditMaxText     = 500 // bytes of an object or a detail
+	AuditDefaultRows = 100
+	AuditMaxRows     = 1000 // of one page
+	AuditMaxAge      = 365 * 24 * time.Hour
+	AuditMaxStored   = 100_000
+	// AuditMaxStoredReading bounds trace reads and refused requests, so that they cannot displace
+	// entries about changes.
+	AuditMaxStoredReading = AuditMaxStored / 2
 )
 
 // The kinds of an Actor.
 const (
 	ActorSocket  = "socket"  // a command or a program, through the Unix socket of the daemon
 	ActorToken   = "token"   // a request with the admin token, or a refused one with a wrong token
-	ActorKey     = "key"     // a refused request with a client's key, followed by its name: "key laptop"
+	ActorKey     = "key"     // a refused request with a client's key, and its name: "key laptop"
 	ActorNone    = "none"    // a refused request without a token or key
 	ActorCookie  = "cookie"  // the dashboard
 	ActorOffline = "offline" // a command that worked on the database without a daemon
@@ -61,7 +63,7 @@ type AuditEntry struct {
 	Time   time.Time `json:"time"`
 	Action string    `json:"action"`
 	Actor  string    `json:"actor"`
-	From   string    `json:"from"`   // remote address of a token or cookie, user of the operating system for a command
+	From   string    `json:"from"`   // remote address, or user of the system for a command
 	Object string    `json:"object"` // accounts, id of a call, file, path of a request
 	Detail string    `json:"detail"`
 	Result string    `json:"result"` // AuditResultOK or a Class

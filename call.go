@@ -31,7 +31,7 @@ const (
 	OperationGenerate = "generate"
 	OperationCount    = "count"
 	OperationEmbed    = "embed"
-	OperationInfo     = "info" // a request of a language server about its account or models; it uses no tokens
+	OperationInfo     = "info" // a request of a language server that uses no tokens
 )
 
 // LanguageServerClient is the name of the client in the records of calls that a language server
@@ -53,8 +53,8 @@ type Call struct {
 	Account      string
 	Outcome      Outcome
 	Class        Class         // of the error, if there was one
-	Status       int           // the HTTP status that the provider gave with the error, if it gave one
-	ClientStatus int           // the HTTP status that the client got; 0 if there is none yet or the row is older than the field
+	Status       int           // the provider's HTTP status; 0 if it gave none
+	ClientStatus int           // the HTTP status that the client got; 0 if unknown
 	Error        string        // the error's message, free of secrets
 	Finish       string        // the provider's finish reason
 	FirstByte    time.Duration // from the request to the first event; 0 if there was none
@@ -65,7 +65,7 @@ type Call struct {
 	Notes        []string
 	Attempts     []Attempt
 	ReplayOf     string // the ID of the call that this one repeats; empty if a client sent it
-	Bodies       bool   // there is a trace directory with them; readers of calls set it, and it is not stored
+	Bodies       bool   // there is a trace directory; not stored, but set by readers
 }
 
 // A CallStore keeps calls. SaveCalls writes each call under its ID and replaces an earlier row with
@@ -117,7 +117,7 @@ var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, BySe
 // A UsageQuery selects and groups usage. The zero value is all usage, by model.
 type UsageQuery struct {
 	By    string
-	Each  string // a second way to group: one row for each group and value of it; empty if there is none
+	Each  string // a second way to group, within each group; empty if there is none
 	Since time.Time
 	Until time.Time
 	Key   string // only calls made with this key; empty means all
@@ -133,8 +133,9 @@ type UsageRow struct {
 	OutputTokens   int64  `json:"output_tokens"`
 	ThinkingTokens int64  `json:"thinking_tokens"`
 	Errors         int64  `json:"errors"`
-	CostUSD        Cost   `json:"cost_usd,omitzero"` // at list price, of the calls to models with a price; unknown if there are none
-	UnpricedCalls  int64  `json:"unpriced_calls"`    // calls with tokens to models without a price
+	// CostUSD is the list price of the calls to models with a price; unknown if there are none.
+	CostUSD       Cost  `json:"cost_usd,omitzero"`
+	UnpricedCalls int64 `json:"unpriced_calls"` // calls with tokens to models without a price
 }
 
 // Spent returns the tokens and the cost of the group.

@@ -166,7 +166,7 @@ type TapPoint uint8
 const (
 	TapClientRequest   TapPoint = iota // the body from the client, whole
 	TapProviderRequest                 // a body to the provider, whole, for each attempt
-	TapProviderAnswer                  // a piece of the answer to the last of them, which may be an error
+	TapProviderAnswer                  // a piece of the answer or error to it
 	TapClientAnswer                    // a piece of the answer to the client
 )
 

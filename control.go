@@ -60,8 +60,8 @@ type DaemonStatus struct {
 	Listen        string   `json:"listen"`        // the address that clients use
 	Configuration string   `json:"configuration"` // the file; empty if there is none
 	DataDir       string   `json:"data_dir"`
-	Upstreams     []string `json:"upstreams"` // each with a short description: "studio (gemini, 2 keys)"
-	Simulated     bool     `json:"simulated"` // the built-in simulator answers, because nothing else is configured
+	Upstreams     []string `json:"upstreams"` // with a description: "studio (gemini, 2 keys)"
+	Simulated     bool     `json:"simulated"` // the built-in simulator answers
 	Stopping      bool     `json:"stopping"`  // it waits for open calls, and then ends
 	// Listeners are all addresses that the daemon listens on, including the intercepting proxy's.
 	Listeners []string `json:"listeners"`
@@ -83,10 +83,11 @@ type DaemonStatus struct {
 
 // A KeyProblem is the reason why API keys of an upstream are not used.
 type KeyProblem struct {
-	Upstream string    `json:"upstream"`
-	Model    string    `json:"model,omitempty"` // the model for which all keys are limited; empty if they are refused for every model
-	Why      string    `json:"why"`
-	Until    time.Time `json:"until,omitzero"`
+	Upstream string `json:"upstream"`
+	// Model is the model for which all keys are limited. It is empty if the provider refuses a key.
+	Model string    `json:"model,omitempty"`
+	Why   string    `json:"why"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // StopTime returns the longest time that the daemon waits before it cuts off open calls. It is 0 if
@@ -149,14 +150,15 @@ type AccountName struct {
 
 // An AccountRow is an account in a listing.
 type AccountRow struct {
-	Email     string     `json:"email"`
-	Upstream  string     `json:"upstream"`
-	Enabled   bool       `json:"enabled"`
-	Preferred bool       `json:"preferred"`  // it is chosen first
-	ProjectID string     `json:"project_id"` // empty if not requested yet
-	State     string     `json:"state"`
-	Reason    string     `json:"reason,omitempty"`   // why it is in that state
-	Unopened  bool       `json:"unopened,omitempty"` // its refresh token is stored, but cannot be decrypted here; see Reason
+	Email     string `json:"email"`
+	Upstream  string `json:"upstream"`
+	Enabled   bool   `json:"enabled"`
+	Preferred bool   `json:"preferred"`  // it is chosen first
+	ProjectID string `json:"project_id"` // empty if not requested yet
+	State     string `json:"state"`
+	Reason    string `json:"reason,omitempty"` // why it is in that state
+	// Unopened is set if the stored refresh token cannot be decrypted here; see Reason.
+	Unopened  bool       `json:"unopened,omitempty"`
 	Cooldowns []Cooldown `json:"cooldowns"`
 }
 
@@ -198,11 +200,12 @@ type ChoiceRow struct {
 
 // A RouteExplanation is the routing decision for a call for a model made now.
 type RouteExplanation struct {
-	Model      string           `json:"model"`      // as the client names it
-	Dialect    string           `json:"dialect"`    // of the call; empty means any
-	Upstream   string           `json:"upstream"`   // that would answer; empty if none would
-	Name       string           `json:"name"`       // under which it is asked for the model
-	Candidates []RouteCandidate `json:"candidates"` // all upstreams, in the order in which they would be tried
+	Model    string `json:"model"`    // as the client names it
+	Dialect  string `json:"dialect"`  // of the call; empty means any
+	Upstream string `json:"upstream"` // that would answer; empty if none would
+	Name     string `json:"name"`     // under which it is asked for the model
+	// Candidates are all upstreams, in the order in which they would be tried.
+	Candidates []RouteCandidate `json:"candidates"`
 	// Steps are sentences that explain how the name of the model led to the candidates.
 	Steps []string `json:"steps,omitempty"`
 }
@@ -253,10 +256,11 @@ type QuotaList struct {
 // A QuotaRow is the remaining quota of an account for a model in one of the provider's pools.
 // Remaining is the fraction left in the scarcest window, and ResetsAt is when that window resets.
 type QuotaRow struct {
-	Account   string    `json:"account"`
-	Upstream  string    `json:"upstream"`
-	Model     string    `json:"model"`
-	Group     string    `json:"group,omitempty"` // of the models that the provider counts together: gemini, claude, image, other
+	Account  string `json:"account"`
+	Upstream string `json:"upstream"`
+	Model    string `json:"model"`
+	// Group names the models that the provider counts together: gemini, claude, image, other.
+	Group     string    `json:"group,omitempty"`
 	Pool      string    `json:"pool"`
 	Remaining float64   `json:"remaining"`
 	ResetsAt  time.Time `json:"resets_at,omitzero"`

@@ -42,7 +42,7 @@ type Error struct {
 	Upstream string            // the upstream that failed; empty if the error is perigee's own
 	Account  string            // the account that was used; recorded, and not sent to clients
 	Model    string            // the model that was asked there
-	Status   int               // the HTTP status to answer with if it is more specific than the class
+	Status   int               // the HTTP status, if it is more specific than the class
 	Details  []json.RawMessage // the provider's own evidence (google.rpc details), untouched
 	Usage    Usage             // the tokens of answers that were generated and discarded; recorded
 	Cause    error
@@ -100,7 +100,7 @@ const StatusClientGone = 499
 // ClassStatus are the HTTP statuses of the classes.
 var ClassStatus = map[Class]int{
 	ClassInvalid:         http.StatusBadRequest,
-	ClassUnauthenticated: http.StatusForbidden, // perigee's own credentials; the client's are ErrBadKey
+	ClassUnauthenticated: http.StatusForbidden, // perigee's credentials; see ErrBadKey
 	ClassForbidden:       http.StatusForbidden,
 	ClassNotFound:        http.StatusNotFound,
 	ClassExhausted:       http.StatusTooManyRequests,
@@ -196,10 +196,13 @@ func (c *Call) StatusOfOutcome() int {
 		return status
 	}
 	if c.Upstream == "" && c.Status == http.StatusUnauthorized {
-		return c.Status // the client's own key: a provider's 401 is about perigee's credentials, and has an upstream
+		// The client's own key: a provider's 401 is about perigee's credentials, and has an
+		// upstream.
+		return c.Status
 	}
 	if c.Upstream == "" && c.Class == ClassCapacity && c.Status == http.StatusServiceUnavailable {
-		return c.Status // limits.memory of perigee itself, which has the same status in every dialect
+		// limits.memory of perigee itself has the same status in every dialect.
+		return c.Status
 	}
 	return (&Error{Class: c.Class, Status: c.Status}).HTTPStatus(c.Dialect)
 }

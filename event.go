@@ -37,7 +37,7 @@ type Event struct {
 	More      bool // another event follows at once, so a writer need not flush yet
 
 	Upstream   string // EventStart: the name of the upstream that answers
-	Account    string // EventStart: the account that it uses, if it has accounts; recorded, and not sent to clients
+	Account    string // EventStart: the account that it uses; not sent to clients
 	Model      string // EventStart: the model that answers
 	ResponseID string // EventStart: the provider's id of the answer
 
@@ -101,7 +101,7 @@ type FinishKind uint8
 const (
 	FinishDone        FinishKind = iota // the answer is complete
 	FinishLength                        // the token limit was reached
-	FinishFiltered                      // all or part of the answer was withheld because of its content
+	FinishFiltered                      // withheld because of its content, whole or in part
 	FinishMalformed                     // the model or the provider failed; a retry may help
 	FinishUnexplained                   // the provider gives no reason
 )
@@ -146,7 +146,8 @@ type TokenCount struct {
 	Model    string
 	Total    int64
 	Cached   int64
-	Estimate bool // not counted by the model's own tokenizer, but estimated here or counted by the provider for another model
+	// Estimate is set if Total was estimated, or counted with the tokenizer of another model.
+	Estimate bool
 	Raw      []byte
 }
 

@@ -5,7 +5,7 @@ import "time"
 // A Model is a model of an upstream. Zero limits are unknown.
 type Model struct {
 	ID          string
-	AliasOf     string // the model that answers under this name; empty if that is the model of this ID
+	AliasOf     string // the model that answers; empty if it is the model of this ID
 	Upstream    string
 	DisplayName string
 	Description string

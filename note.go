@@ -9,7 +9,7 @@ import (
 const (
 	NoteDropped  = "dropped"  // it did not reach the model
 	NoteMapped   = "mapped"   // it reached the model as something else
-	NoteRenamed  = "renamed"  // the model gets it under another name, and the client gets its own name back
+	NoteRenamed  = "renamed"  // the model gets it under another name
 	NoteRepaired = "repaired" // it was invalid, and was corrected
 	NoteAdded    = "added"    // the client did not send it
 	NoteOmitted  = "omitted"  // the model no longer needs it

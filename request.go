@@ -89,9 +89,12 @@ func (o *Origin) RefuseIfStrict(notes []Note) error {
 
 // A Client is the program that sent a request.
 type Client struct {
-	Name    string // the program, as its User-Agent names it: "GeminiCLI", "claude-cli"; recorded in lower case
+	// Name is the program, as its User-Agent names it: "GeminiCLI", "claude-cli". It is recorded in
+	// lower case.
+	Name    string
 	Version string
-	Key     string // the name of the key that it presented, never the key; empty when none is required
+	// Key is the name of the key that it presented, never the key; empty if none is required.
+	Key     string
 	Session string // the client's name for its conversation, if it sends one
 }
 
@@ -190,7 +193,7 @@ type Prompt struct {
 	Tools      []Tool
 	ToolConfig *ToolConfig
 	Generation Generation
-	Extra      Fields // members without a field of their own: safetySettings, cachedContent, labels …
+	Extra      Fields // other members: safetySettings, cachedContent, labels …
 }
 
 // The roles of a Content.

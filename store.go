@@ -45,7 +45,7 @@ type StoredResponse struct {
 	Expires time.Time
 
 	Input    json.RawMessage // an array of all input items, including earlier turns
-	Output   json.RawMessage // an array of the output items, with the provider's thought signatures, for the next turn
+	Output   json.RawMessage // an array of the output items, with thought signatures
 	Response json.RawMessage // the answer that the client got
 }
 

@@ -11,7 +11,7 @@ type TraceRow struct {
 	ModelAsked   string    `json:"model_asked"`
 	Upstream     string    `json:"upstream"`
 	Account      string    `json:"account"`
-	Status       int       `json:"status"` // the client's HTTP status, or the provider's; 0 if there is neither
+	Status       int       `json:"status"` // the client's, or the provider's; 0 if there is neither
 	Class        Class     `json:"class"`
 	FirstByteMS  float64   `json:"first_byte_ms"`
 	DurationMS   float64   `json:"duration_ms"`

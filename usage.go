@@ -77,7 +77,7 @@ func (s Spent) Minus(less Spent) Spent { return Spent{s.Tokens - less.Tokens, s.
 type UsagePart struct {
 	UsageRow
 	Model, Upstream string
-	Long            Usage // input, cached and output tokens of the calls with more than LongPrompt input tokens
+	Long            Usage // tokens of the calls with more than LongPrompt input tokens
 }
 
 // A UsagePartReader sums up calls like a UsageReader, separately for each model and upstream, in no

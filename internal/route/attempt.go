@@ -131,7 +131,8 @@ func (a *attempt) release() bool {
 		return false
 	}
 	if a.spent != (perigee.Usage{}) && !a.yield(perigee.Event{Kind: perigee.EventUsage, Usage: &a.spent, More: true}, nil) {
-		return false // the answer may not report its usage, but the usage of earlier attempts is known
+		// The answer may not report its usage, but the usage of earlier attempts is known.
+		return false
 	}
 	for _, ev := range a.pending.All() {
 		if ev.Kind != perigee.EventStart && !a.pass(ev) {

@@ -81,7 +81,8 @@ func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 		candidates[i] = e.check(target.Name, found.model)
 		candidates[i].Upstream, candidates[i].Name = target.Name, found.model
 	}
-	lists := make([]modelList, len(found.targets)) // after the checks, because a failed list may start a cooldown
+	// The lists come after the checks, because a failed list may start a cooldown.
+	lists := make([]modelList, len(found.targets))
 	listing, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	var wait sync.WaitGroup

@@ -190,7 +190,8 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	if list.until = now.Add(modelsFresh); list.err != nil {
 		list.until = r.opts.Now().Add(modelsRetry)
 	}
-	if ctx.Err() == nil || context.Cause(ctx) == errSlowList { // an error of a canceled caller is not the upstream's
+	// An error of a canceled caller is not the upstream's.
+	if ctx.Err() == nil || context.Cause(ctx) == errSlowList {
 		r.models.mu.Lock() // for concurrent calls of has
 		entry.modelList = list
 		r.models.mu.Unlock()

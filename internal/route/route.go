@@ -34,7 +34,7 @@ type Options struct {
 	// Fallback is the model that answers for names that no upstream has; empty if there is none.
 	Fallback string
 	Aliases  map[string]string // by name or pattern
-	Rules    []Rule            // the first match applies; without one, all targets are tried in order
+	Rules    []Rule            // the first match applies; without one, all targets do
 	Logger   *slog.Logger
 	Now      func() time.Time
 }
@@ -168,8 +168,9 @@ func (c *call) try(ctx context.Context, targets []Target, before failures) (fail
 		}
 		failed = append(failed, a.ended(err, place(i, len(targets), req.Model)))
 		last := !canFailOver(err) || i == len(targets)-1 || ctx.Err() != nil ||
-			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // another upstream would generate the answer again
-		if !last || len(before)+len(failed) > 1 { // a single attempt is already described by the call's own fields
+			errors.Is(err, perigee.ErrNoAnswer) && !req.Retries.Take() // of another answer
+		// A single attempt is already described by the fields of the call.
+		if !last || len(before)+len(failed) > 1 {
 			failed.recordAttempts(req.Log)
 		}
 		if last {
@@ -200,7 +201,8 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 		absent, _ = r.absent(ctx, found)
 	}
 	if absent != nil {
-		err = r.failure(ctx, found, &req.Origin, absent) // some upstreams count without checking the model
+		// Some upstreams count without checking the model.
+		err = r.failure(ctx, found, &req.Origin, absent)
 	} else {
 		count, failed := q.first(ctx, found)
 		if failed == nil || perigee.AsError(failed).Class != perigee.ClassNotFound {

@@ -31,7 +31,8 @@ func (s *Settings) checkPage(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	for _, origin := range origins {
 		if origin == "null" && site == "same-origin" {
-			continue // a form of a page with Referrer-Policy: no-referrer; pages cannot set the other header
+			// A form of a page with Referrer-Policy: no-referrer. Pages cannot set Sec-Fetch-Site.
+			continue
 		}
 		u, err := url.Parse(origin)
 		if (err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)) && !s.allowsOrigin(origin) {

@@ -16,5 +16,5 @@
 //	membudget     counts the memory that open calls reserve, and sets GOGC accordingly
 //	mount         the interface between the server and handlers of other rooms
 //	reqbody       reads bodies into pooled buffers
-//	responsesapi  stored and background responses, and the WebSocket transport of the Responses API
+//	responsesapi  stored and background responses, and WebSockets of the Responses API
 package server

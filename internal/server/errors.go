@@ -34,7 +34,8 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	status = e.HTTPStatus(c.dialect.name)
 	h := c.w.Header()
 	if c.unread && c.r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // net/http would wait for the rest of the body before it answers
+		// Otherwise net/http waits for the rest of the body before it answers.
+		h.Set("Connection", "close")
 	}
 	c.describe(e.Upstream, e.Model)
 	h.Set("X-Perigee-Class", string(e.Class))
@@ -103,7 +104,8 @@ func (c *call) describe(upstream, model string) { mount.Describe(c.w, upstream, 
 func (c *call) writeHead(status int) {
 	c.wrote = true
 	c.log.SetStatus(status)
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer supports deadlines; then there is no limit
+	// Not every writer supports deadlines; then there is no limit.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeLimit))
 	c.w.WriteHeader(status)
 }
 

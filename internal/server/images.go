@@ -52,7 +52,8 @@ func serveImage(store ImageStore, w http.ResponseWriter, r *http.Request) error 
 	h := w.Header()
 	h.Set("Content-Type", mime)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // whatever a model drew, it runs nothing here
+	// Scripts in an image do not run.
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Cache-Control", "private, max-age=86400, immutable")
 	if mime == "application/octet-stream" {
 		h.Set("Content-Disposition", "attachment")

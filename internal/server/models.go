@@ -48,7 +48,8 @@ func (p *systemPages) vendorModel(w http.ResponseWriter, r *http.Request) error 
 	}
 	mount.Describe(w, model.Upstream, model.ID)
 	if mount.CallOf(r).Anthropic {
-		mount.WriteJSON(w, http.StatusOK, anthropic.EncodeModel(model)) // under the name that it has in the list, as Anthropic's does
+		// Like Anthropic's API, with the ID that the model has in the list.
+		mount.WriteJSON(w, http.StatusOK, anthropic.EncodeModel(model))
 		return nil
 	}
 	asked := *model
@@ -75,7 +76,8 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 			return &models[i], nil
 		}
 	}
-	if call.AllowsModel != nil && call.Allows(name) { // the key allows the model under this name, even if not under its own
+	// The key may allow the model under this name only, not under its own.
+	if call.AllowsModel != nil && call.Allows(name) {
 		all, err := p.Upstream.(perigee.ModelLister).Models(r.Context())
 		if i := indexOf(all, behind); err == nil && i >= 0 {
 			return &all[i], nil

@@ -117,7 +117,8 @@ func (w *mountWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (c *call) writePieces(p []byte) (n int, err error) {
 	control := http.NewResponseController(c.w)
 	for piece := range slices.Chunk(p, writePiece) {
-		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer supports deadlines; then there is no limit
+		// Not every writer supports deadlines; then there is no limit.
+		_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
 		wrote, err := c.w.Write(piece)
 		c.tapAnswer(piece[:wrote])
 		if n += wrote; err != nil {

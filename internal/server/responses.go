@@ -121,7 +121,8 @@ func (c *call) readStored(id string, size int64) (*perigee.StoredResponse, error
 	if err != nil {
 		return nil, err
 	}
-	return r, c.recall(before + int64(len(r.Response)+len(r.Input)+len(r.Output))) // it may have been replaced meanwhile
+	// It may have been replaced since its size was read.
+	return r, c.recall(before + int64(len(r.Response)+len(r.Input)+len(r.Output)))
 }
 
 // collector makes an answer in one piece, stored before the client gets it.
@@ -200,7 +201,8 @@ func (c *call) responsesStream(req *responses.Request) error {
 	kept := false
 	into.Keep = func() bool {
 		kept = true
-		defer running.MarkStored() // DELETE and cancel do not wait until the client has read the rest
+		// DELETE and cancel do not wait until the client has read the rest.
+		defer running.MarkStored()
 		return c.keep(req, into.Stored)
 	}
 	err = c.stream(req.Request, into)

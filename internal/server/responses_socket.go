@@ -145,7 +145,8 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 	if err != nil {
 		if e := perigee.AsError(err); lost && e.Class == perigee.ClassNotFound {
 			found := *e
-			found.Class = perigee.ClassInvalid // which is the status that clients look for before they send everything again
+			// Clients look for its status before they send the whole conversation again.
+			found.Class = perigee.ClassInvalid
 			err = &found
 		}
 		return err

@@ -27,12 +27,12 @@ var ErrShutdown error = perigee.Errorf(perigee.ClassUnavailable, "perigee is shu
 // Options are the dependencies of a Server. Upstream is required.
 type Options struct {
 	Upstream perigee.Upstream
-	Model    func(name string) string // the model that a client's name refers to; nil if names are models
+	Model    func(name string) string // the model of a client's name; nil if names are models
 	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
 	// known without a call. It may be nil.
 	Missing     func(ctx context.Context, name string) error
 	Usage       perigee.UsageReader
-	Stored      perigee.UsageReader            // the stored usage of keys with a budget; nil means no budgets
+	Stored      perigee.UsageReader            // the stored usage of keys; nil means no budgets
 	Spent       clientkey.SpentCounter         // nil if all usage is stored
 	Requests    clientkey.RequestCounter       // nil if no other server has these keys
 	Calls       perigee.CallReader             // nil if calls are not recorded
@@ -43,7 +43,7 @@ type Options struct {
 	Audit       admin.AuditLog                 // nil if administrative acts are not recorded
 	Acts        perigee.AuditReader            // nil if they cannot be read
 	Status      func() perigee.DaemonStatus    // nil if there is no daemon
-	Langservers func() []perigee.LangserverRow // the language servers that are supervised; nil if there are none
+	Langservers func() []perigee.LangserverRow // nil if none is supervised
 	// Ready returns the reasons why calls cannot be answered now, within about a second. If it is
 	// nil, there are none.
 	Ready func() []Unready
@@ -80,7 +80,7 @@ type Settings struct {
 	MaxHead     int // bytes; 0 means 64 KiB
 	Concurrency int // calls at once; 0 means unlimited
 	Strict      bool
-	Loopback    bool          // listening on a loopback address: only loopback names are accepted as Host
+	Loopback    bool          // only loopback names are accepted as Host
 	Origins     []string      // the origins with web pages that may call, as browsers write them
 	Hosts       []string      // further names in Host for a loopback listener
 	Fetch       MediaFetcher  // if nil, URLs of media are passed on
@@ -144,7 +144,8 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	s.sockets.Settings, s.sockets.Stopping = s.socketSettings, perigee.AsError(ErrShutdown)
 	s.failed.Now, s.failed.Logger = opts.Now, opts.Logger
 	if opts.OnIdle != nil {
-		s.idle = time.AfterFunc(idleTime/4, s.onIdle) // earlier than after a call: most memory of the start is not needed again
+		// Earlier than after a call: most memory of the start is not needed again.
+		s.idle = time.AfterFunc(idleTime/4, s.onIdle)
 	}
 	s.Apply(settings)
 	return s

@@ -216,7 +216,8 @@ func (w *streamWriter) flush() error {
 	}
 	if now := time.Now(); w.deadline.Sub(now) < writeLimit/2 {
 		w.deadline = now.Add(writeLimit)
-		_ = w.control.SetWriteDeadline(w.deadline) // not every writer supports deadlines; then there is no limit
+		// Not every writer supports deadlines; then there is no limit.
+		_ = w.control.SetWriteDeadline(w.deadline)
 	}
 	w.call.tapAnswer(w.buf)
 	if _, w.err = w.call.w.Write(w.buf); w.err == nil {

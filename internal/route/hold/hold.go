@@ -12,8 +12,8 @@ import (
 // Events are held back, in order. The zero value is ready to use; it reserves no memory and joins
 // no texts.
 type Events struct {
-	Origin *perigee.Origin // the call with the memory budget that the events count against; nil if there is none
-	Join   bool            // join pieces of one text into one event, because a whole answer has thousands of them
+	Origin *perigee.Origin // the call that the memory counts for; nil if there is none
+	Join   bool            // join the pieces of a text, of which there may be thousands
 
 	list  []perigee.Event
 	text  []byte // of the last event, while pieces are joined to it

@@ -120,7 +120,8 @@ func (a *answer) text(ev perigee.Event) bool {
 	ev.Text, end = a.pending.Text+ev.Text, end+len(a.pending.Text)
 	a.pending = perigee.Event{}
 	if met != "" {
-		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met // the signature covers more than the remaining text
+		// The signature covers more than the remaining text.
+		ev.Text, ev.Signature, a.met = ev.Text[:end-len(met)], "", met
 		return ev.Text == "" || a.yield(ev, nil)
 	}
 	if open := a.watch.open(); open > 0 {

@@ -58,7 +58,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 		Dialect:   origin.Dialect,
 		Stream:    op.Stream,
 		Client: perigee.Client{
-			Name:    strings.ToLower(r.name(origin.Client.Name)), // after redaction, which is case-sensitive
+			Name:    strings.ToLower(r.name(origin.Client.Name)), // redaction is case-sensitive
 			Version: r.name(origin.Client.Version),
 			Key:     perigee.Clip(origin.Client.Key, maxName),
 			Session: r.name(origin.Client.Session),
@@ -100,7 +100,8 @@ func (o *Observation) Observe(event *perigee.Event) {
 		}
 	}
 	if o.call.FirstByte == 0 {
-		o.call.FirstByte = max(o.recorder.opts.Now().Sub(o.call.Time), 1) // 0 means that there was none
+		// 0 would mean that there was none.
+		o.call.FirstByte = max(o.recorder.opts.Now().Sub(o.call.Time), 1)
 	}
 }
 
@@ -173,7 +174,8 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, fai
 	call.Duration = o.recorder.opts.Now().Sub(call.Time)
 	call.Model = o.recorder.name(call.Model)
 	if e := perigee.AsError(o.err); e != nil && call.Usage == (perigee.Usage{}) {
-		call.Usage = e.Usage // an answer that had begun has reported its usage, including earlier attempts
+		// An answer that had begun has reported its usage, including earlier attempts.
+		call.Usage = e.Usage
 	}
 	notes := o.log.Notes()
 	if o.estimated {

@@ -64,7 +64,8 @@ func New(next perigee.Upstream, opts Options) *Recorder {
 	r := &Recorder{Passthrough: perigee.Passthrough{Upstream: next}, opts: opts}
 	r.writer = batchwriter.New[string](batchwriter.Options[perigee.Call]{
 		Rows: "calls", Linger: opts.Linger, MaxRows: opts.Limit, Logger: opts.Logger,
-		Expendable: func(call perigee.Call) bool { return call.Outcome == perigee.OutcomeOpen }, // the row is put again when the call ends
+		// The row of an open call is put again when the call ends.
+		Expendable: func(call perigee.Call) bool { return call.Outcome == perigee.OutcomeOpen },
 		Save: func(ctx context.Context, calls []perigee.Call) error {
 			err := opts.Store.SaveCalls(ctx, calls)
 			if err == nil {

@@ -14,11 +14,11 @@ import (
 // The keys of entries. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty for clients
 // without a key.
 //
-//	c:SCOPE:ID           the signature of a call, by its id; c#SCOPE:DIGEST for ids that are no good as a key
+//	c:SCOPE:ID           the signature of a call, by its id; c#SCOPE:DIGEST for unsuitable ids
 //	b:SCOPE:ID           the thinking before a call, likewise
 //	t:KIND:SCOPE:DIGEST  the signature of a text
 //	h:KIND:SCOPE:DIGEST  the signature of a thought: a model may answer with a thought that it had
-//	s:DIGEST             the kind of a signature; global, because the digest is of the signature itself
+//	s:DIGEST             the kind of a signature, for all clients
 const (
 	callPrefix     = "c"
 	thoughtsPrefix = "b"

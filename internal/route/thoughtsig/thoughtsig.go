@@ -71,7 +71,7 @@ type Memory struct {
 }
 
 const (
-	linger     = 50 * time.Millisecond // how long signatures are collected before a batch is written
+	linger     = 50 * time.Millisecond // before a batch is written
 	maxQueue   = 10_000                // signatures that wait while the store fails
 	maxWaiting = 16 << 20              // bytes of them
 )

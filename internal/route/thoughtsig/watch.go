@@ -22,7 +22,7 @@ type candidate struct {
 	id        string            // of the open call
 	signature string            // that came with the open block
 	block     textDigest        // its text, from the second block of a kind on
-	whole     [2]joined         // all thinking and all text, because some clients join the blocks of each
+	whole     [2]joined         // all text and all thinking, which some clients join
 	thinking  thinking          // Claude's thinking, whole
 }
 
@@ -134,7 +134,8 @@ func joinedIndex(kind perigee.EventKind) int {
 func (w *watch) addSignature(c *candidate, signature string) {
 	switch {
 	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
-		w.memory.put(signatureKey(signature), "", w.scope.kind) // it has no content, but its kind is known
+		// It has no content, but its kind is known.
+		w.memory.put(signatureKey(signature), "", w.scope.kind)
 	case c.kind == perigee.EventCall:
 		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.kind)
 	default:

@@ -123,7 +123,8 @@ func (a *API) quota(w http.ResponseWriter, r *http.Request) error {
 	if err := mount.KnownParameters(r.URL.Query(), "problems"); err != nil {
 		return err
 	}
-	list, err := a.Control.Quota(r.Context(), call.Trusted) // people ask again to see it change, and clients poll
+	// The owner gets fresh values; clients poll.
+	list, err := a.Control.Quota(r.Context(), call.Trusted)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,8 @@ func TraceFilter(query url.Values, keys []string) string {
 		}
 	}
 	if since, err := time.Parse(time.RFC3339, query.Get("since")); err == nil {
-		query.Set("since", since.UTC().Format(time.RFC3339)) // without the fractions of a second that "2d" has
+		// A relative time, such as "2d", has fractions of a second, which are left out.
+		query.Set("since", since.UTC().Format(time.RFC3339))
 	}
 	text, err := url.QueryUnescape(query.Encode())
 	if err != nil {

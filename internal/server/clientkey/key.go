@@ -39,9 +39,11 @@ type keyUse struct {
 	mu       sync.Mutex
 	allowed  float64 // requests left in the bucket
 	refilled time.Time
-	refused  time.Time // until when there is not one request left over all servers, as far as is known
-	active   int
-	spent    daySpent
+	// refused is the time until which, as far as is known, all servers together have no request
+	// left.
+	refused time.Time
+	active  int
+	spent   daySpent
 }
 
 // Guard returns the keys. A key keeps the use of the key in before with the same name.

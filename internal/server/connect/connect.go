@@ -72,7 +72,7 @@ const Placeholder = "perigee"
 type Target struct {
 	URL      string         // of perigee, without a path
 	Key      perigee.Secret // zero if perigee needs none
-	Variable string         // an environment variable with the key, for clients that can read one; empty if there is none
+	Variable string         // an environment variable with the key; empty if there is none
 	Model    string         // the client's own default (Client.Model) if empty
 	Context  int64          // the size of the model's context window, in tokens; 0 if unknown
 

@@ -84,7 +84,8 @@ func upwards(m Machine, name string) string {
 			return path
 		}
 		if !strings.HasPrefix(dir, m.Home+string(filepath.Separator)) {
-			break // files above a directory outside of the home directory are not settings of this user
+			// Files above a directory outside of the home directory are not settings of this user.
+			break
 		}
 	}
 	return ""

@@ -104,7 +104,8 @@ func (p *Plan) redact(data []byte) []byte {
 	if p.target.Key.IsZero() {
 		return data
 	}
-	data = bytes.ReplaceAll(data, []byte(p.target.Key.Reveal()), []byte(redact.Mark)) // a short one as well
+	// The redactor below leaves short secrets alone.
+	data = bytes.ReplaceAll(data, []byte(p.target.Key.Reveal()), []byte(redact.Mark))
 	return redact.New(p.target.Key).AppendAll(nil, data)
 }
 

@@ -30,9 +30,10 @@ type settingsCopy struct {
 // that the client has removed are removed there.
 type standIn struct {
 	Name, Path, Root string
-	Except           []string          // names that are not linked
-	Dirs             []string          // made in the user's directory, so that files that the client saves there are never anywhere else
-	Were             map[string][]byte // the content of files at the start
+	Except           []string // names that are not linked
+	// Dirs are created in the user's directory, so that files in them are never anywhere else.
+	Dirs []string
+	Were map[string][]byte // the content of files at the start
 }
 
 // An owner is the client that a private directory is for, with the settings files of the user.
@@ -57,8 +58,8 @@ type manifest struct {
 	StandIn *standIn
 }
 
-// manifestName is the file of a manifest. The client does not use it: if it is missing, a program that
-// cleans up has removed files.
+// manifestName is the file of a manifest. The client does not use it: if it is missing, a program
+// that cleans up has removed files.
 const manifestName = "perigee.json"
 
 // maxCompared is the maximum size of a file that is compared with its content at the start.
@@ -270,7 +271,8 @@ func (s *standIn) remove(dir string) (messages []string, err error) {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() { // the target of a link is not the client's
+		// The target of a link does not belong to the client.
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		there, failed := look(path, s.Root)
@@ -295,7 +297,8 @@ func (s *standIn) move(from, to string, was []byte) (messages []string, err erro
 		return nil, err
 	case info.IsDir():
 		return s.moveDir(from, to, info.Mode().Perm())
-	case !info.Mode().IsRegular(): // a link that is still there, or a socket, which ends with the client
+	// A link that is still there, or a socket, which ends with the client.
+	case !info.Mode().IsRegular():
 		return nil, nil
 	}
 	now, err := os.ReadFile(from)

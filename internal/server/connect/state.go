@@ -13,7 +13,7 @@ type State string
 // The states.
 const (
 	Connected    State = "connected"
-	Changed      State = "changed"       // connect has set it up, and its settings are different now
+	Changed      State = "changed"       // its settings differ from what connect has written
 	NotConnected State = "not connected" //
 	NotInstalled State = "not installed" // and not connected
 )

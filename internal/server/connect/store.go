@@ -31,7 +31,7 @@ type record struct {
 	URL    string   `json:"url"`
 	Model  string   `json:"model"`
 	Files  []backup `json:"files"`
-	Undone bool     `json:"undone,omitempty"` // the remaining files have values that undo has not restored
+	Undone bool     `json:"undone,omitempty"` // undo has not restored all values
 }
 
 // A backup is a settings file before connect, and the changes that connect made.
@@ -44,12 +44,12 @@ type backup struct {
 	Mode     fs.FileMode    `json:"mode"`
 	Original []byte         `json:"original"`
 	Made     []string       `json:"made,omitempty"` // directories, outermost first
-	Written  []string       `json:"written"`        // SHA-256 of the contents that connect has written, by every run since the original
-	Edited   bool           `json:"edited"`         // it was changed between two runs: the original is not to be restored
+	Written  []string       `json:"written"`        // SHA-256 of the contents of all runs
+	Edited   bool           `json:"edited"`         // it was changed between two runs of connect
 	NewMode  fs.FileMode    `json:"new_mode"`
 	Set      []edit.Setting `json:"set"`
 	Undo     *edit.Undo     `json:"undo"`
-	First    *content       `json:"first,omitempty"` // before the first run, if the original is a later one of the user
+	First    *content       `json:"first,omitempty"` // before the first run, if Original is later
 }
 
 // A content is the content of a settings file, which may not exist.
@@ -217,10 +217,15 @@ func (k *record) withoutStale(f File, on diskFile) ([]byte, error) {
 // An Outcome is the result of Undo for a file.
 type Outcome struct {
 	Path   string
-	Result string      // one of the constants below
-	Kept   []edit.Path // settings with a value that the user has set since the first connect, and that they have now
-	Gone   []edit.Path // settings that had a value before the first connect, and that the user has removed since
-	Copy   string      // a file with the content from before the first connect, if not all of it was restored; empty if there is none
+	Result string // one of the constants below
+	// Kept are the settings that keep a value that the user has set since the first connect.
+	Kept []edit.Path
+	// Gone are the settings that had a value before the first connect and that the user has
+	// removed.
+	Gone []edit.Path
+	// Copy is a file with the content from before the first connect. It is empty if all was
+	// restored.
+	Copy string
 }
 
 // The results of Undo.
@@ -331,7 +336,8 @@ func (f backup) revert(client string) (revert, error) {
 		return revert{}, perigee.Errorf(perigee.ClassInvalid, "%s was changed since, and perigee's settings cannot be removed: %v", f.Path, err).
 			WithHint("remove them by hand; perigee connect %s --print shows them", client)
 	}
-	if r.Left == nil && f.First != nil && f.First.Existed && !f.Existed { // the user has deleted a file that was there before the first run
+	// The user has deleted a file that was there before the first run.
+	if r.Left == nil && f.First != nil && f.First.Existed && !f.Existed {
 		r.Left = f.Undo
 	}
 	return r, nil

@@ -29,7 +29,7 @@ type Options struct {
 	MaxBytes  int64         // of all media of one request together; 0 means 20 MiB
 	Timeout   time.Duration // for each; 0 means 20 s
 	UserAgent string        // empty means perigee
-	Logger    *slog.Logger  // for the reasons of refusals, which clients do not get; nil discards them
+	Logger    *slog.Logger  // for the reasons of refusals; nil discards them
 
 	// For tests. Resolver looks names up; Permit names addresses that are reached although they are
 	// not public, at any port.
@@ -63,7 +63,7 @@ func New(opts Options) *Fetcher {
 	f.client = &http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would resolve names itself, and could reach private addresses
+			Proxy:                  nil, // a proxy could reach private addresses
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
 			TLSHandshakeTimeout:    10 * time.Second,

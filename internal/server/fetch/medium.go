@@ -108,7 +108,8 @@ func checkHead(resp *http.Response, room *budget) error {
 	switch encoding := resp.Header.Get("Content-Encoding"); {
 	case resp.StatusCode != http.StatusOK:
 		return refusal(strings.TrimSpace(fmt.Sprintf("its server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))))
-	case encoding != "" && !strings.EqualFold(encoding, "identity"): // gzip is undone and hidden by net/http
+	// net/http decodes gzip and removes the header.
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
 		return refusal("its server sends it in an encoding that was not requested")
 	case resp.ContentLength > room.limit:
 		return errTooLarge

@@ -126,7 +126,8 @@ func (s *Store) Open(id string) (image *os.File, mime string, err error) {
 		return nil, "", err
 	}
 	defer func() { _ = root.Close() }()
-	if info, err := root.Lstat(id); err != nil || !info.Mode().IsRegular() { // a pipe would never open
+	// Opening a pipe would block.
+	if info, err := root.Lstat(id); err != nil || !info.Mode().IsRegular() {
 		return nil, "", errors.Join(fs.ErrNotExist, err)
 	}
 	f, err := root.Open(id)

@@ -23,7 +23,8 @@ func CheckQuery(query string) error {
 			continue
 		}
 		name, _, _ := strings.Cut(pair, "=")
-		e := perigee.Errorf(perigee.ClassInvalid, "the query parameter %q cannot be read", Shorten(name)) // its value may be a key
+		// The value may be a key, so it is left out.
+		e := perigee.Errorf(perigee.ClassInvalid, "the query parameter %q cannot be read", Shorten(name))
 		if strings.Contains(pair, ";") {
 			return e.WithHint("separate parameters with & and write a semicolon as %%3B")
 		}
@@ -36,7 +37,8 @@ func CheckQuery(query string) error {
 // get another answer than the one that was asked for.
 func KnownParameters(query url.Values, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		allowed := slices.Contains(known, name) || name == "key" // in which clients may present theirs
+		// Clients may present their key in the parameter key.
+		allowed := slices.Contains(known, name) || name == "key"
 		if allowed && len(query[name]) == 1 {
 			continue
 		}

@@ -37,7 +37,7 @@ type Hub struct {
 	recent recentAnswers
 	mu     sync.Mutex
 	open   map[*Socket]bool
-	by     map[string]int // the number of sockets of each key, or of each address if there are no keys
+	by     map[string]int // the number of sockets of each key or address
 	ending bool
 	empty  chan struct{} // closed when there are no more, while ending
 }

@@ -27,7 +27,7 @@ type queue struct {
 	mu      sync.Mutex
 	waiting []*responses.Message // in the order in which they came
 	bytes   int                  // of those
-	busy    map[string]bool      // the streams that have an answer in the making; "" is the one without a name
+	busy    map[string]bool      // streams with an answer in the making
 	names   map[string]bool      // all streams that there have been
 	end     *closeReason         // set: nothing new is begun
 }

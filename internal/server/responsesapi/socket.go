@@ -40,7 +40,7 @@ type Socket struct {
 	conn    *websocket.Conn
 	raw     net.Conn // under conn
 
-	ctx    context.Context // of the answers: ended when the client leaves, or the daemon stops waiting for them
+	ctx    context.Context // of the answers; see Context
 	cancel context.CancelCauseFunc
 	leave  chan struct{}  // closed: the daemon wants to end
 	over   chan struct{}  // closed: nothing is read any more
@@ -73,8 +73,9 @@ type Opening struct {
 	Source  string // the key or the address that it counts for
 	Trusted bool
 
-	Answer func(s *Socket, m *responses.Message)     // answers a request as a call of its own
-	Reject func(s *Socket, stream string, err error) // answers a message that is not a request, which also counts as a call
+	Answer func(s *Socket, m *responses.Message) // answers a request as a call of its own
+	// Reject answers a message that is not a request, which also counts as a call.
+	Reject func(s *Socket, stream string, err error)
 }
 
 // Open reserves the memory of a socket. The caller must call Serve or Close.

@@ -71,7 +71,8 @@ func (q *request) stored() (*perigee.StoredResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.reserve(int64(len(r.Response) + len(r.Input) + len(r.Output))); err != nil { // it may have been replaced meanwhile
+	// It may have been replaced since its size was read.
+	if err := q.reserve(int64(len(r.Response) + len(r.Input) + len(r.Output))); err != nil {
 		return nil, err
 	}
 	if responses.StateOf(r.Response).Pending && !running {
