@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"perigee"
 )
@@ -34,10 +35,8 @@ func (d *Detail) Take(detail, path string, notes *perigee.Notes) {
 
 // Apply sets the resolution where one was asked for.
 func (d *Detail) Apply(g *perigee.Generation) {
-	switch d.finest {
-	case "low":
-		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_LOW"`)})
-	case "high":
-		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_HIGH"`)})
+	if d.finest == "low" || d.finest == "high" {
+		value := json.RawMessage(`"MEDIA_RESOLUTION_` + strings.ToUpper(d.finest) + `"`)
+		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: value})
 	}
 }

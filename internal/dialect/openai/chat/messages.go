@@ -189,20 +189,13 @@ func (d *decoder) calledFunction(path string) *perigee.FunctionCall {
 func (d *decoder) calledCustom() *perigee.FunctionCall {
 	call := &perigee.FunctionCall{}
 	input := []byte(`""`)
-	for key := range d.c.Object() {
-		switch string(key) {
-		case "name":
-			call.Name = d.c.String()
-		case "input":
-			if d.c.Kind() != rawjson.String {
-				d.c.Bytes() // a type error
-				continue
-			}
+	d.c.Read(d.notes.Rest("messages[].tool_calls[].custom."), "name", &call.Name, "input", func() {
+		if d.c.Kind() == rawjson.String {
 			input = d.c.Raw()
-		default:
-			d.notes.Unknown("messages[].tool_calls[].custom.", key)
+		} else {
+			d.c.Bytes() // a type error
 		}
-	}
+	})
 	call.Args = openai.Wrap("input", input)
 	return call
 }

@@ -164,11 +164,13 @@ func (d *decoder) toolName() string {
 	return name
 }
 
-// unknownTool returns the first tool of the choice that the request does not have; not ok: it has
-// all of them.
-func (d *decoder) unknownTool() (name string, ok bool) {
+// checkChoice refuses a choice without a name, and of tools that the request does not have.
+func (d *decoder) checkChoice() {
+	if d.choice.allowed == nil {
+		return
+	}
 	if len(d.choice.allowed) == 0 {
-		return "", false
+		d.refuse(d.choice.field, "want the name of a tool")
 	}
 	functions := map[string]bool{}
 	for _, t := range d.prompt.Tools {
@@ -176,22 +178,17 @@ func (d *decoder) unknownTool() (name string, ok bool) {
 			functions[t.Function.Name] = true
 		}
 	}
-	i := slices.IndexFunc(d.choice.allowed, func(name string) bool { return !functions[name] })
-	if i < 0 {
-		return "", false
+	for _, name := range d.choice.allowed {
+		if !functions[name] {
+			d.refuse(d.choice.field, "there is no tool %q in tools", openai.Brief(name))
+		}
 	}
-	return d.choice.allowed[i], true
 }
 
 // finishTools turns the choice into a tool config. Without functions there is nothing to choose
 // among.
 func (d *decoder) finishTools() {
-	if d.choice.allowed != nil && len(d.choice.allowed) == 0 {
-		d.refuse(d.choice.field, "want the name of a tool")
-	}
-	if name, ok := d.unknownTool(); ok {
-		d.refuse(d.choice.field, "there is no tool %q in tools", openai.Brief(name))
-	}
+	d.checkChoice()
 	if !slices.ContainsFunc(d.prompt.Tools, func(t perigee.Tool) bool { return t.Function != nil }) {
 		if d.choice.mode == perigee.ToolModeAny || d.choice.mode == perigee.ToolModeValidated {
 			d.notes.Dropped(d.choice.field)
