@@ -18,7 +18,7 @@ type AntigravityOptions struct {
 	WithoutTools map[string]bool
 	// Repair selects changes after a rejection by the provider. The zero value changes nothing.
 	Repair Repair
-	// Schemas caches adapted schemas of tools. Nil: each schema is adapted anew.
+	// Schemas caches adapted schemas of tools. If it is nil, each schema is adapted again.
 	Schemas *schema.Cache
 }
 
@@ -27,7 +27,8 @@ type Adapted struct {
 	Prompt *perigee.Prompt
 	Undo   Undo           // reverts the changes in the answer
 	Notes  []perigee.Note // changes that may affect the client
-	Search *Search        // if not nil, the model searches by calling a function, and the caller answers it
+	// Search is not nil if the model searches by calling a function, which the caller answers.
+	Search *Search
 }
 
 // ForAntigravity returns the prompt as the Antigravity gateway accepts it from a client of any
@@ -87,7 +88,7 @@ func (a *adapter) adapt() {
 	a.contents()
 }
 
-// claude reports whether the model is one of Claude's, which have a backend with rules of its own.
+// claude reports whether the model is a Claude model. Their backend has rules of its own.
 func (a *adapter) claude() bool { return a.spec.Family == models.Claude }
 
 // native reports whether the model is Google's own, which supports the provider's tools and thought
@@ -107,7 +108,7 @@ func (a *adapter) repairs(r Repair) bool { return a.opts.Repair&r != 0 }
 // Undo reverts the changes of the request in the answer. Its zero value reverts nothing.
 type Undo struct {
 	names   map[string]string          // the provider's names of functions to the client's
-	fillers map[string]json.RawMessage // adapted schemas with placeholders, by the provider's name of the function
+	fillers map[string]json.RawMessage // schemas with placeholders, by the provider's names
 	object  bool                       // a call always has arguments
 }
 

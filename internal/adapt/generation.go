@@ -61,7 +61,7 @@ func (a *adapter) numbers(gen *perigee.Generation) {
 	}
 	if n := gen.Candidates; n != nil && *n != 1 {
 		if *n > 1 {
-			a.notes.Dropped("candidates after 1") // the gateway gives one in any case
+			a.notes.Dropped("candidates after 1") // the gateway always returns one
 		}
 		gen.Candidates = new(int64(1))
 	}
@@ -108,7 +108,8 @@ func (a *adapter) drawing(gen *perigee.Generation) {
 		if f.Name != imageConfig {
 			continue
 		}
-		if gen.Extra[i].Value = a.imageConfig(f.Value); gen.Extra[i].Value == nil { // supported has copied the fields
+		// The fields are a copy, which supported has made.
+		if gen.Extra[i].Value = a.imageConfig(f.Value); gen.Extra[i].Value == nil {
 			gen.Extra = slices.Delete(gen.Extra, i, i+1)
 		}
 		return

@@ -8,11 +8,17 @@ type Repair uint8
 
 // The repairs.
 const (
-	RepairPairing       Repair = 1 << iota // calls and results become text, so that nothing is left to pair
-	RepairThinkingOrder                    // thoughts are dropped, and an open round of tools is closed
-	RepairSignatures                       // signatures and thoughts give way to sentinels; where there are none, calls become text
-	RepairThinkingOff                      // the model does not think, and thoughts are dropped
-	RepairSchemas                          // tools keep only the plainest keywords of their schemas
+	// RepairPairing turns calls and results into text, so that nothing has to be paired.
+	RepairPairing Repair = 1 << iota
+	// RepairThinkingOrder drops thoughts, and closes an open round of tools.
+	RepairThinkingOrder
+	// RepairSignatures replaces signatures by sentinels and drops thoughts. If there are only
+	// sentinels, calls become text.
+	RepairSignatures
+	// RepairThinkingOff turns thinking off and drops thoughts.
+	RepairThinkingOff
+	// RepairSchemas reduces the schemas of tools to the plainest keywords.
+	RepairSchemas
 )
 
 // note adds notes on the parts that the request has lost.

@@ -23,7 +23,7 @@ func (a *adapter) think(gen *perigee.Generation) {
 	case a.repairs(RepairThinkingOff):
 		gen.Thinking = nil
 		if asked == nil && a.spec.Thinking.Zero {
-			gen.Thinking = &perigee.Thinking{Budget: new(int64(0))} // the model thinks unless thinking is turned off
+			gen.Thinking = &perigee.Thinking{Budget: new(int64(0))} // otherwise the model thinks
 		}
 	default:
 		if asked != nil {
@@ -267,7 +267,7 @@ func (a *adapter) fitBudget(want *perigee.Thinking) {
 	}
 	fitting := min(max(budget, can.Min), can.Max)
 	if limit > 0 && fitting >= limit {
-		fitting = max(limit/2, can.Min) // half of it is left for the answer, if the model can think so little
+		fitting = max(limit/2, can.Min) // leaves half of the limit for the answer, if possible
 		if fitting >= limit && can.Zero {
 			fitting = 0
 		}

@@ -17,7 +17,7 @@ type nameMap struct {
 	NoPunctuation bool // dots and colons are not legal
 	FoldCase      bool // declared names must differ by more than their case
 
-	// The names that differ, from the client's to the provider's and back; nil if every name stayed.
+	// Names that differ, from the client's to the provider's and back; nil if every name stayed.
 	there, back map[string]string
 	more        bool // there are illegal names that are in neither map
 }

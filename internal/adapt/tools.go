@@ -161,7 +161,7 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 		}
 	}
 	if a.search != nil && len(allowed) > 0 && mode != perigee.ToolModeAny {
-		allowed = append(allowed, a.search.Name) // the choice was among the client's functions, and search is none of them
+		allowed = append(allowed, a.search.Name) // the client's choice does not concern search
 	}
 	switch {
 	case a.claude():
@@ -175,8 +175,8 @@ func (a *adapter) choice(config *perigee.ToolConfig) (mode string, allowed []str
 	return mode, allowed
 }
 
-// declaredOf returns the provider's names for those of the client's names that are declared, each
-// once.
+// declaredOf returns the provider's names of the functions that are declared, each once. names are
+// the client's.
 func (a *adapter) declaredOf(names []string) (list []string) {
 	if len(names) == 0 {
 		return nil

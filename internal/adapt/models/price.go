@@ -33,7 +33,7 @@ type Price struct {
 // FreePrice is the price of cached input that costs nothing, for Cached and LongCached.
 const FreePrice = -1
 
-// An PriceEntry is the price of the models that match a pattern.
+// A PriceEntry is the price of the models that match a pattern.
 type PriceEntry struct {
 	Model string    // a name, or a pattern with * and ?
 	From  time.Time // the price holds from then on; zero if always

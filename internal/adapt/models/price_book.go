@@ -10,7 +10,7 @@ import (
 	"perigee"
 )
 
-// A PriceBook is the prices in force. They may be replaced while it is used.
+// A PriceBook holds the prices in force. They may be replaced while it is used.
 type PriceBook struct {
 	Now     func() time.Time
 	current atomic.Pointer[edition]
@@ -21,7 +21,8 @@ type edition struct {
 	free  []string // upstreams with tokens that cost nothing
 }
 
-// NewPriceBook returns a PriceBook with time.Now as its clock. The tokens of the upstreams in free cost nothing.
+// NewPriceBook returns a PriceBook with time.Now as its clock. The tokens of the upstreams in free
+// cost nothing.
 func NewPriceBook(t *PriceTable, free ...string) *PriceBook {
 	b := &PriceBook{Now: time.Now}
 	b.current.Store(&edition{t, free})

@@ -2,7 +2,7 @@ package models
 
 import "time"
 
-// released has the release dates of models, as far as they are published. Names of one model share
+// released has the published release dates of models. Names of one model share
 // a date; previews have their own.
 var released = map[string]string{
 	"claude-opus-4-6-thinking":       "2026-02-05",

@@ -51,7 +51,7 @@ func embedding(id, name string, context int64) Spec {
 }
 
 // table lists the models by family, the newest first. Names are the sources' own: where the suffix
-// of an id and its label disagree (gemini-3.5-flash-low is called Medium), that is how it is.
+// of an id and its label disagree (gemini-3.5-flash-low is called Medium), both are the provider's.
 var table = []Spec{
 	claude("claude-opus-4-6-thinking", "Claude Opus 4.6 (Thinking)", ""),
 	claude("claude-sonnet-4-6", "Claude Sonnet 4.6 (Thinking)", ""),

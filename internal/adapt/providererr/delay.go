@@ -105,7 +105,7 @@ func headerDelay(header http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// units are the lengths in seconds of whatever the provider and proxies write behind a number.
+// units are the lengths in seconds of the units that the provider and proxies use.
 var units = map[string]float64{
 	"": 1, "s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1,
 	"ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,

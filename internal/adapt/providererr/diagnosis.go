@@ -26,9 +26,9 @@ type Diagnosis struct {
 	Kind     Kind
 	Scope    Scope          // the part that the error affects, which gets a cooldown
 	NextHost bool           // another endpoint may answer the same call
-	Delay    time.Duration  // after which it ends, as the provider named it, at most MaxDelay; 0 if unknown, or at once
+	Delay    time.Duration  // until it ends, at most MaxDelay; 0 if unknown, or if it is over
 	Error    *perigee.Error // never nil, always with a class
-	Link     string         // where the account is verified, when the provider gave a link that can be trusted
+	Link     string         // to the verification of the account; empty if there is none
 	Rule     string         // the name of the matching rule, for traces
 }
 

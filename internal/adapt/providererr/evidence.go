@@ -312,7 +312,7 @@ func (e *evidence) scrape(body []byte) {
 		value := slices.Concat([]byte(`"`), m[2], m[4], []byte(`"`))
 		if key == "reason" {
 			e.reasons = append(e.reasons, strings.ToUpper(textOf(value)))
-		} else if found[key] == nil && (closed || key == "message") { // half a delay or link is worse than none
+		} else if found[key] == nil && (closed || key == "message") { // no half delays or links
 			found[key] = value
 		}
 	}

@@ -5,28 +5,31 @@ import "perigee"
 // A Kind is the exact cause of an error. Clients get the perigee.Class, which is coarser.
 type Kind string
 
-// Causes in the account, the client, the model or the provider.
+// Causes in the account, the client, the model or the provider. No rule leads to KindMisnamed, which
+// is the result of comparing addresses at sign-in, or to KindNoToken, which AtSignIn and the pool
+// use. After KindCredits, calls must no longer offer credits. KindNotFound may also mean that the
+// client is too old for the model.
 const (
 	KindQuota           Kind = "quota"           // a window of the account is used up
-	KindCredits         Kind = "credits"         // the windows are used up and the credits do not pay; calls must no longer offer credits
+	KindCredits         Kind = "credits"         // the windows are used up, with too few credits
 	KindRate            Kind = "rate_limit"      // too many calls in a short time
-	KindUnexplained     Kind = "unexplained"     // a 429 without a reason, see Diagnosis.WithQuotaLeft
+	KindUnexplained     Kind = "unexplained"     // a 429 without a reason; see WithQuotaLeft
 	KindCapacity        Kind = "capacity"        // the model is overloaded for everybody
 	KindVersion         Kind = "version"         // the client version that we name is too old
 	KindIdentity        Kind = "identity"        // the provider does not accept this client
-	KindOAuthClient     Kind = "oauth_client"    // the sign-in server does not accept our OAuth client, or its request
-	KindVerification    Kind = "verification"    // the owner of the account must prove their identity
+	KindOAuthClient     Kind = "oauth_client"    // the sign-in server refuses the OAuth client
+	KindVerification    Kind = "verification"    // the owner has to verify the account
 	KindBan             Kind = "ban"             // the account was disabled
 	KindIneligible      Kind = "ineligible"      // the account never had the service
 	KindProject         Kind = "project"         // the account's project may not be used
 	KindUnauthenticated Kind = "unauthenticated" // the access token is not accepted: get a new one
-	KindSignedOut       Kind = "signed_out"      // the refresh token is not accepted: only a new sign-in helps
-	KindMisnamed        Kind = "misnamed"        // the refresh token is another account's: no rule leads here, but the comparison of addresses at sign-in
-	KindNoToken         Kind = "no_token"        // there is no access token for now: no rule leads here either, but Diagnosis.AtSignIn and the pool
-	KindForbidden       Kind = "forbidden"       // refused without a reason, often by one endpoint only
+	KindSignedOut       Kind = "signed_out"      // the refresh token is not accepted: sign in again
+	KindMisnamed        Kind = "misnamed"        // the refresh token belongs to another account
+	KindNoToken         Kind = "no_token"        // there is no access token at the moment
+	KindForbidden       Kind = "forbidden"       // refused without a reason, often by one host
 	KindLocation        Kind = "location"        // the address that we call from is not served
-	KindNotFound        Kind = "not_found"       // no such model for this account, or no such project, or the client is too old for the model
-	KindEndpoint        Kind = "endpoint"        // the host does not know the method
+	KindNotFound        Kind = "not_found"       // the model or the project does not exist
+	KindEndpoint        Kind = "endpoint"        // the host does not have the method
 	KindUnimplemented   Kind = "unimplemented"   // the host has the method and does not offer it
 	KindUnavailable     Kind = "unavailable"     // the provider is temporarily unavailable
 	KindOther           Kind = "other"           // an answer that makes no sense
@@ -35,12 +38,12 @@ const (
 // Causes in the request.
 const (
 	KindToolPairing      Kind = "tool_pairing"      // calls and results do not match
-	KindThinkingOrder    Kind = "thinking_order"    // a turn does not start with the thinking that it must start with
-	KindThinkingDisabled Kind = "thinking_disabled" // thinking in the history of a request that turns it off
-	KindBadSignature     Kind = "bad_signature"     // thinking with a signature that is missing, broken or of another model
-	KindThinkingBudget   Kind = "thinking_budget"   // budget, level or output limit that the model does not take
-	KindSchemaKeyword    Kind = "schema_keyword"    // the schema of a tool has a keyword that the provider does not support
-	KindUnknownField     Kind = "unknown_field"     // a field elsewhere that the provider does not know
+	KindThinkingOrder    Kind = "thinking_order"    // a turn does not start with its thinking
+	KindThinkingDisabled Kind = "thinking_disabled" // thinking is off, but the history has some
+	KindBadSignature     Kind = "bad_signature"     // a missing, invalid or foreign signature
+	KindThinkingBudget   Kind = "thinking_budget"   // a budget, level or output limit is invalid
+	KindSchemaKeyword    Kind = "schema_keyword"    // the schema of a tool has an invalid keyword
+	KindUnknownField     Kind = "unknown_field"     // a field elsewhere is unknown
 	KindEmptyContent     Kind = "empty_content"     // a message, or the conversation, is empty
 	KindPrefill          Kind = "prefill"           // the last message is the assistant's
 	KindPromptTooLong    Kind = "prompt_too_long"   // more tokens than the model reads
@@ -52,16 +55,17 @@ const (
 type Scope string
 
 // The scopes. Nothing wider than the scope gets a cooldown: an account that is out of quota for one
-// family of models still answers for other families.
+// family of models still answers for other families. After ScopeProvider, only the answer to another
+// account shows whether the account is the cause.
 const (
 	ScopeNone          Scope = "none"           // every account and host would answer the same
 	ScopeRequest       Scope = "request"        // this request, wherever it goes
 	ScopeHost          Scope = "host"           // this endpoint
-	ScopeProvider      Scope = "provider"       // all endpoints, for this account: only another account shows whether the account is the cause
+	ScopeProvider      Scope = "provider"       // all endpoints, for this account
 	ScopeNetwork       Scope = "network"        // nothing was reached; not an account's fault
 	ScopeModel         Scope = "model"          // this model, for every account
 	ScopeAccount       Scope = "account"        // this account, for every model
-	ScopeAccountFamily Scope = "account+family" // this account, for this family of models in this pool
+	ScopeAccountFamily Scope = "account+family" // this account, for this family of models
 	ScopeAccountModel  Scope = "account+model"  // this account, for this model
 )
 

@@ -20,7 +20,7 @@ const (
 var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
 
 // clean removes private data of the user from text: credentials, e-mail addresses, and links to
-// other sites. Links to pages of the provider's own keep their parameters only if wholeLinks is
+// other sites. Links to the provider's own pages keep their parameters only if wholeLinks is
 // true: clients open the link for verification that they find in the details, but in a sentence the
 // parameters are noise, and may be private.
 func clean(text string, wholeLinks bool) string {
@@ -52,7 +52,7 @@ func cleanLink(link string, whole bool) string {
 // userPages are hosts of the provider where any user can publish a page or a redirect.
 var userPages = []string{"www.google.com", "google.com", "sites.google.com", "docs.google.com", "drive.google.com", "script.google.com", "groups.google.com", "translate.google.com"}
 
-// trusted reports whether a link leads to a page of the provider's own.
+// trusted reports whether a link leads to one of the provider's own pages.
 func trusted(link string) bool {
 	if len(link) > maxLink || strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }) {
 		return false
@@ -65,7 +65,8 @@ func trusted(link string) bool {
 	if slices.Contains(userPages, host) {
 		return false
 	}
-	for _, domain := range []string{".google.com", ".google.dev", ".google"} { // the last belongs to the provider as a whole
+	// All of the top-level domain google belongs to the provider.
+	for _, domain := range []string{".google.com", ".google.dev", ".google"} {
 		if strings.HasSuffix(host, domain) {
 			return true
 		}
@@ -109,7 +110,8 @@ func (e *evidence) quote() string {
 	}
 	words := strings.Join(fields, " ")
 	words = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar { // such as those that turn the direction of writing
+		// Format characters can change the direction of writing, for example.
+		if unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
 			return -1
 		}
 		return r

@@ -14,7 +14,7 @@ type rule struct {
 	reasons []string // reason of an ErrorInfo among the details
 	oauth   []string // OAuth error codes; "*" is any
 	texts   []string // parts of the normalized message; … matches at most maxGap bytes
-	leads   bool     // in a 400 the message must begin with one of texts: later in it the provider may quote the client
+	leads   bool     // a 400 must begin with one of texts; later it may quote the client
 	html    bool     // the body is a page
 	over    time.Duration
 	under   time.Duration // the provider's delay is at least over, or less than under
@@ -23,7 +23,7 @@ type rule struct {
 }
 
 // longDelay separates a rate limit from a quota window that is used up. The provider gives the
-// reason of the former for both.
+// reason of the former in both cases.
 const longDelay = 5 * time.Minute
 
 var (
@@ -42,8 +42,8 @@ var (
 //     nothing else matters to an account that is locked, then limits;
 //  2. codes of the sign-in server;
 //  3. sentences about client, account and project;
-//  4. sentences about the request: those that name a field before those that explain, as field names
-//     can contain any word, and thinking before tools, because sentences on the order of thinking
+//  4. sentences about the request: those that name a field come first, as field names can
+//     contain any word, and thinking before tools, because sentences on the order of thinking
 //     mention tool calls too;
 //  5. sentences on limits;
 //  6. the status alone.

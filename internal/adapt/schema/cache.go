@@ -34,8 +34,8 @@ func NewCache(bytes int) *Cache {
 	return &Cache{entries: lru.Map[cacheKey, cacheEntry]{MaxCost: bytes, Cost: cost}}
 }
 
-// Clean returns the schema of a tool's parameters as models of the family take it: always an object
-// schema, whatever raw is. It does not keep or change raw, but the result may share its bytes.
+// Clean returns the schema of a tool's parameters as models of the family accept it: always an
+// object schema, also if raw is not one. It does not keep or change raw, but the result may share its bytes.
 //
 // Equal bytes give equal bytes, and cleaning is idempotent. Time is linear in len(raw), also where
 // references would multiply: they add at most a few times the input, and the rest is cut with a
@@ -70,7 +70,7 @@ func (c *Cache) clean(raw []byte, r rules) Result {
 	result.Changes = slices.Clip(result.Changes) // appending must not write into the shared array
 	e := cacheEntry{result: result}
 	if len(raw) > 0 && &raw[0] == &result.Schema[0] {
-		e.unchanged, e.result.Schema = true, nil // it belongs to the request, which would be kept with it
+		e.unchanged, e.result.Schema = true, nil // the request owns it
 	} else {
 		e.result.Schema = slices.Clip(slices.Clone(result.Schema)) // without the space for growth
 	}
@@ -88,7 +88,8 @@ func (c *Cache) find(key cacheKey) (cacheEntry, bool) {
 
 // cost returns about how many bytes an entry takes.
 func cost(key cacheKey, e cacheEntry) int {
-	const entry, change = 300, 48 // of the map, the list and the entry itself; of one change without its texts
+	// The sizes of an entry in the map and the list, and of a change without its texts.
+	const entry, change = 300, 48
 	n := entry + len(key.raw) + len(e.result.Schema)
 	for _, c := range e.result.Changes {
 		n += change + len(c.Keyword) + len(c.Path)

@@ -18,7 +18,7 @@ const (
 	Repaired  Action = "repaired"  // it was not valid JSON Schema
 	Added     Action = "added"     // the provider demands it
 	Shortened Action = "shortened" // a part of it is left, or a few words in the description
-	Cut       Action = "cut"       // a reference without end, or more nesting than the provider reads
+	Cut       Action = "cut"       // an endless reference, or too much nesting
 	Dropped   Action = "dropped"   // nothing is left of it
 )
 
@@ -28,9 +28,9 @@ var actions = []Action{Moved, Merged, Inlined, Repaired, Added, Shortened, Cut, 
 // Loses reports whether a model sees less than the original schema.
 func (a Action) Loses() bool { return a == Shortened || a == Cut || a == Dropped }
 
-// A Change is one thing that was done, however often. Keyword is the keyword it was done to, or
-// "schema". Path is where something was lost first, as "filter.tags[]"; it is empty for the schema
-// itself, and where nothing was lost.
+// A Change is an action on a keyword, or on the "schema", reported once for all its occurrences.
+// Path is where something was lost first, as "filter.tags[]"; it is empty for the schema itself, and
+// if nothing was lost.
 type Change struct {
 	Action  Action
 	Keyword string

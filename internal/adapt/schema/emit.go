@@ -58,7 +58,7 @@ func (c *cleaner) decide(f *frame, depth int, top bool) kind {
 		f.entries = slices.Insert(f.entries, 0, entry{name: "type"})
 	}
 	c.decideEnum(f, k)
-	if k == kindObject && len(f.props) == 0 && len(f.items) > 0 { // properties that were written as the items of an array
+	if k == kindObject && len(f.props) == 0 && len(f.items) > 0 { // properties as items of an array
 		for _, s := range f.items {
 			s.alt = true
 			c.gatherProperties(f, s, nil, 0)

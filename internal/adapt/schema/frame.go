@@ -54,7 +54,7 @@ type source struct {
 	node  *node
 	chain []*node
 	alt   bool // one of several alternatives, not something that holds anyway
-	quiet bool // a description, or a keyword, that the frame has already is not added to the description
+	quiet bool // a second description or keyword does not become a hint
 }
 
 // at returns another place that the same references led to.
@@ -113,7 +113,7 @@ func (c *cleaner) gather(f *frame, s source, level int) {
 		c.note(Cut, "schema")
 		f.cut = true
 		return
-	case len(n.children) == 1 && n.children[0].name == "schema" && n.children[0].isSchema: // wrapped
+	case len(n.children) == 1 && n.children[0].name == "schema" && n.children[0].isSchema:
 		c.note(Repaired, "schema")
 		c.gather(f, source{node: n.children[0], chain: s.chain, quiet: s.quiet}, level+1)
 		return

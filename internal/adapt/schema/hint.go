@@ -12,7 +12,7 @@ import (
 // Limits in bytes for hints, which repeat in the description what keywords cannot express.
 const (
 	maxHint   = 4096     // of one hint
-	maxHints  = 64 << 10 // of all hints of one schema, with the descriptions that were merged into it
+	maxHints  = 64 << 10 // of all hints and merged descriptions of one schema
 	maxScalar = 1000     // of one value
 	maxNested = 200      // of one that contains values or schemas
 	mostHints = 64       // not bytes: how many

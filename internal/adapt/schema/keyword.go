@@ -15,13 +15,15 @@ type keyword struct {
 	name  string // in the table: the names of all keywords that have the rest in common
 	alias string // other spellings: of protocol buffers, of other drafts
 
-	fits    func(*node) bool // the provider has the keyword, and can read such a value
+	fits    func(*node) bool // the provider has the keyword, and can read the value
 	claude  bool             // it has it also for Claude
 	implies kind             // the type of a schema that has the keyword and no type
 
-	proves   rawjson.Kind // only schemas have the keyword with a value of this kind
-	noObject bool         // its value is not an object: with a schema as its value, it is a property outside of "properties"
-	silent   bool         // it does not restrict values, so leaving it out is not reported
+	proves rawjson.Kind // only schemas have the keyword with a value of this kind
+	// noObject means that its value is not an object: with a schema as its value, it is a property
+	// outside of "properties".
+	noObject bool
+	silent   bool // it does not restrict values, so leaving it out is not reported
 
 	position int // in the table, which is the order of changes; from 1
 }
@@ -49,7 +51,7 @@ var keywords = []keyword{
 	{name: "maxLength", alias: "max_length", noObject: true, fits: isCount, implies: kindString},
 	{name: "pattern", noObject: true, fits: isString, implies: kindString},
 	{name: "example", fits: isPresent},
-	{name: "default"}, // the message has it, but the model never sees it there; in the description it does
+	{name: "default"}, // the model sees it only in the description
 	{name: "anyOf", alias: "any_of", proves: rawjson.Array},
 	{name: "propertyOrdering", alias: "property_ordering", fits: isList},
 

@@ -20,7 +20,7 @@ type node struct {
 	raw      []byte // the original text
 	children []*node
 	index    map[string]*node // of its members, see member
-	required *node            // its member "required", if that is a boolean: then it belongs to the object around
+	required *node            // its member "required" if that is a boolean, which describes its parent
 }
 
 // parse reads a text that passed rawjson.Check, and counts its values.
@@ -167,7 +167,7 @@ func (n *node) plain(limit int) (text string, ok bool) {
 }
 
 // compact returns a JSON text without white space. It is false where the text is longer than limit,
-// or so much longer with its white space that it is not worth looking at.
+// or if its white space makes it more than 20 times as long.
 func compact(raw []byte, limit int) (text string, ok bool) {
 	if len(raw) > 20*limit {
 		return "", false

@@ -1,6 +1,6 @@
 // Package schema turns the JSON Schema of a tool, or of an answer, into the subset that the
-// Antigravity gateway accepts. Clients send whatever their own provider understands; the gateway
-// reads a fixed message and refuses every keyword that is not part of it. As much of a keyword's
+// Antigravity gateway accepts. Clients send schemas for their own provider; the gateway reads
+// a fixed message and refuses every keyword that is not part of it. As much of a keyword's
 // meaning as possible is kept: references are written out, unions and allOf are merged, constraints
 // are moved into the description, malformed schemas are repaired.
 //
@@ -33,7 +33,7 @@ const (
 // A Result is a schema that the provider accepts, and the changes that were made.
 type Result struct {
 	Schema  json.RawMessage // the bytes given, when they needed no change
-	Changes []Change        // each once, in a fixed order; spelling, $schema and the like are not reported
+	Changes []Change        // each once, in a fixed order, without changes of spelling
 
 	// Placeholder reports whether objects without properties were given one, so that the arguments
 	// of every call of this tool have to go through TakeOutPlaceholder.
@@ -55,10 +55,10 @@ type cleaner struct {
 	out    rawjson.Writer
 
 	targets     map[string]*node // of the references followed so far
-	definitions map[string]*node // by name; set when a reference does not have the path of its definition
+	definitions map[string]*node // by name; nil until a reference needs them
 
 	visits                int // nodes looked at, each time
-	work, maxWork, maxOut int // the cost of references, and the limits beyond which they are not followed
+	work, maxWork, maxOut int // the cost of references, and its limits
 
 	path        []string // names of the properties that lead to the schema being written, and items
 	changes     []Change

@@ -83,14 +83,15 @@ func (c *cleaner) union(f *frame, sources []source, level int, keyword string) {
 	case len(branches) == 0:
 	case values == len(branches):
 		c.mergeValues(f, branches)
-		if len(f.kinds) == 0 { // the types that the branches name count: [1, 2] as numbers is not the same as [1, 2] as integers
+		if len(f.kinds) == 0 {
+			// The types that the branches name count: 1 and 2 can be numbers or integers.
 			if kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k == kindNull }); len(kinds) > 1 {
 				kinds = []kind{kindString}
 			}
 			f.kinds, kinds = kinds, nil
 			f.nullNamed = f.nullNamed || null
 		}
-	case best == kindUnknown && parent != kindObject: // they only restrict the schema's own declarations
+	case best == kindUnknown && parent != kindObject: // they only restrict the schema itself
 		if parent == kindUnknown || len(branches) == 1 {
 			c.gather(f, branches[0].source, level+1)
 		} else {
