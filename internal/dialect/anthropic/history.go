@@ -43,9 +43,9 @@ func appendValues(dst []byte, c *rawjson.Cursor, name string) []byte {
 		for key := range c.Object() {
 			switch string(key) {
 			case "type", "id", "tool_use_id", "cache_control", "data", "file_id", "media_type", "encrypted_content", "encrypted_stdout":
-				// They are of no interest to the model.
+				// The model does not need them.
 			case "source":
-				dst = tellSource(dst, c)
+				dst = appendSource(dst, c)
 			default:
 				dst = appendValues(dst, c, string(key))
 			}
@@ -56,18 +56,18 @@ func appendValues(dst []byte, c *rawjson.Cursor, name string) []byte {
 		}
 	case rawjson.String:
 		if s := c.String(); s != "" {
-			dst = append(tellName(dst, name), s...)
+			dst = append(appendName(dst, name), s...)
 		}
 	case rawjson.Number, rawjson.Bool:
-		dst = append(tellName(dst, name), c.Raw()...)
+		dst = append(appendName(dst, name), c.Raw()...)
 	default:
 		c.Skip()
 	}
 	return dst
 }
 
-// tellSource appends the text of a document; other data is only named.
-func tellSource(dst []byte, c *rawjson.Cursor) []byte {
+// appendSource appends the text of a document, or the MIME type of other data.
+func appendSource(dst []byte, c *rawjson.Cursor) []byte {
 	if c.Kind() != rawjson.Object {
 		return appendValues(dst, c, "source")
 	}
@@ -78,15 +78,15 @@ func tellSource(dst []byte, c *rawjson.Cursor) []byte {
 	case kind == "text":
 		dst = append(append(dst, '\n'), data...)
 	case mime != "":
-		dst = append(tellName(dst, "document"), mime...)
+		dst = append(appendName(dst, "document"), mime...)
 	}
 	return dst
 }
 
-func tellName(dst []byte, name string) []byte {
+func appendName(dst []byte, name string) []byte {
 	dst = append(dst, '\n')
 	if name == "" || name == "text" || name == "content" {
-		return dst // the value speaks for itself
+		return dst // the value needs no name
 	}
 	return append(append(dst, name...), ": "...)
 }
