@@ -1,4 +1,4 @@
-// Package dialect is what the dialects of clients share: data URLs and media types, the sources of
+// Package dialect has the code that the dialects of clients share: data URLs and media types, the sources of
 // an answer, and the layout of messages as contents. The dialects are the packages below: each
 // decodes the requests of one API into a perigee.Prompt and encodes events as its answers.
 //

@@ -23,13 +23,13 @@ func MediaPart(address, fallback string) (perigee.Part, error) {
 	return perigee.Part{}, errors.New("want a data: or https: URL")
 }
 
-// FilePart is a part that points at a URL.
+// FilePart returns a part that points at a URL. fallback is the MIME type for an unknown extension.
 func FilePart(address, fallback string) perigee.Part {
 	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: address}}
 }
 
-// DecodeDataURL reads a data: URL; ok reports whether it is one. Data that is not base64 there
-// becomes it.
+// DecodeDataURL reads a data: URL; ok reports whether address is one. The data of the blob is
+// base64, also if the URL has it in another form. fallback is the MIME type if the URL has none.
 func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	rest, ok := cutScheme(address, "data:")
 	if !ok {
@@ -56,7 +56,7 @@ func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err e
 	return &perigee.Blob{MIME: strings.ToLower(mime), Data: data}, true, nil
 }
 
-// DataURL is the data: URL of a blob.
+// DataURL returns the data: URL of a blob.
 func DataURL(b *perigee.Blob) string { return "data:" + b.MIME + ";base64," + b.Data }
 
 // cutScheme removes the scheme of a URL, ignoring case.
@@ -67,7 +67,7 @@ func cutScheme(address, scheme string) (rest string, ok bool) {
 	return address[len(scheme):], true
 }
 
-// MIMEType guesses a MIME type from the extension of a file's name or URL.
+// MIMEType returns the MIME type for the extension of a file name or URL, or fallback.
 func MIMEType(name, fallback string) string {
 	if i := strings.IndexAny(name, "?#"); i >= 0 {
 		name = name[:i]
@@ -82,8 +82,8 @@ func MIMEType(name, fallback string) string {
 	return fallback
 }
 
-// types are the types that the models can read. It is not the system's table, so that every machine
-// translates alike.
+// types are the types that the models can read. The table of the system is not used, so that
+// results do not depend on the machine.
 var types = map[string]string{
 	"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
 	"heic": "image/heic", "heif": "image/heif", "bmp": "image/bmp", "avif": "image/avif",
@@ -94,7 +94,7 @@ var types = map[string]string{
 	"opus": "audio/opus", "aac": "audio/aac", "aiff": "audio/aiff", "m4a": "audio/mp4",
 }
 
-// AudioType is the type of a sound in a format as OpenAI names it.
+// AudioType returns the MIME type of an audio format that OpenAI names.
 func AudioType(format string) string {
 	if format == "pcm16" {
 		return "audio/pcm"

@@ -6,9 +6,9 @@ import (
 	"perigee"
 )
 
-// A Searches collects the searches of an answer. The zero value is ready to use.
+// Searches collects the searches of an answer. The zero value is ready to use.
 type Searches struct {
-	list    []*perigee.Grounding // each has something that no later one repeats
+	list    []*perigee.Grounding // none is covered by the next one
 	queries map[string]bool      // that the client has received
 	urls    map[string]bool
 }

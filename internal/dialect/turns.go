@@ -26,7 +26,7 @@ type Builder struct {
 	round  int                     // the index of the first call of the turns that await results
 	next   int                     // the calls between round and next have results
 	due    bool                    // the model's last message has calls
-	index  map[key][]int           // the calls of the round by id and by name, once results come out of order
+	index  map[key][]int           // calls of the round by id and name; nil while results are in order
 	latest map[string]int          // by id: the last call of calls[:known]
 	known  int
 
@@ -63,7 +63,7 @@ func (b *Builder) Reserve(c *rawjson.Cursor) {
 // Started reports whether there are any contents yet.
 func (b *Builder) Started() bool { return len(b.Contents) > 0 || len(b.modelParts) > 0 || b.user > 0 }
 
-// Model adds a message of the model's, and keeps its parts.
+// Model adds a message of the model. It keeps parts.
 func (b *Builder) Model(parts []perigee.Part) {
 	b.closeUser()
 	b.due = false
@@ -73,7 +73,7 @@ func (b *Builder) Model(parts []perigee.Part) {
 	b.add(perigee.RoleModel, parts)
 }
 
-// ModelPart adds to the turn of the model.
+// ModelPart adds a part to the turn of the model.
 func (b *Builder) ModelPart(p perigee.Part) {
 	b.closeUser()
 	b.call(&p)
@@ -86,7 +86,7 @@ func (b *Builder) call(p *perigee.Part) {
 	}
 }
 
-// User adds a message of the user's. Its parts are kept, or copied where messages are joined.
+// User adds a message of the user. It keeps parts, or copies them if messages are joined.
 func (b *Builder) User(parts []perigee.Part) {
 	joins := b.JoinAfterCalls && (b.due || b.user > 0)
 	if joins && len(parts) > 0 || !b.JoinAfterCalls && len(b.calls) > b.round {
@@ -99,7 +99,7 @@ func (b *Builder) User(parts []perigee.Part) {
 	}
 }
 
-// UserPart adds to the turn of the user.
+// UserPart adds a part to the turn of the user.
 func (b *Builder) UserPart(p perigee.Part) {
 	b.openUser()
 	b.userParts = append(b.userParts, p)
@@ -111,7 +111,7 @@ func (b *Builder) Result(m Match, r *perigee.FunctionResponse) {
 	b.results = append(b.results, result{m.order, r})
 }
 
-// Close ends the conversation.
+// Close ends the conversation. Contents is complete after it.
 func (b *Builder) Close() {
 	b.closeUser()
 	b.closeModel()
@@ -128,7 +128,7 @@ func (b *Builder) closeModel() {
 	b.modelParts = b.modelParts[:0]
 }
 
-// openUser gives the user's turn its place right behind the model's.
+// openUser opens the turn of the user, right after the turn of the model, unless it is open.
 func (b *Builder) openUser() {
 	if b.user == 0 {
 		b.closeModel()

@@ -34,15 +34,15 @@ type encoder struct {
 	citing   bool   // the open text has a list of citations
 	hidden   []byte // the text of the open thinking that the client does not see
 	calls    int
-	servers  int    // tools of the provider's that were used
+	servers  int    // uses of the provider's tools
 	server   string // the id of the last of them
 	searches int
 	trail    dialect.Searches
 	cited    int // the number of its supports that texts have already
 
 	answering bool // there is more than thinking and searches
-	before    int  // where in the content that begins
-	placeOf   int  // and the index of its first block
+	before    int  // the offset in the content at which that begins
+	placeOf   int  // the index of its first block
 }
 
 // event writes the content of an event.
@@ -79,7 +79,7 @@ func (e *encoder) event(ev *perigee.Event) {
 	}
 }
 
-// to makes a block of the kind the open one.
+// to opens a block of the kind, unless one without a signature is open.
 func (e *encoder) to(kind blockKind) {
 	if e.kind == kind && !e.signed {
 		return
@@ -165,8 +165,8 @@ func (e *encoder) toolUse(ev *perigee.Event) {
 	e.use(&toolBlock{"tool_use", id, ev.Call.Name, callInput(ev.Call.Args)})
 }
 
-// callInput is the arguments of a call as clients must get them: an object, whatever the model
-// wrote.
+// callInput returns the arguments of a call as the object that clients expect, also if the model
+// wrote another value.
 func callInput(args []byte) []byte {
 	switch {
 	case len(args) == 0 || string(args) == "null":
@@ -178,8 +178,7 @@ func callInput(args []byte) []byte {
 	return w.Object().Key("arguments").String(string(args)).EndObject().Buf
 }
 
-// blob writes an image or a sound as a link. Pictures that belong to the thinking are only steps on
-// the way.
+// blob writes an image or audio as a link. Images in the thinking are drafts and are left out.
 func (e *encoder) blob(ev *perigee.Event) {
 	if ev.Thought || ev.Blob == nil {
 		return
@@ -192,7 +191,7 @@ func (e *encoder) blob(ev *perigee.Event) {
 		url = dialect.DataURL(ev.Blob)
 	}
 	e.close()
-	e.writeText("![" + ev.Blob.MIME + "](" + url + ")") // in a block of its own, so that clients find it
+	e.writeText("![" + ev.Blob.MIME + "](" + url + ")") // in its own block, so that clients find it
 	e.close()
 }
 
@@ -216,7 +215,7 @@ func (e *encoder) stop() (reason, sequence string) {
 	case perigee.FinishFiltered:
 		return "refusal", ""
 	}
-	return "end_turn", "" // this API has no word for mishaps
+	return "end_turn", "" // this API has no reason for malformed answers
 }
 
 // writeStop writes why the answer ended. A refusal includes the provider's reason.

@@ -114,8 +114,8 @@ func (d *decoder) citations(c *rawjson.Cursor) {
 	}
 }
 
-// inside reads a value that was put aside, and gives errors in it the path that they have in the
-// request.
+// inside reads a value that was kept as raw JSON. Errors in it get their path in the request. A nil
+// value is not read.
 func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor)) {
 	if raw == nil {
 		return
@@ -133,7 +133,7 @@ func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor))
 	d.fail(invalid((&rawjson.TypeError{Path: path + err.Path, Want: err.Want, Got: err.Got}).Error()))
 }
 
-// A source is where the data of an image or a document is.
+// A source is the data of an image or a document, or its URL.
 type source struct {
 	kind    string
 	mime    string

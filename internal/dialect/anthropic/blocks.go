@@ -54,7 +54,7 @@ func (e *encoder) extend(s string) {
 	}
 }
 
-// sign gives the open thinking a signature.
+// sign writes the signature of the open thinking.
 func (e *encoder) sign(signature string) {
 	e.signed = true
 	if e.stream {
@@ -64,8 +64,8 @@ func (e *encoder) sign(signature string) {
 	}
 }
 
-// citeSource adds a place of the web that a piece of the open text rests on. The provider gives no
-// handle for citing again.
+// citeSource adds the source of a passage of the open text. encrypted_index is empty, because the
+// provider has nothing like it.
 func (e *encoder) citeSource(from *perigee.Source, cited string) {
 	switch {
 	case e.stream:

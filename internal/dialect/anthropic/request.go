@@ -25,7 +25,7 @@ const (
 // the request; the caller sets the rest.
 type Answer struct {
 	ID       string // of the call; ids of messages and of server tools are made from it
-	Model    string // as the client named it, for an upstream that does not name the model that answers
+	Model    string // the requested model, if the upstream does not name the one that answers
 	Thinking Display
 
 	// SaveImage stores a generated image or audio, and returns its URL. If it is nil, the link is a
@@ -33,8 +33,8 @@ type Answer struct {
 	SaveImage func(mime, base64 string) (url string)
 }
 
-// DecodeRequest reads the body of /v1/messages, all of it. What was changed
-// or dropped is in the request's Notes; errors are of class invalid and name the place.
+// DecodeRequest reads the whole body of /v1/messages. Changes and omissions are in the notes of the
+// request; errors are of class invalid and name the field.
 func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	return read(origin, false)
 }
@@ -77,14 +77,14 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	return req, answer, nil
 }
 
-// Stop sequences are not sent on but watched for here, each byte of the answer for each sequence,
-// so there is a limit to them. It is far beyond any real use.
+// Stop sequences are not sent to the provider: perigee compares each byte of the answer with each
+// sequence, so they are limited, far beyond real use.
 const (
 	maxStops     = 64
 	maxStopBytes = 16 << 10 // together
 )
 
-// stopSequences reads where the answer is to end.
+// stopSequences reads the texts at which the answer ends.
 func (d *decoder) stopSequences(c *rawjson.Cursor) {
 	bytes := 0
 	for i := range c.Array() {
@@ -123,7 +123,7 @@ type decoder struct {
 	choice   choice
 	named    []string        // the names of all tools, the server's included
 	removed  map[string]bool // tools that the conversation withdrew
-	unknown  *perigee.Error  // about the first block of an unknown type
+	unknown  *perigee.Error  // for the first block of an unknown type
 
 	system []perigee.Part // of the request
 	later  []later        // of system messages inside the conversation
@@ -131,7 +131,7 @@ type decoder struct {
 	parts  []perigee.Part // of the message being read; reused for the next
 	at     place
 
-	lastUser int // which message was the user's last
+	lastUser int // the index of the last message of the user
 }
 
 func (d *decoder) failure(c *rawjson.Cursor) error {

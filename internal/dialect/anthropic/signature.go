@@ -25,7 +25,7 @@ const (
 // carryCall packs the signature of a call.
 func carryCall(signature string) string { return carrierCall + signature }
 
-// carryThinking packs a signature together with the thinking that it is over.
+// carryThinking packs a signature together with its hidden thinking.
 func carryThinking(text []byte, signature string) string {
 	return carrierThinking + base64.RawURLEncoding.EncodeToString(text) + "." + signature
 }

@@ -52,7 +52,7 @@ func (s *Stream) begin(dst []byte) []byte {
 	s.encoder.head(&w)
 	w.Members(`"content":[],"stop_reason":null,"stop_sequence":null`)
 	usage := s.encoder.usage
-	usage.Output, usage.Thinking = max(1, usage.Output), 0 // the official one has always begun to write
+	usage.Output, usage.Thinking = max(1, usage.Output), 0 // the official API never sends 0 here
 	writeUsage(&w, &usage, 0, true)
 	w.Lit("}" + eventEnd + ping)
 	dst = append(w.Buf, s.held...)

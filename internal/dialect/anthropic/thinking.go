@@ -16,7 +16,7 @@ type thinking struct {
 
 func (d *decoder) readThinking(c *rawjson.Cursor) {
 	d.display = DisplayFull
-	ignored := func() {} // what to do with thinking of another conversation; there is no such check here
+	ignored := func() {} // thinking of another conversation is not checked for
 	c.Read(dialect.RestPresent(c, &d.notes, "thinking."), "type", &d.thinking.kind, "budget_tokens", &d.thinking.budget,
 		"block_binding", ignored, "display", func() {
 			switch display := c.Bytes(); string(display) {

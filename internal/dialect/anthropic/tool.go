@@ -61,10 +61,10 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			}
 		case "cache_control", "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
 			"response_inclusion", "use_cache", "citations", "caching":
-			// Arguments always come whole and follow the schema as well as the model can; a tool
-			// that may wait to be found is found at once.
+			// Arguments always come whole and follow the schema as well as the model can; deferred
+			// tools are declared at once.
 		case "model", "max_tokens", "configs", "default_config", "mcp_server_name", "tools":
-			// Of kinds that are noted as a whole.
+			// They belong to kinds of tools that are noted as a whole.
 		default:
 			if c.Kind() != rawjson.Null {
 				d.notes.Unknown("tools[].", key)
@@ -79,7 +79,7 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 		})
 }
 
-// declare adds a function of the client's.
+// declare adds a function of the client.
 func (d *decoder) declare(t *declaration) {
 	f := &perigee.Function{Name: t.name, Description: t.description, Parameters: t.schema, JSONSchema: true}
 	if len(t.examples) > 0 && string(t.examples) != "[]" {
@@ -92,8 +92,8 @@ func (d *decoder) declare(t *declaration) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f})
 }
 
-// serverTool is the provider's name for a tool of Anthropic's servers, whatever the date at the end
-// of its type.
+// serverTool returns the provider's name for a tool of Anthropic's servers, or "" if the provider
+// has none. The date at the end of kind does not matter.
 func serverTool(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "web_search_"):
@@ -123,7 +123,7 @@ func (d *decoder) toolChange(b *block) {
 	})
 }
 
-// A choice is tool_choice.
+// A choice is the value of tool_choice.
 type choice struct{ kind, name string }
 
 func (d *decoder) toolChoice(c *rawjson.Cursor) {

@@ -3,13 +3,13 @@
 // does not use the network, the clock or mutable globals.
 //
 // Reading follows proto-JSON, as the provider does: lowerCamel and snake_case spellings are the
-// same field, null is absent. Members without a word in package perigee travel along as Fields.
+// same field, null is absent. Members without a field in package perigee are kept as Fields.
 package gemini
 
 import "strings"
 
-// camel returns the lowerCamel spelling of a proto-JSON field name. The names that every request
-// and answer is full of cost nothing.
+// camel returns the lowerCamel spelling of a proto-JSON field name. Names in spellings cost no
+// allocation.
 func camel(key []byte) string {
 	if name, ok := spellings[string(key)]; ok {
 		return name

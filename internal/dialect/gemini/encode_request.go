@@ -32,7 +32,7 @@ func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 	return w.Buf
 }
 
-// countedSize is from which size on escapes are counted. A buffer that turns out too small is
+// countedSize is the size from which escapes are counted. A buffer that turns out too small is
 // copied into a larger one, which is cheaper than counting where prompts are small, and takes too
 // much memory where they are large.
 const countedSize = 2 << 20
@@ -139,7 +139,7 @@ func (w *writer) strings(name string, list []string) {
 	}
 }
 
-// extra writes members without a word in package perigee.
+// extra writes members without a field in package perigee.
 func (w *writer) extra(fields perigee.Fields) {
 	for _, f := range fields {
 		if f.Value != nil {
@@ -148,7 +148,7 @@ func (w *writer) extra(fields perigee.Fields) {
 	}
 }
 
-// end ends an object with such members.
+// end writes such members and ends the object.
 func (w *writer) end(fields perigee.Fields) {
 	w.extra(fields)
 	w.EndObject()

@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// An encoder writes one answer as chunks (GenerateContentResponse objects), where there are no
-// frames of the provider's: each content event becomes a chunk, and the finish reasons go last,
+// An encoder writes one answer as chunks (GenerateContentResponse objects), if there are
+// no frames of the provider: each content event becomes a chunk, and the finish reasons go last,
 // together with the usage, as clients of this dialect expect.
 type encoder struct {
 	model    string
@@ -65,7 +65,7 @@ func (e *encoder) tail(w *writer, usage *perigee.Usage) []byte {
 }
 
 // A Collector makes one whole GenerateContentResponse out of a stream of events, for callers that
-// do not stream. A single frame of the provider's is the answer.
+// do not stream. If the provider sent a frame, that is the answer.
 type Collector struct {
 	encoder    encoder
 	frame      []byte
@@ -109,7 +109,7 @@ func (c *Collector) candidate(index int) *collected {
 	return &c.candidates[len(c.candidates)-1]
 }
 
-// add joins deltas of one kind into one part, and gives a lone signature to the part before it.
+// add joins deltas of one kind into one part, and adds a lone signature to the part before it.
 func (c *collected) add(ev *perigee.Event) {
 	var last *perigee.Part
 	if n := len(c.parts); n > 0 {

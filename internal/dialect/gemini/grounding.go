@@ -5,7 +5,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// each reads the elements of an array with decode.
+// each returns a function for read that appends the elements of an array to list.
 func each[T any](c *rawjson.Cursor, list *[]T, decode func(c *rawjson.Cursor) T) func() {
 	return func() {
 		for range c.Array() {
@@ -44,7 +44,7 @@ func decodeSupport(c *rawjson.Cursor) perigee.Support {
 	return s
 }
 
-// decodeLogprobs reads logprobsResult, in the same spirit.
+// decodeLogprobs reads logprobsResult. Invalid members are left out, too.
 func decodeLogprobs(raw []byte) *perigee.Logprobs {
 	l := &perigee.Logprobs{}
 	c := rawjson.NewCursor(raw)

@@ -123,10 +123,11 @@ func decodePrompt(c *rawjson.Cursor, p *perigee.Prompt) {
 	}
 }
 
-// keep reads the next value into fields under the name it came with.
+// keep appends the next value to fields, under name.
 func keep(fields perigee.Fields, name string, c *rawjson.Cursor) perigee.Fields {
 	if len(fields) == cap(fields) {
-		fields = slices.Grow(fields, len(fields)+1) // doubled: append would leave five times a long list as garbage
+		// The capacity is doubled: append would leave five times a long list as garbage.
+		fields = slices.Grow(fields, len(fields)+1)
 	}
 	return append(fields, perigee.Field{Name: name, Value: c.Raw()})
 }

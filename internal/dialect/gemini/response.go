@@ -45,8 +45,8 @@ func (d *Decoder) check(chunk []byte) error {
 	return rawjson.CheckTop(chunk, d.visitMember)
 }
 
-// Decode appends the events of one chunk (a GenerateContentResponse) to events. A chunk that is not
-// JSON, or that reports an error, gives that error; the events before it still count.
+// Decode appends the events of one chunk (a GenerateContentResponse) to events. For a chunk
+// that is not JSON or that reports an error, it returns an error and events without additions.
 func (d *Decoder) Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error) {
 	if err := d.check(chunk); err != nil {
 		return events, perigee.Errorf(perigee.ClassUnavailable, "the provider sent something that is not JSON: %w", err)
