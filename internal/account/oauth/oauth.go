@@ -83,25 +83,22 @@ func (r *Refusal) Error() string { return r.Diagnosis.Error.Error() }
 // Unwrap returns the *perigee.Error.
 func (r *Refusal) Unwrap() error { return r.Diagnosis.Error }
 
-// StateOf returns the state that an error puts an account in, and the reason as shown to a person.
-// ok is false for an error that is not about the account, such as a network that is down: it must
-// not change any account.
-func StateOf(err error) (state, reason string, ok bool) {
-	refusal, found := errors.AsType[*Refusal](err)
-	if !found {
-		return "", "", false
+// StateOf returns the state that an error puts an account in. It is empty for an error that is not
+// about the account, such as a network that is down: such an error must not change any account.
+func StateOf(err error) string {
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		return ""
 	}
 	switch refusal.Kind {
 	case providererr.KindSignedOut:
-		state = perigee.AccountSignedOut
+		return perigee.AccountSignedOut
 	case providererr.KindVerification:
-		state = perigee.AccountVerification
+		return perigee.AccountVerification
 	case providererr.KindBan, providererr.KindIneligible:
-		state = perigee.AccountBanned
-	default:
-		return "", "", false
+		return perigee.AccountBanned
 	}
-	return state, refusal.Error(), true
+	return ""
 }
 
 // An Identity is an OAuth client.

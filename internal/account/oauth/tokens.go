@@ -330,10 +330,8 @@ func (t *Tokens) ask(ctx context.Context) error {
 		return err
 	}
 	grant, err := t.client.Refresh(ctx, used)
-	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		if _, _, stops := StateOf(err); stops {
-			return t.handleRefusal(ctx, refusal, used)
-		}
+	if refusal, ok := errors.AsType[*Refusal](err); ok && StateOf(err) != "" {
+		return t.handleRefusal(ctx, refusal, used)
 	}
 	if err != nil {
 		return err

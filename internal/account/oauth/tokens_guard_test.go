@@ -57,7 +57,7 @@ func (c *crowd) ask(i int) string {
 	case errors.Is(err, providererr.ErrRefreshPaused):
 		return "left alone"
 	}
-	if state, _, ok := StateOf(err); ok {
+	if state := StateOf(err); state != "" {
 		return state
 	}
 	return err.Error()

@@ -59,14 +59,12 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 		progress = func(string) {}
 	}
 	progress("signed in as " + who.Email + ", looking for its project")
-	s := &SignedIn{Email: who.Email, State: perigee.AccountReady}
+	s := &SignedIn{Email: who.Email}
 	project, err := l.discoverer.Discover(ctx, who.Grant.Access, func(poll, most int) {
 		progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", poll, most))
 	})
 	s.Project, s.Tier, s.Trouble = project.ID, cmp.Or(project.TierName, project.Tier), err
-	if state, _, ok := oauth.StateOf(err); ok {
-		s.State = state
-	}
+	s.State = cmp.Or(oauth.StateOf(err), perigee.AccountReady)
 	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
 		s.Link = refusal.Link
 	}
