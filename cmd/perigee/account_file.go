@@ -165,7 +165,7 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range done.Unsaid {
+	for _, row := range done.WithoutState {
 		r.env.Say("%s is %s, which is not part of the file: after an import, it is untested again",
 			terminal.Printable(row.Email), command.StateText(row.State))
 	}

@@ -238,10 +238,10 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 			r.env.Say("the provider requires verification of this account; open this page in a browser that is signed in to it:")
 			fmt.Fprintln(r.env.Stderr, terminal.Printable(user.Link))
 		}
-		return perigee.Errorf(perigee.ClassVerification, "%s: %s", user.Email, perigee.AsError(user.Trouble).Message).
+		return perigee.Errorf(perigee.ClassVerification, "%s: %s", user.Email, perigee.AsError(user.Err).Message).
 			WithHint("verify it, then run perigee account enable %s", user.Email)
-	case user.Trouble != nil:
-		r.env.Say("its project is not known yet (%s); it is requested with the first call", terminal.Printable(user.Trouble.Error()))
+	case user.Err != nil:
+		r.env.Say("its project is not known yet (%s); it is requested with the first call", terminal.Printable(user.Err.Error()))
 	}
 	result := perigee.ImportAdded
 	if len(rows) > 0 {
@@ -256,7 +256,7 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 // notKept is the error about an account that the provider refuses. It is not stored, so enabling it
 // cannot be the next step.
 func notKept(user *roster.SignedIn) error {
-	e := *perigee.AsError(user.Trouble)
+	e := *perigee.AsError(user.Err)
 	if user.State == perigee.AccountBanned {
 		e.Hint = "see in Antigravity itself, signed in with this account, why that is; " +
 			"if it is undone, run perigee login again, or use another account meanwhile"

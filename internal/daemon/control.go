@@ -114,11 +114,11 @@ func StartLogin(ctx context.Context, opts Options, u config.Upstream, email stri
 // noClient returns the error about a missing OAuth client, with the settings to configure.
 func noClient(u config.Upstream, err error, missing *oauth.NoClient) error {
 	if len(missing.Several) > 0 {
-		return &ConfigError{Message: fmt.Sprintf("upstream %s: %v (%s)", u.Name, err, missing.Looked)}
+		return &ConfigError{Message: fmt.Sprintf("upstream %s: %v (%s)", u.Name, err, missing.Searched)}
 	}
 	return &ConfigError{Message: fmt.Sprintf("upstream %s: perigee has no OAuth client of its own; set oauth.client_id and oauth.client_secret "+
 		"(a secret may be written env:NAME or file:PATH). "+
-		"That of an installed Antigravity IDE was looked for (%s); --ide DIR says where one is", u.Name, missing.Looked)}
+		"That of an installed Antigravity IDE was looked for (%s); --ide DIR says where one is", u.Name, missing.Searched)}
 }
 
 // ExportAccounts writes the accounts of an upstream to a file, as roster.Roster.Export does.

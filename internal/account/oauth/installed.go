@@ -38,10 +38,10 @@ type Installed struct {
 	dir    string
 	logger *slog.Logger
 
-	mu      sync.Mutex
-	at      time.Time // of the last search
-	clients []Identity
-	looked  string // where the last search looked, and which files it could not read
+	mu       sync.Mutex
+	at       time.Time // of the last search
+	clients  []Identity
+	searched string // where the last search looked, and which files it could not read
 }
 
 // NewInstalled returns an Installed that searches dir alone; if dir is empty, the directory in
@@ -60,7 +60,7 @@ func (i *Installed) find(ctx context.Context, id string) (Identity, error) {
 	}
 	i.search()
 	if client, err = i.choose(id); err != nil {
-		i.logger.InfoContext(ctx, "no OAuth client found in an installed IDE", "error", err, "looked", i.looked)
+		i.logger.InfoContext(ctx, "no OAuth client found in an installed IDE", "error", err, "looked", i.searched)
 	} else {
 		i.logger.InfoContext(ctx, "using the OAuth client of the installed IDE", "client_id", client.ID, "file", client.File)
 	}
@@ -95,7 +95,7 @@ func (i *Installed) choose(id string) (Identity, error) {
 		err = misconfigured("the installed IDE has several OAuth clients: %s", strings.Join(ids, ", ")).WithHint("choose one by setting " +
 			"oauth.client_id of this upstream in the configuration, with oauth.client_secret where an id may have several")
 	}
-	err.Cause = &NoClient{Several: ids, Looked: i.looked}
+	err.Cause = &NoClient{Several: ids, Searched: i.searched}
 	return Identity{}, err
 }
 
@@ -130,7 +130,7 @@ func (i *Installed) search() {
 	if len(absent) > 0 {
 		notes = append(notes, "no installation in "+strings.Join(absent, ", "))
 	}
-	i.at, i.looked = time.Now(), strings.Join(notes, "; ")
+	i.at, i.searched = time.Now(), strings.Join(notes, "; ")
 }
 
 // usualDirs returns where the IDE's installers and its users put it. Directories below a variable

@@ -247,16 +247,16 @@ func TestIDAndSecretInDifferentFilesAreNoPair(t *testing.T) {
 	i := newInstall(t)
 	i.write("resources/app/extensions/antigravity/dist/a.js", fakeID("a"))
 	i.write("resources/app/extensions/antigravity/dist/b.js", fakeSecret("a"))
-	if _, cause := i.findsNone(""); cause.Looked != "scripts read in "+i.dir || cause.Several != nil {
-		t.Errorf("looked: %q", cause.Looked)
+	if _, cause := i.findsNone(""); cause.Searched != "scripts read in "+i.dir || cause.Several != nil {
+		t.Errorf("looked: %q", cause.Searched)
 	}
 }
 
 func TestWithoutAnInstallation(t *testing.T) {
 	i := newInstall(t)
 	i.Installed.dir = filepath.Join(i.dir, "nowhere")
-	if _, cause := i.findsNone(""); cause.Looked != "no installation in "+i.Installed.dir {
-		t.Errorf("looked: %q", cause.Looked)
+	if _, cause := i.findsNone(""); cause.Searched != "no installation in "+i.Installed.dir {
+		t.Errorf("looked: %q", cause.Searched)
 	}
 }
 

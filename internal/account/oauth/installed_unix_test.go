@@ -59,8 +59,8 @@ func TestOnlyScriptsOfTheExtensionAreRead(t *testing.T) {
 	i.write(scriptPath, fakeScript("a"))
 	i.finds("", "a")
 	for _, name := range []string{"link.js", "dir.js", "pipe.js", "large.js"} {
-		if !strings.Contains(i.looked, name) {
-			t.Errorf("%s is not named in %q", name, i.looked)
+		if !strings.Contains(i.searched, name) {
+			t.Errorf("%s is not named in %q", name, i.searched)
 		}
 	}
 }

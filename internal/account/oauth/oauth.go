@@ -111,8 +111,8 @@ type Identity struct {
 // NoClient is the cause of the error that there is no OAuth client to sign in with. It names
 // directories of this machine, so it is for the command line and not for clients of the gateway.
 type NoClient struct {
-	Several []string // the ids to choose from; nil if no client fits
-	Looked  string   // the places that were searched, and the files that could not be read
+	Several  []string // the ids to choose from; nil if no client fits
+	Searched string   // the places that were searched, and the files that could not be read
 }
 
 func (n *NoClient) Error() string { return "no OAuth client in an installed IDE" }
@@ -196,7 +196,7 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	}
 	err = c.http.do(req, &answer, secrets...)
 	if err == nil && answer.AccessToken == "" {
-		err = senseless(req, errors.New("there is no access token in it"))
+		err = invalidAnswer(req, errors.New("there is no access token in it"))
 	}
 	if err != nil {
 		return Grant{}, c.withoutToken(err)
@@ -251,7 +251,7 @@ func (c *Client) Email(ctx context.Context, access perigee.Secret) (string, erro
 	}
 	email, ok := Address(answer.Email)
 	if !ok {
-		return "", senseless(req, errors.New("there is no e-mail address in it"))
+		return "", invalidAnswer(req, errors.New("there is no e-mail address in it"))
 	}
 	return email, nil
 }
@@ -295,10 +295,10 @@ func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) err
 		return &Refusal{providererr.Classify(resp.StatusCode, resp.Header, redact.New(secrets...).Body(body), c.now())}
 	}
 	if len(body) > maxAnswer {
-		return senseless(req, fmt.Errorf("it is longer than %d bytes", maxAnswer))
+		return invalidAnswer(req, fmt.Errorf("it is longer than %d bytes", maxAnswer))
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return senseless(req, errors.New("it is not the JSON that was expected"))
+		return invalidAnswer(req, errors.New("it is not the JSON that was expected"))
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func unreachable(req *http.Request, err error) error {
 		WithHint("check oauth and endpoints of this upstream in the configuration, and the network")
 }
 
-func senseless(req *http.Request, err error) error {
+func invalidAnswer(req *http.Request, err error) error {
 	return perigee.Errorf(perigee.ClassUnavailable, "%s sent an invalid answer: %w", req.URL.Host, err).
 		WithHint("try again; if that does not help, check whether a proxy interferes")
 }

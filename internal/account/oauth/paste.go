@@ -19,7 +19,7 @@ type pasted struct {
 func parsePasted(text string) (pasted, error) {
 	text = strings.Trim(strings.Join(strings.Fields(text), ""), "\"'`<>")
 	if text == "" {
-		return pasted{}, notPasted("nothing was pasted")
+		return pasted{}, pasteError("nothing was pasted")
 	}
 	if strings.Contains(text, "code=") || strings.Contains(text, "error=") || strings.Contains(text, "://") {
 		return parseAddress(text)
@@ -28,7 +28,7 @@ func parsePasted(text string) (pasted, error) {
 		text = decoded
 	}
 	if len(text) < 8 || len(text) > 4096 || strings.ContainsFunc(text, notInCode) {
-		return pasted{}, notPasted("that is neither an address nor a code")
+		return pasted{}, pasteError("that is neither an address nor a code")
 	}
 	return pasted{code: perigee.NewSecret(text)}, nil
 }
@@ -41,14 +41,14 @@ func parseAddress(text string) (pasted, error) {
 	query, _, _ = strings.Cut(query, "#")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return pasted{}, notPasted("that address is damaged")
+		return pasted{}, pasteError("that address is damaged")
 	}
 	p := fromQuery(values)
 	if p.code.IsZero() && p.denied == "" {
 		if values.Has("redirect_uri") {
-			return pasted{}, notPasted("that is the address of the sign-in page itself")
+			return pasted{}, pasteError("that is the address of the sign-in page itself")
 		}
-		return pasted{}, notPasted("there is no code in that address")
+		return pasted{}, pasteError("there is no code in that address")
 	}
 	return p, nil
 }
@@ -74,7 +74,7 @@ func notInCode(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-._~/+=", r)
 }
 
-func notPasted(problem string) error {
+func pasteError(problem string) error {
 	return perigee.Errorf(perigee.ClassInvalid, "%s", problem).
 		WithHint("paste the whole address that the browser ended on; it starts with http://localhost and has code= in it")
 }

@@ -51,21 +51,21 @@ type Tokens struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu        sync.Mutex
-	closed    bool
-	signIn    perigee.SignIn
-	held      held
-	current   *refresh            // nil if none is under way
-	stored    perigee.Secret      // the rotated token that was stored last, or is about to be
-	successor *Tokens             // has taken its place; nil if there is none
-	restful   steadyclock.Instant // before which nothing is refreshed ahead
+	mu         sync.Mutex
+	closed     bool
+	signIn     perigee.SignIn
+	token      accessToken
+	current    *refresh            // nil if none is under way
+	stored     perigee.Secret      // the rotated token that was stored last, or is about to be
+	successor  *Tokens             // has taken its place; nil if there is none
+	aheadAfter steadyclock.Instant // before which nothing is refreshed ahead
 
 	// Only the refresh that is under way uses these.
-	unsaved *held // came with a rotated token that could not be stored yet
-	rotated perigee.Secret
-	refused error          // the answer to a refresh token that is no longer accepted
-	refusal perigee.Secret // that token
-	since   int64          // the generation that the answer left behind
+	unsaved           *accessToken // came with a rotated token that could not be stored yet
+	rotated           perigee.Secret
+	lastRefusal       error          // the answer to a refresh token that is no longer accepted
+	refusedToken      perigee.Secret // that token
+	refusedGeneration int64          // the generation that the answer left behind
 }
 
 // A refresh is one that any number of callers wait for.
@@ -75,8 +75,8 @@ type refresh struct {
 	err    error
 }
 
-// held is an access token with its age.
-type held struct {
+// accessToken is an access token with its age.
+type accessToken struct {
 	access   perigee.Secret
 	asked    steadyclock.Instant // when it was asked for
 	lifetime time.Duration
@@ -115,7 +115,7 @@ func (t *Tokens) Close() {
 	t.cancel()
 	<-over
 	if t.unsaved != nil { // it is nowhere else
-		if _, err := t.keep(context.Background()); err != nil {
+		if _, err := t.storeRotated(context.Background()); err != nil {
 			t.client.opts.Logger.Error("new refresh token lost: it cannot be stored", "account", t.signIn.Email, "error", err)
 		}
 	}
@@ -132,13 +132,13 @@ func (t *Tokens) SignIn() perigee.SignIn {
 func (t *Tokens) Secrets() (refresh, access perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.signIn.Refresh, t.held.access
+	return t.signIn.Refresh, t.token.access
 }
 
 // Token returns an access token that does not expire soon. When ctx ends only this caller stops
 // waiting. When the sign-in is gone the error is of perigee.ClassUnauthenticated and has a hint.
 func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
-	access, err := t.own(ctx)
+	access, err := t.ownToken(ctx)
 	if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 		if successor := t.replacedBy(); successor != nil {
 			return successor.Token(ctx)
@@ -147,8 +147,8 @@ func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
 	return access, err
 }
 
-// own returns an access token of this sign-in, or errReplaced when another has taken its place.
-func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
+// ownToken returns an access token of this sign-in, or errReplaced when another has taken its place.
+func (t *Tokens) ownToken(ctx context.Context) (perigee.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return perigee.Secret{}, err
 	}
@@ -157,13 +157,13 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 		defer t.mu.Unlock()
 		return perigee.Secret{}, errReplaced
 	}
-	left := t.held.lifetime - t.age(&t.held)
-	if left > t.held.margin {
-		if left <= t.held.ahead && t.current == nil && t.clock.Now() >= t.restful && !t.closed && t.Guard.check(t.signIn.Email) == nil {
+	left := t.token.lifetime - t.age(&t.token)
+	if left > t.token.margin {
+		if left <= t.token.ahead && t.current == nil && t.clock.Now() >= t.aheadAfter && !t.closed && t.Guard.check(t.signIn.Email) == nil {
 			t.startRefresh()
 		}
 		defer t.mu.Unlock()
-		return t.held.access, nil
+		return t.token.access, nil
 	}
 	if t.closed {
 		defer t.mu.Unlock()
@@ -193,8 +193,8 @@ func (t *Tokens) own(ctx context.Context) (perigee.Secret, error) {
 func (t *Tokens) Refused(access perigee.Secret) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held.access.Equal(access.Reveal()) {
-		t.held = held{}
+	if t.token.access.Equal(access.Reveal()) {
+		t.token = accessToken{}
 	}
 	if t.successor != nil {
 		t.successor.Refused(access)
@@ -207,15 +207,15 @@ func (t *Tokens) Left(access perigee.Secret) (left, ahead time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.held.access.Equal(access.Reveal()):
-		return max(0, t.held.lifetime-t.age(&t.held)), t.held.ahead
+	case t.token.access.Equal(access.Reveal()):
+		return max(0, t.token.lifetime-t.age(&t.token)), t.token.ahead
 	case t.successor != nil:
 		return t.successor.Left(access)
 	}
 	return 0, 0
 }
 
-func (t *Tokens) age(h *held) time.Duration { return t.clock.Now() - h.asked }
+func (t *Tokens) age(h *accessToken) time.Duration { return t.clock.Now() - h.asked }
 
 // startRefresh starts a refresh. The lock is held.
 func (t *Tokens) startRefresh() {
@@ -232,13 +232,13 @@ func (t *Tokens) startRefresh() {
 		defer t.mu.Unlock()
 		t.current = nil
 		if err == nil {
-			t.held = *h
+			t.token = *h
 			f.access = h.access
 			if t.signIn.State == perigee.AccountUntested {
-				t.restful = t.clock.Now() + vetAgain
+				t.aheadAfter = t.clock.Now() + ownerRetry
 			}
 		} else {
-			t.restful = t.clock.Now() + pauseAhead
+			t.aheadAfter = t.clock.Now() + pauseAhead
 			f.err = err
 			t.client.opts.Logger.Debug("access token not refreshed", "account", t.signIn.Email, "error", err)
 		}
@@ -251,7 +251,7 @@ var errReplaced = errors.New("the sign-in was replaced meanwhile")
 
 // renew gets a new access token, with the refresh token that is stored if that is another than the
 // one known here.
-func (t *Tokens) renew(ctx context.Context) (*held, error) {
+func (t *Tokens) renew(ctx context.Context) (*accessToken, error) {
 	release, err := t.takeTurn(ctx)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 	defer release()
 	for range maxRounds {
 		if t.unsaved == nil {
-			err := t.ask(ctx)
+			err := t.requestToken(ctx)
 			if errors.Is(err, errReplaced) && t.replacedBy() == nil {
 				continue
 			}
@@ -267,12 +267,12 @@ func (t *Tokens) renew(ctx context.Context) (*held, error) {
 				return nil, err
 			}
 		}
-		h, err := t.keep(ctx)
+		h, err := t.storeRotated(ctx)
 		if errors.Is(err, errReplaced) || err == nil && h.lifetime-t.age(h) <= h.margin { // it waited for the store too long
 			continue
 		}
 		if err == nil {
-			err = t.vet(ctx, h)
+			err = t.verifyOwner(ctx, h)
 		}
 		if errors.Is(err, errReplaced) {
 			continue
@@ -300,29 +300,29 @@ func (t *Tokens) takeTurn(ctx context.Context) (release func(), err error) {
 	if t.unsaved != nil {
 		return release, nil // the store may be older than the tokens that could not be stored yet
 	}
-	if err := t.look(ctx); err != nil && !errors.Is(err, errReplaced) {
+	if err := t.reload(ctx); err != nil && !errors.Is(err, errReplaced) {
 		release()
 		return nil, err
 	}
 	return release, nil
 }
 
-// ask refreshes and leaves the answer in unsaved.
-func (t *Tokens) ask(ctx context.Context) error {
-	if t.refused != nil && t.refusal.Equal(t.SignIn().Refresh.Reveal()) {
+// requestToken refreshes and leaves the answer in unsaved.
+func (t *Tokens) requestToken(ctx context.Context) error {
+	if t.lastRefusal != nil && t.refusedToken.Equal(t.SignIn().Refresh.Reveal()) {
 		// Only another token can help, or enabling the account again: no request is necessary.
-		err := t.look(ctx)
+		err := t.reload(ctx)
 		s := t.SignIn()
 		switch {
 		case errors.Is(err, errRemoved):
 			return err
-		case !errors.Is(err, errReplaced) && (s.Generation == t.since || !perigee.UsableState(s.State)):
-			return t.refused
+		case !errors.Is(err, errReplaced) && (s.Generation == t.refusedGeneration || !perigee.UsableState(s.State)):
+			return t.lastRefusal
 		}
 	}
-	t.refused = nil
-	h := held{asked: t.clock.Now()}
-	used, ok := t.toSpend()
+	t.lastRefusal = nil
+	h := accessToken{asked: t.clock.Now()}
+	used, ok := t.refreshToken()
 	if !ok {
 		return errReplaced
 	}
@@ -347,7 +347,7 @@ func (t *Tokens) ask(ctx context.Context) error {
 // handleRefusal handles a refusal that stops an account, if it is the account's.
 func (t *Tokens) handleRefusal(ctx context.Context, refusal *Refusal, used perigee.Secret) error {
 	// Another process may have had this token replaced.
-	if err := t.look(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+	if err := t.reload(ctx); errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 		return err
 	}
 	if err := t.Guard.recordRefusal(t.SignIn().Email, refusal); err != nil {
@@ -355,19 +355,19 @@ func (t *Tokens) handleRefusal(ctx context.Context, refusal *Refusal, used perig
 	}
 	if refusal.Kind == providererr.KindSignedOut {
 		t.signOut(ctx, refusal)
-		t.remember(refusal, used)
+		t.cacheRefusal(refusal, used)
 	}
 	return refusal
 }
 
-// remember caches the answer to a refresh token, so that the token is not sent again.
-func (t *Tokens) remember(refusal *Refusal, used perigee.Secret) {
-	t.refused, t.refusal, t.since = refusal, used, t.SignIn().Generation
+// cacheRefusal caches the answer to a refresh token, so that the token is not sent again.
+func (t *Tokens) cacheRefusal(refusal *Refusal, used perigee.Secret) {
+	t.lastRefusal, t.refusedToken, t.refusedGeneration = refusal, used, t.SignIn().Generation
 }
 
-// keep stores a rotated token and returns the access token that came with it. When storing fails
+// storeRotated stores a rotated token and returns the access token that came with it. When storing fails
 // the answer stays in unsaved: it may have the only copy of the new token.
-func (t *Tokens) keep(ctx context.Context) (*held, error) {
+func (t *Tokens) storeRotated(ctx context.Context) (*accessToken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	h := t.unsaved
@@ -387,7 +387,7 @@ func (t *Tokens) keep(ctx context.Context) (*held, error) {
 			return nil, perigee.Errorf(perigee.AsError(err).Class, "the new refresh token of %s cannot be stored: %w", s.Email, err)
 		}
 		// A token that another process stored is as good, and that process relies on it.
-		if err := t.look(ctx); err != nil {
+		if err := t.reload(ctx); err != nil {
 			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 				t.unsaved = nil
 			}

@@ -69,9 +69,9 @@ func (g *Guard) reset() {
 	g.pause, g.trying = 0, ""
 }
 
-// forget resets the guard if the last refusal is older than sameCause and two pauses. The lock is
+// expire resets the guard if the last refusal is older than sameCause and two pauses. The lock is
 // held.
-func (g *Guard) forget() {
+func (g *Guard) expire() {
 	if len(g.refused) > 0 && g.age(g.last) > sameCause+2*g.pause {
 		g.reset()
 	}
@@ -81,7 +81,7 @@ func (g *Guard) forget() {
 func (g *Guard) check(email string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.pauseError(email)
+	return g.checkPause(email)
 }
 
 // enter is check for an account that is refreshed now. It becomes the one that is tried after a
@@ -89,7 +89,7 @@ func (g *Guard) check(email string) error {
 func (g *Guard) enter(email string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.pauseError(email); err != nil {
+	if err := g.checkPause(email); err != nil {
 		return err
 	}
 	if g.pause > 0 && !g.refused[email] {
@@ -98,18 +98,18 @@ func (g *Guard) enter(email string) error {
 	return nil
 }
 
-// pauseError returns the error for an account if its refresh is paused. Accounts that were refused
+// checkPause returns the error for an account if its refresh is paused. Accounts that were refused
 // already are not paused. The lock is held.
-func (g *Guard) pauseError(email string) error {
-	g.forget()
+func (g *Guard) checkPause(email string) error {
+	g.expire()
 	left := g.pause - g.age(g.began)
 	if g.pause == 0 || g.refused[email] || left <= 0 {
 		return nil
 	}
-	return g.leftAlone(left)
+	return g.pausedError(left)
 }
 
-func (g *Guard) leftAlone(left time.Duration) error {
+func (g *Guard) pausedError(left time.Duration) error {
 	left = (max(left, time.Second) + time.Second - 1).Truncate(time.Second)
 	e := perigee.Errorf(g.lastRefusal.Class, "%d accounts were refused by the sign-in server for the same cause (%s), so the other accounts are not refreshed for %s",
 		len(g.refused), strings.TrimRight(g.lastRefusal.Message, "."), left)
@@ -124,7 +124,7 @@ func (g *Guard) leftAlone(left time.Duration) error {
 func (g *Guard) recordRefusal(email string, refusal *Refusal) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget()
+	g.expire()
 	if g.cause != refusal.Kind {
 		g.reset()
 	}
@@ -133,7 +133,7 @@ func (g *Guard) recordRefusal(email string, refusal *Refusal) error {
 		return nil
 	}
 	if g.pause > 0 && g.trying != email {
-		return g.leftAlone(g.pause - g.age(g.began))
+		return g.pausedError(g.pause - g.age(g.began))
 	}
 	g.refused[email], g.trying = true, ""
 	if len(g.refused) >= fewRefused {

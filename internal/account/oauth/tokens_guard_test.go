@@ -216,7 +216,7 @@ func TestGuardKnowsThatClocksJump(t *testing.T) {
 		pass(firstPause)
 		c.wants(2, "ok")
 		c.fault("/token", "invalid_grant", 2)
-		c.tokens[2].Refused(c.tokens[2].held.access)
+		c.tokens[2].Refused(c.tokens[2].token.access)
 		c.wants(2, perigee.AccountSignedOut)
 		c.guard.refused["somebody else"] = true
 		c.guard.pause, c.guard.began = firstPause, c.guard.clock.Now()

@@ -83,8 +83,8 @@ func (t *Tokens) Retire() bool {
 	return true
 }
 
-// toSpend returns the refresh token. It is not ok if a successor has taken its place.
-func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
+// refreshToken returns the refresh token. It is not ok if a successor has taken its place.
+func (t *Tokens) refreshToken() (refresh perigee.Secret, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.signIn.Refresh, t.successor == nil
@@ -92,9 +92,9 @@ func (t *Tokens) toSpend() (refresh perigee.Secret, ok bool) {
 
 var errRemoved = errors.New("the account was removed")
 
-// look takes the sign-in from the store. It returns errReplaced when that has another refresh
+// reload takes the sign-in from the store. It returns errReplaced when that has another refresh
 // token.
-func (t *Tokens) look(ctx context.Context) error {
+func (t *Tokens) reload(ctx context.Context) error {
 	known := t.SignIn()
 	s, found, err := t.store.SignIn(ctx, known.Upstream, known.Email)
 	if err != nil {

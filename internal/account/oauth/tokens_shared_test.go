@@ -98,7 +98,7 @@ func storm(t *testing.T, r *rig, rounds int, th *thefts, replicas ...*Tokens) {
 		}
 		await.Return(t, all.Wait, "the replicas")
 		for _, tokens := range replicas {
-			tokens.Refused(tokens.held.access)
+			tokens.Refused(tokens.token.access)
 		}
 	}
 	th.mu.Lock()
@@ -139,7 +139,7 @@ func TestNoTurnNoRefresh(t *testing.T) {
 	if _, err := tokens.Token(t.Context()); err != nil {
 		t.Errorf("a token that is good is not given out: %v", err)
 	}
-	tokens.Refused(tokens.held.access)
+	tokens.Refused(tokens.token.access)
 	_, err := tokens.Token(t.Context())
 	wantClass(t, err, perigee.ClassUnavailable)
 	if len(th.used) != 1 {

@@ -11,17 +11,17 @@ import (
 	"perigee/internal/adapt/providererr"
 )
 
-// vetAgain is how long after a failed check the owner of an untested account is checked again.
-const vetAgain = 5 * time.Minute
+// ownerRetry is how long after a failed check the owner of an untested account is checked again.
+const ownerRetry = 5 * time.Minute
 
-// vetTime is how long a call waits for the check. It does not need the result.
-const vetTime = 5 * time.Second
+// ownerTime is how long a call waits for the check. It does not need the result.
+const ownerTime = 5 * time.Second
 
-// vet checks the owner of an imported account with its first access token. If the email is the one
+// verifyOwner checks the owner of an imported account with its first access token. If the email is the one
 // that the account was imported under, the account is stored as ready. If it is another one, the
 // account is stored as misnamed and no longer used: under two names, one account would get twice
 // the load. If the server does not answer, the account stays untested.
-func (t *Tokens) vet(ctx context.Context, h *held) error {
+func (t *Tokens) verifyOwner(ctx context.Context, h *accessToken) error {
 	s := t.SignIn()
 	if s.State != perigee.AccountUntested {
 		return nil
@@ -29,7 +29,7 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	names := t.Guard.names
 	email, err := "", names.enter(s.Email)
 	if err == nil {
-		asking, cancel := context.WithTimeout(ctx, vetTime)
+		asking, cancel := context.WithTimeout(ctx, ownerTime)
 		email, err = t.client.Email(asking, h.access)
 		cancel()
 	}
@@ -46,11 +46,11 @@ func (t *Tokens) vet(ctx context.Context, h *held) error {
 	case err != nil: // the sign-in does not permit the question; the refresh token works, which has to suffice
 		t.client.opts.Logger.Debug("owner of an account not available", "account", s.Email, "error", err)
 	case refusal != nil:
-		return t.misnamed(ctx, refusal)
+		return t.setMisnamed(ctx, refusal)
 	default:
 		names.Reset()
 	}
-	return t.turn(ctx, perigee.AccountReady, "")
+	return t.setState(ctx, perigee.AccountReady, "")
 }
 
 // isFinal reports whether another check would have the same result.
@@ -67,20 +67,20 @@ func otherOwner(name, owner string) *Refusal {
 			WithHint("remove it or import it under its own name")}}
 }
 
-// misnamed stores that the refresh token of the account belongs to another email. It returns the
+// setMisnamed stores that the refresh token of the account belongs to another email. It returns the
 // refusal.
-func (t *Tokens) misnamed(ctx context.Context, refusal *Refusal) error {
-	if err := t.turn(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
+func (t *Tokens) setMisnamed(ctx context.Context, refusal *Refusal) error {
+	if err := t.setState(ctx, perigee.AccountMisnamed, refusal.Error()); err != nil {
 		return err
 	}
-	t.remember(refusal, t.SignIn().Refresh)
+	t.cacheRefusal(refusal, t.SignIn().Refresh)
 	return refusal
 }
 
-// turn stores the state of an account that was untested, unless the user has changed it since. If
+// setState stores the state of an account that was untested, unless the user has changed it since. If
 // that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
 // the stored sign-in is no longer this one.
-func (t *Tokens) turn(ctx context.Context, state, reason string) error {
+func (t *Tokens) setState(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	for range maxRounds {
@@ -94,7 +94,7 @@ func (t *Tokens) turn(ctx context.Context, state, reason string) error {
 			return nil
 		}
 		if errors.Is(err, perigee.ErrAccountChanged) {
-			err = t.look(ctx)
+			err = t.reload(ctx)
 			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 				return err
 			}

@@ -111,7 +111,7 @@ func TestUserinfoThatIsInTroubleMarksNobody(t *testing.T) {
 				if n := s.asked("/userinfo"); n != 1 {
 					t.Errorf("it was asked %d times whose it is", n)
 				}
-				pass(vetAgain)
+				pass(ownerRetry)
 				s.token(t)
 				synctest.Wait()
 				s.wantState(t, perigee.AccountReady)

@@ -33,7 +33,7 @@ func (c Control) Quota(ctx context.Context, fresh bool) (perigee.QuotaList, erro
 	if ctx.Err() != nil {
 		return perigee.QuotaList{}, ctx.Err()
 	}
-	return list, noneOfThem(list, failed)
+	return list, commonError(list, failed)
 }
 
 // A quotaAnswer is the result of the quota request for one account.
@@ -54,7 +54,7 @@ func (r *Roster) readQuotas(ctx context.Context, fresh bool) []quotaAnswer {
 		switch signIn := status[a.email]; {
 		case !signIn.Enabled:
 		case !perigee.UsableState(signIn.State):
-			a.problem = stateWords(signIn.State)
+			a.problem = stateAdvice(signIn.State)
 		default:
 			a.ask(ctx, r, s, fresh)
 		}
@@ -82,9 +82,9 @@ func (a *quotaAnswer) ask(ctx context.Context, r *Roster, s *Source, fresh bool)
 	}
 }
 
-// noneOfThem returns the error if no account could be read for reasons that are not the accounts'
+// commonError returns the error if no account could be read for reasons that are not the accounts'
 // own. They mostly fail for the same reason, so one error represents all.
-func noneOfThem(list perigee.QuotaList, failed []error) error {
+func commonError(list perigee.QuotaList, failed []error) error {
 	if len(list.Rows) > 0 {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (r *Roster) exhausted(rows []perigee.QuotaRow) []perigee.QuotaRow {
 	return seen
 }
 
-// stateWords describes the action that an account in a state needs.
-func stateWords(state string) string {
+// stateAdvice describes the action that an account in a state needs.
+func stateAdvice(state string) string {
 	switch state {
 	case perigee.AccountSignedOut:
 		return "it is signed out; sign in again with `perigee login`"

@@ -55,8 +55,8 @@ func visibleOf(sources []*Source) map[string]visible {
 	return m
 }
 
-// learned reports a change of an account to the pool and the subscribers.
-func (r *Roster) learned(s *Source) {
+// publishUpdate reports a change of an account to the pool and the subscribers.
+func (r *Roster) publishUpdate(s *Source) {
 	r.pool.Learn(s)
 	r.feed.publish(r.upstream)
 }

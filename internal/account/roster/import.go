@@ -184,9 +184,9 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 
 // Exported is the result of an export of accounts to a file.
 type Exported struct {
-	Accounts int                  // how many are in it
-	Skipped  []string             // accounts without an available token
-	Unsaid   []perigee.AccountRow // they are in it, but it has no place for the state that they are in
+	Accounts     int                  // how many are in it
+	Skipped      []string             // accounts without an available token
+	WithoutState []perigee.AccountRow // they are in it, but it has no place for the state that they are in
 }
 
 // Export writes the accounts to a file that only the user can read, tokens in clear. A file that is
@@ -229,7 +229,7 @@ func (r *Roster) Export(ctx context.Context, path string, replace bool, record f
 	done.Accounts, done.Skipped = len(kept), skipped
 	for _, s := range list {
 		if !s.Refresh.IsZero() && (s.State == perigee.AccountSignedOut || s.State == perigee.AccountMisnamed) {
-			done.Unsaid = append(done.Unsaid, accountRow(s))
+			done.WithoutState = append(done.WithoutState, accountRow(s))
 		}
 	}
 	return done, nil

@@ -256,18 +256,18 @@ func (m members) moment(names ...string) time.Time {
 // active returns the email of the account that was in use, which files give as such or as an index.
 func (m members) active(accounts json.RawMessage) string {
 	if email, ok := m.text("active"); ok {
-		return folded(email)
+		return foldEmail(email)
 	}
 	for _, name := range []string{"active", "activeIndex"} {
 		var index int
 		var list []members
 		if raw, ok := m[name]; ok && json.Unmarshal(raw, &index) == nil && json.Unmarshal(accounts, &list) == nil && index >= 0 && index < len(list) {
 			email, _ := list[index].text("email")
-			return folded(email)
+			return foldEmail(email)
 		}
 	}
 	return ""
 }
 
-// folded returns a name in lower case; whether there is such an account is checked elsewhere.
-func folded(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+// foldEmail returns a name in lower case; whether there is such an account is checked elsewhere.
+func foldEmail(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -43,9 +43,9 @@ type SignedIn struct {
 	// State is perigee.AccountReady, or the state that keeps the account from being used, for which
 	// Trouble is the reason. Trouble can be set for a ready account, too, if its project could not
 	// be found yet.
-	State   string
-	Trouble error
-	Link    string // where the account is verified, if the provider requires that
+	State string
+	Err   error
+	Link  string // where the account is verified, if the provider requires that
 }
 
 // Wait returns the account that signed in, with the project that calls will be made for. progress
@@ -63,7 +63,7 @@ func (l *Login) Wait(ctx context.Context, progress func(string)) (*SignedIn, err
 	project, err := l.discoverer.Discover(ctx, who.Grant.Access, func(poll, most int) {
 		progress(fmt.Sprintf("there is none yet; the provider is making one (%d of at most %d looks)", poll, most))
 	})
-	s.Project, s.Tier, s.Trouble = project.ID, cmp.Or(project.TierName, project.Tier), err
+	s.Project, s.Tier, s.Err = project.ID, cmp.Or(project.TierName, project.Tier), err
 	s.State = cmp.Or(oauth.StateOf(err), perigee.AccountReady)
 	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
 		s.Link = refusal.Link

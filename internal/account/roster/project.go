@@ -94,7 +94,7 @@ func (s *Source) FindProject(ctx context.Context, refused string) bool {
 // another one by now. If the project cannot be stored, it is used all the same.
 func (s *Source) replaceProject(ctx context.Context, wrong, project string) {
 	s.mu.Lock()
-	s.project, s.wrong = project, wrong
+	s.project, s.refusedProject = project, wrong
 	s.checked = lookup{project, s.roster.now(), true}
 	s.mu.Unlock()
 	known, err := change(ctx, s.roster.store, s.roster.upstream, s.tokens.SignIn().Email, func(signIn *perigee.SignIn) bool {
@@ -106,11 +106,11 @@ func (s *Source) replaceProject(ctx context.Context, wrong, project string) {
 	})
 	switch {
 	case err == nil:
-		s.learn(known)
+		s.adopt(known)
 	case !errors.Is(err, errNoAccount):
 		s.roster.logger.Warn("project of an account not stored", "upstream", s.roster.upstream, "error", err)
 	}
-	s.roster.learned(s)
+	s.roster.publishUpdate(s)
 }
 
 // doubtful reports whether a project was refused and could not be found to be the account's.
@@ -124,7 +124,7 @@ func (s *Source) doubtful(project string) bool {
 func (s *Source) forgetProject() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.project, s.wrong, s.checked = "", "", lookup{}
+	s.project, s.refusedProject, s.checked = "", "", lookup{}
 }
 
 // forgetRefused takes the projects that the provider refuses from those accounts that are brought

@@ -31,16 +31,16 @@ func (r *Roster) ReadQuotaFrom(reporter QuotaReporter, watch bool) {
 	r.quotas, r.watchQuota = reporter, watch
 }
 
-// used reads the quota of an account that is being used, in the background and every quotaPause at
+// readQuotaOnUse reads the quota of an account that is being used, in the background and every quotaPause at
 // most. That costs no tokens. It does not read the quota of an unused account, or of an only
 // account.
-func (r *Roster) used(s *Source) {
+func (r *Roster) readQuotaOnUse(s *Source) {
 	if !r.watchQuota {
 		return
 	}
-	now, looked := r.now().UnixNano(), s.looked.Load()
+	now, looked := r.now().UnixNano(), s.quotaReadAt.Load()
 	due := looked == 0 || now < looked || now-looked >= int64(quotaPause)
-	if !due || !s.looked.CompareAndSwap(looked, now) { // each call comes here, so without a lock
+	if !due || !s.quotaReadAt.CompareAndSwap(looked, now) { // each call comes here, so without a lock
 		return
 	}
 	r.mu.Lock()
@@ -86,7 +86,7 @@ func eachSource(sources []*Source, f func(i int, s *Source)) {
 // readQuota reads the remaining quota of an account, and reports it to the pool.
 func (r *Roster) readQuota(ctx context.Context, s *Source) ([]perigee.QuotaRow, error) {
 	now := r.now()
-	s.looked.Store(now.UnixNano())
+	s.quotaReadAt.Store(now.UnixNano())
 	rows, err := r.quotas.QuotaOf(ctx, s, r.cli)
 	if v, ok := providererr.Of(err); ok {
 		r.pool.Report(s, v)

@@ -77,7 +77,7 @@ func (r *Roster) query(s *Source, fresh bool) (*quotaQuery, []perigee.QuotaRow, 
 		query.rows, query.err = r.readQuota(ctx, s)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		last.keep(query, now)
+		last.set(query, now)
 		close(query.done)
 	}); err != nil {
 		return nil, nil, err
@@ -102,8 +102,8 @@ func (l *reading) left(now time.Time, fresh bool) time.Duration {
 	return max(0, limit-now.Sub(l.at))
 }
 
-// keep takes the answer to a question of a time.
-func (l *reading) keep(query *quotaQuery, asked time.Time) {
+// set takes the answer to a question of a time.
+func (l *reading) set(query *quotaQuery, asked time.Time) {
 	l.asking, l.rows, l.err, l.at = nil, query.rows, query.err, asked
 	if l.err == nil {
 		l.failures = 0

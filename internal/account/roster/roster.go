@@ -65,7 +65,7 @@ type Roster struct {
 func New(ctx context.Context, u config.Upstream, store *sqlstore.Accounts, opts Options) (*Roster, error) {
 	r := &Roster{upstream: u.Name, store: store, logger: opts.Logger, now: opts.Now, readings: map[string]*reading{}}
 	r.base, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.feed, r.stops.handle = opts.Feed, r.keepState
+	r.feed, r.stops.handle = opts.Feed, r.storeState
 	r.cli = slices.Contains(u.Pools, pool.PoolCLI)
 	r.client, r.guard = newSignIn(u, opts), oauth.NewGuard(opts.Now)
 	r.discoverer = newDiscoverer(u, opts)
@@ -249,12 +249,12 @@ func (r *Roster) status() map[string]pool.Status {
 	return m
 }
 
-// stored updates the roster with an account that has been stored.
-func (r *Roster) stored(kept perigee.SignIn) {
+// applyStored updates the roster with an account that has been stored.
+func (r *Roster) applyStored(kept perigee.SignIn) {
 	for _, s := range r.all() {
 		if s.SignIn().Email == kept.Email {
-			s.learn(kept)
-			r.learned(s)
+			s.adopt(kept)
+			r.publishUpdate(s)
 		}
 	}
 }

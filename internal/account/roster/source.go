@@ -21,14 +21,14 @@ type Source struct {
 	replaced bool      // another source has its place
 	left     time.Time // when it was retired
 
-	mu      sync.Mutex
-	stored  perigee.SignIn // as the roster found it last
-	project string         // found out since
-	wrong   string         // the project that it replaces; empty if there was none
-	checked lookup         // the last time that a project was looked up
-	refusal refusal        // the last one outside of a lease
+	mu             sync.Mutex
+	stored         perigee.SignIn // as the roster found it last
+	project        string         // found out since
+	refusedProject string         // the project that it replaces; empty if there was none
+	checked        lookup         // the last time that a project was looked up
+	refusal        refusal        // the last one outside of a lease
 
-	looked atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0 if never
+	quotaReadAt atomic.Int64 // when the quota was last asked for, in Unix nanoseconds; 0 if never
 }
 
 // A lookup is a project that an account had, or was found to have, when it was looked up.
@@ -48,7 +48,7 @@ func newSource(r *Roster, signIn perigee.SignIn) *Source {
 	s := &Source{roster: r, turn: make(chan struct{}, 1), stored: signIn}
 	s.tokens = oauth.NewTokens(r.client, r.store, signIn)
 	s.tokens.Guard = r.guard
-	s.tokens.Changed = func() { r.learned(s) }
+	s.tokens.Changed = func() { r.publishUpdate(s) }
 	s.tokens.Refreshed = func() { r.feed.publish(r.upstream) }
 	return s
 }
@@ -87,15 +87,15 @@ func (s *Source) SignIn() perigee.SignIn {
 		signIn = s.stored
 	}
 	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not cover these
-	if signIn.ProjectID == "" || signIn.ProjectID == s.wrong {
+	if signIn.ProjectID == "" || signIn.ProjectID == s.refusedProject {
 		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
 	}
 	return signIn
 }
 
-// learn takes over how the account was just stored, if it is still the same sign-in: news about it
+// adopt takes over how the account was just stored, if it is still the same sign-in: news about it
 // will be about that.
-func (s *Source) learn(signIn perigee.SignIn) {
+func (s *Source) adopt(signIn perigee.SignIn) {
 	if !s.tokens.Covers(signIn) {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Source) Token(ctx context.Context) (perigee.Secret, error) {
 			return perigee.Secret{}, err
 		}
 	}
-	s.roster.used(s)
+	s.roster.readQuotaOnUse(s)
 	return token, nil
 }
 

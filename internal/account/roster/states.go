@@ -14,10 +14,10 @@ const (
 	closeTime = 10 * time.Second // for storing the waiting ones when the roster is closed
 )
 
-// keepState stores a state that the provider has reported, unless the account was changed since:
+// storeState stores a state that the provider has reported, unless the account was changed since:
 // then the report is about an older sign-in. If the new one is in that state as well, the next call
 // finds out again.
-func (r *Roster) keepState(stop pool.Stop) {
+func (r *Roster) storeState(stop pool.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	kept, err := change(ctx, r.store, r.upstream, stop.Email, func(s *perigee.SignIn) bool {
@@ -33,6 +33,6 @@ func (r *Roster) keepState(stop pool.Stop) {
 		r.logger.Warn("account state not stored", "upstream", r.upstream, "error", err)
 	}
 	if err == nil && kept.State == stop.State {
-		r.stored(kept)
+		r.applyStored(kept)
 	}
 }

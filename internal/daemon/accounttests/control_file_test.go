@@ -136,7 +136,7 @@ func TestExportAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
-		if err != nil || done.Accounts != 2 || len(done.Skipped) != 0 || len(done.Unsaid) != 0 {
+		if err != nil || done.Accounts != 2 || len(done.Skipped) != 0 || len(done.WithoutState) != 0 {
 			t.Fatalf("got %+v, %v", done, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
@@ -175,7 +175,7 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 		}
 		path := write(t, "out.json", "")
 		done, err := daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
-		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 0 {
+		if err != nil || done.Accounts != 3 || len(done.WithoutState) != 0 {
 			t.Fatalf("got %+v, %v", done, err)
 		}
 		other := newAccountRig(t, running, "", nobodyYet, nil)
@@ -203,7 +203,7 @@ func TestExportKeepsWhatIsKnown(t *testing.T) {
 		// show.
 		w.quota()
 		done, err = daemon.ExportAccounts(t.Context(), daemon.Options{Loaded: loaded}, "", path, true)
-		if err != nil || done.Accounts != 3 || len(done.Unsaid) != 1 || done.Unsaid[0].Email != "old@example.com" {
+		if err != nil || done.Accounts != 3 || len(done.WithoutState) != 1 || done.WithoutState[0].Email != "old@example.com" {
 			t.Errorf("got %+v, %v", done, err)
 		}
 	})
