@@ -14,6 +14,7 @@ import (
 // arguments of every process. So a caller also has to be a process of the user that runs perigee
 // or the language server, on systems that report the user of a connection.
 
+// peerKey is the key of the peer in the context of a connection.
 type peerKey struct{}
 
 // A peer is the process at the other end of a connection.
@@ -21,11 +22,6 @@ type peer struct {
 	conn net.Conn
 	once sync.Once
 	own  bool
-}
-
-// withPeer adds the peer of a connection.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, &peer{conn: conn})
 }
 
 // newPeerCheck returns a function that reports whether a request is from a process of this user,

@@ -138,8 +138,10 @@ func (s *Server) serve(listener net.Listener) error {
 		IdleTimeout:       5 * time.Minute,
 		MaxHeaderBytes:    maxHead,
 		ConnState:         limiter.ConnState,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(limiter.ConnContext(ctx, c), c) },
-		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(limiter.ConnContext(ctx, c), peerKey{}, &peer{conn: c})
+		},
+		ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
 	}
 	go func() {
 		defer close(s.served)

@@ -114,7 +114,7 @@ func (c *Client) post(ctx context.Context, endpoint Endpoint, method, contentTyp
 	}
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	request, err := http.NewRequestWithContext(withCall(ctx), http.MethodPost, endpoint.url(method), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, ctx), http.MethodPost, endpoint.url(method), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -70,11 +70,8 @@ func newHTTPClient(dial func(ctx context.Context, network, address string) (net.
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// callKey is the key of the context of a call.
+// callKey is the key of the context of a call, which ends its connection.
 type callKey struct{}
-
-// withCall ties the connection of a call to its context.
-func withCall(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, ctx) }
 
 // endWith closes a connection at the end of its call. The transport would otherwise finish a
 // handshake with a port that does not answer, for a later call that never comes.

@@ -126,7 +126,7 @@ func socketDir(user *procgroup.User) (string, error) {
 	}
 	const name = "/server_0123456789abcdef"
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir)+len("/perigee")+len(name) <= maxSocketPath {
-		if dir = filepath.Join(dir, "perigee"); privateDir(dir) == nil {
+		if dir = filepath.Join(dir, "perigee"); ownDir(dir, 0o700) == nil {
 			return dir, nil
 		}
 	}
@@ -157,10 +157,8 @@ func temporaryDir(dir string, mode os.FileMode) (string, error) {
 	return other, nil
 }
 
-// privateDir makes a directory, or checks that an existing one belongs to this user and that no
-// other user can enter it.
-func privateDir(dir string) error { return ownDir(dir, 0o700) }
-
+// ownDir makes a directory with a mode, or checks that an existing one belongs to this user and
+// changes its mode.
 func ownDir(dir string, mode os.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

@@ -97,10 +97,10 @@ func TestPrivateDirRefusesForeignThings(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := privateDir(link); err == nil {
+	if err := ownDir(link, 0o700); err == nil {
 		t.Error("a link was accepted")
 	}
-	if err := privateDir(target); err != nil {
+	if err := ownDir(target, 0o700); err != nil {
 		t.Error(err)
 	}
 	if info, _ := os.Stat(target); info.Mode().Perm() != 0o700 {

@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
+	languageserverpb "perigee/gen/exa/language_server_pb"
 	geminicoder "perigee/gen/gemini_coder"
 )
 
@@ -45,7 +46,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		watch := startWatch(ctx, f.Reader, f.Cascade)
-		defer watch.wait()
+		defer func() { <-watch.done }()
 		defer cancel()
 		l := loop{f: f, tracker: NewTracker(f.Cursor), watch: watch, yield: yield, began: time.Now(), healthy: time.Now(), changed: time.Now(), moved: time.Now()}
 		if err := l.run(ctx); err != nil {
@@ -111,17 +112,21 @@ func (l *loop) look(ctx context.Context, full bool) (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	o := l.watch.state().observation()
-	o.Time, o.Trajectory = time.Now(), answer.GetTrajectory().GetTrajectoryId()
-	o.Steps, o.Total = answer.GetTrajectory().GetSteps(), int(answer.GetNumTotalSteps())
-	o.Status = cmp.Or(answer.GetStatus(), o.Status)
-	if list := answer.GetTrajectory().GetExecutorMetadatas(); len(list) > 0 {
-		o.Executors = list
+	o, streamed := observation(answer), l.watch.state().observation()
+	o.Status, o.Children = cmp.Or(o.Status, streamed.Status), streamed.Children
+	if len(o.Executors) == 0 {
+		o.Executors = streamed.Executors
 	}
 	if stopped, err = l.apply(o); stopped || err != nil {
 		return stopped, err
 	}
 	return l.complete(ctx, o)
+}
+
+// observation returns the state in an answer, which may have only the first steps.
+func observation(answer *languageserverpb.GetCascadeTrajectoryResponse) *Observation {
+	return &Observation{Time: time.Now(), Trajectory: answer.GetTrajectory().GetTrajectoryId(), Status: answer.GetStatus(),
+		Steps: answer.GetTrajectory().GetSteps(), Total: int(answer.GetNumTotalSteps()), Executors: answer.GetTrajectory().GetExecutorMetadatas()}
 }
 
 // complete reads the steps that are missing in an answer, and applies them with the answer's
@@ -161,7 +166,7 @@ func (l *loop) apply(o *Observation) (stopped bool, err error) {
 		}
 	}
 	l.f.Cursor = l.tracker.Cursor()
-	if l.tracker.Changed() {
+	if l.tracker.changed || l.tracker.flipped {
 		l.changed = time.Now()
 	}
 	if l.tracker.changed {
@@ -200,7 +205,7 @@ func (l *loop) conclude() bool {
 	outcome, over := l.tracker.Outcome(quiet)
 	switch {
 	case over:
-	case !l.tracker.Active() && time.Since(l.began) >= cmp.Or(l.f.Grace, 30*time.Second):
+	case !l.tracker.active && time.Since(l.began) >= cmp.Or(l.f.Grace, 30*time.Second):
 		outcome = l.tracker.unchanged()
 	case time.Since(l.moved) >= maxQuiet:
 		outcome = Outcome{Reason: ReasonTimeout}

@@ -26,9 +26,6 @@ type Outcome struct {
 	Silent bool
 }
 
-// Active reports whether the turn has started and its end was not reported yet.
-func (t *Tracker) Active() bool { return t.active }
-
 // Close records that the end of the turn was reported.
 func (t *Tracker) Close() { t.active, t.cursor.Over = false, true }
 

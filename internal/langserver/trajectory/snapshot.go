@@ -2,7 +2,6 @@ package trajectory
 
 import (
 	"context"
-	"time"
 
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	cortexpb "perigee/gen/exa/cortex_pb"
@@ -25,8 +24,7 @@ func Read(ctx context.Context, r Reader, cascade string) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Observation{Time: time.Now(), Trajectory: answer.GetTrajectory().GetTrajectoryId(), Status: answer.GetStatus(),
-		Steps: answer.GetTrajectory().GetSteps(), Total: int(answer.GetNumTotalSteps()), Executors: answer.GetTrajectory().GetExecutorMetadatas()}
+	o := observation(answer)
 	for len(o.Steps) < o.Total {
 		steps, err := r.Steps(ctx, cascade, len(o.Steps))
 		if err != nil {
@@ -37,17 +35,15 @@ func Read(ctx context.Context, r Reader, cascade string) (*Snapshot, error) {
 		}
 		o.Steps = append(o.Steps, steps...)
 	}
-	s := &Snapshot{Running: answer.GetStatus() > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE}
-	t := NewTracker(Cursor{})
+	s, t := &Snapshot{Model: modelOf(o.Steps)}, NewTracker(Cursor{})
 	for event := range t.Apply(o) {
 		s.Turn.Take(event)
 	}
 	if t.overflows() {
 		return nil, errTooMany
 	}
-	s.Running = s.Running || t.waits()
+	s.Running = o.Status > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE || t.waits()
 	s.Cursor = t.Cursor()
-	s.Model = modelOf(o.Steps)
 	return s, nil
 }
 

@@ -100,9 +100,6 @@ func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 // pruned.
 func (t *Tracker) overflows() bool { return len(t.cursor.Marks) > maxOpen }
 
-// Changed reports whether the last observation differed from the one before.
-func (t *Tracker) Changed() bool { return t.changed || t.flipped }
-
 // An application is one call of Apply. Each of its methods returns false when the caller has
 // stopped.
 type application struct {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"perigee"
 	cortexpb "perigee/gen/exa/cortex_pb"
 	jetskicortexpb "perigee/gen/exa/jetski_cortex_pb"
 )
@@ -20,7 +21,7 @@ const (
 // readings are always current.
 type watch struct {
 	news chan struct{} // there was an update since the last receive
-	done chan struct{}
+	done chan struct{} // closed when the stream is closed
 
 	mu     sync.Mutex
 	latest streamState
@@ -42,9 +43,6 @@ func startWatch(ctx context.Context, r Reader, cascade string) *watch {
 	}()
 	return w
 }
-
-// wait returns when the stream is closed.
-func (w *watch) wait() { <-w.done }
 
 func (w *watch) state() streamState {
 	w.mu.Lock()
@@ -78,9 +76,7 @@ func (w *watch) run(ctx context.Context, r Reader, cascade string) {
 		w.latest = streamState{}
 		w.mu.Unlock()
 		w.signal()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !perigee.Pause(ctx, pause) {
 			return
 		}
 	}

@@ -30,17 +30,12 @@ type answer struct {
 	thought bool // the client has received thinking
 }
 
-func newAnswer(c *call, id string) *answer { return &answer{c: c, id: id} }
-
 // hasStarted reports whether the client has received a part of the answer.
 func (a *answer) hasStarted() bool { return a != nil && a.content }
 
 // maxAnswer bounds the text and the thinking of an answer, including rewritten text: all of it is
 // kept until the end.
 const maxAnswer = 64 << 20
-
-// text returns the text of the answer so far.
-func (a *answer) text() string { return a.written.String() }
 
 // take handles an event that does not end the turn. It returns false if the caller has left.
 func (a *answer) take(e trajectory.Event) bool {

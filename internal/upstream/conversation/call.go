@@ -187,7 +187,7 @@ func (c *call) lost() {
 
 // follow emits the output of the agent until its turn ends.
 func (c *call) follow(ctx context.Context) error {
-	c.answer = newAnswer(c, fmt.Sprintf("%s-%d", c.open.cascade, c.open.cursor.Size()))
+	c.answer = &answer{c: c, id: fmt.Sprintf("%s-%d", c.open.cascade, c.open.cursor.Size())}
 	for event, err := range c.u.opts.Client.Follow(ctx, c.open.cascade, &c.open.cursor) {
 		if err != nil {
 			if errors.Is(err, ErrLost) {
@@ -222,7 +222,7 @@ func (c *call) finish(done trajectory.Event) error {
 	}
 	if done.Reason == trajectory.ReasonDone {
 		c.kept = true
-		c.u.keep(c.chat.after(c.answer.text()), c.open)
+		c.u.keep(c.chat.after(c.answer.written.String()), c.open)
 	}
 	return nil
 }

@@ -49,17 +49,12 @@ func (s *Server) follow(p cloud.OwnRequest) cloud.Follower {
 		op.Name, op.Stream = perigee.OperationGenerate, stream
 	}
 	c.observation, c.tap, c.generates = recorder.Begin(op, &origin), origin.Log.Tap(), op.Name == perigee.OperationGenerate
-	c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: s.opts.Upstream.Name, Model: p.Model, Account: s.accountOf(p.Token)})
+	used, _ := s.credentialOf(p.Token.Reveal())
+	c.observation.Observe(&perigee.Event{Kind: perigee.EventStart, Upstream: s.opts.Upstream.Name, Model: p.Model, Account: used.Email})
 	if c.tap != nil && p.Request != nil {
 		c.tap.Body(perigee.TapProviderRequest, p.Request)
 	}
 	return c
-}
-
-// accountOf returns the account that has an access token, or "" if it is unknown.
-func (s *Server) accountOf(token perigee.Secret) string {
-	c, _ := s.credentialOf(token.Reveal())
-	return c.Email
 }
 
 // Limits of the part of an own call's answer that is kept for its usage: the end of a stream, or

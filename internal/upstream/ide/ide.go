@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,7 +159,7 @@ type agentKey struct {
 func (u *Upstream) agent(w *window) *ask.Agent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := w.key()
+	key := agentKey{w.endpoint, strings.Join(w.folders, "\x00")}
 	a, ok := u.agents.Get(key)
 	if !ok {
 		a = ask.NewAgent(w.client(u.opts.Logger), ask.AgentOptions{Source: Source, Upstream: u.opts.Name, Workspaces: w.folders, Logger: u.opts.Logger})

@@ -61,8 +61,6 @@ func (w *window) client(logger *slog.Logger) *lsclient.Client {
 	return lsclient.New(lsclient.Options{Endpoint: lsclient.Fixed(w.endpoint), Logger: logger})
 }
 
-func (w *window) key() agentKey { return agentKey{w.endpoint, strings.Join(w.folders, "\x00")} }
-
 // String returns a description of the window for error messages.
 func (w *window) String() string {
 	where := strings.Join(w.folders, ", ")
