@@ -335,7 +335,7 @@ func (s *search) unverified() (Match, error) {
 		}
 	}
 	if s.q.Conversation != "" && len(unread) == 1 {
-		if len(s.readers) > 0 && perigee.AsError(s.checks[s.q.Conversation].error()).Class == perigee.ClassNotFound {
+		if k := s.checks[s.q.Conversation]; k != nil && perigee.AsError(k.err).Class == perigee.ClassNotFound {
 			return Match{}, s.notFound("no source knows the conversation " + s.q.Conversation)
 		}
 		return s.accept(unread[0], "the steps of the conversation cannot be read"), nil
@@ -350,13 +350,6 @@ func (s *search) unverified() (Match, error) {
 		return Match{}, s.notFound(fmt.Sprintf("%d conversations have changed since, and none of them has the prompt", len(list)))
 	}
 	return Match{}, s.notFound(fmt.Sprintf("%d conversations have changed since, of which %d cannot be read", len(list), len(unread)))
-}
-
-func (c *check) error() error {
-	if c == nil {
-		return nil
-	}
-	return c.err
 }
 
 func (s *search) accept(c Summary, why string) Match {

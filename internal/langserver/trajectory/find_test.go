@@ -275,6 +275,16 @@ func (hangingReader) Steps(ctx context.Context, _ string, _ int) ([]*geminicoder
 	return nil, ctx.Err()
 }
 
+// A search that has no time reads nothing, not even the conversation that it names.
+func TestFindWithoutTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := newMemory()
+	if _, err := Find(ctx, Query{Prompt: "x", Conversation: "c"}, nil, readers(m)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // hangingSource never answers.
 var hangingSource = Source{"memory", func(ctx context.Context) (Listing, error) {
 	<-ctx.Done()
