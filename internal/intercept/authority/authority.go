@@ -72,30 +72,31 @@ func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authori
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, false, fmt.Errorf("certificate authority: %w", err)
 	}
-	a = &Authority{dir: dir, hosts: hosts, now: now}
+	p, made, err := loadOrMake(dir, hosts, now())
+	if err != nil {
+		return nil, false, fmt.Errorf("certificate authority: %w", err)
+	}
+	a = &Authority{dir: dir, hosts: hosts, now: now, info: p.info(dir), key: p.key}
 	a.leaves.MaxEntries = maxLeaves
-	if err := restrictDir(dir); err != nil {
-		return nil, false, fmt.Errorf("certificate authority: %w", err)
-	}
-	p, err := load(dir)
-	if err == nil && p.fits(hosts, now()) { // without the lock, so that a read-only directory works
-		if err := restrict(keyPath(dir), 0o600); err != nil {
-			return nil, false, fmt.Errorf("certificate authority: %w", err)
-		}
-		return a.with(p), false, nil
-	}
-	if err != nil && !replaceable(err) {
-		return nil, false, fmt.Errorf("certificate authority: %w", err)
-	}
-	if p, made, err = renew(dir, hosts, now()); err != nil {
-		return nil, false, fmt.Errorf("certificate authority: %w", err)
-	}
-	return a.with(p), made, nil
+	return a, made, nil
 }
 
-func (a *Authority) with(p *pair) *Authority {
-	a.info, a.key = p.info(a.dir), p.key
-	return a
+// loadOrMake returns the pair of a directory, with restricted permissions.
+func loadOrMake(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bool, err error) {
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = restrict(dir, 0o700)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	p, err = load(dir)
+	if err == nil && p.fits(hosts, now) { // without the lock, so that a read-only directory works
+		return p, false, restrict(keyPath(dir), 0o600)
+	}
+	if err != nil && !replaceable(err) {
+		return nil, false, err
+	}
+	return renew(dir, hosts, now)
 }
 
 // Read describes the authority of a directory, and never makes one. It returns fs.ErrNotExist if
@@ -114,14 +115,6 @@ func Read(dir string) (*Info, error) {
 
 // Info describes the certificate of the authority.
 func (a *Authority) Info() *Info { return a.info }
-
-// restrictDir makes the directory, with mode 0700.
-func restrictDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return restrict(dir, 0o700)
-}
 
 // restrict removes the permissions of other users.
 func restrict(path string, mode fs.FileMode) error {
@@ -148,12 +141,7 @@ func hostsPath(dir string) string       { return filepath.Join(dir, "ca.hosts") 
 
 // Fingerprint returns the SHA-256 of a certificate, in upper-case hex with colons.
 func Fingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.Raw)
-	parts := make([]string, len(sum))
-	for i, b := range sum {
-		parts[i] = fmt.Sprintf("%02X", b)
-	}
-	return strings.Join(parts, ":")
+	return strings.ReplaceAll(fmt.Sprintf("% X", sha256.Sum256(c.Raw)), " ", ":")
 }
 
 // sorted returns the patterns in the form in which they are compared: in lower case and sorted.
