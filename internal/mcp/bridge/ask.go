@@ -156,7 +156,7 @@ func (c *Conn) lost(reply chan message, box *mailbox) (ask.Answer, error) {
 		return c.answer(m, box.get())
 	default:
 	}
-	return failed(box.get(), perigee.Errorf(perigee.ClassUnavailable, "the connection to the editor window was lost before the answer was complete: %s", c.clean(c.why().Error())).
+	return failed(box.get(), perigee.Errorf(perigee.ClassUnavailable, "the connection to the editor window was lost before the answer was complete: %s", c.clean(c.err.Error())).
 		WithHint("whether the agent goes on is unknown: look at the conversation in the IDE before you ask again")), nil
 }
 

@@ -56,18 +56,15 @@ type Hello struct {
 	Version        int             `json:"version"`
 	IDE            IDE             `json:"ide"`
 	Workspace      []string        `json:"workspace"`
-	PID            int             `json:"pid"`
 	Busy           bool            `json:"busy"` // its panel has a prompt of perigee
 	Capabilities   Capabilities    `json:"capabilities"`
 	LanguageServer *LanguageServer `json:"language_server"` // nil if unknown
 }
 
-// Capabilities are the capabilities of a window.
+// Capabilities are the capabilities of a window that perigee uses.
 type Capabilities struct {
 	LLM   bool `json:"llm"`
-	FS    bool `json:"fs"`
 	State bool `json:"state"`
-	UI    bool `json:"ui"`
 	// llm/ask returns the answer; otherwise only llm/submit works. By default the same as llm
 	Follow bool `json:"follow"`
 }
@@ -127,8 +124,8 @@ type Conn struct {
 	next    int
 	replies map[string]chan message // by the ID of the request
 	asks    map[string]*mailbox     // by the ID of the ask
-	err     error                   // why the connection no longer works
-	failed  chan struct{}           // closed with err
+	err     error                   // why the connection no longer works; fixed when failed is closed
+	failed  chan struct{}           // closed when err is set
 }
 
 // Dial connects to a window and exchanges hello with it, with the version of perigee. Errors wrap
@@ -287,13 +284,6 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// why returns the error that ended the connection.
-func (c *Conn) why() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
 // ping checks the connection until it ends: the process of a window may be stopped, and its
 // connection then stays open.
 func (c *Conn) ping(every time.Duration) {
@@ -433,7 +423,7 @@ func (c *Conn) call(ctx context.Context, method string, params, result any) erro
 	case m := <-reply: // it came before the end
 		return c.result(m, result)
 	default:
-		return fmt.Errorf("%w: %w", ErrUnclear, c.why())
+		return fmt.Errorf("%w: %w", ErrUnclear, c.err)
 	}
 }
 

@@ -44,10 +44,10 @@ func dial(t *testing.T, w *bridgetest.Window) *Conn {
 // take a prompt.
 func TestCapabilities(t *testing.T) {
 	for text, want := range map[string]Capabilities{
-		`{"llm": true, "fs": true, "state": true, "ui": true}`: {LLM: true, FS: true, State: true, UI: true, Follow: true},
+		`{"llm": true, "fs": true, "state": true, "ui": true}`: {LLM: true, State: true, Follow: true},
 		`{"llm": true, "follow": false}`:                       {LLM: true},
 		`{"llm": true, "follow": true}`:                        {LLM: true, Follow: true},
-		`{"fs": true}`:                                         {FS: true},
+		`{"fs": true}`:                                         {},
 		`{"follow": true}`:                                     {},
 	} {
 		var got Capabilities
@@ -61,7 +61,7 @@ func TestHelloTellsOfTheWindow(t *testing.T) {
 	w := bridgetest.Start(t, bridgetest.Options{Workspace: []string{"/code/a"}, LanguageServerPort: 4711, CSRFToken: "csrf-secret"})
 	c := dial(t, w)
 	h := c.Hello
-	if h.PID != w.PID || h.IDE.Version != "1.20.5" || fmt.Sprint(h.Workspace) != "[/code/a]" || !h.Capabilities.Follow || !h.Capabilities.LLM || h.Busy {
+	if h.IDE.Version != "1.20.5" || fmt.Sprint(h.Workspace) != "[/code/a]" || !h.Capabilities.Follow || !h.Capabilities.LLM || h.Busy {
 		t.Errorf("%+v", h)
 	}
 	if ls := h.LanguageServer; ls == nil || ls.Port != 4711 || ls.HTTPSPort != 0 || !ls.CSRF.Equal("csrf-secret") {
@@ -436,7 +436,7 @@ func TestDialErrors(t *testing.T) {
 			if test.window.Port == mute.Port {
 				perigeetest.Slow(t)
 			}
-			if state := test.window.State(t.Context(), "test"); state != test.state {
+			if state, _ := test.window.state(t.Context(), "test"); state != test.state {
 				t.Errorf("state %s, want %s", state, test.state)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

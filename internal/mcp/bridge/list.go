@@ -49,7 +49,7 @@ func List(ctx context.Context, dir, perigeeVersion string) ([]Row, []Problem, er
 		if w.Workspace == nil {
 			rows[i].Workspace = []string{}
 		}
-		wait.Go(func() { rows[i].State, foreign[i] = w.look(ctx, perigeeVersion) })
+		wait.Go(func() { rows[i].State, foreign[i] = w.state(ctx, perigeeVersion) })
 	}
 	wait.Wait()
 	for i, w := range windows {
@@ -60,14 +60,9 @@ func List(ctx context.Context, dir, perigeeVersion string) ([]Row, []Problem, er
 	return rows, problems, ctx.Err()
 }
 
-// State connects to the window, for at most a second.
-func (w Window) State(ctx context.Context, perigeeVersion string) State {
-	state, _ := w.look(ctx, perigeeVersion)
-	return state
-}
-
-// look returns the state, and whether the port belongs to another user.
-func (w Window) look(ctx context.Context, perigeeVersion string) (state State, foreign bool) {
+// state connects to the window, for at most a second, and returns its state, and whether its port
+// belongs to another user.
+func (w Window) state(ctx context.Context, perigeeVersion string) (state State, foreign bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	conn, err := Dial(ctx, w, perigeeVersion)
