@@ -27,7 +27,7 @@ func (d *Daemon) newMCP(recorded record.Reader) []mount.Point {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := mount.CallOf(r)
 		d.mcp.ServeHTTP(w, r.WithContext(mcpserver.WithCaller(r.Context(), mcpserver.Caller{
-			Key: call.Key, AllowsModel: call.AllowsModel, Trusted: call.Trusted, HostChecked: true, Admit: call.Admit, Client: perigee.Client{Key: call.Key},
+			Key: call.Key, AllowsModel: call.AllowsModel, Trusted: call.Trusted, HostChecked: true, Admit: call.Admit,
 		})))
 	})
 	return []mount.Point{{Path: "/mcp", Access: mount.ClientOrOwner, Handler: serve}, ask.RelayPoint(asks)}

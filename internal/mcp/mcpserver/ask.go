@@ -106,7 +106,7 @@ func runAsk(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	if c.session != nil {
 		r.Roots = c.session.clientRoots(ctx, c.client)
 	}
-	if tools := c.server.files(c.caller); len(r.Roots) == 0 && tools != nil {
+	if tools := c.server.o.Files(c.caller); len(r.Roots) == 0 && tools != nil {
 		r.Roots = tools.Roots()
 	}
 	if c.caller.Admit != nil {

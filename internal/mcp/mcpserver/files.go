@@ -19,13 +19,7 @@ func readTool() *tool {
 		"Reads a text file, or a range of its lines. Long files are returned in parts of at most 2000 lines or 256 KiB.",
 		argumentsOf[filetool.ReadInput](), resultOf[filetool.ReadResult]())
 	t.hidden = noFiles
-	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.ReadInput) (*mcp.CallToolResult, error) {
-		out, err := tools.Read(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return structured(out, readTexts(in, out)...)
-	})
+	t.run = runFile((*filetool.Tools).Read, readTexts)
 	return t
 }
 
@@ -65,13 +59,7 @@ func writeTool() *tool {
 	destructive := true
 	t.def.Annotations.ReadOnlyHint, t.def.Annotations.DestructiveHint, t.def.Annotations.IdempotentHint = false, &destructive, true
 	t.hidden = noWriting
-	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.WriteInput) (*mcp.CallToolResult, error) {
-		out, err := tools.Write(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return structured(out)
-	})
+	t.run = runFile((*filetool.Tools).Write, nil)
 	return t
 }
 
@@ -80,26 +68,12 @@ func listTool() *tool {
 		"Lists files and directories, 1000 at a time. What .gitignore names is left out.",
 		argumentsOf[filetool.ListInput](), resultOf[filetool.ListResult]())
 	t.hidden = noFiles
-	t.run = runFile(func(ctx context.Context, tools *filetool.Tools, in filetool.ListInput) (*mcp.CallToolResult, error) {
-		out, err := tools.List(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return structured(out)
-	})
+	t.run = runFile((*filetool.Tools).List, nil)
 	return t
 }
 
-// files returns the file tools of a caller, or nil if there are none.
-func (s *Server) files(c Caller) *filetool.Tools {
-	if s.o.Files == nil {
-		return nil
-	}
-	return s.o.Files(c)
-}
-
 func noFiles(s *Server, c *call) *perigee.Error {
-	if s.files(c.caller) != nil {
+	if s.o.Files(c.caller) != nil {
 		return nil
 	}
 	return perigee.Errorf(perigee.ClassForbidden, "files are not available to this client").
@@ -107,7 +81,7 @@ func noFiles(s *Server, c *call) *perigee.Error {
 }
 
 func noWriting(s *Server, c *call) *perigee.Error {
-	tools := s.files(c.caller)
+	tools := s.o.Files(c.caller)
 	switch {
 	case tools == nil:
 		return noFiles(s, c)
@@ -118,14 +92,17 @@ func noWriting(s *Server, c *call) *perigee.Error {
 	return nil
 }
 
-// runFile runs a file tool inside the roots of the client.
-func runFile[In any](run func(context.Context, *filetool.Tools, In) (*mcp.CallToolResult, error)) func(context.Context, *call) (*mcp.CallToolResult, error) {
+// runFile returns the function of a file tool, which works inside the roots of the client. The
+// result has the texts of that function, if it is not nil.
+func runFile[In, Out any](
+	run func(*filetool.Tools, context.Context, In) (*Out, error), texts func(In, *Out) []string,
+) func(context.Context, *call) (*mcp.CallToolResult, error) {
 	return func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		in, err := decode[In](c)
 		if err != nil {
 			return nil, err
 		}
-		tools := c.server.files(c.caller)
+		tools := c.server.o.Files(c.caller)
 		if tools == nil { // changed since the check
 			return nil, noFiles(c.server, c)
 		}
@@ -135,7 +112,14 @@ func runFile[In any](run func(context.Context, *filetool.Tools, In) (*mcp.CallTo
 				defer tools.Close()
 			}
 		}
-		return run(ctx, tools, in)
+		out, err := run(tools, ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if texts == nil {
+			return structured(out)
+		}
+		return structured(out, texts(in, out)...)
 	}
 }
 

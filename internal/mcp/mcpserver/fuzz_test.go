@@ -21,7 +21,7 @@ func FuzzStdio(f *testing.F) {
 	} {
 		f.Add([]byte(line))
 	}
-	s := New(Options{Backend: &backendRig{}})
+	s := openServer(Options{})
 	f.Cleanup(func() { s.Close() })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if bytes.Contains(data, []byte("the-last")) || bytes.Contains(data, []byte(`\u`)) {

@@ -258,8 +258,7 @@ func (w *web) open(c Caller) (*session, *perigee.Error) {
 		delete(w.sessions, oldest.web.id)
 		go oldest.close()
 	}
-	s := newSession(w.server.ctx, c)
-	s.web.now, s.web.timeout = w.server.o.Now, w.idle
+	s := newSession(w.server, c)
 	s.web.users = 1
 	w.opening++
 	return s, nil

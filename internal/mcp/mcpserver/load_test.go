@@ -64,10 +64,10 @@ func TestManyAsks(t *testing.T) {
 }
 
 func BenchmarkAsk(b *testing.B) {
-	s := New(Options{Backend: &backendRig{}})
+	s := openServer(Options{})
 	defer s.Close()
 	clientSide, serverSide := mcp.NewInMemoryTransports()
-	server, err := s.mcp.Connect(withSession(context.Background(), newSession(s.ctx, Caller{Trusted: true})), serverSide, nil)
+	server, err := s.mcp.Connect(withSession(context.Background(), newSession(s, Caller{Trusted: true})), serverSide, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee"
+	"perigee/internal/lib/filetool"
 	"perigee/internal/mcp/ask"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
@@ -95,13 +97,27 @@ func (b *backendRig) lastAsk(t *testing.T) ask.Request {
 // newServer returns a server that is closed at the end of the test.
 func newServer(t *testing.T, o Options) *Server {
 	t.Helper()
+	s := openServer(o)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// openServer returns a server with defaults for the options that are not set.
+func openServer(o Options) *Server {
 	if o.Backend == nil {
 		o.Backend = &backendRig{}
 	}
+	if o.Files == nil {
+		o.Files = func(Caller) *filetool.Tools { return nil }
+	}
+	if o.ReadOnly == nil {
+		o.ReadOnly = func() bool { return false }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	o.Version = "1.2.3"
-	s := New(o)
-	t.Cleanup(func() { s.Close() })
-	return s
+	return New(o)
 }
 
 // soon bounds a wait for an event.

@@ -33,8 +33,8 @@ const (
 
 // A Caller is the client of a request with its permissions.
 type Caller struct {
-	Key         string // name of its key; empty if none is required
-	Client      perigee.Client
+	Key         string                  // name of its key; empty if none is required
+	Client      perigee.Client          // set by the server
 	AllowsModel func(model string) bool // nil allows every model
 	Trusted     bool                    // the user of this machine: stdio, the owner's socket, the admin token
 	// HostChecked means that the Host header of the request was accepted by the configuration.
@@ -45,12 +45,12 @@ type Caller struct {
 	Admit func(ctx context.Context) (release func(), err error)
 }
 
-// Options configure a Server. Backend is required.
+// Options configure a Server.
 type Options struct {
 	Backend Backend
 	Version string // of perigee
 	Logger  *slog.Logger
-	Now     func() time.Time
+	Now     func() time.Time // time.Now if nil
 	// Files returns the file tools of a caller, or nil if the caller has none. The server does not
 	// close them.
 	Files func(Caller) *filetool.Tools
@@ -82,12 +82,6 @@ var errClosed = errors.New("the server is closing")
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.ReadOnly == nil {
-		o.ReadOnly = func() bool { return false }
 	}
 	s := &Server{o: o, tools: map[string]*tool{}, keys: map[string]int{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

@@ -28,9 +28,9 @@ type session struct {
 
 var errSessionEnded = errors.New("the session has ended")
 
-func newSession(parent context.Context, c Caller) *session {
-	s := &session{caller: c}
-	s.ctx, s.cancel = context.WithCancelCause(parent)
+func newSession(server *Server, c Caller) *session {
+	s := &session{caller: c, web: webState{timeout: server.web.idle, now: server.o.Now}}
+	s.ctx, s.cancel = context.WithCancelCause(server.ctx)
 	return s
 }
 
@@ -88,11 +88,9 @@ func (s *Server) caller(ctx context.Context, client *mcp.ServerSession) Caller {
 		c = session.caller
 		session.mu.Unlock()
 	}
+	c.Client.Key = c.Key
 	if p := client.InitializeParams(); p != nil && p.ClientInfo != nil && p.ClientInfo.Name != "" {
 		c.Client.Name, c.Client.Version = perigee.Clip(p.ClientInfo.Name, 64), perigee.Clip(p.ClientInfo.Version, 64)
-	}
-	if c.Client.Key == "" {
-		c.Client.Key = c.Key
 	}
 	return c
 }

@@ -19,7 +19,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	if !ok {
 		caller = Caller{Trusted: true}
 	}
-	session := newSession(s.ctx, caller)
+	session := newSession(s, caller)
 	session.stdio = true
 	defer session.cancel(errSessionEnded)
 
