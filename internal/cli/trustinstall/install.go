@@ -65,17 +65,10 @@ func (c *CA) Status(ctx context.Context) (*Status, error) {
 			}
 		}
 	}
-	if !usable(info, c.Hosts) {
+	if !info.Fits(c.Hosts, time.Now()) {
 		c.Say("interception.hosts has changed since, or the CA expires soon: perigee makes a new one when it needs it next")
 	}
 	return status, nil
-}
-
-// usable reports whether package authority keeps a CA for these hosts.
-func usable(info *authority.Info, hosts netguard.HostList) bool {
-	const renewBefore = 7 * 24 * time.Hour
-	made, wanted := slices.Sorted(slices.Values(info.Hosts)), slices.Sorted(slices.Values(hosts.Patterns()))
-	return slices.Equal(slices.Compact(made), slices.Compact(wanted)) && time.Until(info.NotAfter) >= renewBefore
 }
 
 // A Plan is an installation that has not begun.
@@ -95,7 +88,7 @@ func (c *CA) Plan(ctx context.Context, kind string) (*Plan, error) {
 	}
 	info, err := authority.Read(c.Dir)
 	switch {
-	case err == nil && usable(info, c.Hosts):
+	case err == nil && info.Fits(c.Hosts, time.Now()):
 		p.info = info
 	case errors.Is(err, fs.ErrPermission):
 		return nil, err

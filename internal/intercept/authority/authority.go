@@ -55,6 +55,25 @@ type Info struct {
 	NotAfter    time.Time // end of its validity
 	Hosts       []string  // the patterns that it was made for
 	Certificate *x509.Certificate
+
+	known bool // Hosts are the patterns; otherwise they are the name constraints
+}
+
+// newInfo describes a certificate that was made for these patterns, which are nil if they are not
+// known.
+func newInfo(dir string, cert *x509.Certificate, patterns []string) *Info {
+	hosts := patterns
+	if hosts == nil {
+		hosts = sorted(cert.PermittedDNSDomains)
+	}
+	return &Info{Path: certificatePath(dir), Fingerprint: Fingerprint(cert), NotAfter: cert.NotAfter, Hosts: hosts, Certificate: cert, known: patterns != nil}
+}
+
+// Fits reports whether Open keeps the authority for these hosts. An authority that is not valid yet
+// is kept, because the clock may be wrong, and clients trust it.
+func (i *Info) Fits(hosts netguard.HostList, now time.Time) bool {
+	return i.NotAfter.Sub(now) >= renewBefore && slices.Equal(sorted(i.Certificate.PermittedDNSDomains), hosts.Constraints()) &&
+		(!i.known || slices.Equal(i.Hosts, sorted(hosts.Patterns())))
 }
 
 // Open loads the authority of a directory, or makes it: if there is none, if it was made for other
@@ -76,7 +95,7 @@ func Open(dir string, hosts netguard.HostList, now func() time.Time) (a *Authori
 	if err != nil {
 		return nil, false, fmt.Errorf("certificate authority: %w", err)
 	}
-	a = &Authority{dir: dir, hosts: hosts, now: now, info: p.info(dir), key: p.key}
+	a = &Authority{dir: dir, hosts: hosts, now: now, info: p.info, key: p.key}
 	a.leaves.MaxEntries = maxLeaves
 	return a, made, nil
 }
@@ -90,7 +109,7 @@ func loadOrMake(dir string, hosts netguard.HostList, now time.Time) (p *pair, ma
 		return nil, false, err
 	}
 	p, err = load(dir)
-	if err == nil && p.fits(hosts, now) { // without the lock, so that a read-only directory works
+	if err == nil && p.info.Fits(hosts, now) { // without the lock, so that a read-only directory works
 		return p, false, restrict(keyPath(dir), 0o600)
 	}
 	if err != nil && !replaceable(err) {
@@ -110,7 +129,7 @@ func Read(dir string) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	return p.info(dir), nil
+	return p.info, nil
 }
 
 // Info describes the certificate of the authority.

@@ -24,11 +24,10 @@ import (
 	"perigee/internal/lib/netguard"
 )
 
-// A pair is a certificate, its key, and the patterns that it was made for.
+// A pair is a certificate and its key.
 type pair struct {
-	cert  *x509.Certificate
-	key   *ecdsa.PrivateKey
-	hosts []string // sorted; nil if not known
+	info *Info
+	key  *ecdsa.PrivateKey
 }
 
 // errDamaged means that the files exist but are not an authority of perigee.
@@ -54,26 +53,25 @@ func load(dir string) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pair{}
-	if p.cert, err = x509.ParseCertificate(der); err != nil {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", certificatePath(dir), errDamaged, err)
 	}
 	if der, err = readPEM(keyPath(dir), "PRIVATE KEY"); err != nil {
 		return nil, err
 	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", keyPath(dir), errDamaged) // the cause may quote the key
 	}
-	var ok bool
-	if p.key, ok = key.(*ecdsa.PrivateKey); !ok || !p.key.PublicKey.Equal(p.cert.PublicKey) {
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
 		return nil, fmt.Errorf("%s does not fit %s: %w", keyPath(dir), certificatePath(dir), errDamaged)
 	}
-	if !wellFormed(p.cert) {
+	if !wellFormed(cert) {
 		return nil, fmt.Errorf("%s: %w", certificatePath(dir), errDamaged)
 	}
-	p.hosts = readHosts(dir, p.cert)
-	return p, nil
+	return &pair{newInfo(dir, cert, readHosts(dir, cert)), key}, nil
 }
 
 // readPEM reads a file with one block of PEM.
@@ -139,23 +137,6 @@ func everyIP() []*net.IPNet {
 
 func sameNet(a, b *net.IPNet) bool { return a.String() == b.String() }
 
-// fits reports whether the authority can be used for hosts. An authority that is not valid yet is
-// kept, because the clock may be wrong, and clients trust it.
-func (p *pair) fits(hosts netguard.HostList, now time.Time) bool {
-	if p.cert.NotAfter.Sub(now) < renewBefore || !slices.Equal(sorted(p.cert.PermittedDNSDomains), hosts.Constraints()) {
-		return false
-	}
-	return p.hosts == nil || slices.Equal(p.hosts, sorted(hosts.Patterns()))
-}
-
-func (p *pair) info(dir string) *Info {
-	hosts := p.hosts
-	if hosts == nil {
-		hosts = sorted(p.cert.PermittedDNSDomains)
-	}
-	return &Info{Path: certificatePath(dir), Fingerprint: Fingerprint(p.cert), NotAfter: p.cert.NotAfter, Hosts: hosts, Certificate: p.cert}
-}
-
 // renew makes an authority that replaces the existing one, unless another process has just done
 // so.
 func renew(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bool, err error) {
@@ -164,20 +145,20 @@ func renew(dir string, hosts netguard.HostList, now time.Time) (p *pair, made bo
 		return nil, false, err
 	}
 	defer func() { _ = lock.Close() }()
-	if p, err = load(dir); err == nil && p.fits(hosts, now) {
+	if p, err = load(dir); err == nil && p.info.Fits(hosts, now) {
 		return p, false, nil
 	}
 	if err != nil && !replaceable(err) {
 		return nil, false, err
 	}
-	if p, err = newPair(hosts, now); err != nil {
+	if p, err = newPair(dir, hosts, now); err != nil {
 		return nil, false, err
 	}
 	return p, true, p.write(dir)
 }
 
 // newPair makes a certificate and its key.
-func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
+func newPair(dir string, hosts netguard.HostList, now time.Time) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -210,7 +191,7 @@ func newPair(hosts netguard.HostList, now time.Time) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pair{cert: cert, key: key, hosts: sorted(hosts.Patterns())}, nil
+	return &pair{newInfo(dir, cert, sorted(hosts.Patterns())), key}, nil
 }
 
 // write writes the files. Between two writes the files do not match, which load detects.
@@ -219,7 +200,7 @@ func (p *pair) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := json.Marshal(hostsFile{Fingerprint: Fingerprint(p.cert), Hosts: p.hosts})
+	hosts, err := json.Marshal(hostsFile{Fingerprint: p.info.Fingerprint, Hosts: p.info.Hosts})
 	if err != nil {
 		return err
 	}
@@ -229,5 +210,5 @@ func (p *pair) write(dir string) error {
 	if err := atomicfile.Write(hostsPath(dir), append(hosts, '\n')); err != nil {
 		return err
 	}
-	return atomicfile.Write(certificatePath(dir), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.cert.Raw}))
+	return atomicfile.Write(certificatePath(dir), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.info.Certificate.Raw}))
 }
