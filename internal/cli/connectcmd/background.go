@@ -191,7 +191,7 @@ func endIfUnused(ctx context.Context, d *daemon.Daemon, leases leaseDir) (ended 
 		return false, nil // a client is being started
 	}
 	defer done()
-	held, err := leases.Held(ctx)
+	held, err := leases.InUse(ctx)
 	if err != nil || held {
 		return false, err
 	}

@@ -61,7 +61,7 @@ func (d leaseDir) Take(ctx context.Context) (*lease, error) {
 		if isAt(held, path) {
 			return &lease{File: held}, nil
 		}
-		_ = held.Close() // Held has removed the file before it was locked
+		_ = held.Close() // InUse has removed the file before it was locked
 	}
 }
 
@@ -88,9 +88,9 @@ func remove(f *os.File) {
 	}
 }
 
-// Held reports whether a process holds a lease. Files of processes that were killed are removed. It
+// InUse reports whether a process holds a lease. Files of processes that were killed are removed. It
 // is called in a Turn.
-func (d leaseDir) Held(ctx context.Context) (bool, error) {
+func (d leaseDir) InUse(ctx context.Context) (bool, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return false, err

@@ -21,7 +21,7 @@ func TestALeaseLastsUntilItIsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer done()
-		held, err := d.Held(t.Context())
+		held, err := d.InUse(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestALeaseOfAKilledProcessIsRemoved(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	held, err := leaseDir(dir).Held(t.Context())
+	held, err := leaseDir(dir).InUse(t.Context())
 	if err != nil || held {
 		t.Errorf("got %v, %v", held, err)
 	}
@@ -81,14 +81,14 @@ func TestALeaseLastsAsLongAsAChildThatInheritsIt(t *testing.T) {
 	if err := l.File.Close(); err != nil { // as if this process was killed
 		t.Fatal(err)
 	}
-	if held, err := d.Held(t.Context()); err != nil || !held {
+	if held, err := d.InUse(t.Context()); err != nil || !held {
 		t.Errorf("the child holds no lease: %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = await.Result(t, child.Wait, "the end of the child")
-	if held, err := d.Held(t.Context()); err != nil || held {
+	if held, err := d.InUse(t.Context()); err != nil || held {
 		t.Errorf("a child that has ended holds a lease: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestALeaseIsNeverInvisible(t *testing.T) {
 				case <-done:
 					return
 				default:
-					if _, err := d.Held(t.Context()); err != nil {
+					if _, err := d.InUse(t.Context()); err != nil {
 						t.Error(err)
 						return
 					}
@@ -119,7 +119,7 @@ func TestALeaseIsNeverInvisible(t *testing.T) {
 			t.Error(err)
 			break
 		}
-		if held, err := d.Held(t.Context()); err != nil || !held {
+		if held, err := d.InUse(t.Context()); err != nil || !held {
 			t.Errorf("a lease that was taken is not seen: %v", err)
 		}
 		l.Give()

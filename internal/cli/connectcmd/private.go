@@ -25,7 +25,7 @@ type private struct {
 	env    *cli.Env
 	launch *connect.Launch
 	dir    string
-	held   *os.File
+	lock   *os.File
 }
 
 // newPrivate makes a new directory that only this user can read, with the files of a launch.
@@ -38,7 +38,7 @@ func newPrivate(ctx context.Context, env *cli.Env, launch *connect.Launch) (*pri
 	if p.dir, err = os.MkdirTemp("", privatePattern); err != nil {
 		return nil, err
 	}
-	if p.held, err = atomicfile.Lock(ctx, filepath.Join(p.dir, privateLock), ownLockTime); err == nil {
+	if p.lock, err = atomicfile.Lock(ctx, filepath.Join(p.dir, privateLock), ownLockTime); err == nil {
 		err = launch.Prepare(p.dir)
 	}
 	if err != nil {
@@ -67,8 +67,8 @@ func (p *private) end() {
 
 func (p *private) discard() {
 	_ = connect.Discard(p.dir)
-	if p.held != nil {
-		_ = p.held.Close()
+	if p.lock != nil {
+		_ = p.lock.Close()
 		_ = os.RemoveAll(p.dir) // where a file that is open cannot be removed
 	}
 }
@@ -94,7 +94,7 @@ func returnEarlier(ctx context.Context, env *cli.Env, client string, launch *con
 			env.Say("an earlier run of %s was killed, and not everything that it has changed could be saved: %v; it is in %s", client, err, dir)
 			_ = held.Close()
 		default:
-			(&private{dir: dir, held: held}).discard()
+			(&private{dir: dir, lock: held}).discard()
 		}
 		found = true
 	}

@@ -201,7 +201,7 @@ func (s starter) run(ctx context.Context, target connect.Target, args []string) 
 	// The daemon, and with it the port, stays for as long as the client, even if this process is
 	// killed.
 	procgroup.Inherit(cmd, s.lease.File)
-	procgroup.Inherit(cmd, private.held) // and so does the private directory, if there is one
+	procgroup.Inherit(cmd, private.lock) // and so does the private directory, if there is one
 	if err = wait(cmd); errors.Is(err, syscall.ENOEXEC) {
 		return fmt.Errorf("%s is not a program that this machine can run; install %s again: %s", program, c.Title, c.Install)
 	}

@@ -77,12 +77,12 @@ func Listen(ctx context.Context, address string, d Daemon) Result {
 
 // listening connects to the address that the daemon reports.
 func listening(ctx context.Context, configured string, d Daemon) Result {
-	said := d.Status.Listen
-	network, target := "tcp", said
-	if u, err := url.Parse(said); err == nil && u.Host != "" {
+	listens := d.Status.Listen
+	network, target := "tcp", listens
+	if u, err := url.Parse(listens); err == nil && u.Host != "" {
 		target = u.Host
 	}
-	if path, isSocket := strings.CutPrefix(said, "unix:"); isSocket {
+	if path, isSocket := strings.CutPrefix(listens, "unix:"); isSocket {
 		network, target = "unix", path
 	}
 	if d.Status.Stopping {
@@ -90,14 +90,14 @@ func listening(ctx context.Context, configured string, d Daemon) Result {
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, reachable(target))
 	if err != nil {
-		return fail(NameListen, d.restart(), "a daemon is running, but %s cannot be reached: %v", said, err)
+		return fail(NameListen, d.restart(), "a daemon is running, but %s cannot be reached: %v", listens, err)
 	}
 	_ = conn.Close()
 	more := ""
 	if _, port, err := net.SplitHostPort(configured); err == nil && network == "tcp" && port != "0" && !strings.HasSuffix(target, ":"+port) {
 		more = "; the configuration says " + configured
 	}
-	return ok(NameListen, "listening on %s%s", said, more)
+	return ok(NameListen, "listening on %s%s", listens, more)
 }
 
 // reachable returns an address to connect to: this machine's if the daemon listens on all

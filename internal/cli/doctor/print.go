@@ -56,13 +56,13 @@ type printer struct {
 }
 
 func (p *printer) group(g Group, results []Result) {
-	begun := false
+	hasTitle := false
 	for _, r := range results {
 		if !g.Has(r.Check) {
 			continue
 		}
-		if !begun {
-			begun = true
+		if !hasTitle {
+			hasTitle = true
 			if p.text.Len() > 0 {
 				p.text.WriteByte('\n')
 			}

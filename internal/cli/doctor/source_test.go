@@ -64,13 +64,13 @@ func TestTroublesOfKeysAreWarnings(t *testing.T) {
 	refused := perigee.KeyProblem{Upstream: "studio", Why: "the provider refuses API key 2 of 2"}
 	other := perigee.KeyProblem{Upstream: "other", Why: "odd"}
 	fine := u.Skipped("--offline")
-	want(t, u.WithTroubles(fine, nil), OK)
-	want(t, u.WithTroubles(fine, []perigee.KeyProblem{other}), OK)
-	want(t, u.WithTroubles(fine, []perigee.KeyProblem{other, limited}), Warn, "its 2 API keys are limited for gemini-2.5-pro until 14:05:00",
+	want(t, u.WithKeyProblems(fine, nil), OK)
+	want(t, u.WithKeyProblems(fine, []perigee.KeyProblem{other}), OK)
+	want(t, u.WithKeyProblems(fine, []perigee.KeyProblem{other, limited}), Warn, "its 2 API keys are limited for gemini-2.5-pro until 14:05:00",
 		"perigee explain gemini-2.5-pro")
-	want(t, u.WithTroubles(fine, []perigee.KeyProblem{refused, limited}), Warn, "API key 2 of 2; its 2 API keys are limited", "/etc/perigee.yaml")
-	want(t, u.WithTroubles(fine, []perigee.KeyProblem{limited, limited, limited, limited}), Warn, "and 1 more")
-	want(t, u.WithTroubles(u.NoAccount(), []perigee.KeyProblem{limited}), Fail, "no account is signed in")
+	want(t, u.WithKeyProblems(fine, []perigee.KeyProblem{refused, limited}), Warn, "API key 2 of 2; its 2 API keys are limited", "/etc/perigee.yaml")
+	want(t, u.WithKeyProblems(fine, []perigee.KeyProblem{limited, limited, limited, limited}), Warn, "and 1 more")
+	want(t, u.WithKeyProblems(u.NoAccount(), []perigee.KeyProblem{limited}), Fail, "no account is signed in")
 }
 
 // Without a daemon, a language server is judged by what is stored about the accounts that it uses.

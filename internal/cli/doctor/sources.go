@@ -86,14 +86,14 @@ func (e *examination) askers(ctx context.Context, before []Result) (upstreamChec
 	switch {
 	case e.remote != nil && e.offline:
 		skip := func(_ context.Context, u Upstream) Result {
-			return u.WithTroubles(u.Skipped("--offline"), e.daemon.Status.Keys)
+			return u.WithKeyProblems(u.Skipped("--offline"), e.daemon.Status.Keys)
 		}
 		return skip, Accounts{List: e.remote.Accounts, Reason: "--offline"}, nothing
 	case e.remote != nil:
 		check := func(ctx context.Context, u Upstream) Result {
 			result := u.Check(ctx, e.remote.Models)
 			if now, err := e.remote.Status(ctx); err == nil { // the list may have shown that a key is refused
-				result = u.WithTroubles(result, now.Keys)
+				result = u.WithKeyProblems(result, now.Keys)
 			}
 			return result
 		}

@@ -100,18 +100,18 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 	return ok(name, "kind %s, %d models, answered in %s", u.Kind, len(found.Rows), terminal.Duration(time.Since(began)))
 }
 
-// shownTroubles is how many unusable keys a detail lists.
-const shownTroubles = 3
+// shownKeyProblems is how many unusable keys a detail lists.
+const shownKeyProblems = 3
 
-// WithTroubles returns a result that was OK, with the reasons why API keys of the upstream cannot
+// WithKeyProblems returns a result that was OK, with the reasons why API keys of the upstream cannot
 // be used.
-func (u Upstream) WithTroubles(r Result, list []perigee.KeyProblem) Result {
+func (u Upstream) WithKeyProblems(r Result, list []perigee.KeyProblem) Result {
 	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyProblem) bool { return t.Upstream != u.Name })
 	if r.Status != OK || len(list) == 0 {
 		return r
 	}
 	var details []string
-	for _, t := range list[:min(len(list), shownTroubles)] {
+	for _, t := range list[:min(len(list), shownKeyProblems)] {
 		text := t.Why
 		if t.Model != "" {
 			text += fmt.Sprintf(" for %s until %s", t.Model, t.Until.Local().Format("15:04:05"))

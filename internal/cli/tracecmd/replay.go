@@ -59,7 +59,7 @@ func replayCall(ctx context.Context, env *cli.Env, args []string) error {
 	if warning := resp.Header.Get(replay.WarningHeader); warning != "" {
 		env.Say("%s", warning)
 	}
-	r := replayed{client: client, of: of, id: resp.Header.Get("X-Perigee-Call"), status: resp.StatusCode}
+	r := replayResult{client: client, of: of, id: resp.Header.Get("X-Perigee-Call"), status: resp.StatusCode}
 	if *diff || env.JSON {
 		if r.body, err = io.ReadAll(resp.Body); err != nil {
 			return fmt.Errorf("the answer broke off: %w", err)
@@ -94,8 +94,8 @@ func (l *lastByte) Write(p []byte) (int, error) {
 	return l.to.Write(p)
 }
 
-// A replayed is a call that was sent again.
-type replayed struct {
+// A replayResult is a call that was sent again.
+type replayResult struct {
 	client *remote.Client
 	of, id string // of the two calls
 	status int
@@ -103,12 +103,12 @@ type replayed struct {
 }
 
 // record returns the record of a call.
-func (r *replayed) record(ctx context.Context, id string) (perigee.Trace, error) {
+func (r *replayResult) record(ctx context.Context, id string) (perigee.Trace, error) {
 	return remote.Ask[perigee.Trace](ctx, r.client, http.MethodGet, "/v1/traces/"+url.PathEscape(id), nil)
 }
 
 // result prints how the new call ended. It returns an error if the call failed.
-func (r *replayed) result(ctx context.Context, env *cli.Env) error {
+func (r *replayResult) result(ctx context.Context, env *cli.Env) error {
 	t, err := r.record(ctx, r.id)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func summary(t *perigee.Trace) string {
 }
 
 // failed returns the error of a call that failed; nil if it did not.
-func (r *replayed) failed(t *perigee.Trace) error {
+func (r *replayResult) failed(t *perigee.Trace) error {
 	if r.status == http.StatusOK && t.Outcome == perigee.OutcomeDone {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (r *replayed) failed(t *perigee.Trace) error {
 }
 
 // print prints the new call as JSON.
-func (r *replayed) print(ctx context.Context, env *cli.Env) error {
+func (r *replayResult) print(ctx context.Context, env *cli.Env) error {
 	t, err := r.record(ctx, r.id)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (r *replayed) print(ctx context.Context, env *cli.Env) error {
 }
 
 // diff prints the differences between the new answer and the first one.
-func (r *replayed) diff(ctx context.Context, env *cli.Env, cfg *config.Config) error {
+func (r *replayResult) diff(ctx context.Context, env *cli.Env, cfg *config.Config) error {
 	before, err := r.record(ctx, r.of)
 	if err != nil {
 		return err

@@ -65,12 +65,12 @@ func (d *Dashboard) ServeHome(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.unauthorized(w, r, true)
 	}
-	begun, ok := d.opts.Sessions.Exchange(ticket)
+	session, ok := d.opts.Sessions.Exchange(ticket)
 	d.auditSignIn(r, ok)
 	if !ok {
 		return d.unauthorized(w, r, true)
 	}
-	http.SetCookie(w, begun.Cookie(r.TLS != nil))
+	http.SetCookie(w, session.Cookie(r.TLS != nil))
 	return d.write(w, r, http.StatusOK, pages.Frame{Title: "Signed in"}, pages.Welcome{})
 }
 

@@ -92,9 +92,9 @@ type (
 
 // A Dashboard serves the pages.
 type Dashboard struct {
-	opts    Options
-	seats   chan struct{} // one for each event stream
-	numbers time.Duration // the numbers of the day are sent at most that often
+	opts       Options
+	seats      chan struct{} // one for each event stream
+	todayPause time.Duration // the numbers of the day are sent at most that often
 
 	searches searches
 }
@@ -110,7 +110,7 @@ func New(opts Options) *Dashboard {
 	if opts.Zone == nil {
 		opts.Zone = time.Local
 	}
-	return &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), numbers: numbers}
+	return &Dashboard{opts: opts, seats: make(chan struct{}, maxStreams), todayPause: todayPause}
 }
 
 // Points returns the paths, except for / itself: see ServeHome.

@@ -15,10 +15,10 @@ import (
 
 // Times of an event stream.
 const (
-	gather    = 60 * time.Millisecond // how long updates are collected before they are sent
-	keepAlive = 15 * time.Second
-	numbers   = 2 * time.Second
-	gatherMax = 256 << 10 // bytes
+	sendDelay  = 60 * time.Millisecond // how long updates are collected before they are sent
+	keepAlive  = 15 * time.Second
+	todayPause = 2 * time.Second
+	sendSize   = 256 << 10 // bytes
 )
 
 // A message is the data of an event. Its name is the kind of the live.Update, or "today".
@@ -93,13 +93,13 @@ func (s *stream) run(ctx context.Context, valid func() bool) {
 			}
 			s.add(&u)
 			if u.Kind == live.Ended && counted == nil {
-				counted = time.After(s.numbers)
+				counted = time.After(s.todayPause)
 			}
 			switch {
-			case s.buf.Len() > gatherMax:
+			case s.buf.Len() > sendSize:
 				send = time.After(0)
 			case send == nil:
-				send = time.After(gather)
+				send = time.After(sendDelay)
 			}
 		case <-counted:
 			counted = nil

@@ -67,7 +67,7 @@ func TestEventsFollowACall(t *testing.T) {
 	rig := newRig(t, func(_ *rig, o *Options) {
 		o.Redact = func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
 	})
-	rig.numbers = 0
+	rig.todayPause = 0
 	events := rig.signIn(t).listen(t)
 	events.next("hello")
 	call := rig.calls[0]

@@ -82,7 +82,7 @@ func (s *Sessions) IsTicket(value string) bool {
 }
 
 // Exchange spends a ticket and begins a session. Not ok: the ticket is not valid, or not any more.
-func (s *Sessions) Exchange(value string) (begun *Session, ok bool) {
+func (s *Sessions) Exchange(value string) (session *Session, ok bool) {
 	key := sha256.Sum256([]byte(value))
 	s.mu.Lock()
 	s.sweep()
@@ -93,12 +93,12 @@ func (s *Sessions) Exchange(value string) (begun *Session, ok bool) {
 	delete(s.tickets, key)
 	cookie, id := newValue()
 	form, _ := newValue()
-	begun = &Session{expires: s.now().Add(Life), cookie: cookie, form: form}
+	session = &Session{expires: s.now().Add(Life), cookie: cookie, form: form}
 	evict(s.sessions, maxSessions-1, func(x *Session) time.Time { return x.expires })
-	s.sessions[id] = begun
+	s.sessions[id] = session
 	s.mu.Unlock()
 	s.changed()
-	return begun, true
+	return session, true
 }
 
 // Find returns the session of a request, or nil if it has none.

@@ -13,7 +13,7 @@ import (
 
 // Bounds of searches for smallest requests.
 const (
-	keptSearches = 8        // the number of searches with results that are kept
+	maxSearches  = 8        // the number of searches with results that are kept
 	shownRequest = 64 << 10 // bytes of a result
 )
 
@@ -36,9 +36,9 @@ func (s *searches) of(id string) (found pages.Search, ok bool) {
 	return found, false
 }
 
-// begin adds a search in place of an earlier one for the same call. begun is nil if one for this
-// call is running already.
-func (s *searches) begin(x pages.Search) (begun *pages.Search, err error) {
+// begin adds a search in place of an earlier one for the same call. The result is nil if one for
+// this call is running already.
+func (s *searches) begin(x pages.Search) (*pages.Search, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.list {
@@ -51,7 +51,7 @@ func (s *searches) begin(x pages.Search) (begun *pages.Search, err error) {
 		}
 	}
 	s.list = slices.DeleteFunc(s.list, func(other *pages.Search) bool { return other.Call == x.Call })
-	if len(s.list) == keptSearches {
+	if len(s.list) == maxSearches {
 		s.list = s.list[1:]
 	}
 	x.Running = true

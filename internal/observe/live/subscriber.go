@@ -106,27 +106,27 @@ func (s *subscriber) next(ctx context.Context) (updates []Update, ok bool) {
 // A Growing is a text that comes in pieces. It holds back the end that could be a part of a secret,
 // so that secrets can be replaced in its output: the characters after the last space, or after the
 // last one that is not ASCII. The zero value is empty.
-type Growing struct{ held string }
+type Growing struct{ pending string }
 
-// maxHeld is how many bytes are held back at most. Secrets are shorter.
-const maxHeld = 4 << 10
+// maxPending is how many bytes are held back at most. Secrets are shorter.
+const maxPending = 4 << 10
 
 // Add adds a piece, and returns the text that is complete.
 func (g *Growing) Add(piece string) string {
-	text := g.held + piece
+	text := g.pending + piece
 	cut := len(text)
 	for cut > 0 && text[cut-1] > ' ' && text[cut-1] < 0x80 {
 		cut--
 	}
-	if len(text)-cut > maxHeld {
+	if len(text)-cut > maxPending {
 		cut = len(text)
 	}
-	g.held = text[cut:]
+	g.pending = text[cut:]
 	return text[:cut]
 }
 
 // End returns the rest. The Growing is empty afterwards.
 func (g *Growing) End() (rest string) {
-	rest, g.held = g.held, ""
+	rest, g.pending = g.pending, ""
 	return rest
 }

@@ -83,7 +83,7 @@ func (o PointOptions) follow(w http.ResponseWriter, r *http.Request) error {
 	if !write(Line{Event: Following}) {
 		return nil
 	}
-	s := stream{options: o, filter: f, open: map[string]*followed{}}
+	s := stream{options: o, filter: f, open: map[string]*followedCall{}}
 	for u := range updates {
 		for _, line := range s.lines(u) {
 			if !write(line) {
@@ -148,11 +148,11 @@ func (f *filter) shows(c *perigee.Call) bool {
 type stream struct {
 	options PointOptions
 	filter  filter
-	open    map[string]*followed
+	open    map[string]*followedCall
 }
 
-// A followed is an open call that is shown.
-type followed struct {
+// A followedCall is an open call that is shown.
+type followedCall struct {
 	Growing      // the thinking or the text
 	last    Kind // of the last piece
 }
@@ -178,7 +178,7 @@ func (s *stream) lines(u Update) []Line {
 		return nil
 	}
 	if s.open[id] == nil {
-		s.open[id] = &followed{}
+		s.open[id] = &followedCall{}
 	}
 	return []Line{{Event: u.Kind.String(), ID: id, Call: new(call.TraceRow())}}
 }

@@ -69,9 +69,9 @@ type Options struct {
 }
 
 const (
-	filePause = time.Second
-	keep      = 24 * time.Hour // a secret that was replaced may still be in an answer, or in a file that an agent reads
-	maxKept   = 20_000         // secrets that are remembered
+	filePause  = time.Second
+	keep       = 24 * time.Hour // a secret that was replaced may still be in an answer, or in a file that an agent reads
+	maxSecrets = 20_000         // secrets that are remembered
 )
 
 // A Collector has all current secrets, and the secrets of the last 24 hours. Its methods may be
@@ -160,7 +160,7 @@ func (c *Collector) forget(now time.Time) {
 			}
 		}
 	}
-	if len(c.known) <= maxKept {
+	if len(c.known) <= maxSecrets {
 		return
 	}
 	values := make([]string, 0, len(c.known))
@@ -168,7 +168,7 @@ func (c *Collector) forget(now time.Time) {
 		values = append(values, value)
 	}
 	slices.SortFunc(values, func(a, b string) int { return c.known[a].seen.Compare(c.known[b].seen) })
-	for _, value := range values[:len(values)-maxKept*9/10] {
+	for _, value := range values[:len(values)-maxSecrets*9/10] {
 		if c.known[value].seen.Before(now) { // current secrets stay
 			delete(c.known, value)
 			c.redactor = nil

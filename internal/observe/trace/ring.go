@@ -12,7 +12,7 @@ import (
 // A ring counts the bytes of all traces and removes the oldest ones. It belongs to the writing
 // goroutine.
 type ring struct {
-	found   <-chan []*entry // the entries of the directory when the Store was created, sent once
+	scan    <-chan []*entry // the entries of the directory when the Store was created, sent once
 	scanned bool
 	entries []*entry // the oldest first
 	total   int64
@@ -75,7 +75,7 @@ func (r *ring) add(found []*entry) (older []*entry) {
 			r.total += e.size
 		}
 	}
-	r.entries, r.scanned, r.found = slices.Concat(list, r.entries), true, nil
+	r.entries, r.scanned, r.scan = slices.Concat(list, r.entries), true, nil
 	return list
 }
 

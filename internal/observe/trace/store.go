@@ -55,14 +55,14 @@ type Store struct {
 	queued atomic.Int64 // bytes
 	budget budget
 
-	mu     sync.Mutex
-	urgent []*watcher // to be written after linger
-	open   []*watcher // to be written after flushPause
-	closed bool
-	wake   chan struct{}
-	asked  chan chan struct{} // by Flush
-	done   chan struct{}      // closed when everything is written
-	stop   context.CancelFunc
+	mu      sync.Mutex
+	urgent  []*watcher // to be written after linger
+	open    []*watcher // to be written after flushPause
+	closed  bool
+	wake    chan struct{}
+	flushes chan chan struct{} // by Flush
+	done    chan struct{}      // closed when everything is written
+	stop    context.CancelFunc
 
 	disk  disk // of the writing goroutine
 	ring  ring // the same
@@ -82,7 +82,7 @@ func New(opts Options) *Store {
 	if opts.Share <= 0 {
 		opts.Share = defaultShare
 	}
-	s := &Store{opts: opts, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), done: make(chan struct{})}
+	s := &Store{opts: opts, wake: make(chan struct{}, 1), flushes: make(chan chan struct{}), done: make(chan struct{})}
 	if opts.Free == nil {
 		opts.Free = atomicfile.Free
 	}
@@ -96,7 +96,7 @@ func New(opts Options) *Store {
 	s.stop = cancel
 	found := make(chan []*entry, 1)
 	go func() { found <- list(ctx, opts.Dir) }()
-	s.ring.found = found
+	s.ring.scan = found
 	go s.run(ctx)
 	return s
 }
@@ -165,7 +165,7 @@ func (s *Store) Close(ctx context.Context) error {
 func (s *Store) Flush(ctx context.Context) {
 	written := make(chan struct{})
 	select {
-	case s.asked <- written:
+	case s.flushes <- written:
 	case <-s.done:
 		return
 	case <-ctx.Done():
@@ -230,9 +230,9 @@ func (s *Store) run(ctx context.Context) {
 			if !s.isClosed() {
 				written = s.linger(ctx)
 			}
-		case written = <-s.asked:
+		case written = <-s.flushes:
 		case <-timer.C:
-		case found := <-s.ring.found:
+		case found := <-s.ring.scan:
 			older := s.ring.add(found)
 			background.Go(func() { s.redactUnended(ctx, older) })
 		case <-ctx.Done():
@@ -273,7 +273,7 @@ func (s *Store) linger(ctx context.Context) (written chan struct{}) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case written = <-s.asked:
+	case written = <-s.flushes:
 	case <-ctx.Done():
 	}
 	return written

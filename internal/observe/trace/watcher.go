@@ -19,14 +19,14 @@ type watcher struct {
 	origin origin
 	max    int64 // bytes of a file
 
-	mu       sync.Mutex
-	call     perigee.Call // the record so far
-	ended    time.Time    // when call was complete; zero if it is not
-	done     bool         // the client has got everything
-	listed   bool         // in Store.open or Store.urgent
-	pressing bool         // in Store.urgent
-	waiting  int          // bytes
-	failed   bool         // the directory cannot be written, and no more data is collected
+	mu      sync.Mutex
+	call    perigee.Call // the record so far
+	ended   time.Time    // when call was complete; zero if it is not
+	done    bool         // the client has got everything
+	queued  bool         // in Store.open or Store.urgent
+	urgent  bool         // in Store.urgent
+	waiting int          // bytes
+	failed  bool         // the directory cannot be written, and no more data is collected
 
 	request, answer, events *file // of the client
 	exchanges               []*exchange
@@ -71,7 +71,7 @@ func newWatcher(s *Store, call *perigee.Call, from *perigee.Origin) *watcher {
 	utc := call.Time.UTC()
 	w := &watcher{
 		store: s, began: call.Time, call: *call, day: utc.Format(dayLayout), name: utc.Format(timeLayout) + "-" + call.ID,
-		bodies: s.bodies.Load(), max: min(maxFile, max(s.keep.Load()/4, 64<<10)), listed: true, pressing: true,
+		bodies: s.bodies.Load(), max: min(maxFile, max(s.keep.Load()/4, 64<<10)), queued: true, urgent: true,
 		origin: origin{from.Method, from.Path, from.Replay.Of, from.Header.Clone()},
 	}
 	if w.bodies {
@@ -110,7 +110,7 @@ func (w *watcher) Body(at perigee.TapPoint, pieces ...[]byte) {
 	}
 	f.complete = f.complete || at == perigee.TapClientRequest || at == perigee.TapProviderRequest
 	w.store.budget.chargeCopy(n)
-	w.changed()
+	w.enqueue()
 }
 
 // append copies bytes that a file gets. It returns how many.
@@ -132,13 +132,13 @@ func (w *watcher) append(f *file, data []byte) int {
 	return len(data)
 }
 
-// changed has the call written soon: when many bytes wait or it is over, at once.
-func (w *watcher) changed() {
-	urgent := !w.pressing && (w.waiting >= urgentSize || w.over())
-	if w.listed && !urgent {
+// enqueue has the call written soon: when many bytes wait or it is over, at once.
+func (w *watcher) enqueue() {
+	urgent := !w.urgent && (w.waiting >= urgentSize || w.over())
+	if w.queued && !urgent {
 		return
 	}
-	w.listed, w.pressing = true, w.pressing || urgent
+	w.queued, w.urgent = true, w.urgent || urgent
 	w.store.enqueue(w, urgent)
 }
 
@@ -231,7 +231,7 @@ func (w *watcher) Event(e *perigee.Event) {
 		return
 	}
 	w.append(w.events, *line)
-	w.changed()
+	w.enqueue()
 }
 
 // Ended takes the record of the call.
@@ -239,7 +239,7 @@ func (w *watcher) Ended(c *perigee.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.call, w.ended = *c, time.Now()
-	w.changed()
+	w.enqueue()
 }
 
 // Done ends the answer to the client.
@@ -247,5 +247,5 @@ func (w *watcher) Done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = true
-	w.changed()
+	w.enqueue()
 }

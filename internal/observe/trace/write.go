@@ -33,9 +33,9 @@ func (w *watcher) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.call, b.ended, b.done = w.call, w.over(), w.done
-	w.listed, w.pressing = false, false
+	w.queued, w.urgent = false, false
 	if !b.ended && !w.ended.IsZero() {
-		w.changed() // to be written again, when it is over
+		w.enqueue() // to be written again, when it is over
 	}
 	b.bodies, w.waiting = w.waiting, 0
 	add := func(f *file, complete bool) {

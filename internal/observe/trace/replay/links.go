@@ -5,9 +5,9 @@ import "fmt"
 // The rules of this file keep requests valid for the dialects while parts of them are left out. The
 // dialects use different names for the same things, so the rules hold for all of them at once.
 
-// kept are members that are never left out: the dialects require them, so every request without one
+// required are members that are never left out: the dialects require them, so every request without one
 // fails in another way.
-var kept = set("model", "messages", "contents", "input", "role", "type", "name", "content", "parts", "function", "functionDeclarations",
+var required = set("model", "messages", "contents", "input", "role", "type", "name", "content", "parts", "function", "functionDeclarations",
 	"function_declarations", "id", "call_id", "tool_call_id", "tool_use_id", "arguments", "args", "output", "response", "max_tokens",
 	"input_schema", "text", "source", "data", "media_type", "mimeType", "mime_type", "fileUri", "file_uri", "inlineData", "inline_data",
 	"image_url", "url", "functionCall", "function_call", "functionResponse", "function_response", "requests", "thinking", "signature")
@@ -20,8 +20,8 @@ var free = set("parameters", "parametersJsonSchema", "parameters_json_schema", "
 // nonempty are arrays that keep at least one element.
 var nonempty = set("messages", "contents", "input", "content", "parts", "requests", "system")
 
-// dropped are arrays that are left out with their last element.
-var dropped = set("tools", "tool_calls", "required", "propertyOrdering", "functionDeclarations", "function_declarations", "enum",
+// removedIfEmpty are arrays that are left out with their last element.
+var removedIfEmpty = set("tools", "tool_calls", "required", "propertyOrdering", "functionDeclarations", "function_declarations", "enum",
 	"anyOf", "oneOf", "allOf", "stop", "stop_sequences", "safetySettings")
 
 func set(names ...string) map[string]bool {
@@ -135,7 +135,7 @@ func (d *document) pairByPosition(contents *node) {
 
 // removable reports whether a child of a value may be left out on its own.
 func (d *document) removable(n *node) bool {
-	return n.parent.kind == array || d.free[n.parent] || !kept[n.name()]
+	return n.parent.kind == array || d.free[n.parent] || !required[n.name()]
 }
 
 // complete leaves out nodes that are invalid without the nodes that are left out already.
@@ -182,7 +182,7 @@ func (d *document) complete(v version) {
 // message that it belongs to where it is not.
 func (d *document) emptied(n *node, remove func(*node)) {
 	switch name := n.name(); {
-	case dropped[name] && !d.free[n] && (name == "functionDeclarations" || name == "function_declarations"):
+	case removedIfEmpty[name] && !d.free[n] && (name == "functionDeclarations" || name == "function_declarations"):
 		remove(n.parent)
 	case name == "tool_calls" && !d.free[n]:
 		if said := n.parent.member("content"); said == nil || said.kind == literal { // the message has no other content
@@ -190,7 +190,7 @@ func (d *document) emptied(n *node, remove func(*node)) {
 			return
 		}
 		remove(n)
-	case dropped[name]:
+	case removedIfEmpty[name]:
 		remove(n)
 	case nonempty[name] && !d.free[n] && n.parent != d.root && n.parent.parent != nil && n.parent.parent.kind == array:
 		remove(n.parent)
