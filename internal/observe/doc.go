@@ -1,5 +1,5 @@
-// Package observe is the room of what is seen of calls. It follows calls and never delays or
-// changes them. Only daemon, cli and cmd/perigee import it. Begin with trace.Store, which writes a
+// Package observe is the room of the observers of calls. They follow calls and never delay or
+// change them. Only daemon, cli and cmd/perigee import it. Begin with trace.Store, which writes a
 // directory for each call, and dashboard/dashboard.go.
 //
 //	dashboard        the pages at / and /dashboard/: sign-in, gathering, live updates
@@ -9,8 +9,8 @@
 //	metrics          counts calls and shows the state of the daemon at GET /metrics
 //	secrets          collects the secrets that perigee knows, for a redactor
 //	telemetry        sends a span for each call and attempt to an OpenTelemetry collector
-//	trace            writes files for each call while it runs, in a ring of limited size, and reads them
+//	trace            writes and reads files for each call, in a ring of limited size
 //	trace/bundle     packs a trace without secrets and addresses of accounts
-//	trace/replay     sends the request of a trace again, or ever smaller versions of one that fails
+//	trace/replay     sends the request of a trace again, or smaller versions of one that fails
 //	trace/story      the text of perigee trace show and of trace replay --diff
 package observe

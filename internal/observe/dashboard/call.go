@@ -39,7 +39,8 @@ func (v *visit) call() error {
 	c := v.clean(*found)
 	page := pages.Call{Call: c, Token: v.session.FormToken(), ReplayOf: c.ReplayOf}
 	v.readTrace(&page)
-	if again := v.session.Again(c.ID); !again || !page.Follows() { // a page that loads itself is read once
+	// A page that loads itself again counts as read once.
+	if again := v.session.Again(c.ID); !again || !page.Follows() {
 		v.audit(v.ctx, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: c.ID}, nil)
 	}
 	if s, ok := v.searches.of(c.ID); ok {
@@ -112,7 +113,7 @@ func (v *visit) file(id, name string) error {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.w.WriteHeader(http.StatusOK)
 	if v.r.Method != http.MethodHead {
-		_ = v.opts.Copy(v.w, content) // a client that has left needs no error
+		_ = v.opts.Copy(v.w, content) // the client may have disconnected
 	}
 	return nil
 }

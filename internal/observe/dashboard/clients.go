@@ -63,7 +63,7 @@ func ClientStates(dataDir func() string) func(base string) map[string]connect.St
 
 // addStates adds the states of the clients.
 func (v *visit) addStates(list []Client, base string) {
-	// Settings have the address of the daemon, whatever the browser has for it.
+	// Settings have the address of the daemon, not the one that the browser uses.
 	if listens, err := browserURL(v.opts.Status().Listen); err == nil {
 		base = listens
 	}

@@ -53,7 +53,7 @@ type Options struct {
 	CA          func() []Fact    // about the certificate authority of interception
 	Audit       AuditLog
 
-	// Trace opens the trace directory of a call. An error of ClassNotFound: there is none.
+	// Trace opens the trace directory of a call. If there is none, the error is of ClassNotFound.
 	Trace func(id string) (Trace, error)
 	// Replay sends a call again, and returns the ID of the new one, or "" if it is not known yet.
 	Replay func(ctx context.Context, id string) (string, error)
@@ -82,7 +82,7 @@ type AuditLog interface {
 	Refused(ctx context.Context, e perigee.AuditEntry)
 }
 
-// What pages show of other packages.
+// The types of pages that Options have.
 type (
 	Window  = pages.Window
 	Warning = pages.Warning
@@ -94,7 +94,7 @@ type (
 type Dashboard struct {
 	opts       Options
 	seats      chan struct{} // one for each event stream
-	todayPause time.Duration // the numbers of the day are sent at most that often
+	todayPause time.Duration // between updates of the numbers of the day
 
 	searches searches
 }
@@ -184,7 +184,7 @@ func (d *Dashboard) static(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", file.kind)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(file.text) // the client may be gone
+		_, _ = w.Write(file.text) // the client may have disconnected
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, fr
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // the client may be gone
+		_, _ = io.WriteString(w, text) // the client may have disconnected
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (v *visit) missing() error {
 
 func (v *visit) redirectHome() error { return v.redirect("/") }
 
-// redirect has the browser get another page.
+// redirect sends the browser to another page.
 func (v *visit) redirect(to string) error {
 	setHeaders(v.w.Header())
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/observe/live"
 )
 
-// What the page about now shows at most.
+// Limits of the home page.
 const (
 	recentCalls = 10
 	recentDays  = 14
@@ -38,7 +38,7 @@ func (v *visit) home() error {
 	return v.render(200, "Now", "now", page)
 }
 
-// ended are the calls that are over, at most recentCalls.
+// ended returns the calls that have ended, at most recentCalls.
 func (d *Dashboard) ended(calls []perigee.Call) (list []perigee.Call) {
 	for _, c := range calls {
 		if c.Outcome != perigee.OutcomeOpen && len(list) < recentCalls {
@@ -48,7 +48,7 @@ func (d *Dashboard) ended(calls []perigee.Call) (list []perigee.Call) {
 	return list
 }
 
-// openCalls are the calls that are being answered, the newest first.
+// openCalls returns the calls that are being answered, the newest first.
 func (d *Dashboard) openCalls() (list []pages.OpenCall) {
 	for _, c := range d.opts.Live.Open() {
 		list = append(list, d.openCall(c))
@@ -71,7 +71,7 @@ func (d *Dashboard) openCall(c live.OpenCall) pages.OpenCall {
 	return o
 }
 
-// tailOf is the end of a text, from the beginning of a word on where one is near.
+// tailOf returns the end of a text, from the beginning of a word if one is near.
 func tailOf(text string) string {
 	if len(text) <= shownText {
 		return text

@@ -21,7 +21,7 @@ const (
 // CookieName is the name of the cookie that carries a session.
 const CookieName = "perigee_session"
 
-// A Sessions has the tickets and sessions that are valid. It is safe for concurrent use.
+// Sessions have the valid tickets and sessions. Their methods are safe for concurrent use.
 type Sessions struct {
 	now     func() time.Time
 	changed func() // called after Secrets has changed
@@ -49,8 +49,8 @@ type Session struct {
 	loaded string
 }
 
-// NewSessions returns a Store without any. Changed is called when there is a new value for Secrets,
-// before that value is given to anything.
+// NewSessions returns Sessions without any. changed is called when Secrets has a new value, before
+// that value is returned.
 func NewSessions(now func() time.Time, changed func()) *Sessions {
 	return &Sessions{now: now, changed: changed, tickets: map[sum]ticket{}, sessions: map[sum]*Session{}}
 }
@@ -81,7 +81,7 @@ func (s *Sessions) IsTicket(value string) bool {
 	return ok && s.now().Before(t.expires)
 }
 
-// Exchange spends a ticket and begins a session. Not ok: the ticket is not valid, or not any more.
+// Exchange spends a ticket and begins a session. ok is false if the ticket is not valid.
 func (s *Sessions) Exchange(value string) (session *Session, ok bool) {
 	key := sha256.Sum256([]byte(value))
 	s.mu.Lock()
@@ -191,14 +191,14 @@ func (x *Session) FormToken() string { return x.form.Reveal() }
 // IsFormToken compares a value with FormToken in constant time.
 func (x *Session) IsFormToken(value string) bool { return x.form.Equal(value) }
 
-// SetNotice keeps a text for the next page of the session.
+// SetNotice sets the text that the next page of the session shows.
 func (x *Session) SetNotice(text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.notice = text
 }
 
-// TakeNotice returns the text and forgets it.
+// TakeNotice returns the text of SetNotice and clears it.
 func (x *Session) TakeNotice() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // Bounds of searches for smallest requests.
 const (
-	maxSearches  = 8        // the number of searches with results that are kept
+	maxSearches  = 8        // searches with their results that are kept
 	shownRequest = 64 << 10 // bytes of a result
 )
 
@@ -59,7 +59,7 @@ func (s *searches) begin(x pages.Search) (*pages.Search, error) {
 	return &x, nil
 }
 
-// change changes a search that begin has returned.
+// change calls f, which changes a search that begin has returned.
 func (s *searches) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,9 +94,9 @@ func (h *Hub) Count() int {
 	return len(h.open)
 }
 
-// Subscribe returns the updates from this call on, until ctx ends or Stop is called. They begin with
-// the open calls: Began, the answer so far, and then further updates. The subscription ends with
-// the loop over the updates; without a loop, it lasts until ctx ends.
+// Subscribe returns the updates from now on, until ctx ends or Stop is called. They begin with the
+// open calls: Began, the answer so far, and then further updates. The subscription ends with the
+// loop over the updates; without a loop, it lasts until ctx ends.
 //
 // A subscriber that reads too slowly loses pieces of text, and never Began, Started, Tool or Ended.
 // One that is thousands of updates behind is given up: the loop ends while ctx has not.
@@ -149,7 +149,7 @@ func (h *Hub) remove(s *subscriber) {
 type follower struct {
 	hub *Hub
 
-	id *perigee.Call // with nothing but the ID
+	id *perigee.Call // has only the ID
 
 	mu          sync.Mutex
 	call        perigee.Call
@@ -164,10 +164,10 @@ type follower struct {
 // known returns a copy of the call, for an update.
 func (f *follower) known() *perigee.Call { return new(f.call) }
 
-// Body is for traces.
+// Body does nothing: the text of an answer comes in events.
 func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
 
-// Done is for traces.
+// Done does nothing: the record ends a call.
 func (f *follower) Done() {}
 
 // Event adds the content of an event to the answer. The content of a frame comes in the events that
@@ -263,7 +263,7 @@ func (f *follower) publish(u Update) {
 	}
 }
 
-// subscribe has s follow the call from its beginning, as far as that is kept.
+// subscribe adds a subscriber, which first gets the state of the call so far.
 func (f *follower) subscribe(s *subscriber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

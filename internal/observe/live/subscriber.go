@@ -85,7 +85,7 @@ func (s *subscriber) add(u Update) {
 	s.queue = append(s.queue, u)
 }
 
-// next waits for updates. Not ok: there will be no more.
+// next waits for updates. ok is false if these are the last ones.
 func (s *subscriber) next(ctx context.Context) (updates []Update, ok bool) {
 	for {
 		s.mu.Lock()

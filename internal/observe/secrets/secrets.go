@@ -69,9 +69,11 @@ type Options struct {
 }
 
 const (
-	filePause  = time.Second
-	keep       = 24 * time.Hour // a secret that was replaced may still be in an answer, or in a file that an agent reads
-	maxSecrets = 20_000         // secrets that are remembered
+	filePause = time.Second
+	// keep is how long a secret that was replaced is still known: it may be in an answer, or in a
+	// file that an agent reads.
+	keep       = 24 * time.Hour
+	maxSecrets = 20_000 // known at once
 )
 
 // A Collector has all current secrets, and the secrets of the last 24 hours. Its methods may be

@@ -106,8 +106,8 @@ func (c *collector) UploadTraces(ctx context.Context, spans []*tracepb.ResourceS
 	}
 }
 
-// post sends a request once. After an error, retry is the time after which it may be sent again;
-// negative: it may not.
+// post sends a request once. After an error, retry is the time after which it may be sent again; it
+// is negative if it may not.
 func (c *collector) post(ctx context.Context, body []byte) (retry time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {

@@ -66,7 +66,7 @@ type Telemetry struct {
 	opts     Options
 	applying sync.Mutex // held while settings change
 	set      Settings
-	mu       sync.RWMutex   // held for reading while spans are queued, so that none comes after the end of its sender
+	mu       sync.RWMutex   // held for reading while spans are queued, so that no sender ends meanwhile
 	current  *sender        // nil if off
 	ending   sync.WaitGroup // previous senders
 }

@@ -60,7 +60,7 @@ func (w *watcher) ProviderEndpoint(string) {}
 // ProviderStatus does nothing.
 func (w *watcher) ProviderStatus(int) {}
 
-// Attempted notes when an attempt has ended.
+// Attempted records when an attempt has ended.
 func (w *watcher) Attempted(*perigee.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

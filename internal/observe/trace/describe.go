@@ -51,7 +51,7 @@ func (w *watcher) writeOutcome(dir *os.Root, c cleaner, call *perigee.Call, stat
 	}
 }
 
-// truncated has the files that lack something.
+// truncated returns the files that are incomplete, with the reasons.
 func (w *watcher) truncated() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,8 @@ func (w *watcher) truncated() map[string]string {
 	return list
 }
 
-// writeJSON replaces a file that had a size before.
+// writeJSON replaces a file. before is the size of the file that it replaces. It returns the new
+// size, and false if the file could not be written.
 func (w *watcher) writeJSON(dir *os.Root, name string, value any, before int64) (size int64, ok bool) {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err == nil {
@@ -171,7 +172,7 @@ func (c cleaner) text(text string) string {
 	return c.known.Clipped(redact.Credentials(text))
 }
 
-// path removes the values of parameters that have credentials, whatever they are.
+// path removes the values of the parameters that have credentials.
 func (c cleaner) path(path string) string {
 	path, query, ok := strings.Cut(path, "?")
 	if ok {
@@ -180,7 +181,7 @@ func (c cleaner) path(path string) string {
 	return string(c.known.AppendAll(nil, []byte(path)))
 }
 
-// headers removes the values of headers that have credentials, whatever they are.
+// headers removes the values of the headers that have credentials.
 func (c cleaner) headers(header http.Header) http.Header {
 	clean := make(http.Header, len(header))
 	for name, values := range header {

@@ -13,9 +13,9 @@ import (
 type file struct {
 	name      string
 	exchange  int      // for an answer of a provider, which gets its name with its first bytes
-	chunks    [][]byte // that wait, from the pools
+	chunks    [][]byte // the pending bytes, in buffers of the pools
 	size      int64    // bytes that were added
-	truncated string   // why no more bytes are added; empty if they are
+	truncated string   // why no more bytes are added; empty if bytes can be added
 	complete  bool     // no more will be added
 
 	// Of the writing goroutine.
@@ -56,7 +56,7 @@ func (f *file) add(data []byte) {
 	}
 }
 
-// free gives a chunk back.
+// free returns a chunk to its pool.
 func free(chunk []byte) {
 	switch chunk = chunk[:cap(chunk)]; len(chunk) {
 	case smallChunk:

@@ -35,11 +35,14 @@ type Meta struct {
 // A Try is one request to a provider, or one attempt at an upstream that sends none. Times are
 // milliseconds since the call began.
 type Try struct {
-	Upstream    string        `json:"upstream"`
-	Account     string        `json:"account"`
-	Endpoint    string        `json:"endpoint"` // scheme and host of the provider; empty if nothing was sent
-	Status      int           `json:"status"`   // of the provider's answer; 0 if there was none
-	Class       perigee.Class `json:"class"`    // of the error; empty if its answer was sent to the client, at least in part
+	Upstream string `json:"upstream"`
+	Account  string `json:"account"`
+	// Endpoint is the scheme and the host of the provider. It is empty if nothing was sent.
+	Endpoint string `json:"endpoint"`
+	Status   int    `json:"status"` // of the provider's answer; 0 if there was none
+	// Class is the class of the error. It is empty if the answer was sent to the client, at least
+	// in part.
+	Class       perigee.Class `json:"class"`
 	StartedMS   float64       `json:"started_ms"`
 	FirstByteMS float64       `json:"first_byte_ms"` // 0 if nothing was received
 	Why         string        `json:"why,omitempty"` // this upstream and account were chosen

@@ -79,14 +79,14 @@ func (r *ring) add(found []*entry) (older []*entry) {
 	return list
 }
 
-// begin adds the directory of a call that begins.
+// begin adds the directory of a call that begins, and returns its entry.
 func (r *ring) begin(path string) *entry {
 	e := &entry{path: path, open: true}
 	r.entries = append(r.entries, e)
 	return e
 }
 
-// grow counts bytes of a call.
+// grow adds bytes to the size of a call.
 func (r *ring) grow(e *entry, bytes int64) {
 	e.size += bytes
 	r.total += bytes

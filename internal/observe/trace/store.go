@@ -15,7 +15,7 @@ import (
 // Options are the directory and the limits of a Store.
 type Options struct {
 	Dir    string // of all traces; it is created when the first call is written
-	Keep   int64  // bytes of all files together; the oldest calls are removed first. 0 means no traces
+	Keep   int64  // bytes of all files together; beyond it, the oldest calls are removed. 0 means none
 	Bodies bool   // if false, only meta.json, notes.json and error.json are written
 
 	// Redactor returns a redactor of the currently known secrets. It is called for each write,
@@ -60,7 +60,7 @@ type Store struct {
 	open    []*watcher // to be written after flushPause
 	closed  bool
 	wake    chan struct{}
-	flushes chan chan struct{} // by Flush
+	flushes chan chan struct{} // requests of Flush; each channel is closed when the data is written
 	done    chan struct{}      // closed when everything is written
 	stop    context.CancelFunc
 
@@ -178,7 +178,8 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 }
 
-// enqueue has a call written soon, or after a pause. It is false after Close.
+// enqueue queues a call to be written: after linger if it is urgent, otherwise after flushPause. It
+// returns false after Close.
 func (s *Store) enqueue(w *watcher, urgent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *Store) wakeUp() {
 	}
 }
 
-// take returns the calls to write.
+// take removes and returns the calls to write: the urgent ones, or all of them.
 func (s *Store) take(all bool) (list []*watcher, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +268,8 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// linger waits for more data of calls, until Flush is called.
+// linger waits for more data of calls, or until Flush is called. written is the channel of Flush,
+// or nil.
 func (s *Store) linger(ctx context.Context) (written chan struct{}) {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()

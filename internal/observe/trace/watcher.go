@@ -22,7 +22,7 @@ type watcher struct {
 	mu      sync.Mutex
 	call    perigee.Call // the record so far
 	ended   time.Time    // when call was complete; zero if it is not
-	done    bool         // the client has got everything
+	done    bool         // the client has received everything
 	queued  bool         // in Store.open or Store.urgent
 	urgent  bool         // in Store.urgent
 	waiting int          // bytes
@@ -39,7 +39,7 @@ type watcher struct {
 	missing int   // the number of files that it lists as truncated
 }
 
-// origin has the fields of the client's request for meta.json. They contain credentials.
+// An origin has the parts of the client's request that meta.json shows. They contain credentials.
 type origin struct {
 	method, path, replayOf string
 	header                 http.Header
@@ -55,11 +55,11 @@ type exchange struct {
 	endpoint        string
 }
 
-// An attempt is one that the call has recorded.
+// An attempt is an attempt of the call, with the time of its end.
 type attempt struct {
 	perigee.Attempt
 	ended     time.Duration
-	exchanges int // how many there were then
+	exchanges int // the number of exchanges at that time
 }
 
 var _ interface {
@@ -113,7 +113,8 @@ func (w *watcher) Body(at perigee.TapPoint, pieces ...[]byte) {
 	w.enqueue()
 }
 
-// append copies bytes that a file gets. It returns how many.
+// append copies bytes to the pending data of a file, as far as its maximum size and the queue
+// allow, and returns how many it has copied.
 func (w *watcher) append(f *file, data []byte) int {
 	if len(data) == 0 || f.truncated != "" {
 		return 0
@@ -132,7 +133,8 @@ func (w *watcher) append(f *file, data []byte) int {
 	return len(data)
 }
 
-// enqueue has the call written soon: when many bytes wait or it is over, at once.
+// enqueue queues the call to be written: at once if many bytes wait or the call is over, otherwise
+// after flushPause.
 func (w *watcher) enqueue() {
 	urgent := !w.urgent && (w.waiting >= urgentSize || w.over())
 	if w.queued && !urgent {
@@ -166,7 +168,7 @@ func (w *watcher) beginExchange() *file {
 // maxTries is how many requests to providers a trace has at most. A call with more repeats itself.
 const maxTries = 100
 
-// current is the last request to a provider; nil if there is none.
+// current returns the last request to a provider, or nil if there is none.
 func (w *watcher) current() *exchange {
 	if len(w.exchanges) == 0 {
 		return nil
@@ -174,7 +176,7 @@ func (w *watcher) current() *exchange {
 	return w.exchanges[len(w.exchanges)-1]
 }
 
-// answerOf returns the file of the answer to it.
+// answerOf returns the file of the answer to the current request, or nil if there is no request.
 func (w *watcher) answerOf() *file {
 	e := w.current()
 	if e == nil {
@@ -186,7 +188,7 @@ func (w *watcher) answerOf() *file {
 	return e.answer
 }
 
-// ProviderEndpoint notes where a request is sent.
+// ProviderEndpoint records the endpoint that the current request is sent to.
 func (w *watcher) ProviderEndpoint(endpoint string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,7 +197,7 @@ func (w *watcher) ProviderEndpoint(endpoint string) {
 	}
 }
 
-// ProviderStatus notes the status of an answer.
+// ProviderStatus records the status of the answer to the current request.
 func (w *watcher) ProviderStatus(status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +206,7 @@ func (w *watcher) ProviderStatus(status int) {
 	}
 }
 
-// Attempted notes an attempt that has ended.
+// Attempted records an attempt that has ended.
 func (w *watcher) Attempted(a *perigee.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

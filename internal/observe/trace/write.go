@@ -28,7 +28,7 @@ type part struct {
 	complete bool
 }
 
-// take removes and returns the pending data.
+// take removes and returns the pending data of the call.
 func (w *watcher) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,7 @@ func (w *watcher) flush(r *redact.Redactor) {
 	}
 }
 
-// openDir opens the directory of the call, and creates it the first time. It is nil after a
+// openDir opens the directory of the call, and creates it the first time. The result is nil after a
 // failure.
 func (w *watcher) openDir() (*os.Root, error) {
 	s := w.store
@@ -113,7 +113,7 @@ func (w *watcher) fail() {
 	}
 }
 
-// files are all files that bodies go to.
+// files returns all files of the call that bodies are written to. Some may be nil.
 func (w *watcher) files() []*file {
 	list := []*file{w.request, w.answer, w.events}
 	for _, e := range w.exchanges {

@@ -49,7 +49,8 @@ var advices = map[perigee.Class]Advice{
 var cutOffAdvice = Advice{"The answer had begun and did not reach its end: the provider or the connection to it failed in the middle.",
 	"Ask again. If it happens often, perigee doctor tests the upstreams.", "perigee doctor", "", ""}
 
-// Of calls without an account, which had an API key, or were refused before an account was chosen.
+// withoutAccount has the advice on calls without an account: they used an API key, or were refused
+// before an account was chosen.
 var withoutAccount = map[perigee.Class]Advice{
 	perigee.ClassUnauthenticated: {"The provider did not accept perigee's API key or sign-in.",
 		"Check the keys of the upstream, or sign in again.", "perigee config show", "/dashboard/config", "Configuration"},

@@ -16,7 +16,8 @@ type Answer struct {
 	Line           string   // points of the text's growth, in a square of 1000 by 100
 }
 
-// ReadAnswer reads the events of a call that took so long in all. Redact replaces secrets.
+// ReadAnswer reads the events of a call. total is the duration of the call; redact replaces
+// secrets.
 func ReadAnswer(lines []byte, total time.Duration, redact func(string) string) (a Answer) {
 	var text, thinking strings.Builder
 	type point struct{ ms, bytes float64 }
@@ -59,7 +60,7 @@ func ReadAnswer(lines []byte, total time.Duration, redact func(string) string) (
 	return a
 }
 
-// Shown is the beginning of a text without secrets, and reports whether there is more.
+// Shown returns the beginning of a text without secrets, and reports whether there is more.
 func Shown(redact func(string) string, text string) (string, bool) {
 	text = redact(text)
 	if len(text) <= maxShown {

@@ -58,7 +58,7 @@ func (p Call) HTML(t Times) html.HTML {
 `, p.tries(), p.request(), p.answer(), p.gone(), p.story(t), p.notes(), p.files(), p.commands()))
 }
 
-// gone explains why there is no trace directory.
+// gone explains why there is no trace directory. It is empty if there is one.
 func (p Call) gone() html.HTML {
 	if p.Gone && p.Call.ReplayOf != "" {
 		return html.F(`<div class="empty slim"><p>This call of <code>trace replay</code> or <code>trace shrink</code> has no trace. ` +
@@ -161,7 +161,7 @@ func (p Call) from(t Times) html.HTML {
 		c.Dialect, html.If(c.Stream, `, streamed`), t.element(c.Time, t.clock(c.Time)))
 }
 
-// total is the whole time of the call.
+// total returns the duration of the call, or the sum of its attempts if that is longer.
 func (p Call) total() time.Duration {
 	var sum time.Duration
 	for _, a := range p.Call.Attempts {
@@ -173,8 +173,8 @@ func (p Call) total() time.Duration {
 	return time.Millisecond
 }
 
-// started is when each attempt began, since the call did. Without the times of a trace they follow
-// each other.
+// started returns when each attempt began, since the beginning of the call. Without the times of a
+// trace, each one begins when the previous one ends.
 func (p Call) started() (list []time.Duration) {
 	var at time.Duration
 	for i, a := range p.Call.Attempts {
@@ -189,7 +189,7 @@ func (p Call) started() (list []time.Duration) {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// tries are the attempts, on the axis of the time of the call.
+// tries shows the attempts on the time axis of the call.
 func (p Call) tries() html.HTML {
 	total, started := p.total(), p.started()
 	percentOf := func(d time.Duration) float64 {

@@ -17,7 +17,8 @@ type Calls struct {
 	Older  string // the last call of the page if there is a next one
 }
 
-// CallFilter are the parameters of the filter with a text. Errors and replays are there besides.
+// CallFilter are the parameters of the filter that have a text. The further ones, errors and
+// replays, are flags.
 var CallFilter = []string{"model", "client", "account", "key", "since"}
 
 // A Period is a choice of times.

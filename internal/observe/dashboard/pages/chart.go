@@ -31,7 +31,8 @@ func (c *Chart) add(at, title string, parts ...Part) {
 	c.Columns = append(c.Columns, Column{at, title, parts})
 }
 
-// Top is the value at the top: the next round number above all columns, or 0 if they are all empty.
+// Top returns the upper end of the vertical axis: the next round number above all columns, or 0 if
+// all are empty.
 func (c *Chart) Top() float64 {
 	var top float64
 	for _, column := range c.Columns {
@@ -59,10 +60,10 @@ func (c *Chart) Top() float64 {
 	return 10 * scale
 }
 
-// Number is a coordinate of an SVG.
+// Number formats a coordinate of an SVG.
 func Number(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
 
-// TokenParts are the parts of a bar of tokens.
+// TokenParts returns the parts of a bar of tokens.
 func TokenParts(r perigee.UsageRow) []Part {
 	return []Part{
 		{"s-input", float64(max(0, r.InputTokens-r.CachedTokens))},
@@ -87,7 +88,7 @@ func Days(rows []perigee.UsageRow, n int, now time.Time) (list []perigee.UsageRo
 	return list
 }
 
-// TokenChart is the chart of the tokens of each of some Days.
+// TokenChart returns a chart of the tokens of each day. days are rows of Days.
 func TokenChart(days []perigee.UsageRow, label string) Chart {
 	c := Chart{Label: label, Axis: countAxis}
 	for _, r := range days {
@@ -98,7 +99,7 @@ func TokenChart(days []perigee.UsageRow, label string) Chart {
 	return c
 }
 
-// CostChart is the chart of the cost of each of some Days. Days without a price are empty.
+// CostChart returns a chart of the cost of each day. Days without a price are empty.
 func CostChart(days []perigee.UsageRow) Chart {
 	c := Chart{Label: "Cost of each day; the table below has the numbers"}
 	c.Axis = func(f float64) string {
@@ -112,7 +113,7 @@ func CostChart(days []perigee.UsageRow) Chart {
 	return c
 }
 
-// dayOf is the day of a row, for an axis and for a title.
+// dayOf returns the day of a row, formatted for an axis and for a title.
 func dayOf(r perigee.UsageRow) (at, title string) {
 	day, _ := time.Parse(time.DateOnly, r.Group) // Days has written it
 	return day.Format("2 Jan"), day.Format("Mon 2 Jan")

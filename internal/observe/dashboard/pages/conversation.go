@@ -152,7 +152,7 @@ func textOfObject(raw json.RawMessage, depth int) string {
 	return strings.Join(parts, "\n")
 }
 
-// plainJSON is JSON, or the text that it is.
+// plainJSON returns the text of a JSON string, and other JSON unchanged.
 func plainJSON(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -89,7 +89,7 @@ func Span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
-// Percent never claims all or nothing of something else.
+// Percent writes a fraction in percent. Only exactly 0 is 0%, and only exactly 1 is 100%.
 func Percent(fraction float64) string {
 	switch {
 	case fraction > 0 && fraction < 0.01:
@@ -116,7 +116,7 @@ func Plural(n int64, thing string) string {
 	return Exact(n) + " " + thing + "s"
 }
 
-// ShortID is the part of a call's ID that people compare.
+// ShortID returns the beginning of a call's ID, which suffices to recognize it.
 func ShortID(id string) string {
 	if len(id) <= 10 {
 		return id

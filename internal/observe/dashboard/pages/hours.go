@@ -9,17 +9,17 @@ import (
 	"perigee"
 )
 
-// Hours is how many hours charts of the last hours have.
+// Hours is the number of hours in the charts of the last hours.
 const Hours = 24
 
-// A Recent is the calls of the last hours.
+// A Recent summarizes the calls of the last hours.
 type Recent struct {
 	Tokens, Calls, FirstByte Chart
 	Upstreams                []Latency
 	Cut                      bool // there were more calls than were looked at
 }
 
-// A Latency is how an upstream has answered.
+// A Latency summarizes the answers of an upstream.
 type Latency struct {
 	Upstream      string
 	Calls, Errors int64
@@ -71,7 +71,7 @@ func LastHours(calls []perigee.Call, now time.Time, zone *time.Location) (r Rece
 	return r
 }
 
-// draw makes the charts.
+// draw sets the charts.
 func (r *Recent) draw(hours []hour, begin time.Time) {
 	r.Tokens = Chart{Label: "Tokens of each of the last 24 hours", Axis: countAxis}
 	r.Calls.Label = "Calls and errors of each of the last 24 hours"
@@ -97,7 +97,7 @@ func (r *Recent) draw(hours []hour, begin time.Time) {
 	}
 }
 
-// quantiles are the times within which half of the calls, and 95 of 100, had their first byte.
+// quantiles returns the median and the 95th percentile of times. Both are 0 without times.
 func quantiles(times []time.Duration) (p50, p95 time.Duration) {
 	if len(times) == 0 {
 		return 0, 0

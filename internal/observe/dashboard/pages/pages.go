@@ -17,7 +17,7 @@ type Page interface {
 type Frame struct {
 	Title   string
 	Section string // the entry of the navigation that is current
-	Token   string // of forms; empty if the browser is not signed in, and then there is no navigation
+	Token   string // of forms; empty without a session, and then there is no navigation
 	Notice  string
 	Version string
 	Open    int                      // calls that are being answered
@@ -42,8 +42,8 @@ func (f Frame) Write(page Page, t Times) html.HTML {
 `, refresh(page), html.If(f.Open > 0, `({}) `, f.Open), f.Title, f.Asset("icon.svg"), f.Asset("style.css"), f.Asset("app.js"), f.body(page.HTML(t)))
 }
 
-// refresh is the element that makes the page Welcome open the dashboard, and reloads a page with
-// progress every two seconds.
+// refresh returns the element that opens the dashboard after the page Welcome, or that loads a page
+// with progress again after two seconds. It is empty for other pages.
 func refresh(page Page) html.HTML {
 	if _, ok := page.(Welcome); ok {
 		return html.F(`<meta http-equiv="refresh" content="0; url=/">
@@ -97,7 +97,7 @@ func (f Frame) entry(section, path, name string) html.HTML {
 	return html.F(`<li><a href="{}"{}>{}<span>{}</span>{}</a></li>`, path, html.Attr(section == f.Section, ` aria-current="page"`), icon(section), name, open)
 }
 
-// Times are how times are written: as of a time, in a zone.
+// Times format times, relative to the current time and in a time zone.
 type Times struct {
 	Now  time.Time
 	Zone *time.Location
@@ -109,7 +109,7 @@ func (t Times) stamp(at time.Time) string { return at.In(t.Zone).Format("2 Jan 2
 
 func iso(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
-// clock is the time of day, with the day if that is another one.
+// clock returns the time of day, with the date if it is not today.
 func (t Times) clock(at time.Time) string {
 	at, now := at.In(t.Zone), t.Now.In(t.Zone)
 	switch {
@@ -121,7 +121,7 @@ func (t Times) clock(at time.Time) string {
 	return at.Format("2 Jan 2006 15:04")
 }
 
-// element is a time in some words, with the exact one for a program and for a pointer.
+// element returns a time as the given text, with the exact time in its attributes.
 func (t Times) element(at time.Time, words string) html.HTML {
 	return html.F(`<time datetime="{}" title="{}">{}</time>`, iso(at), t.stamp(at), words)
 }

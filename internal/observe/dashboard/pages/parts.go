@@ -8,7 +8,7 @@ import (
 	"perigee/internal/observe/dashboard/html"
 )
 
-// tokenField is the field of a form that shows that this dashboard has made it.
+// tokenField is the field of a form that proves that this dashboard wrote the form.
 func tokenField(value string) html.HTML {
 	return html.F(`<input type="hidden" name="token" value="{}">`, value)
 }
@@ -19,22 +19,22 @@ func command(text string) html.HTML {
 		text, text, text, icon("copy"))
 }
 
-// warning is a problem that does not keep a page from being shown; empty if there is none.
+// warning shows a problem above the content of a page. It is empty without a text.
 func warning(text string) html.HTML {
 	return html.If(text != "", `<p class="banner warn">{}<span>{}</span></p>
 `, icon("warn"), text)
 }
 
-// unready is why calls cannot be answered.
+// unready shows why calls cannot be answered.
 func unready(reason string) html.HTML {
 	return html.F(`<p class="banner bad" role="alert">{}<span>Calls cannot be answered: {}</span></p>
 `, icon("warn"), reason)
 }
 
-// small is an additional text; empty if there is none.
+// small is an additional text. It is empty without one.
 func small(text string) html.HTML { return html.With(text, `<small>{}</small>`) }
 
-// or is a text, or another one in place of an empty text.
+// or is a text, or none if the text is empty.
 func or(text, none string) html.HTML {
 	if text == "" {
 		return html.F(`<span class="none">{}</span>`, none)
@@ -61,10 +61,10 @@ func errorsClass(errors int64) string {
 // words returns an identifier as words.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// modelOf is the model that has answered, or the one that was asked for.
+// modelOf returns the model that answered, or the one that was asked for, or none.
 func modelOf(c *perigee.Call, none string) string { return cmp.Or(c.Model, c.ModelAsked, none) }
 
-// status is how a call has ended.
+// status shows how a call ended.
 func status(c *perigee.Call) html.HTML {
 	switch c.Outcome {
 	case perigee.OutcomeDone:
@@ -82,8 +82,8 @@ func status(c *perigee.Call) html.HTML {
 	return html.F(`<span class="pill bad">{}</span>`, c.ClientStatus)
 }
 
-// failed reports whether a call has no complete answer, for another reason than that its client has
-// left.
+// failed reports whether a call failed or was cut off. A call that its client canceled has not
+// failed.
 func failed(c *perigee.Call) bool {
 	return c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff
 }
@@ -194,7 +194,7 @@ func chart(c Chart) html.HTML {
 </div>`, html.Each(labels, func(c Column) html.HTML { return html.F(`<span>{}</span>`, c.At) })))
 }
 
-// firstSteps is there instead of calls before the first one.
+// firstSteps takes the place of the list of calls before the first call.
 func firstSteps() html.HTML {
 	return html.F(`<div class="empty first">
 {}

@@ -17,7 +17,7 @@ type Client struct {
 	Title    string // Claude Code
 	Program  string // claude; empty if perigee run cannot start it
 	Note     string
-	Settings []Fact // environment variables, or lines of a settings file; Name is the file or the shell
+	Settings []Fact // environment variables, or lines of a settings file
 	NoFile   bool   // perigee connect has nothing to write for it
 	Here     bool   // it is installed on this machine, or has settings of perigee
 	State    string // whether it uses perigee; empty if unknown
@@ -37,7 +37,7 @@ func (p Setup) HTML(Times) html.HTML {
 		html.If(len(p.Clients) == 0, `<div class="empty slim"><p><code>perigee connect</code> lists the clients.</p></div>`))
 }
 
-// clients are the clients, those on this machine first.
+// clients lists the clients, first the ones on this machine.
 func (p Setup) clients() html.HTML {
 	var here, others []Client
 	for _, c := range p.Clients {

@@ -34,7 +34,7 @@ const ManifestName = "manifest.json"
 type Options struct {
 	Trace    *trace.Trace
 	Secrets  []secrets.Named // that the bundle must not have
-	Accounts []string        // addresses of accounts, besides those that the trace names
+	Accounts []string        // further addresses of accounts, which the trace does not name
 	Version  string          // of perigee
 	Now      time.Time
 }

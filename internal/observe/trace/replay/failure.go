@@ -8,11 +8,11 @@ import (
 	"perigee"
 )
 
-// A failure is how a call ended, as far as it must stay when its request is made smaller.
+// A failure describes how a call failed. It has to stay the same when the request is made smaller.
 type failure struct {
-	Status   int // that the client got
+	Status   int // of the answer to the client
 	Class    perigee.Class
-	Provider bool // the provider has refused the request, and not perigee
+	Provider bool // the provider refused the request, not perigee
 	Message  string
 }
 

@@ -5,8 +5,8 @@ import "fmt"
 // The rules of this file keep requests valid for the dialects while parts of them are left out. The
 // dialects use different names for the same things, so the rules hold for all of them at once.
 
-// required are members that are never left out: the dialects require them, so every request without one
-// fails in another way.
+// required are members that are never left out: the dialects require them, so every request without
+// one fails in another way.
 var required = set("model", "messages", "contents", "input", "role", "type", "name", "content", "parts", "function", "functionDeclarations",
 	"function_declarations", "id", "call_id", "tool_call_id", "tool_use_id", "arguments", "args", "output", "response", "max_tokens",
 	"input_schema", "text", "source", "data", "media_type", "mimeType", "mime_type", "fileUri", "file_uri", "inlineData", "inline_data",
@@ -36,7 +36,7 @@ func set(names ...string) map[string]bool {
 type document struct {
 	root  *node
 	links map[string][]*node // calls of functions and their results, by the id of the call
-	named map[*node][]*node  // a property of a schema, and the elements of required and the like that name it
+	named map[*node][]*node  // by property of a schema, the elements of required and the like with its name
 	free  map[*node]bool     // values inside free members
 }
 
@@ -82,7 +82,7 @@ func linkOf(n *node) string {
 	return ""
 }
 
-// nameProperties notes which elements of required and propertyOrdering name the properties of a
+// nameProperties records which elements of required and propertyOrdering name the properties of a
 // schema.
 func (d *document) nameProperties(schema *node) {
 	properties := schema.member("properties")

@@ -21,9 +21,9 @@ import (
 type recording struct {
 	*trace.Trace
 	call *perigee.Call // nil if the store no longer has it
-	body []byte        // of the client's request, once it was read
-	sent []byte        // the last body that went to a provider, once it was read
-	last trace.Try     // that it went to
+	body []byte        // the client's request, after repeatable
+	sent []byte        // the last request to a provider, after sendable
+	last trace.Try     // the try of that request, after sendable
 }
 
 func (r *recording) id() string { return r.Meta.ID }

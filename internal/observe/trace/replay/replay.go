@@ -2,12 +2,11 @@
 // the server like the request that it repeats, so it is answered in the same shape, recorded and
 // traced. It is an act of the owner: it needs no key, and the limits of keys do not count.
 //
-// Shrinking sends a failing request again in ever smaller versions, and keeps those that fail in the
-// same way, by delta debugging of the JSON: minimize leaves out messages, tools, parts, members of
-// schemas and other optional members, and shortens texts. Linked nodes are left out together: a call
-// of a function and its result, a property and its name in required, a tool and the choice of it. So
-// most of the requests that are tried are valid in their dialect, and fail in the same way or not at
-// all.
+// Shrinking looks for the smallest request that fails like a recorded one, by delta debugging of
+// its JSON: minimize leaves out messages, tools, parts, members of schemas and other optional
+// members, and shortens texts. Linked nodes are left out together: a function call and its result,
+// a property and its name in required, a tool and the choice of it. So most of the requests that
+// are tried are valid in their dialect, and fail in the same way or not at all.
 package replay
 
 import (
@@ -84,7 +83,7 @@ func (s *Service) replay(w http.ResponseWriter, r *http.Request) error {
 type Change struct {
 	Upstream string // the only one that may answer; empty means that routing decides
 	Model    string // in place of the recorded one; empty means the same
-	Raw      bool   // send the last request to a provider unchanged, and return the provider's answer
+	Raw      bool   // repeat the last request to a provider unchanged, and return its answer
 }
 
 // Send sends a recorded call again, and writes the status, headers and body of its answer to w. If

@@ -19,7 +19,7 @@ var errDifferent = errors.New("the request does not fail in this way any more")
 // maxCalls is the default of searchOptions.maxCalls.
 const maxCalls = 200
 
-// searchOptions are how to test a request, and the limits of the search.
+// searchOptions have the test of a request, and the limits of the search.
 type searchOptions struct {
 	// fails reports whether a request fails in the way that must stay. Its error ends the search.
 	fails func(ctx context.Context, request []byte) (bool, error)
@@ -61,8 +61,8 @@ type search struct {
 	ctx     context.Context
 	opts    searchOptions
 	doc     *document
-	current version // that fails
-	best    []byte  // the same as text
+	current version // the smallest version that fails so far
+	best    []byte  // current as text
 	before  int     // the size of the request at first
 	seen    map[[sha256.Size]byte]bool
 	calls   int
@@ -103,7 +103,7 @@ func (s *search) fails(request []byte) bool {
 	return same
 }
 
-// try takes a version if it is smaller and fails.
+// try makes a version the current one if it is smaller and fails.
 func (s *search) try(v version) bool {
 	s.doc.complete(v)
 	request := v.append(make([]byte, 0, len(s.best)), s.doc.root)

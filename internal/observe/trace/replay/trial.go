@@ -33,12 +33,13 @@ type Progress struct {
 
 // A Shrunk is the smallest request that was found.
 type Shrunk struct {
-	ID      string `json:"id"`    // of the call
-	Calls   int    `json:"calls"` // that were made
-	Before  int    `json:"bytes_before"`
-	Bytes   int    `json:"bytes"`
-	Whole   bool   `json:"whole"`             // nothing is left to try
-	Stopped string `json:"stopped,omitempty"` // why the search ended early, unless calls or time were used up
+	ID     string `json:"id"`    // of the call
+	Calls  int    `json:"calls"` // that were made
+	Before int    `json:"bytes_before"`
+	Bytes  int    `json:"bytes"`
+	Whole  bool   `json:"whole"` // nothing is left to try
+	// Stopped is why the search ended early. It is empty if calls or time were used up.
+	Stopped string `json:"stopped,omitempty"`
 	Request string `json:"request"`
 }
 
@@ -137,7 +138,7 @@ func (r *recording) shrinkable() error {
 	return r.repeatable()
 }
 
-// failure is how the call failed.
+// failure returns how the call failed.
 func (r *recording) failure() failure {
 	f := failure{Status: r.Meta.Status, Class: r.Meta.Class}
 	if r.call != nil {
@@ -152,7 +153,8 @@ func (r *recording) failure() failure {
 	return f
 }
 
-// try sends a smaller request, and returns how it failed; the zero value: it did not.
+// try sends a smaller request, and returns how it failed. The zero value means that it did not
+// fail.
 func (s *Service) try(ctx context.Context, of *recording, body []byte) (f failure, err error) {
 	var seen outcome
 	req, err := of.withBody(ctx, of.Meta.Path, body, perigee.Replay{Of: of.id(), Trial: true, Watcher: &seen})
@@ -248,7 +250,8 @@ func (l *lineWriter) write(line Line) {
 		l.began = true
 		mount.StreamHeader(l.w.Header(), "application/jsonl")
 	}
-	if err := json.NewEncoder(l.w).Encode(line); err == nil { // a client that is gone ends the context
+	// A client that has disconnected ends the context.
+	if err := json.NewEncoder(l.w).Encode(line); err == nil {
 		_ = http.NewResponseController(l.w).Flush()
 	}
 }

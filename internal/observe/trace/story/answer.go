@@ -16,7 +16,7 @@ type phase struct {
 	text        string // its beginning
 }
 
-// phases are the parts of the answer in order.
+// phases returns the parts of an answer in order. events is the content of events.jsonl.
 func phases(events []byte) (list []phase) {
 	for line := range trace.Lines(events) {
 		kind, text := line.Kind, line.Text
@@ -44,7 +44,7 @@ func phases(events []byte) (list []phase) {
 	return list
 }
 
-// add continues a text.
+// add appends a piece to a text. Only the beginning of a long text is kept.
 func (p *phase) add(ms float64, text string) {
 	p.last = ms
 	p.bytes += int64(len(text))

@@ -14,8 +14,8 @@ type Result struct {
 	Differences []Difference `json:"differences"`
 }
 
-// A Difference is one thing that both answers have, or only one of them: then the other text is
-// empty.
+// A Difference is a part in which two answers differ. If only one answer has the part, the other
+// text is empty.
 type Difference struct {
 	Where string `json:"where"` // text, tool_calls[0], usage.output_tokens, notes[0], error
 	Was   string `json:"was"`
@@ -53,7 +53,7 @@ func (a *Answer) usage() []int64 {
 	return []int64{a.Usage.Input, a.Usage.Cached, a.Usage.Output, a.Usage.Thinking}
 }
 
-// calls are the calls of functions as lines.
+// calls returns the function calls, each as a line.
 func (a *Answer) calls() (list []string) {
 	for _, c := range a.Calls {
 		list = append(list, c.Name+"("+c.Args+")")
@@ -74,7 +74,7 @@ func Unified(wasName string, was Answer, isName string, is Answer) string {
 	return string(diff.Diff(wasName, []byte(was.String()), isName, []byte(is.String())))
 }
 
-// String is the answer as lines.
+// String returns the answer as lines.
 func (a *Answer) String() string {
 	var b strings.Builder
 	for _, line := range []struct{ name, text string }{{"error", a.Error}, {"text", a.Text}} {

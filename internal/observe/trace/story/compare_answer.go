@@ -14,13 +14,13 @@ import (
 // An Answer has the parts of the answer to a call that are compared.
 type Answer struct {
 	Text  string
-	Calls []AnswerCall // of functions
+	Calls []AnswerCall
 	Usage perigee.Usage
 	Notes []string
 	Error string // empty if there was none
 }
 
-// A AnswerCall is a call of a function. Args are JSON with members in order.
+// An AnswerCall is a function call. Args are JSON with sorted members.
 type AnswerCall struct{ Name, Args string }
 
 // ReadAnswer returns the text, the tool calls and the error in the body of an answer. Usage and
@@ -182,7 +182,7 @@ func (r *reader) read(m *message) {
 	r.readBlocks(m)
 }
 
-// fail keeps the message of the first error.
+// fail records the message of the first error.
 func (r *reader) fail(raw json.RawMessage) {
 	var e struct{ Message string }
 	if r.failed == "" && len(raw) > 0 && json.Unmarshal(raw, &e) == nil {
@@ -264,7 +264,7 @@ func (r *reader) readBlocks(m *message) {
 	}
 }
 
-// canonical writes JSON with members in order and without spaces. Text that is not JSON is returned
+// canonical writes JSON with sorted members and without spaces. Text that is not JSON is returned
 // unchanged.
 func canonical(args string) string {
 	if strings.TrimSpace(args) == "" {
