@@ -64,7 +64,9 @@ func ExceptUpstreams(key string) bool { return !strings.HasPrefix(key, "upstream
 type Recorded[T any] struct {
 	Path string
 	Read func(*sqlstore.Store) (T, error)
-	What string // "calls", for the message about a store that does not exist yet; empty if there is none
+	// What names the data in the message about a store that does not exist yet, such as "calls". It
+	// is empty if there is no message.
+	What string
 }
 
 // Get asks the running daemon or, if none runs, the store. A store that does not exist yet yields

@@ -83,7 +83,7 @@ type line struct {
 	sub       string
 	arguments []string // without the subcommand
 	used      []string // flags
-	pending   *flag    // that the current word is the value of
+	pending   *flag    // the flag that the current word is the value of; nil if there is none
 	ended     bool     // there was a --
 
 	forms     []usage

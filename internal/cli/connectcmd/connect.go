@@ -23,7 +23,7 @@ type options struct {
 	model, key                string
 }
 
-// Connect writes the settings of a client, takes them out, or lists the clients.
+// Connect writes the settings of a client, removes them, or lists the clients.
 func Connect(ctx context.Context, env *cli.Env, args []string) error {
 	var o options
 	env.Flags.BoolVar(&o.undo, "undo", false, "")
@@ -126,7 +126,7 @@ func newSetup(ctx context.Context, env *cli.Env, c *connect.Client, o options) (
 	return s, nil
 }
 
-// connect shows the change, asks, writes, and has the client prove it.
+// connect shows the change, asks for confirmation, writes it, and tests the client.
 func (s *setup) connect(ctx context.Context) error {
 	if err := datadir.Secure(s.config.DataDir, command.DaemonOptions(s.env, &config.Loaded{Config: s.config}).Logger); err != nil {
 		return err

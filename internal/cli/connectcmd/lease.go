@@ -17,7 +17,7 @@ type leaseDir string
 const (
 	turnName = "lock"
 	suffix   = ".lease"
-	turnTime = time.Minute // in which the previous process has started or ended the shared daemon
+	turnTime = time.Minute // for another process to start or end the shared daemon
 )
 
 // Turn waits until no other process starts or ends the shared daemon. The caller may then do so
@@ -88,8 +88,8 @@ func remove(f *os.File) {
 	}
 }
 
-// InUse reports whether a process holds a lease. Files of processes that were killed are removed. It
-// is called in a Turn.
+// InUse reports whether a process holds a lease. Files of processes that were killed are removed.
+// It is called in a Turn.
 func (d leaseDir) InUse(ctx context.Context) (bool, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {

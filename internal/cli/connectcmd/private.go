@@ -17,7 +17,7 @@ const (
 	privatePattern = "perigee-run-*"
 	privateLock    = "perigee.lock"       // in the directory; the client and this process hold it
 	lockTime       = 5 * time.Millisecond // for a lock that is held or not
-	ownLockTime    = 10 * time.Second     // in which another run finds out that the directory is in use
+	ownLockTime    = 10 * time.Second     // longer than another run holds the lock to test it
 )
 
 // A private is the directory with the files of a launch. dir is empty if there are none.

@@ -18,11 +18,12 @@ import (
 // lowQuota is the fraction of a quota below which an account gets a warning.
 const lowQuota = 0.1
 
-// Accounts is where accounts are listed and asked about.
+// Accounts has the sources of the check of accounts.
 type Accounts struct {
-	List   func(ctx context.Context) ([]perigee.AccountRow, error)
-	Quota  func(ctx context.Context) (perigee.QuotaList, error) // refreshes the access token of each account; nil if quota is not read
-	Reason string                                               // why Quota is nil: "--offline"
+	List func(ctx context.Context) ([]perigee.AccountRow, error)
+	// Quota refreshes the access token of each account. It is nil if quota is not read.
+	Quota  func(ctx context.Context) (perigee.QuotaList, error)
+	Reason string // why Quota is nil, such as "--offline"
 	Now    time.Time
 }
 
@@ -39,7 +40,8 @@ func (a Accounts) Check(ctx context.Context) []Result {
 	var quota perigee.QuotaList
 	if a.Quota != nil {
 		if quota, err = a.Quota(ctx); err == nil {
-			if again, failed := a.List(ctx); failed == nil { // an answer may have changed the state of an account
+			// An answer may have changed the state of an account.
+			if again, failed := a.List(ctx); failed == nil {
 				rows = again
 			}
 		}
@@ -133,7 +135,7 @@ func (a Accounts) withQuota(row perigee.AccountRow, all []perigee.AccountRow, qu
 	return result
 }
 
-// another returns the command that has another account used, or adds one.
+// another returns the command that makes perigee use another account, or adds one.
 func another(row perigee.AccountRow, all []perigee.AccountRow) string {
 	for _, r := range all {
 		if r.Upstream == row.Upstream && r.Email != row.Email && stateOf(r).Status == OK {

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// nearlySpent is the part of a budget from which on a key is warned about.
+// nearlySpent is the fraction of a budget at which a key gets a warning.
 const nearlySpent = 0.8
 
 // Budgets checks how much of their daily budgets client keys have used.
@@ -21,7 +21,7 @@ type Budgets struct {
 	Now   time.Time
 }
 
-// Check has one result for each key with a budget.
+// Check returns one result for each key with a budget.
 func (b Budgets) Check(ctx context.Context) (results []Result) {
 	var spent map[string]perigee.Spent
 	for i, k := range b.Loaded.Config.Keys {

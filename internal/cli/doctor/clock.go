@@ -81,7 +81,7 @@ func (c Clock) date(ctx context.Context) (date, at time.Time, err error) {
 	return date, at, err
 }
 
-// setClock returns the command that has the system set its clock by the network.
+// setClock returns the command that synchronizes the clock of the system.
 func setClock() string {
 	switch runtime.GOOS {
 	case "darwin":

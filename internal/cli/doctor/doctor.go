@@ -1,8 +1,8 @@
 // Package doctor checks whether perigee can work on this machine: configuration, files, ports,
 // sources, accounts and clients.
 //
-// Each check is a function of its own inputs and changes nothing. runChecks bounds the checks in time and
-// keeps their order. Every result that is not OK has a fix, which is a command line.
+// Each check is a function of its own inputs and changes nothing. runChecks bounds the checks in
+// time and keeps their order. Every result that is not OK has a fix, which is a command line.
 package doctor
 
 import (
@@ -186,7 +186,7 @@ func (c Check) bounded(ctx context.Context, limit time.Duration) []Result {
 	return []Result{warn(c.Name, longer(limit), "the check did not end within %v", limit)}
 }
 
-// longer returns the fix for a check that was not given enough time.
+// longer returns the fix for a check that did not end in time.
 func longer(limit time.Duration) string {
 	return fmt.Sprintf("perigee doctor --timeout %.0fs", max(6*limit, 30*time.Second).Seconds())
 }

@@ -56,7 +56,8 @@ func (e *examination) run(ctx context.Context) []Result {
 	results := []Result{e.readConfig(ctx)}
 	e.reachDaemon(ctx)
 	local := e.local()
-	results = append(results, runChecks(ctx, local[:1], e.limit, waiting)...) // the data directory, before SQLite creates files in it
+	// The data directory is checked first, before SQLite creates files in it.
+	results = append(results, runChecks(ctx, local[:1], e.limit, waiting)...)
 	if cause := results[len(results)-1]; cause.Blocks {
 		e.blocked = &cause
 		local = withoutData(local, cause)
@@ -188,8 +189,8 @@ func withoutData(checks []Check, cause Result) []Check {
 	var list []Check
 	for _, c := range checks {
 		switch {
-		case c.Name == NameClient+"*" || c.Name == NameKey+"*": // one line for each client and key has no information
-			continue
+		case c.Name == NameClient+"*" || c.Name == NameKey+"*":
+			continue // a line for each client and key would have no information
 		case slices.Contains(needs, c.Name):
 			c.Run = func(context.Context) []Result { return []Result{NotChecked(c.Name, cause)} }
 		}

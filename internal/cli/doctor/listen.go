@@ -18,14 +18,18 @@ import (
 
 // A Daemon is the state that was read from the socket of the data directory.
 type Daemon struct {
-	Status  *perigee.DaemonStatus // nil if no daemon was reached
-	Err     error                 // of one that runs and cannot be asked
-	Silent  time.Duration         // for which a daemon that accepts connections did not answer; 0 if it did, or another error came first
-	PID     int                   // 0 if unknown
-	Stale   string                // why it has other secrets than this shell, in a sentence; empty if it has the same
-	Restart string                // the command to restart it by its service manager; empty if it has none
-	Address string                // that the configuration names
-	Owner   Owner                 // of the port of that address, if no daemon was reached
+	Status *perigee.DaemonStatus // nil if no daemon was reached
+	Err    error                 // why a running daemon could not be asked; nil if it could
+	// Silent is how long a daemon that accepts connections did not answer. It is 0 if it answered,
+	// or if there was another error.
+	Silent time.Duration
+	PID    int // 0 if unknown
+	// Stale explains in a sentence why the daemon has other secrets than this shell. It is empty if
+	// the secrets are the same.
+	Stale   string
+	Restart string // the command that restarts its service; empty if it is not a service
+	Address string // in the configuration
+	Owner   Owner  // of the port of Address, if no daemon was reached
 }
 
 // restart returns a command that starts the daemon again, after its open calls.
@@ -145,7 +149,7 @@ func Version(version, configPath string, d Daemon) Result {
 		return warn(NameDaemon, d.restart(), "%s", d.Stale)
 	case len(pending) > 0:
 		if slices.Contains(pending, "listen") {
-			d.Address = "" // it is not to listen where it does
+			d.Address = "" // the restarted daemon listens on another address
 		}
 		return warn(NameDaemon, d.restart(), "changed settings need a restart and are not in effect: %s", strings.Join(pending, ", "))
 	}

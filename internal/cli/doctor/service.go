@@ -13,7 +13,8 @@ import (
 // A Service has the directories of systemd units, and the function that runs systemctl.
 type Service struct {
 	UserDirs, SystemDirs []string
-	Run                  func(ctx context.Context, command []string) (string, error) // nil if systemd is not called
+	// Run returns the output of a command. It is nil if systemd is not called.
+	Run func(ctx context.Context, command []string) (string, error)
 }
 
 // HostService returns the Service of this machine. With offline, systemd is not called.

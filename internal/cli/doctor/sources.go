@@ -92,7 +92,8 @@ func (e *examination) askers(ctx context.Context, before []Result) (upstreamChec
 	case e.remote != nil:
 		check := func(ctx context.Context, u Upstream) Result {
 			result := u.Check(ctx, e.remote.Models)
-			if now, err := e.remote.Status(ctx); err == nil { // the list may have shown that a key is refused
+			// Listing the models may have shown that a key is refused.
+			if now, err := e.remote.Status(ctx); err == nil {
 				result = u.WithKeyProblems(result, now.Keys)
 			}
 			return result
@@ -143,7 +144,7 @@ func (e *examination) askProviders(
 	if problem == nil {
 		rows, _ = stored(ctx)
 	} else if problem.Check == NameListen {
-		problem = nil // of no concern here
+		problem = nil // providers can be asked without a daemon
 		rows, _ = stored(ctx)
 	} else {
 		accounts.Reason = "the state of " + problem.Check

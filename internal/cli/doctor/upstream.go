@@ -22,10 +22,10 @@ type Upstream struct {
 	Name, Kind string
 	URL        string // its address; empty if it is on this machine
 	Config     string // the configuration file; empty if there is none
-	Variable   string // the variable that has the API key, if there is no configuration file
+	Variable   string // the variable with the API key, if there is no configuration file
 	Builtin    bool   // it is the simulator that answers because nothing is configured
 	Accounts   string // the upstream with the accounts that it uses; empty if it uses none
-	Daemon     Daemon // that it belongs to
+	Daemon     Daemon // the daemon of a Builtin upstream
 }
 
 // UpstreamOf describes an upstream of a configuration.
@@ -79,7 +79,7 @@ func (u Upstream) NotRunning(rows []perigee.AccountRow) Result {
 	return u.Skipped("language servers run with the daemon")
 }
 
-// Check has an upstream list its models, which costs no tokens. list asks the daemon or, without
+// Check lists the models of an upstream, which costs no tokens. list asks the daemon or, without
 // one, the provider.
 func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upstream string) (perigee.ModelList, error)) Result {
 	name := NameUpstream + u.Name
@@ -103,8 +103,8 @@ func (u Upstream) Check(ctx context.Context, list func(ctx context.Context, upst
 // shownKeyProblems is how many unusable keys a detail lists.
 const shownKeyProblems = 3
 
-// WithKeyProblems returns a result that was OK, with the reasons why API keys of the upstream cannot
-// be used.
+// WithKeyProblems returns a result that was OK, with the reasons why API keys of the upstream
+// cannot be used.
 func (u Upstream) WithKeyProblems(r Result, list []perigee.KeyProblem) Result {
 	list = slices.DeleteFunc(slices.Clone(list), func(t perigee.KeyProblem) bool { return t.Upstream != u.Name })
 	if r.Status != OK || len(list) == 0 {

@@ -55,7 +55,7 @@ func Command(ctx context.Context, env *cli.Env, args []string, open func() (*Own
 }
 
 // chooseRoots returns the directories of the file tools: dirs, the values of --root, which have to
-// be inside of the configured ones. Without --root they are the configured ones, or else the working
+// be inside of the configured roots. Without --root these are the roots, or else the working
 // directory.
 func chooseRoots(roots, dirs []string) ([]string, error) {
 	switch {

@@ -76,7 +76,7 @@ func (o *Owner) withoutDaemon(ctx context.Context) (*daemon.Offline, error) {
 	return o.offline, err
 }
 
-// Ask has the daemon answer, or answers without one.
+// Ask asks the daemon, or answers without one.
 func (o *Owner) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	client, err := o.daemon(ctx)
 	if err != nil {

@@ -132,7 +132,8 @@ func stored(ctx context.Context, cfg *config.Config, store *sqlstore.Store) (lis
 	return list, accounts, err
 }
 
-// deliver writes a bundle to where it was asked for, and prints the path.
+// deliver writes a bundle to out, by default a file with the ID of the call in its name, and prints
+// the path. "-" is stdout.
 func deliver(env *cli.Env, file *os.File, out, id string) (err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err

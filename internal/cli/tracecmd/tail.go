@@ -101,7 +101,7 @@ func (t *tailer) recent(ctx context.Context, client *remote.Client, filter map[s
 	return nil
 }
 
-// interrupted is nil if the person has ended the command.
+// interrupted returns err, or nil if the user has ended the command.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -115,7 +115,9 @@ type tailer struct {
 	zone    *time.Location
 	palette terminal.Palette
 	shown   map[string]bool // calls that recent has printed
-	writing string          // the call and the kind of the text on the last line, which is not ended; empty if there is none
+	// writing is the ID of the call and the kind of the text on the last line. It is empty if that
+	// line has ended.
+	writing string
 }
 
 // print prints a line of the daemon's.
