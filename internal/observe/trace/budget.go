@@ -15,7 +15,7 @@ type budget struct {
 	mu      sync.Mutex
 	at      time.Time     // of left; zero before the first use
 	left    time.Duration // may be negative
-	charged time.Duration // of the writing goroutine
+	charged time.Duration // the clock of the writing goroutine at the last charge
 }
 
 // copying is the processor time for copying a megabyte in the goroutine of a call, about.
@@ -42,13 +42,14 @@ func (b *budget) refill() {
 	b.at, b.left = now, min(burst, b.left+earned)
 }
 
-// charge subtracts the processor time that the writing goroutine has used; total is its sum so far.
-func (b *budget) charge(total time.Duration) {
+// charge subtracts the processor time that the writing goroutine has used since the last call. now
+// is its clock.
+func (b *budget) charge(now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refill()
-	b.left -= total - b.charged
-	b.charged = total
+	b.left -= now - b.charged
+	b.charged = now
 }
 
 // chargeCopy subtracts the cost of copying bytes.
@@ -59,31 +60,4 @@ func (b *budget) chargeCopy(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left -= copying * time.Duration(bytes) >> 20
-}
-
-// A clock measures the processor time of the goroutine that has made it.
-type clock struct {
-	now  func() time.Duration
-	zero time.Duration
-	last time.Duration
-}
-
-// newClock locks the goroutine to its thread if the system has the processor time of a thread.
-// unlock ends that.
-func newClock() (c *clock, unlock func()) {
-	now, unlock := threadTime()
-	c = &clock{now: now, zero: now()}
-	c.last = c.zero
-	return c, unlock
-}
-
-// total is the time since the clock was made.
-func (c *clock) total() time.Duration { return c.now() - c.zero }
-
-// lap is the time since lap was called last.
-func (c *clock) lap() time.Duration {
-	now := c.now()
-	d := now - c.last
-	c.last = now
-	return d
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // threadTime returns a clock of the processor time of this thread, to which the goroutine is locked
-// until unlock is called.
+// until unlock is called. The time at the beginning is not 0.
 func threadTime() (now func() time.Duration, unlock func()) {
 	runtime.LockOSThread()
 	return func() time.Duration {

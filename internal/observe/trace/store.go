@@ -219,10 +219,10 @@ func (s *Store) run(ctx context.Context) {
 	defer background.Wait()
 	defer s.stop()
 	defer s.disk.close()
-	clock, unlock := newClock()
+	clock, unlock := threadTime()
 	defer unlock()
-	pause := flushPause
-	next := time.Now().Add(pause)
+	s.budget.charged = clock()
+	next := time.Now().Add(flushPause)
 	for {
 		timer := time.NewTimer(time.Until(next))
 		var written chan struct{} // closed after this round
@@ -242,16 +242,17 @@ func (s *Store) run(ctx context.Context) {
 		timer.Stop()
 		all := written != nil || time.Now().After(next)
 		list, closed := s.take(all)
+		began := clock()
 		s.write(ctx, list, clock)
 		if all {
 			// Writing to all open calls may take long. Then it is done less often, so that the
 			// share is kept.
-			pause = max(flushPause, time.Duration(float64(clock.lap())/s.opts.Share))
-			next = time.Now().Add(pause)
+			used := float64(clock() - began)
+			next = time.Now().Add(max(flushPause, time.Duration(used/s.opts.Share)))
 		}
 		s.ring.trim(&s.disk, s.keep.Load(), s.warn)
 		s.makeRoom()
-		s.budget.charge(clock.total())
+		s.budget.charge(clock())
 		s.warnOfSkipped()
 		if written != nil {
 			close(written)
@@ -281,9 +282,8 @@ func (s *Store) linger(ctx context.Context) (written chan struct{}) {
 	return written
 }
 
-// write writes the pending data of calls.
-func (s *Store) write(ctx context.Context, list []*watcher, clock *clock) {
-	clock.lap()
+// write writes the pending data of calls. clock is the processor time of this goroutine.
+func (s *Store) write(ctx context.Context, list []*watcher, clock func() time.Duration) {
 	redactor := s.opts.Redactor()
 	for i, w := range list {
 		if ctx.Err() != nil {
@@ -292,7 +292,7 @@ func (s *Store) write(ctx context.Context, list []*watcher, clock *clock) {
 		w.flush(redactor)
 		if i%64 == 63 { // secrets may have become known meanwhile
 			redactor = s.opts.Redactor()
-			s.budget.charge(clock.total())
+			s.budget.charge(clock())
 			s.ring.trim(&s.disk, s.keep.Load(), s.warn)
 		}
 	}
