@@ -21,13 +21,13 @@ import (
 )
 
 // Options are the sources of metrics other than calls. Functions are called at each scrape,
-// possibly concurrently, and only read memory. If one is nil, its metrics are missing.
+// possibly concurrently, and only read memory.
 type Options struct {
 	Version string
-	Logger  *slog.Logger // nil discards the log
+	Logger  *slog.Logger
 
-	// Known reports whether there is a model that has not answered yet. If it is nil, models have a
-	// label of their own from their first answer on.
+	// Known reports whether there is a model that has not answered yet. Other models have a label of
+	// their own from their first answer on.
 	Known func(model string) bool
 
 	OpenCalls   func() int
@@ -180,7 +180,7 @@ func (m *Metrics) model(c *perigee.Call) string {
 		return name
 	}
 	answered := c.Upstream != "" && c.Model != "" && (c.Outcome == perigee.OutcomeDone || c.FirstByte > 0)
-	if len(m.models) >= maxModels || !answered && (m.opts.Known == nil || !m.opts.Known(name)) {
+	if len(m.models) >= maxModels || !answered && !m.opts.Known(name) {
 		return otherModel
 	}
 	m.models[name] = true
@@ -211,9 +211,6 @@ func (m *Metrics) Point() mount.Point {
 type scrapeLog struct{ logger *slog.Logger }
 
 func (l scrapeLog) Println(v ...any) {
-	if l.logger == nil {
-		return
-	}
 	for _, v := range v {
 		if err, ok := v.(error); ok {
 			l.logger.Warn("metrics incomplete", "error", err)

@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,9 +85,9 @@ func value(families map[string]*dto.MetricFamily, name string, labels ...string)
 }
 
 func TestCallsAreCounted(t *testing.T) {
-	m := New(Options{
-		Version: "1.2.3",
-	})
+	opts := stateOptions()
+	opts.Version = "1.2.3"
+	m := New(opts)
 	m.Observe(answered("gemini-3-flash"))
 	m.Observe(answered("gemini-3-flash"))
 	unpriced := answered("unpriced")
@@ -128,14 +129,13 @@ func TestCallsAreCounted(t *testing.T) {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if got["perigee_open_calls"] != nil || got["perigee_accounts"] != nil {
-		t.Error("state that the daemon does not report is shown")
-	}
 }
 
 // A client can ask for any name. It gets a label only if there is such a model.
 func TestLabelsOfModelsAreBounded(t *testing.T) {
-	m := New(Options{Known: func(name string) bool { return name == "known" }})
+	opts := stateOptions()
+	opts.Known = func(name string) bool { return name == "known" }
+	m := New(opts)
 	m.Observe(failed("known", perigee.ClassRateLimited))
 	m.Observe(failed("nobody-has-it", perigee.ClassNotFound))
 	reached := failed("", perigee.ClassUnavailable)
@@ -176,6 +176,8 @@ func TestLabelsOfModelsAreBounded(t *testing.T) {
 // stateOptions are a daemon with two upstreams that have accounts and one language server.
 func stateOptions() Options {
 	return Options{
+		Known:     func(string) bool { return false },
+		Logger:    slog.New(slog.DiscardHandler),
 		OpenCalls: func() int { return 3 },
 		Accounts: func() []Accounts {
 			return []Accounts{
@@ -196,7 +198,7 @@ func stateOptions() Options {
 
 // A call that was not repeated has no list of attempts, and is one.
 func TestACallWithoutRetriesIsOneAttempt(t *testing.T) {
-	m := New(Options{})
+	m := New(stateOptions())
 	call := answered("gemini-3-flash")
 	call.Attempts, call.Usage = nil, perigee.Usage{Input: 5}
 	m.Observe(call)
@@ -340,7 +342,7 @@ func TestScrapesAndCallsAtTheSameTime(t *testing.T) {
 }
 
 func TestOnlyReadingIsAllowed(t *testing.T) {
-	p := New(Options{}).Point()
+	p := New(stateOptions()).Point()
 	if p.Path != "/metrics" || p.Access != mount.ClientOrOwner {
 		t.Errorf("%s with access %v", p.Path, p.Access)
 	}
@@ -354,7 +356,7 @@ func TestOnlyReadingIsAllowed(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	m := New(Options{})
+	m := New(stateOptions())
 	c := answered("gemini-3-flash")
 	b.ReportAllocs()
 	for b.Loop() {

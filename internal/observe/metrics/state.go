@@ -40,29 +40,25 @@ type state []*source
 // A send function adds a metric to a scrape.
 type send func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
 
-func newState(opts Options) (s state) {
-	add := func(known bool, read func(send)) {
-		if known {
-			s = append(s, &source{read: read})
-		}
-	}
-	add(opts.OpenCalls != nil, func(send send) { send(openCallsDesc, prometheus.GaugeValue, float64(opts.OpenCalls())) })
-	add(opts.Accounts != nil, func(send send) { sendAccounts(send, opts.Accounts()) })
-	add(opts.Langservers != nil, func(send send) { sendLangservers(send, opts.Langservers()) })
-	add(opts.Extserver != nil, func(send send) {
-		for method, codes := range opts.Extserver() {
-			for code, n := range codes {
-				send(extserverDesc, prometheus.CounterValue, float64(n), method, code)
+func newState(opts Options) state {
+	return state{
+		{read: func(send send) { send(openCallsDesc, prometheus.GaugeValue, float64(opts.OpenCalls())) }},
+		{read: func(send send) { sendAccounts(send, opts.Accounts()) }},
+		{read: func(send send) { sendLangservers(send, opts.Langservers()) }},
+		{read: func(send send) {
+			for method, codes := range opts.Extserver() {
+				for code, n := range codes {
+					send(extserverDesc, prometheus.CounterValue, float64(n), method, code)
+				}
 			}
-		}
-	})
-	add(opts.Skipped != nil, func(send send) { send(skippedDesc, prometheus.CounterValue, float64(opts.Skipped())) })
-	add(opts.Memory != nil, func(send send) {
-		reserved, limit := opts.Memory()
-		send(memoryDesc, prometheus.GaugeValue, float64(reserved))
-		send(memoryLimitDesc, prometheus.GaugeValue, float64(limit))
-	})
-	return s
+		}},
+		{read: func(send send) { send(skippedDesc, prometheus.CounterValue, float64(opts.Skipped())) }},
+		{read: func(send send) {
+			reserved, limit := opts.Memory()
+			send(memoryDesc, prometheus.GaugeValue, float64(reserved))
+			send(memoryLimitDesc, prometheus.GaugeValue, float64(limit))
+		}},
+	}
 }
 
 func sendAccounts(send send, list []Accounts) {
