@@ -71,7 +71,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 		}
 		chosen, usable = chosen || rows[i].Chosen, usable || rows[i].Usable
 	}
-	first := r.sayRoute(ctx)
+	first := r.printSteps(ctx)
 	if err := r.listChoices(rows); err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 	return nil
 }
 
-// sayRoute prints how the model leads to upstreams, and returns the upstream that would answer;
-// empty means none, or it is not known.
-func (r *accountRun) sayRoute(ctx context.Context) (upstream string) {
+// printSteps prints how the model leads to upstreams. It returns the upstream that would answer, or
+// "" if there is none or it is not known.
+func (r *accountRun) printSteps(ctx context.Context) (upstream string) {
 	found, err := r.control.ExplainRoute(ctx, r.argument)
 	if err != nil {
 		return "" // the accounts are what was asked for

@@ -226,7 +226,7 @@ func (r *loginRun) reportRefused(refused error) {
 // keep stores the account, also one that has to be verified first, and prints the result.
 func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, user *roster.SignedIn) error {
 	if user.State != perigee.AccountReady && user.State != perigee.AccountVerification {
-		return notKept(user)
+		return rejectedAccount(user)
 	}
 	rows, err := control.ImportAccounts(ctx, user.Import)
 	if err != nil {
@@ -253,9 +253,9 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	return err
 }
 
-// notKept is the error about an account that the provider refuses. It is not stored, so enabling it
-// cannot be the next step.
-func notKept(user *roster.SignedIn) error {
+// rejectedAccount returns the error about an account that the provider refuses. The account is not
+// stored, so enabling it cannot be the next step.
+func rejectedAccount(user *roster.SignedIn) error {
 	e := *perigee.AsError(user.Err)
 	if user.State == perigee.AccountBanned {
 		e.Hint = "see in Antigravity itself, signed in with this account, why that is; " +

@@ -120,22 +120,22 @@ type Daemon struct {
 	mcp       *mcpserver.Server
 	memory    *membudget.Budget
 
-	clients     *clientService
-	services    []Service // that were started, clients among them
-	base        context.Context
-	cancel      context.CancelCauseFunc
-	background  sync.WaitGroup
-	loaded      atomic.Pointer[config.Loaded]   // the configuration in force
-	behind      atomic.Pointer[behind]          // the part of its file not in force, or nil
-	certificate atomic.Pointer[tls.Certificate] // nil for plain HTTP
-	redactor    atomic.Pointer[redact.Redactor] // of its secrets
-	admin       *datadir.AdminToken
-	failed      chan error
-	started     atomic.Bool
-	draining    atomic.Bool
-	stopping    sync.Once
-	storeProbe  healthCheck
-	lastUnready atomic.Pointer[string] // the last logged reason; nil if ready
+	clients       *clientService
+	services      []Service // that were started, clients among them
+	base          context.Context
+	cancel        context.CancelCauseFunc
+	background    sync.WaitGroup
+	loaded        atomic.Pointer[config.Loaded]   // the configuration in force
+	pendingConfig atomic.Pointer[pendingConfig]   // the part of its file that is not in force, or nil
+	certificate   atomic.Pointer[tls.Certificate] // nil for plain HTTP
+	redactor      atomic.Pointer[redact.Redactor] // of its secrets
+	admin         *datadir.AdminToken
+	failed        chan error
+	started       atomic.Bool
+	draining      atomic.Bool
+	stopping      sync.Once
+	storeProbe    healthCheck
+	lastUnready   atomic.Pointer[string] // the last logged reason; nil if ready
 }
 
 // Start opens the store, builds the upstreams and listens. When it returns without an error,
@@ -333,7 +333,7 @@ func (d *Daemon) status() perigee.DaemonStatus {
 		Upstreams: d.Upstreams(), Simulated: d.Simulated(), Stopping: d.draining.Load(), Variables: append([]string{}, loaded.Variables...),
 		Keys: d.gateway.KeyProblems(),
 	}
-	if b := d.behind.Load(); b != nil {
+	if b := d.pendingConfig.Load(); b != nil {
 		status.Refused, status.Pending = b.refused, b.pending
 	}
 	return status

@@ -12,16 +12,15 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A behind is the part of the configuration file that is not in force: the whole change and the
-// reason, or settings that need a restart.
-type behind struct {
-	refused string
-	pending []string
+// A pendingConfig describes a configuration file that is not in force entirely.
+type pendingConfig struct {
+	refused string   // why the whole change was refused, or ""
+	pending []string // settings that need a restart
 }
 
 // refuse records why a change of the configuration file was refused.
 func (d *Daemon) refuse(why, path string) {
-	d.behind.Store(&behind{refused: why})
+	d.pendingConfig.Store(&pendingConfig{refused: why})
 	d.auditRefusedReload(path)
 }
 
@@ -72,7 +71,7 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.observers.Apply(cfg)
 	terminal.SetLevel(d.opts.LogLevel, cfg.Log)
 	restart := d.needRestart(loaded)
-	d.behind.Store(&behind{pending: restart})
+	d.pendingConfig.Store(&pendingConfig{pending: restart})
 	for _, w := range loaded.Warnings {
 		later := slices.Contains(restart, "listen") || slices.Contains(restart, "tls")
 		if !later || !strings.Contains(w.Message, config.Unencrypted) { // not true of the listener that is open

@@ -58,7 +58,7 @@ func (d *Daemon) followReplicas() {
 			}
 			changes, err := d.store.Changes(d.base)
 			if err == nil && changes != seen {
-				if err = d.takeOver(d.base); err == nil {
+				if err = d.followAccounts(d.base); err == nil {
 					seen = changes
 				}
 			}
@@ -75,7 +75,8 @@ func (d *Daemon) followReplicas() {
 	})
 }
 
-func (d *Daemon) takeOver(ctx context.Context) error {
+// followAccounts reads the changes of accounts by other replicas.
+func (d *Daemon) followAccounts(ctx context.Context) error {
 	for _, r := range d.gateway.Rosters() {
 		if err := r.Follow(ctx); err != nil {
 			return err

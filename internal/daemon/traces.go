@@ -80,7 +80,7 @@ func (o *observers) newSecrets() *secrets.Collector {
 			}
 			return slices.Concat(o.d.secrets(), configured, secrets.All("ticket or cookie of the dashboard", o.sessions.Secrets()...))
 		},
-		Files: func() []secrets.Named { return filed(admin) },
+		Files: func() []secrets.Named { return fileSecrets(admin) },
 	})
 }
 
@@ -105,8 +105,8 @@ type recent struct {
 	at       time.Time
 }
 
-// filed returns the secrets that files have.
-func filed(admin *datadir.AdminToken) (list []secrets.Named) {
+// fileSecrets returns the admin token and the tokens of editor windows, which are in files.
+func fileSecrets(admin *datadir.AdminToken) (list []secrets.Named) {
 	if token, err := admin.Read(); err == nil {
 		list = secrets.All("admin token", token)
 	}

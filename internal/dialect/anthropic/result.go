@@ -22,7 +22,7 @@ func (d *decoder) toolResult(m *message, b *block) {
 	}
 	text := b.content
 	if len(text) == 0 || text[0] != '"' { // a string is a string: no need to look inside
-		joined := rawjson.NewJoined(len(b.content))
+		joined := rawjson.NewLineJoiner(len(b.content))
 		d.inside(b.content, "content", func(c *rawjson.Cursor) { response.Media = d.plainBlocks(c, nil, joined.Add) })
 		text = joined.JSON()
 	}

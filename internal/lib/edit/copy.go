@@ -49,7 +49,7 @@ func (c Copy) Return(now, file []byte) (data []byte, kept []Path, err error) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
-			remove.Was = append(remove.Was, Was{Path: path, Value: Value{Absent: true}, Wrote: []string{text}})
+			remove.Was = append(remove.Was, Change{Path: path, Value: Value{Absent: true}, Wrote: []string{text}})
 		}
 	}
 	for _, path := range c.Needed {
@@ -109,5 +109,5 @@ func (c Copy) isEntry(path Path) bool {
 
 // own reports whether a path leads to a setting that only the copy has, or to a container of one.
 func (c Copy) own(path Path) bool {
-	return c.Undo.hasMade(path) || slices.ContainsFunc(c.Undo.Was, func(w Was) bool { return under(w.Path, path) })
+	return c.Undo.hasMade(path) || slices.ContainsFunc(c.Undo.Was, func(w Change) bool { return under(w.Path, path) })
 }

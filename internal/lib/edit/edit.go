@@ -171,7 +171,7 @@ func Apply(f Format, src []byte, settings []Setting) ([]byte, *Undo, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", setting.Path, err)
 		}
-		if err := undo.note(d, Was{Path: setting.Path, Wrote: []string{encoded}, Part: setting.Part}); err != nil {
+		if err := undo.record(d, Change{Path: setting.Path, Wrote: []string{encoded}, Part: setting.Part}); err != nil {
 			return nil, nil, err
 		}
 		value, err := decoded(d, encoded)

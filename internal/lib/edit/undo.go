@@ -9,10 +9,10 @@ import (
 
 // An Undo has the data that Revert needs to remove settings from a file. It can be stored as JSON.
 type Undo struct {
-	Was   []Was   `json:"was"`
-	Made  []Path  `json:"made,omitempty"`  // containers that did not exist, outermost first
-	Empty []Was   `json:"empty,omitempty"` // containers that had no members
-	Root  *string `json:"root,omitempty"`  // the whole text, if it had no values
+	Was   []Change `json:"was"`
+	Made  []Path   `json:"made,omitempty"`  // containers that did not exist, outermost first
+	Empty []Change `json:"empty,omitempty"` // containers that had no members
+	Root  *string  `json:"root,omitempty"`  // the whole text, if it had no values
 
 	// Entries are containers with values that are of use only together, such as the entry of a
 	// provider. Revert removes one that Apply has made as a whole, or leaves it as a whole if
@@ -20,8 +20,8 @@ type Undo struct {
 	Entries []Path `json:"-"`
 }
 
-// A Was is a value before an edit, and the texts that replaced it.
-type Was struct {
+// A Change is a value before an edit, and the texts that replaced it.
+type Change struct {
 	Path Path `json:"path"`
 	Value
 	Wrote []string `json:"wrote,omitempty"` // the texts that every edit has written
@@ -38,8 +38,8 @@ type Value struct {
 	Absent bool   `json:"absent,omitempty"`
 }
 
-// is reports whether a value of a file is this one.
-func (v Value) is(s syntax, value any, there bool) (bool, error) {
+// equals reports whether v is the value of a file, or its absence if there is none.
+func (v Value) equals(s syntax, value any, there bool) (bool, error) {
 	if v.Absent || !there {
 		return v.Absent && !there, nil
 	}
@@ -47,22 +47,22 @@ func (v Value) is(s syntax, value any, there bool) (bool, error) {
 	return err == nil && reflect.DeepEqual(value, own), err
 }
 
-// note records the value at the path of a setting before the edit.
-func (u *Undo) note(d document, written Was) error {
+// record records the value at the path of a setting before the edit.
+func (u *Undo) record(d document, written Change) error {
 	path := written.Path
 	for i := 1; i < len(path); i++ {
 		container := path[:i:i]
 		value, ok := Get(d.tree, container)
 		switch {
 		case !ok:
-			u.made(container)
+			u.addMade(container)
 		case isEmpty(value) && find(u.Empty, container) < 0:
 			was, ok, err := d.text(d.src, container)
 			if err != nil {
 				return fmt.Errorf("%s: %w", container, err)
 			}
 			if ok {
-				u.Empty = append(u.Empty, Was{Path: container, Value: Value{Text: was}})
+				u.Empty = append(u.Empty, Change{Path: container, Value: Value{Text: was}})
 			}
 		}
 	}
@@ -79,11 +79,11 @@ func (u *Undo) note(d document, written Was) error {
 	return nil
 }
 
-func find(in []Was, path Path) int {
-	return slices.IndexFunc(in, func(w Was) bool { return slices.Equal(w.Path, path) })
+func find(in []Change, path Path) int {
+	return slices.IndexFunc(in, func(w Change) bool { return slices.Equal(w.Path, path) })
 }
 
-func (u *Undo) made(container Path) {
+func (u *Undo) addMade(container Path) {
 	if !u.hasMade(container) {
 		u.Made = append(u.Made, container)
 	}
@@ -111,13 +111,13 @@ func (u *Undo) Merge(f Format, later *Undo) (*Undo, error) {
 		merged.Was[at] = first
 	}
 	for _, path := range later.Made {
-		merged.made(path)
+		merged.addMade(path)
 	}
 	return merged, nil
 }
 
-// then returns a Was for two edits.
-func (w Was) then(s syntax, later Was) (Was, error) {
+// then returns the Change of two edits.
+func (w Change) then(s syntax, later Change) (Change, error) {
 	var between any
 	if !later.Absent {
 		value, err := decoded(s, later.Text)
@@ -175,8 +175,8 @@ const (
 	changed                // it was set or removed since
 )
 
-// compare returns where the value at the path of a Was comes from.
-func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
+// compare returns where the current value at the path of a Change comes from.
+func (w *Change) compare(s syntax, value any, there bool) (origin, error) {
 	candidates, origins := []Value{w.Value}, []origin{original}
 	for _, text := range w.Wrote {
 		candidates, origins = append(candidates, Value{Text: text}), append(origins, written)
@@ -185,7 +185,7 @@ func (w *Was) compare(s syntax, value any, there bool) (origin, error) {
 		candidates, origins = append(candidates, *w.First), append(origins, initial)
 	}
 	for i, candidate := range candidates {
-		is, err := candidate.is(s, value, there)
+		is, err := candidate.equals(s, value, there)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", w.Path, err)
 		}
@@ -286,8 +286,8 @@ func (st step) run(s syntax, text []byte, tree map[string]any) ([]byte, map[stri
 // A plan has the changes that Revert makes.
 type plan struct {
 	steps []step
-	kept  []Was // values that differ from those before the first edit when everything is done
-	stay  []Was // companions of values that stay
+	kept  []Change // values that differ from those before the first edit when everything is done
+	stay  []Change // companions of values that stay
 
 	entries []Path // that stay as a whole
 }
@@ -300,7 +300,7 @@ func (u *Undo) plan(d document) (plan, error) {
 		return plan{}, err
 	}
 	p := plan{entries: changedEntries}
-	var ours, companions []Was
+	var ours, companions []Change
 	left := tree // the tree when everything is done
 	for _, entry := range entries {
 		left = without(left, entry)
@@ -364,7 +364,7 @@ func (u *Undo) plan(d document) (plan, error) {
 }
 
 // isCompanion reports whether a value goes with its container.
-func (u *Undo) isCompanion(was Was) bool {
+func (u *Undo) isCompanion(was Change) bool {
 	if !was.Absent || was.Part == Independent && !selects(was.Path) {
 		return false
 	}
@@ -430,7 +430,7 @@ func (u *Undo) isForeign(at Path, value any) bool {
 
 // dropContainers removes the containers that Apply has added, innermost first, and then the
 // companions in other containers, if there is nothing else in them.
-func (u *Undo) dropContainers(tree map[string]any, companions []Was) map[string]any {
+func (u *Undo) dropContainers(tree map[string]any, companions []Change) map[string]any {
 	made := slices.Clone(u.Made)
 	slices.SortStableFunc(made, func(a, b Path) int { return len(b) - len(a) })
 	left := tree

@@ -66,18 +66,20 @@ func (t *Text) AppendTo(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// Joined is a JSON string of texts with line ends between them, which are escaped as they are
-// added: joined first, they would be in memory twice.
-type Joined struct {
+// A LineJoiner makes one JSON string of texts with line ends between them. Texts are escaped when
+// they are added: if they were joined first, they would be in memory twice.
+type LineJoiner struct {
 	json  []byte
 	texts int
 }
 
-// NewJoined returns an empty text with room for size bytes.
-func NewJoined(size int) *Joined { return &Joined{json: append(make([]byte, 0, size+2), '"')} }
+// NewLineJoiner returns an empty text with room for size bytes.
+func NewLineJoiner(size int) *LineJoiner {
+	return &LineJoiner{json: append(make([]byte, 0, size+2), '"')}
+}
 
 // Add appends a text.
-func (j *Joined) Add(text string) {
+func (j *LineJoiner) Add(text string) {
 	if j.texts++; j.texts > 1 {
 		j.json = append(j.json, `\n`...)
 	}
@@ -85,4 +87,4 @@ func (j *Joined) Add(text string) {
 }
 
 // JSON returns the string with its quotes.
-func (j *Joined) JSON() []byte { return append(j.json, '"') }
+func (j *LineJoiner) JSON() []byte { return append(j.json, '"') }

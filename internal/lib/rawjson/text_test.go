@@ -59,7 +59,7 @@ func TestTextMemory(t *testing.T) {
 
 func TestJoined(t *testing.T) {
 	for _, texts := range [][]string{nil, {""}, {"", ""}, {"a"}, {"", "a\n", "\"ä"}, {strings.Repeat("\x00", 100), "b"}} {
-		joined := rawjson.NewJoined(len(texts))
+		joined := rawjson.NewLineJoiner(len(texts))
 		for _, text := range texts {
 			joined.Add(text)
 		}

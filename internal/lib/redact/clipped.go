@@ -13,7 +13,7 @@ var ellipses = []string{"…", "..."}
 // error quotes. In addition to AppendAll it replaces the beginning of a secret before an ellipsis
 // and the end of one behind it, if they have at least four characters.
 func (r *Redactor) Clipped(text string) string {
-	if !r.knowsAny() {
+	if !r.hasSecrets() {
 		return text
 	}
 	out := r.AppendAll(nil, []byte(text))

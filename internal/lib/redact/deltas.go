@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Spelled reports whether the texts in a stream of events have a secret once they are joined: the
+// HasSpread reports whether there is a secret in the joined texts of a stream of events: in the
 // values of all members named text, in lines of JSON or in server-sent events. cut is as for
 // Deltas.
-func (r *Redactor) Spelled(stream []byte, cut bool) bool {
-	if !r.knowsAny() {
+func (r *Redactor) HasSpread(stream []byte, cut bool) bool {
+	if !r.hasSecrets() {
 		return false
 	}
 	key := []byte(`"text":`)
@@ -27,9 +27,9 @@ func (r *Redactor) Spelled(stream []byte, cut bool) bool {
 	}
 }
 
-// Joined returns the values of the members of a stream of events, joined by the name of their
+// JoinMembers returns the values of the members of a stream of events, joined by the name of their
 // member at any depth, as a reader of the stream joins them.
-func Joined(stream []byte) [][]byte {
+func JoinMembers(stream []byte) [][]byte {
 	list := members(stream)
 	texts := make([][]byte, len(list))
 	for i, values := range list {
@@ -47,7 +47,7 @@ func Joined(stream []byte) [][]byte {
 // Then the beginning of a secret at the end of the values of a member is replaced as well, if it
 // has at least four characters.
 func (r *Redactor) Deltas(stream []byte, cut bool) []byte {
-	if !r.knowsAny() {
+	if !r.hasSecrets() {
 		return stream
 	}
 	var parts []span        // of secrets, in the stream

@@ -30,12 +30,12 @@ func TestSecretsSpreadOverDeltas(t *testing.T) {
 		if got := string(r.Deltas([]byte(test.stream), false)); got != want {
 			t.Errorf("%s: got %q", test.name, got)
 		}
-		if got := r.Spelled([]byte(test.stream), false); got != (test.want != "" && strings.Contains(test.stream, `"text"`)) {
+		if got := r.HasSpread([]byte(test.stream), false); got != (test.want != "" && strings.Contains(test.stream, `"text"`)) {
 			t.Errorf("%s: spelled is %v", test.name, got)
 		}
 	}
 	var nothing *Redactor
-	if nothing.Spelled([]byte(`{"text":"a"}`), true) || string(nothing.Deltas([]byte("x"), true)) != "x" {
+	if nothing.HasSpread([]byte(`{"text":"a"}`), true) || string(nothing.Deltas([]byte("x"), true)) != "x" {
 		t.Error("without secrets")
 	}
 }
@@ -65,7 +65,7 @@ func TestBeginningsOfSecretsInStreamsThatAreCut(t *testing.T) {
 			}
 			for end := range whole.Len() + 1 {
 				clean := r.Deltas([]byte(whole.String()[:end]), true)
-				for _, joined := range Joined(clean) {
+				for _, joined := range JoinMembers(clean) {
 					checked++
 					if strings.Contains(string(joined), secret[:4]) || strings.Contains(string(joined), secret[10:14]) {
 						t.Fatalf("%s in pieces of %d, cut at %d: %s", name, size, end, clean)

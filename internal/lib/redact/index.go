@@ -71,7 +71,7 @@ func newIndex(secrets []string) *index {
 		}
 		x.forms = append(x.forms, form{text: s, plain: true, decoded: true})
 		for _, encoded := range base64Forms(s) {
-			x.forms = append(x.forms, wrapped(encoded)...)
+			x.forms = append(x.forms, lineForms(encoded)...)
 		}
 	}
 	for _, f := range x.forms {

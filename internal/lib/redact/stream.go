@@ -33,7 +33,7 @@ const piece = 32 << 10
 // Append appends the text to dst up to where it is certain. r has the secrets, and may be another
 // Redactor for each piece.
 func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
-	if !r.knowsAny() {
+	if !r.hasSecrets() {
 		return append(s.release(dst), text...)
 	}
 	hold := r.index().longest - 1 + maxEscape
@@ -57,7 +57,7 @@ func (s *Stream) Append(dst []byte, r *Redactor, text []byte) []byte {
 
 // Close appends the text that was held back. The Stream is ready for another text.
 func (s *Stream) Close(dst []byte, r *Redactor) []byte {
-	if r.knowsAny() {
+	if r.hasSecrets() {
 		dst, _ = s.search(dst, r, s.held, true)
 		s.held = s.held[:0]
 	}
@@ -68,7 +68,7 @@ func (s *Stream) Close(dst []byte, r *Redactor) []byte {
 
 // AppendAll appends a whole text to dst, as a Stream does.
 func (r *Redactor) AppendAll(dst, text []byte) []byte {
-	if !r.knowsAny() {
+	if !r.hasSecrets() {
 		return append(dst, text...)
 	}
 	var s Stream
@@ -106,7 +106,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) error {
 
 // Finds reports whether a text has one of the secrets.
 func (r *Redactor) Finds(text []byte) bool {
-	if !r.knowsAny() {
+	if !r.hasSecrets() {
 		return false
 	}
 	memory := searches.Get().(*search)
@@ -115,7 +115,7 @@ func (r *Redactor) Finds(text []byte) bool {
 	return len(spans) > 0
 }
 
-func (r *Redactor) knowsAny() bool { return r != nil && len(r.forms) > 0 }
+func (r *Redactor) hasSecrets() bool { return r != nil && len(r.forms) > 0 }
 
 // search appends the text up to where it is certain, and returns how many bytes that are.
 func (s *Stream) search(dst []byte, r *Redactor, text []byte, final bool) ([]byte, int) {

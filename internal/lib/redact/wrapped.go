@@ -7,9 +7,9 @@ const (
 	maxBreak = 16 // bytes of a line break with its escapes and the spaces beside it
 )
 
-// wrapped returns the forms of a text that may be in lines: two neighboring parts of it, of which a
-// line break is in one at most. A short text is one form, which has to be in one line.
-func wrapped(text string) []form {
+// lineForms returns the forms of a text that may be broken into lines: two neighboring parts of it,
+// of which one at most has a line break. A short text is one form, which must be in one line.
+func lineForms(text string) []form {
 	n := min(len(text)/2, minLine/2)
 	if n < minPiece {
 		return []form{{text: text, plain: true, decoded: true}}

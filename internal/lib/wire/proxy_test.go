@@ -232,7 +232,7 @@ func TestProxyErrorsHoldNoPassword(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want.err) || NeverConnected(err) != want.never {
 			t.Errorf("%s: %v", address, err)
 		}
-		e := Trouble(t.Context(), "studio", "url", err)
+		e := TransportError(t.Context(), "studio", "url", err)
 		if strings.Contains(fmt.Sprint(err, e), "hunter22") {
 			t.Errorf("the password is in %v and %v", err, e)
 		}
@@ -286,7 +286,7 @@ func TestSilentProxyIsGivenUp(t *testing.T) {
 					t.Errorf("%s: %v", target, err)
 					continue
 				}
-				if e := Trouble(ctx, "s", "url", err); e.Public != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
+				if e := TransportError(ctx, "s", "url", err); e.Public != "upstream s cannot be reached: server error" || !strings.Contains(e.Message, "no handshake") {
 					t.Errorf("%s: got %q and %q", target, e.Public, e.Message)
 				}
 			}

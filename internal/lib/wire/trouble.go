@@ -12,10 +12,10 @@ import (
 	"perigee"
 )
 
-// Trouble returns the error of a call that failed without an answer of the provider: a time-out, a
-// caller that left, or a lost connection. Setting is the configuration key of the provider's
-// address.
-func Trouble(ctx context.Context, upstream, setting string, err error) *perigee.Error {
+// TransportError returns the error of a call that failed without an answer of the provider: a
+// time-out, a caller that left, or a lost connection. setting is the configuration key of the
+// provider's address.
+func TransportError(ctx context.Context, upstream, setting string, err error) *perigee.Error {
 	e := &perigee.Error{Class: perigee.ClassUnavailable, Cause: err}
 	cause := context.Cause(ctx)
 	switch {

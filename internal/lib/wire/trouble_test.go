@@ -43,7 +43,7 @@ func TestTroubleNamesTheCause(t *testing.T) {
 			if c.cause != nil {
 				cancel(c.cause)
 			}
-			e := Trouble(ctx, "u", "url", c.err)
+			e := TransportError(ctx, "u", "url", c.err)
 			if e.Class != c.class || e.Status != c.status || e.Error() != c.want || !errors.Is(e, c.err) {
 				t.Errorf("%s %d %v", e.Class, e.Status, e)
 			}
@@ -60,7 +60,7 @@ func TestClientsSeeNoAddresses(t *testing.T) {
 		"upstream u: connection lost":                &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: syscall.ECONNRESET},
 		"upstream u cannot be reached: server error": &url.Error{Op: "Post", URL: "x", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED}},
 	} {
-		e := Trouble(t.Context(), "u", "url", err)
+		e := TransportError(t.Context(), "u", "url", err)
 		if e.Public != want || !strings.Contains(e.Message, "127.0.0.1:8401") || !errors.Is(e, err) {
 			t.Errorf("got %q, for the record %q", e.Public, e.Message)
 		}

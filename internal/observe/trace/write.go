@@ -182,7 +182,7 @@ func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 	if w.events == nil || !w.events.created || w.events.written > maxJoined {
 		return
 	}
-	if events, err := dir.ReadFile(EventsName); err != nil || !r.Spelled(events, cut) {
+	if events, err := dir.ReadFile(EventsName); err != nil || !r.HasSpread(events, cut) {
 		return
 	}
 	list := []*file{w.events, w.answer}

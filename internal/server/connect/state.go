@@ -76,7 +76,7 @@ func (s Store) Status(c *Client, m Machine, t Target, installed bool) (Status, e
 // isLeft reports whether undo has left a setting of connect.
 func (k *record) isLeft(path edit.Path) bool {
 	return slices.ContainsFunc(k.Files, func(f backup) bool {
-		return slices.ContainsFunc(f.Undo.Was, func(w edit.Was) bool { return slices.Equal(w.Path, path) })
+		return slices.ContainsFunc(f.Undo.Was, func(w edit.Change) bool { return slices.Equal(w.Path, path) })
 	})
 }
 

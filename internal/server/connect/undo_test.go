@@ -506,7 +506,7 @@ func TestUndoTakesEntriesOutAsAWhole(t *testing.T) {
 					}
 					if slices.Equal(own.Path, added) { // the user takes it out
 						r.edit(f.Path, func(text string) string {
-							reverted, err := edit.Revert(f.Format, []byte(text), &edit.Undo{Was: []edit.Was{{Path: added, Value: edit.Value{Absent: true}, Wrote: []string{`"mine"`}}}})
+							reverted, err := edit.Revert(f.Format, []byte(text), &edit.Undo{Was: []edit.Change{{Path: added, Value: edit.Value{Absent: true}, Wrote: []string{`"mine"`}}}})
 							if err != nil {
 								t.Fatal(err)
 							}

@@ -171,7 +171,7 @@ func (u *Upstream) callError(ctx context.Context, err error) *perigee.Error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
 	}
-	return wire.Trouble(ctx, u.opts.Name, "endpoints", err)
+	return wire.TransportError(ctx, u.opts.Name, "endpoints", err)
 }
 
 // explain returns the error that the caller gets for a diagnosis.

@@ -130,7 +130,7 @@ func (c *call) ask(ctx context.Context) error {
 	watched, watchdog := wire.Watch(ctx, c.u.opts.FirstByte)
 	err := c.submit(watched)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(watched), wire.ErrFirstByte) {
-		err = wire.Trouble(watched, c.u.opts.Name, "workspace", err)
+		err = wire.TransportError(watched, c.u.opts.Name, "workspace", err)
 	}
 	watchdog.Stop()
 	if err != nil {

@@ -40,7 +40,7 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 		}
 		return &c
 	}
-	e := wire.Trouble(ctx, u.opts.Name, "url", err)
+	e := wire.TransportError(ctx, u.opts.Name, "url", err)
 	e.Upstream, e.Model = u.opts.Name, model
 	return e
 }

@@ -105,7 +105,7 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	for _, part := range m.parts {
 		size += rawjson.QuotedSize(part.Text)
 	}
-	joined := rawjson.NewJoined(size)
+	joined := rawjson.NewLineJoiner(size)
 	for _, part := range m.parts {
 		if part.Kind == perigee.PartText {
 			joined.Add(part.Text)

@@ -46,7 +46,7 @@ func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []per
 		c.Skip()
 		return rawjson.AppendString(nil, string(raw)), nil
 	}
-	joined := rawjson.NewJoined(len(raw))
+	joined := rawjson.NewLineJoiner(len(raw))
 	for range c.Array() {
 		switch p, ok := d.part(c); {
 		case !ok:

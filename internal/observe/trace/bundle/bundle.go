@@ -153,7 +153,7 @@ func verify(file *os.File, opts *Options) error {
 		name := path.Base(header.Name)
 		var joined [][]byte
 		if trace.IsAnswer(name) {
-			joined = redact.Joined(data)
+			joined = redact.JoinMembers(data)
 		}
 		for _, s := range opts.Secrets {
 			if has(data, s.Secret) || spells(joined, s.Secret, breaksOff(opts.Trace, name)) {
