@@ -14,7 +14,7 @@ import (
 // DecodeEmbeddings reads the body of POST /v1/embeddings. packed is true if the client wants the
 // vectors as base64 instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
-	if err := rawjson.CheckFinite(origin.Body); err != nil {
+	if _, err := rawjson.CheckCount(origin.Body); err != nil {
 		return nil, false, InvalidBody(err)
 	}
 	c, err := openObject(origin.Body)

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -31,15 +32,9 @@ func Check(data []byte) error {
 	return err
 }
 
-// CheckFinite is Check, and refuses numbers that no float64 can hold. JSON allows them, but the
-// next reader would make them infinite, or fail. It is for the requests of clients; answers of
-// providers are passed on unchanged.
-func CheckFinite(data []byte) error {
-	_, err := check(data, true, nil)
-	return err
-}
-
-// CheckCount is CheckFinite, and counts.
+// CheckCount is Check, counts the values, and refuses numbers that no float64 can hold. JSON allows
+// them, but the next reader would make them infinite, or fail. It is for the requests of clients;
+// answers of providers are passed on unchanged.
 func CheckCount(data []byte) (Count, error) { return check(data, true, nil) }
 
 // A Member is one member of an object: data[At:End], with its value in data[Start:End].
@@ -362,13 +357,11 @@ func (k *checker) escape(i int) int {
 	switch {
 	case !ok:
 		return k.fail(i, `\u without four hexadecimal digits`)
-	case !isSurrogate(r):
+	case !utf16.IsSurrogate(r):
 		return i + 6
 	}
-	if isHighSurrogate(r) && hasPrefixAt(k.data, i+6, `\u`) {
-		if low, ok := hex4(k.data, i+8); ok && isLowSurrogate(low) {
-			return i + 12
-		}
+	if low, ok := hex4(k.data, i+8); ok && hasPrefixAt(k.data, i+6, `\u`) && utf16.DecodeRune(r, low) != utf8.RuneError {
+		return i + 12
 	}
 	return k.fail(i, "unpaired surrogate "+string(k.data[i:i+6]))
 }

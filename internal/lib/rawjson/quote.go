@@ -3,6 +3,7 @@ package rawjson
 import (
 	"encoding/binary"
 	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -149,9 +150,10 @@ func appendUnicodeEscape(dst, raw []byte) (_ []byte, size int) {
 	if !ok {
 		return append(dst, `\u`...), 2
 	}
-	if isHighSurrogate(r) && hasPrefixAt(raw, 6, `\u`) {
-		if low, ok := hex4(raw, 8); ok && isLowSurrogate(low) {
-			return utf8.AppendRune(dst, 0x10000+(r-0xD800)<<10|(low-0xDC00)), 12
+	if utf16.IsSurrogate(r) && hasPrefixAt(raw, 6, `\u`) {
+		low, _ := hex4(raw, 8)
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			return utf8.AppendRune(dst, pair), 12
 		}
 	}
 	return utf8.AppendRune(dst, r), 6

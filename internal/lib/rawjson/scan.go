@@ -117,10 +117,6 @@ func hex4(data []byte, i int) (r rune, ok bool) {
 	return r, true
 }
 
-func isSurrogate(r rune) bool     { return 0xD800 <= r && r < 0xE000 }
-func isHighSurrogate(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
-func isLowSurrogate(r rune) bool  { return 0xDC00 <= r && r < 0xE000 }
-
 func hasPrefixAt(data []byte, i int, prefix string) bool {
 	return i+len(prefix) <= len(data) && string(data[i:i+len(prefix)]) == prefix
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -153,10 +154,10 @@ func escapeSize(text []byte) int {
 		return 2 * min(1, 1+strings.IndexByte(`"\/bfnrt`, text[1]))
 	}
 	r, ok := hex4(text, 2)
-	if !ok || !isSurrogate(r) {
+	if !ok || !utf16.IsSurrogate(r) {
 		return map[bool]int{true: 6}[ok]
 	}
-	if low, ok := hex4(text, 8); ok && isHighSurrogate(r) && isLowSurrogate(low) && string(text[6:8]) == `\u` {
+	if low, ok := hex4(text, 8); ok && utf16.DecodeRune(r, low) != utf8.RuneError && string(text[6:8]) == `\u` {
 		return 12
 	}
 	return 0
