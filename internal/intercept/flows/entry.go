@@ -132,7 +132,7 @@ func (x *exchange) known() *redact.Redactor {
 			add(unescape(value))
 		}
 	}
-	return redact.New(secrets...).ForRecording()
+	return redact.New(secrets...).WithMark(redact.Value)
 }
 
 // notRecorded is the comment about bytes after an upgrade.

@@ -4,7 +4,7 @@ package atomicfile
 
 import "syscall"
 
-// DiskOf reads the disk that a directory is on.
+// DiskOf returns the disk that a directory is on. known is false if the directory does not exist.
 func DiskOf(dir string) (disk Disk, known bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil || s.Blocks == 0 { // some file systems in user space report no size

@@ -70,7 +70,7 @@ func (t *Tools) Read(ctx context.Context, in ReadInput) (*ReadResult, error) {
 	}
 	w := t.newWalk(at)
 	defer w.close()
-	f, info, err := w.open(at.parts, os.O_RDONLY)
+	f, info, err := w.open(at.parts)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (t *Tools) readFile(ctx context.Context, w *walk, in ReadInput, f *os.File,
 	}
 }
 
-// open opens the regular file at the end of a path. It never waits for a FIFO, and never opens a
+// open opens the regular file at the end of a path for reading. It never waits for a FIFO, and never opens a
 // device.
-func (w *walk) open(parts []string, flag int) (*os.File, fs.FileInfo, error) {
+func (w *walk) open(parts []string) (*os.File, fs.FileInfo, error) {
 	for {
 		if err := w.run(parts); err != nil {
 			return nil, nil, err
@@ -118,7 +118,7 @@ func (w *walk) open(parts []string, flag int) (*os.File, fs.FileInfo, error) {
 		if w.info == nil {
 			return nil, nil, w.failed("open", fs.ErrNotExist)
 		}
-		f, info, err := w.openHere(flag)
+		f, info, err := w.openHere(os.O_RDONLY)
 		if err != nil || f != nil {
 			return f, info, err
 		}

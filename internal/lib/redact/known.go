@@ -39,9 +39,6 @@ func New(secrets ...perigee.Secret) *Redactor {
 	return r
 }
 
-// ForRecording returns a Redactor that writes Value in place of Mark.
-func (r *Redactor) ForRecording() *Redactor { return r.WithMark(Value) }
-
 // WithMark returns a Redactor that writes another mark in place of a secret.
 func (r *Redactor) WithMark(mark string) *Redactor { return &Redactor{r.forms, mark, r.index} }
 
