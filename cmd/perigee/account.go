@@ -73,12 +73,13 @@ func account(ctx context.Context, env *cli.Env, args []string) error {
 		"explain": explainAccounts,
 	}[word](ctx, r)
 	if argument == "EMAIL" {
-		return command.Misused(r.suggestAccount(ctx, err)) // the address may belong to several accounts, or to none
+		// The address may belong to several accounts, or to none.
+		return command.Misused(r.suggestAccount(ctx, err))
 	}
 	return err
 }
 
-// checkUpstream checks --upstream before the daemon is asked.
+// checkUpstream checks --upstream before it is sent to the daemon.
 func (r *accountRun) checkUpstream(word string) error {
 	switch cfg := r.loaded.Config; word {
 	case "list":
@@ -111,7 +112,7 @@ func (r *accountRun) suggestAccount(ctx context.Context, err error) error {
 	return e.WithHint("see `perigee account list`")
 }
 
-// account is the account that the command names, in the spelling of the store.
+// account returns the account that the command names, in the spelling of the store.
 func (r *accountRun) account() perigee.AccountName {
 	return perigee.AccountName{Email: strings.ToLower(strings.TrimSpace(r.argument)), Upstream: r.upstream}
 }
@@ -165,7 +166,7 @@ func removeAccount(ctx context.Context, r *accountRun) error {
 	return r.done("removed", email)
 }
 
-// useAccount makes an account the preferred one, and says if it cannot be used for now.
+// useAccount makes an account the preferred one, and prints a warning if it cannot be used now.
 func useAccount(ctx context.Context, r *accountRun) error {
 	if err := r.control.UseAccount(ctx, r.account()); err != nil {
 		return err

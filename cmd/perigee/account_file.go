@@ -37,7 +37,8 @@ func importAccounts(ctx context.Context, r *accountRun) error {
 	defer handle.Close()
 	r.warnNoClient(ctx)
 	progress := r.env.Progress(ctx)
-	if n := nameless(file.Lines); len(n) > 0 { // they are asked for one by one; everything else takes no time
+	// Addresses are requested one by one; everything else takes no time.
+	if n := nameless(file.Lines); len(n) > 0 {
 		progress.Step("asking the provider for %s", terminal.Number(len(n), "address", "addresses"))
 	}
 	rows, err := handle.ImportAccounts(ctx, perigee.AccountImport{Upstream: r.upstream, Document: file.Document, Partial: r.partial})
@@ -103,7 +104,7 @@ func (r *accountRun) reportAddresses(lines []roster.FileLine, rows []perigee.Imp
 	}
 }
 
-// nameless are the entries that have no address.
+// nameless returns the entries that have no address.
 func nameless(lines []roster.FileLine) (found []roster.FileLine) {
 	for _, line := range lines {
 		if line.Nameless {

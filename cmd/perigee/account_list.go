@@ -94,7 +94,7 @@ func explainAccounts(ctx context.Context, r *accountRun) error {
 func (r *accountRun) printSteps(ctx context.Context) (upstream string) {
 	found, err := r.control.ExplainRoute(ctx, r.argument)
 	if err != nil {
-		return "" // the accounts are what was asked for
+		return "" // the command is about the accounts
 	}
 	if r.env.JSON {
 		return found.Upstream

@@ -64,7 +64,8 @@ func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
 // A problemRow is a problem of the configuration for programs. Line and Column are 0 if it is not
 // in the file.
 type problemRow struct {
-	Source   string `json:"source,omitempty"` // the file, "environment PERIGEE_LISTEN" or "flag --listen"
+	// Source is the file, "environment PERIGEE_LISTEN" or "flag --listen".
+	Source   string `json:"source,omitempty"`
 	Line     int    `json:"line"`
 	Column   int    `json:"column"`
 	Message  string `json:"message"`

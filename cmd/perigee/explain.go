@@ -59,8 +59,8 @@ func explain(ctx context.Context, env *cli.Env, args []string) error {
 		WithHint("%s", routeHint(found.Candidates))
 }
 
-// routeHint is what helps if no candidate would answer. A model that upstreams do not have is asked
-// under another name; a limit ends.
+// routeHint returns the hint for a model that no candidate would answer for. A model that no
+// upstream has may have another name; a limit ends.
 func routeHint(candidates []perigee.RouteCandidate) string {
 	lacks := func(c perigee.RouteCandidate) bool { return strings.HasPrefix(c.Reason, "it has no model ") }
 	routed := func(c perigee.RouteCandidate) bool {

@@ -31,8 +31,8 @@ func langserverCommand(ctx context.Context, env *cli.Env, args []string) error {
 	return probeLangserver(ctx, env, args[1:])
 }
 
-// probeLangserver prints what is known about the program of a language server: the one that is
-// named, or the one that the configuration names, or the one of an installed IDE.
+// probeLangserver prints the path, hash, version, profile and flags of the program of a language
+// server: the one of --binary, of the configuration, or of an installed IDE.
 func probeLangserver(ctx context.Context, env *cli.Env, args []string) error {
 	binary := env.Flags.String("binary", "", "")
 	if _, err := env.Parse(args, 0); err != nil {
@@ -161,7 +161,7 @@ func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {
 	})
 }
 
-// orDashZero stands for a number that is not known.
+// orDashZero returns a number, or a dash for 0, which is a number that is not known.
 func orDashZero(n int) any {
 	if n == 0 {
 		return "-"

@@ -56,8 +56,8 @@ func login(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	// What would make the sign-in fail is found before the question: a missing OAuth client, and a
-	// store that cannot be used.
+	// Reasons for a failure are found before the question: a missing OAuth client, and a store that
+	// cannot be used.
 	opts := command.DaemonOptions(env, loaded)
 	starting := opts
 	starting.IDE = r.ide
@@ -81,7 +81,8 @@ func login(ctx context.Context, env *cli.Env, args []string) error {
 		}
 	}
 	entry := perigee.AuditEntry{Action: perigee.AuditSignInStarted, Object: r.email, Detail: "upstream " + upstream.Name}
-	_ = daemon.RecordAct(ctx, opts, entry) // a failure is logged; if the store fails for good, storing the account fails too
+	// A failure is logged; if the store fails for good, storing the account fails too.
+	_ = daemon.RecordAct(ctx, opts, entry)
 	user, err := r.signIn(ctx, login)
 	if err == nil {
 		entry.Object = user.Email
@@ -103,8 +104,8 @@ func withControl(ctx context.Context, opts daemon.Options, do func(perigee.Contr
 	return do(handle.Control)
 }
 
-// signInResult is what the audit log records of the end of a sign-in. An account that has to be
-// verified is stored, so the sign-in is finished.
+// signInResult returns the action and the result that the audit log records for the end of a
+// sign-in. An account that must be verified is stored, so its sign-in is finished.
 func signInResult(err error) (action, result string) {
 	if err == nil {
 		return perigee.AuditSignInFinished, perigee.AuditResultOK
@@ -155,7 +156,7 @@ func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.Sig
 		progress.Step("waiting for the browser")
 	} else {
 		r.env.Say("if the browser stops at a page that it cannot load, paste its address here and press Enter")
-		go r.readPasted(waiting, cancel, login) // nothing is drawn over what the person types
+		go r.readPasted(waiting, cancel, login) // without progress, which would be drawn over the typed text
 	}
 	user, err := login.Wait(waiting, func(step string) { progress.Step("%s", step) })
 	if err != nil && ctx.Err() != nil {
@@ -167,7 +168,7 @@ func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.Sig
 	return user, err
 }
 
-// reportClient says which OAuth client signs in, if it is not the configured one.
+// reportClient prints which OAuth client signs in, if it is not the configured one.
 func (r *loginRun) reportClient(login *roster.Login) {
 	switch {
 	case login.Identity.File == "" && r.ide != "":
@@ -212,8 +213,8 @@ func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFun
 	}
 }
 
-// reportRefused says why a pasted line does not sign in. Errors that end the sign-in are reported
-// where it is waited for.
+// reportRefused prints why a pasted line does not sign in. Errors that end the sign-in are returned
+// by its Wait.
 func (r *loginRun) reportRefused(refused error) {
 	switch e := perigee.AsError(refused); e.Class {
 	case perigee.ClassInvalid:
@@ -223,7 +224,7 @@ func (r *loginRun) reportRefused(refused error) {
 	}
 }
 
-// keep stores the account, also one that has to be verified first, and prints the result.
+// keep stores the account, also one that must be verified first, and prints the result.
 func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream config.Upstream, user *roster.SignedIn) error {
 	if user.State != perigee.AccountReady && user.State != perigee.AccountVerification {
 		return rejectedAccount(user)

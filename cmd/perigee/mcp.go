@@ -18,7 +18,7 @@ func mcpCommand(ctx context.Context, env *cli.Env, args []string) error {
 		}
 		out := newReporter(env, loaded.Config)
 		if out.level.Level() == slog.LevelInfo {
-			out.level.Set(slog.LevelWarn) // clients show what is on stderr
+			out.level.Set(slog.LevelWarn) // clients show the text on stderr
 		}
 		options := func() (daemon.Options, error) {
 			loaded, err := command.Load(env, command.ExceptUpstreams)

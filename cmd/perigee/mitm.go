@@ -49,7 +49,7 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 	switch samePort := portOf(s.transparent) != "0" && portOf(s.transparent) == portOf(cmp.Or(listen, s.Listen)); {
 	case samePort && listen != "":
 		return cli.Usagef("mitm: --listen and --transparent need different ports; port 0 chooses a free one")
-	case samePort: // that of the configuration, which perigee redirect leads to by default
+	case samePort: // the port of the configuration, to which perigee redirect leads by default
 		s.Listen = "127.0.0.1:0"
 	case listen != "":
 		s.Listen = listen
@@ -79,7 +79,7 @@ func mitmCommand(ctx context.Context, env *cli.Env, args []string) error {
 	return s.run(ctx)
 }
 
-// portOf is the port of an address, 0 without one.
+// portOf returns the port of an address, or "0" if it has none.
 func portOf(address string) string {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -104,7 +104,7 @@ func checkLoopback(flag, address string) error {
 	return nil
 }
 
-// check reads the patterns, and what leads to servers.
+// check parses the patterns of hosts and the settings of connections to servers.
 func (s *mitmSession) check() (err error) {
 	if s.hosts, err = netguard.ParseHosts(s.Hosts); err != nil {
 		return cli.Usagef("mitm: --host %v", err)

@@ -152,7 +152,7 @@ func (s *mitmSession) newProxy() (*mitm.Proxy, *flows.Observer) {
 	return mitm.New(options), observer
 }
 
-// flowOf is what is known of a tunnel.
+// flowOf returns a tunnel as a flow.
 func flowOf(t mitm.Tunnel) flows.Flow {
 	f := flows.Flow{Time: t.Began, URL: t.Address, Status: http.StatusOK, RequestBytes: t.Sent, ResponseBytes: t.Received,
 		DurationMS: float64(t.Took.Microseconds()) / 1000}
@@ -165,7 +165,7 @@ func flowOf(t mitm.Tunnel) flows.Flow {
 	return f
 }
 
-// announce says where to connect, and how. Scripts wait for the last line.
+// announce prints where and how to connect. Scripts wait for the last line.
 func (s *mitmSession) announce() {
 	address := "http://" + s.explicit.Addr().String()
 	if bundle, err := s.authority.WriteBundle(); err != nil {

@@ -25,7 +25,7 @@ func matches(pattern, name string) bool {
 	return pattern == "" || match.Pattern(strings.ToLower(pattern), strings.ToLower(name))
 }
 
-// quotaCommand shows what is left.
+// quotaCommand prints the remaining quota.
 func quotaCommand(ctx context.Context, env *cli.Env, args []string) error {
 	var filter quotaFilter
 	env.Flags.StringVar(&filter.account, "account", "", "")
@@ -90,7 +90,7 @@ func (f quotaFilter) reportProblems(env *cli.Env, problems []perigee.Problem, ac
 	}
 }
 
-// problemOf is the reason why an account could not be asked, empty if it could.
+// problemOf returns why the quota of an account could not be read, or "" if it could.
 func problemOf(row perigee.AccountRow, problems []perigee.Problem) string {
 	for _, p := range problems {
 		if p.Email == row.Email && p.Upstream == row.Upstream {
@@ -100,8 +100,8 @@ func problemOf(row perigee.AccountRow, problems []perigee.Problem) string {
 	return ""
 }
 
-// explainEmpty is the error if there are no rows: the accounts could not be asked, or no row passes
-// the filter.
+// explainEmpty returns the error if there are no rows: no quota could be read, or no row passes the
+// filter.
 func (f quotaFilter) explainEmpty(rows []perigee.QuotaRow, found perigee.QuotaList, accounts []perigee.AccountRow) error {
 	if len(rows) > 0 {
 		return nil
@@ -144,8 +144,8 @@ func whyNotAsked(row perigee.AccountRow, problems []perigee.Problem) string {
 	return "is not in use"
 }
 
-// noMatch is the error about a pattern that matches no known name; nil means it matches one, or is
-// empty.
+// noMatch returns the error about a pattern that matches no known name, or nil if it matches one or
+// is empty.
 func noMatch(what, pattern string, known []string) error {
 	if pattern == "" || slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
 		return nil

@@ -111,8 +111,8 @@ func onHangup(ctx context.Context, service *daemon.SystemdService) (_ context.Co
 	return ctx, nil, cancel
 }
 
-// answerReloads tells the service manager that it need not wait: changes of the configuration are
-// followed anyway.
+// answerReloads reports to the service manager that each requested reload is done: changes of the
+// configuration are followed anyway.
 func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *daemon.SystemdService) {
 	for {
 		select {
@@ -125,8 +125,8 @@ func answerReloads(ctx context.Context, reloads <-chan os.Signal, service *daemo
 	}
 }
 
-// answersFrom says which upstream answers if the configuration names none. It is empty if the
-// configuration names one.
+// answersFrom returns a sentence about the upstream that answers if the configuration has none, or
+// "" if it has one.
 func answersFrom(loaded *config.Loaded, simulate bool) string {
 	switch {
 	case simulate:
@@ -249,7 +249,8 @@ func canListen(ctx context.Context, cfg *config.Config, activated bool) error {
 // changed is named.
 func listenError(ctx context.Context, err error, cfg *config.Config) error {
 	explained := cli.ListenError(err, cfg.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) && explained != err { // it is about the address of the configuration
+	// An error that was explained is about the address of the configuration.
+	if errors.Is(err, syscall.EADDRINUSE) && explained != err {
 		if other := command.FindElsewhere(ctx, cfg); other != nil {
 			return fmt.Errorf("cannot listen on %s: %s; stop it with %s", cfg.Listen, other, other.Stop())
 		}

@@ -20,7 +20,8 @@ import (
 )
 
 func simulate(ctx context.Context, env *cli.Env, args []string) error {
-	if len(args) > 0 && args[0] == "langserver" { // a process with the flags and exit codes of another program
+	// The stand-in of a language server is a process with its own flags and exit codes.
+	if len(args) > 0 && args[0] == "langserver" {
 		os.Exit(standin.Main(ctx, standin.Command{Args: args[1:], Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Getenv: os.Getenv}))
 	}
 	listen := env.Flags.String("listen", "127.0.0.1:8742", "")
@@ -28,8 +29,8 @@ func simulate(ctx context.Context, env *cli.Env, args []string) error {
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
 	}
-	// Every client may change what the simulator does. A malformed address is reported with the
-	// configuration.
+	// Every client can change the behaviour of the simulator. A malformed address is reported with
+	// the configuration.
 	if _, _, err := net.SplitHostPort(*listen); err == nil && !netguard.ListensOnLoopback(*listen) {
 		return cli.Usagef("simulate: %s is not a loopback address; use 127.0.0.1:PORT", *listen)
 	}
@@ -75,7 +76,8 @@ func serveSimulator(ctx context.Context, out *reporter, sim *simulator.Server, l
 		return cli.ListenError(err, listen)
 	}
 	server := &http.Server{Handler: sim, ReadHeaderTimeout: 10 * time.Second}
-	out.env.Say("simulating the provider on http://%s (GET / lists directives and faults)", l.Addr()) // in every log format: scripts wait for this line
+	// This line is printed in every log format, because scripts wait for it.
+	out.env.Say("simulating the provider on http://%s (GET / lists directives and faults)", l.Addr())
 	for line := range strings.Lines(simulator.Hint) {
 		out.report(slog.LevelInfo, strings.TrimSpace(line))
 	}

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/store/config"
 )
 
-// usageCommand shows what was spent.
+// usageCommand prints the usage of tokens and its list prices.
 func usageCommand(ctx context.Context, env *cli.Env, args []string) error {
 	var q perigee.UsageQuery
 	env.Flags.StringVar(&q.By, "by", perigee.ByModel, "")
@@ -94,7 +94,7 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 	})
 }
 
-// noteUnpriced says how many calls have no list price, where the table shows one for further calls.
+// noteUnpriced prints how many calls have no list price, if other calls have one.
 func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 	cost, unpriced := 0.0, int64(0)
 	for _, row := range rows {
@@ -106,8 +106,8 @@ func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 	}
 }
 
-// noteSimulator says how many of the calls the simulator answered, because their tokens cost
-// nothing. If it answered all of them there is nothing to say.
+// noteSimulator prints how many of the calls the simulator answered, because their tokens cost
+// nothing. If it answered all of them, it prints nothing.
 func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery) {
 	if q.By == perigee.ByUpstream {
 		return

@@ -12,10 +12,10 @@ import (
 	"perigee/internal/store/config"
 )
 
-// recent is the time whose rate of use a forecast goes by.
+// recent is the period from which a forecast takes the rate of use.
 const recent = time.Hour
 
-// noteBudgets says how much of their budgets keys have used today, and when these will be used up.
+// noteBudgets prints how much of their budgets keys have used today, and when these run out.
 func noteBudgets(ctx context.Context, env *cli.Env, cfg *config.Config, now time.Time) error {
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	var today, lately map[string]perigee.Spent
@@ -63,15 +63,15 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// A budget is what a key may use on a day, what it has used today, and what of that in the time
-// that a forecast goes by.
+// A budget has the limit of a key for a day, its use today, and the part of that in the recent
+// period.
 type budget struct {
 	limit, used, lately float64
 	words               string
 }
 
-// forecast says when a budget will be used up at the rate of the last hour; empty means not before
-// the day ends.
+// forecast returns a clause about when the budget runs out at the rate of the last hour, or "" if
+// that is not before the day ends.
 func (b budget) forecast(now time.Time) string {
 	end := b.runsOut(now)
 	if end.IsZero() {
@@ -80,9 +80,9 @@ func (b budget) forecast(now time.Time) string {
 	return fmt.Sprintf("; at the rate of the last hour it runs out at %s (in %s)", end.Local().Format("15:04"), terminal.Span(end.Sub(now)))
 }
 
-// runsOut is when a budget will be used up if the key goes on as it did lately; zero means not
-// before the UTC day ends, or it is already. Before the first hour of a day has passed, what was
-// used since midnight is the rate.
+// runsOut returns when the budget runs out at the recent rate of use, or the zero time if that is
+// not before the UTC day ends, or if it has run out. In the first hour of a day, the rate is the use
+// since midnight.
 func (b budget) runsOut(now time.Time) time.Time {
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	passed := min(recent, now.Sub(midnight))

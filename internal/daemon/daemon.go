@@ -44,8 +44,9 @@ type ConfigError = gateway.ConfigError
 
 // Options configure a Daemon.
 type Options struct {
-	Loaded   *config.Loaded
-	Sources  config.Sources // where Loaded came from, to follow changes; with a zero Poll nothing is followed
+	Loaded *config.Loaded
+	// Sources are the sources of Loaded. They are read again every Poll, or never if Poll is 0.
+	Sources  config.Sources
 	Poll     time.Duration
 	Simulate bool // answer from the simulator, whatever is configured
 	Version  string

@@ -74,7 +74,8 @@ func (d *Daemon) apply(loaded *config.Loaded) {
 	d.pendingConfig.Store(&pendingConfig{pending: restart})
 	for _, w := range loaded.Warnings {
 		later := slices.Contains(restart, "listen") || slices.Contains(restart, "tls")
-		if !later || !strings.Contains(w.Message, config.Unencrypted) { // not true of the listener that is open
+		// The warning is not true for the listener that is open.
+		if !later || !strings.Contains(w.Message, config.Unencrypted) {
 			d.opts.Logger.Warn(w.String())
 		}
 	}

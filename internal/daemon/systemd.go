@@ -80,7 +80,8 @@ func (s *SystemdService) Notify(assignments ...string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a manager that does not read must not stop the service
+	// A manager that does not read must not stop the service.
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_, err = conn.Write([]byte(strings.Join(assignments, "\n") + "\n"))
 	return err
 }

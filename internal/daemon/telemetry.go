@@ -43,5 +43,6 @@ func (o *observers) target(upstream string) telemetry.Target {
 		}
 		return t
 	}
-	return telemetry.Target{Provider: providers[config.KindSimulator]} // it answers if nothing is configured
+	// The simulator answers if nothing is configured.
+	return telemetry.Target{Provider: providers[config.KindSimulator]}
 }

@@ -162,7 +162,8 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 	options := route.Options{
 		Default: cfg.Models.Default, Fallback: cfg.Models.Fallback, Aliases: cfg.Models.Aliases, Logger: g.opts.Logger, Now: g.opts.Now,
 	}
-	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle} // no upstream needs the other limits
+	// No upstream needs the other limits.
+	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle}
 	fresh, err := g.newEntries(ctx, r, old, upstreams, limits)
 	if err != nil {
 		return nil, err

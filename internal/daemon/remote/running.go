@@ -134,7 +134,8 @@ func (d *Daemon) Stop(ctx context.Context, opts StopOptions) error {
 	if d.Unit.Name != "" {
 		return fmt.Errorf("the daemon (process %d) is the service %s; run %s", d.PID, d.Unit.Name, d.Unit.Systemctl(opts.Verb))
 	}
-	unlock, err := datadir.LockStop(ctx, d.Dir, opts.Drain+2*opts.Last+3*opts.Answer) // as long as this may take for a daemon that hangs
+	// The lock is awaited for as long as it takes another command to stop a daemon that hangs.
+	unlock, err := datadir.LockStop(ctx, d.Dir, opts.Drain+2*opts.Last+3*opts.Answer)
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,8 @@ func (d *Daemon) ask(ctx context.Context, limit time.Duration) (perigee.DaemonSt
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	status, err := New(d.socket()).Status(ctx)
-	if _, refused := errors.AsType[*perigee.Error](err); refused { // it answers, even if it is of another version
+	// A daemon that refuses the request answers, even if it is of another version.
+	if _, refused := errors.AsType[*perigee.Error](err); refused {
 		err = nil
 	}
 	return status, err

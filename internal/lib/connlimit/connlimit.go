@@ -81,17 +81,23 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // A countedConn has a place among the open connections until it is closed.
 type countedConn struct {
 	net.Conn
-	of   *Limiter
-	idle atomic.Int64 // since when it waits for another request, in Unix nanoseconds; 0 if it does not wait
+	of *Limiter
+	// idle is when the connection began to wait for another request, in Unix nanoseconds, or 0 if
+	// it does not wait.
+	idle atomic.Int64
 	once sync.Once
 
 	opened time.Time
 	begun  atomic.Bool // its first request has reached a handler
 
-	head    atomic.Int64 // bytes that were read since the last request; -1 while a request is being answered
+	// head is how many bytes were read since the last request, or -1 while a request is being
+	// answered.
+	head    atomic.Int64
 	refused atomic.Bool
 
-	secure *tls.Conn   // the layer above; nil if there is none. It is set before the first byte is read.
+	// secure is the TLS layer above the connection, or nil if there is none. It is set before the
+	// first byte is read.
+	secure *tls.Conn
 	http2  atomic.Bool // known when the connection is idle for the first time
 }
 
@@ -261,7 +267,9 @@ func (c *Limiter) take(conn net.Conn) *countedConn {
 	c.open[counted] = struct{}{}
 	c.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // a client that sends a request now gets the same error as from a server that ends an idle connection
+		// A client that sends a request now gets the same error as from a server that closes an
+		// idle connection.
+		_ = oldest.Close()
 	}
 	return counted
 }
@@ -323,7 +331,8 @@ func (c *Limiter) refuse(conn net.Conn) {
 	c.report("connections refused: limits.connections is reached")
 	_ = conn.SetDeadline(time.Now().Add(lingerTime))
 	if !c.Encrypted {
-		_, _ = io.WriteString(conn, tooManyConnections) // the send buffer of a new connection has room for it
+		// The send buffer of a new connection has room for the text.
+		_, _ = io.WriteString(conn, tooManyConnections)
 	}
 	select {
 	case c.lingering <- struct{}{}:

@@ -13,8 +13,10 @@ type Copy struct {
 	Original []byte // the file when the copy was made
 	Made     []byte // the content when the copy was made
 	Undo     *Undo  // of the settings that only the copy has
-	Entries  []Path // objects that, if they were added, are only in the copy with everything in them, as in an Undo
-	Needed   []Path // settings of the copy without which the program ignores a file
+	// Entries are objects that are only in the copy, with everything in them, if the copy has added
+	// them, as in an Undo.
+	Entries []Path
+	Needed  []Path // settings of the copy without which the program ignores a file
 }
 
 // Return makes the changes of a copy in the file: the differences between the original content of

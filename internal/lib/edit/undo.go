@@ -202,7 +202,9 @@ func (w *Change) compare(s syntax, value any, there bool) (origin, error) {
 // A Reverted is a file without the settings of Apply.
 type Reverted struct {
 	Data []byte
-	Kept []Path // of values that were changed since Apply, or between two calls of it, and have that value now; of entries that stay
+	// Kept are the paths of values that were changed after Apply, or between two calls of it, and
+	// keep that value, and of entries that stay.
+	Kept []Path
 	Gone []Path // of values that were removed in such a way, and are not there now
 	Left *Undo  // for these values; nil if there are none
 }
@@ -311,7 +313,8 @@ func (u *Undo) plan(d document) (plan, error) {
 		if err != nil {
 			return plan{}, err
 		}
-		if is == original && !was.Absent { // the same value in the form of an edit goes back to its own form
+		// The same value, written as an edit has written it, is restored to its own form.
+		if is == original && !was.Absent {
 			if now, _, err := d.text(d.src, was.Path); err == nil && now != was.Text && slices.Contains(was.Wrote, now) {
 				is = written
 			}

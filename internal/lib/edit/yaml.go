@@ -280,7 +280,8 @@ func yamlLines(path Path, text string, indent int) []string {
 	for i, element := range path {
 		member, value, isItem := selector(element)
 		switch {
-		case isItem && i+1 < len(path) && path[i+1] == member: // the member that selects the item is the one that is set
+		// The member that selects the item is the one that is set.
+		case isItem && i+1 < len(path) && path[i+1] == member:
 			lead, space = space+"- ", space+"  "
 		case isItem:
 			lines = append(lines, space+"- "+member+": "+value)

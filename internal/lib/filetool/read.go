@@ -146,7 +146,8 @@ func (w *walk) openHere(flag int) (*os.File, fs.FileInfo, error) {
 	switch {
 	case err != nil:
 		err = w.failed("open", err)
-	case !os.SameFile(info, w.info) || !info.Mode().IsRegular(): // a link or, with the inode of the file, a FIFO has taken its place
+	// A link or, with the inode of the file, a FIFO has replaced it.
+	case !os.SameFile(info, w.info) || !info.Mode().IsRegular():
 		_ = f.Close()
 		return nil, nil, nil
 	case w.guard.covers(info):

@@ -157,7 +157,8 @@ func (r *replacement) look(ctx context.Context) error {
 		if w.info = info; info.Mode()&fs.ModeSymlink != 0 || info.IsDir() {
 			return perigee.Errorf(perigee.ClassUnavailable, "%s was replaced during the call", w.shown()).WithHint("try again")
 		}
-		f, info, err := w.openHere(os.O_RDWR) // for writing too, because a file that is read-only must not be replaced
+		// The file is opened for writing too, because a read-only file must not be replaced.
+		f, info, err := w.openHere(os.O_RDWR)
 		if isBusy(err) {
 			f, info, err = w.openHere(os.O_RDONLY)
 		}

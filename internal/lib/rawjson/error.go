@@ -9,10 +9,12 @@ import (
 
 // An Error describes the first error in a text and its position.
 type Error struct {
-	Offset  int    // bytes before the problem
-	Line    int    // from 1
-	Column  int    // in characters, from 1
-	Path    string // the value or container around the problem, such as contents[0].parts; "" is the whole text
+	Offset int // bytes before the problem
+	Line   int // from 1
+	Column int // in characters, from 1
+	// Path is the value or container around the problem, such as contents[0].parts, or "" for the
+	// whole text.
+	Path    string
 	Problem string // quotes at most some 60 bytes of the text
 }
 

@@ -119,7 +119,8 @@ func parseInt(text []byte) (n int64, ok bool) {
 // parseExponent parses the text after the e of a number. Beyond a limit that no count of digits
 // reaches it stops counting, as the result does not change any more.
 func parseExponent(text []byte) int {
-	const limit = math.MaxInt / 16 // ten times that and a digit more still fit into an int, also of 32 bits
+	// Ten times the limit and one more digit fit into an int, also into one of 32 bits.
+	const limit = math.MaxInt / 16
 	n := 0
 	for _, c := range bytes.TrimLeft(text, "+-") {
 		n = min(n*10+int(c-'0'), limit)

@@ -21,7 +21,8 @@ func AppendInner(dst []byte, s string) []byte { return appendInner(slices.Grow(d
 // escape in every line, and then that is quicker than to look for the end of each run first.
 func appendInner(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) && len(dst)+8 <= cap(dst) { // a buffer of the exact size must not be moved for a few bytes more
+		// A buffer of the exact size must not be moved for a few bytes more.
+		if i+8 <= len(s) && len(dst)+8 <= cap(dst) {
 			word := wordAt(s, i)
 			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], word)
 			m := stops(word)

@@ -29,7 +29,8 @@ func (t *Text) Add(s string) {
 	}
 	if cap(t.last)-len(t.last) < len(s) {
 		t.flush()
-		t.last = make([]byte, 0, max(len(s), min(t.size, mostPiece))) // small at first: most texts are short
+		// The first buffers are small, because most texts are short.
+		t.last = make([]byte, 0, max(len(s), min(t.size, mostPiece)))
 	}
 	t.last = append(t.last, s...)
 }

@@ -178,7 +178,8 @@ func (s *scan) labelBefore(at int) label {
 	if start > 0 {
 		before = s.in[start-1]
 	}
-	if bytes.IndexByte(name, '\\') >= 0 || bytes.IndexByte(name, '%') >= 0 { // &key= as \u0026key= in JSON, or as %26key%3D in another URL
+	// The name may be &key= written as \u0026key= in JSON, or as %26key%3D in another URL.
+	if bytes.IndexByte(name, '\\') >= 0 || bytes.IndexByte(name, '%') >= 0 {
 		name = unescape(name)
 		if cut := bytes.LastIndexAny(name, "?&;=/#,: \n\t\""); cut >= 0 {
 			before, name = name[cut], name[cut+1:]
@@ -393,7 +394,8 @@ func credentials(text []byte, pad bool) []byte {
 	}
 	if containsFold(text, "earer") {
 		text = replaceIf(text, bearers, func(word []byte) bool {
-			return bytes.ContainsAny(bytes.TrimRight(word, "."), "0123456789._~+/=-") // not of a sentence
+			// A word without any of these is part of a sentence.
+			return bytes.ContainsAny(bytes.TrimRight(word, "."), "0123456789._~+/=-")
 		})
 	}
 	if containsFold(text, "asic") {

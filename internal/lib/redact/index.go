@@ -40,9 +40,11 @@ type index struct {
 // A form is one way to write a secret, or a part of one that shows where to look for the whole.
 type form struct {
 	text           string
-	plain, decoded bool   // searched for in the original and in the unescaped text
-	whole          string // the form that text is a part of, which may have line breaks between its characters; empty if text is the whole
-	at             int    // where in it
+	plain, decoded bool // searched for in the original and in the unescaped text
+	// whole is the form that text is a part of, which may have line breaks between its characters,
+	// or "" if text is the whole form.
+	whole string
+	at    int // where in it
 }
 
 // size returns how many bytes of a text a form takes at most, without escapes.

@@ -111,7 +111,8 @@ func looksRandom(word string) bool {
 		switch {
 		case part != lower && part != upper && !path:
 			return true
-		case part != lower && part != upper && changes*100 > len(part)*35: // of base64 about 62 of 100, of CamelCase under 33
+		// Base64 changes about 62 times in 100 characters, CamelCase less than 33 times.
+		case part != lower && part != upper && changes*100 > len(part)*35:
 			return true
 		case part == upper && part != lower && len(part) >= 26: // base32
 			return true

@@ -24,7 +24,9 @@ type Stream struct {
 	held    []byte
 	covered int     // bytes of held that a mark has replaced already
 	before  [2]byte // the last bytes before held
-	next    int     // how many bytes are held before the next search, so that each one searches as many new bytes as old ones
+	// next is how many bytes are held before the next search, so that each search has as many new
+	// bytes as old ones.
+	next int
 }
 
 // piece is how many bytes of a text are searched at once.
@@ -72,7 +74,8 @@ func (r *Redactor) AppendAll(dst, text []byte) []byte {
 		return append(dst, text...)
 	}
 	var s Stream
-	size := max(piece, 8*r.index().longest*maxEscape) // the window of a secret in the longest escapes, and more
+	// This is more than a secret in the longest escapes takes.
+	size := max(piece, 8*r.index().longest*maxEscape)
 	for done := 0; ; {
 		n, end := 0, min(done+size, len(text))
 		dst, n = s.search(dst, r, text[done:end], end == len(text))

@@ -28,7 +28,9 @@ func (f *form) extend(text []byte, part span) (whole span, ok bool) {
 		return part, true
 	}
 	for i := f.at - 1; i >= 0; i-- {
-		part.start -= breakBefore(text[:part.start]) // first of all: the letter of an escape may be the next character, too
+		// The line break comes first, because the letter of its escape may be the next character,
+		// too.
+		part.start -= breakBefore(text[:part.start])
 		if part.start == 0 || text[part.start-1] != f.whole[i] {
 			return span{}, false
 		}

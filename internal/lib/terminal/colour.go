@@ -14,7 +14,8 @@ func controllable() bool {
 	if os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	return runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "" // the old console shows the codes themselves
+	// The old console shows the codes themselves.
+	return runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != ""
 }
 
 // The colours of a terminal, by their use.

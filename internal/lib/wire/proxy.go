@@ -33,7 +33,8 @@ func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	}
 	proxy, err := url.Parse(address.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("the address of the proxy cannot be read") // which the cause would repeat, with the password in it
+		// The cause would repeat the address, with the password in it.
+		return nil, fmt.Errorf("the address of the proxy cannot be read")
 	}
 	t.Configure(func(t *http.Transport) {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
