@@ -185,10 +185,6 @@ func TestWhoMayManageAccounts(t *testing.T) {
 		"", "Authorization", "Bearer x"); w.Code != 401 {
 		t.Errorf("without an admin token %d", w.Code)
 	}
-	if w := knock(server.New(server.Options{Upstream: script(nil)}, server.Settings{}).Trusted(), "GET", "/v1/accounts",
-		""); w.Code != 501 {
-		t.Errorf("without accounts %d", w.Code)
-	}
 }
 
 func TestAccountErrorsHaveTheCallersShape(t *testing.T) {

@@ -37,9 +37,6 @@ func decodeChat(c *call, origin perigee.Origin) (*exchange, error) {
 }
 
 func decodeEmbeddings(c *call, origin perigee.Origin) (*exchange, error) {
-	if err := c.checkEmbedder(); err != nil {
-		return nil, err
-	}
 	req, packed, err := openai.DecodeEmbeddings(origin)
 	if err != nil {
 		return nil, err

@@ -171,7 +171,7 @@ func (c *call) askVectors(x *exchange) error {
 	notes := c.log.Notes()
 	c.note(notes)
 	c.routed = true
-	vectors, err := c.opts.Upstream.(perigee.Embedder).Embed(c.r.Context(), x.embed)
+	vectors, err := c.upstream.Embed(c.r.Context(), x.embed)
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,6 @@ func (c *call) askVectors(x *exchange) error {
 	}
 	c.describe(vectors.Upstream, vectors.Model)
 	c.writeJSON(http.StatusOK, x.vectors(vectors))
-	return nil
-}
-
-// checkEmbedder returns an error if the upstream cannot embed.
-func (c *call) checkEmbedder() error {
-	if _, ok := c.opts.Upstream.(perigee.Embedder); !ok {
-		return perigee.Errorf(perigee.ClassUnimplemented, "nothing can be embedded here")
-	}
 	return nil
 }
 
@@ -210,16 +202,10 @@ func (c *call) askCount(x *exchange) error {
 }
 
 func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
-	counter, ok := c.opts.Upstream.(perigee.TokenCounter)
-	if ok {
-		c.routed = true
-		count, err := counter.CountTokens(c.r.Context(), x.request)
-		if err == nil || perigee.AsError(err).Class != perigee.ClassUnimplemented || !x.estimateCount {
-			return count, err
-		}
-	}
-	if !x.estimateCount {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "tokens cannot be counted here")
+	c.routed = true
+	count, err := c.upstream.CountTokens(c.r.Context(), x.request)
+	if err == nil || perigee.AsError(err).Class != perigee.ClassUnimplemented || !x.estimateCount {
+		return count, err
 	}
 	prompt, err := x.request.Prompt()
 	if err != nil {

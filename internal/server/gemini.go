@@ -62,9 +62,6 @@ func decodeGeminiCount(c *call, origin perigee.Origin) (*exchange, error) {
 }
 
 func decodeGeminiEmbed(c *call, origin perigee.Origin) (*exchange, error) {
-	if err := c.checkEmbedder(); err != nil {
-		return nil, err
-	}
 	req, err := gemini.DecodeEmbed(origin, c.wildcard, strings.HasSuffix(c.path, ":batchEmbedContents"))
 	return &exchange{embed: req, vectors: func(v *perigee.Embeddings) []byte { return gemini.EncodeEmbeddings(v, req.Batch) }}, err
 }

@@ -20,9 +20,6 @@ import (
 // in OpenAI's. The owner, through the socket, gets the list of a Control with ?problems=true.
 func (p *systemPages) vendorModels(w http.ResponseWriter, r *http.Request) error {
 	if query := r.URL.Query(); mount.CallOf(r).Trusted && query.Get("problems") == "true" {
-		if p.Control.RoutingControl == nil {
-			return perigee.Errorf(perigee.ClassUnimplemented, "there are no accounts here")
-		}
 		list, err := p.Control.Models(r.Context(), query.Get("upstream"))
 		if err != nil {
 			return err
@@ -78,7 +75,7 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 	}
 	// The key may allow the model under this name only, not under its own.
 	if call.AllowsModel != nil && call.Allows(name) {
-		all, err := p.Upstream.(perigee.ModelLister).Models(r.Context())
+		all, err := perigee.Passthrough{Upstream: p.Upstream}.Models(r.Context())
 		if i := indexOf(all, behind); err == nil && i >= 0 {
 			return &all[i], nil
 		}
@@ -192,11 +189,7 @@ func noMethod(_ http.ResponseWriter, r *http.Request) error {
 
 // models lists the models that the presented key allows.
 func (p *systemPages) models(r *http.Request) ([]perigee.Model, error) {
-	lister, ok := p.Upstream.(perigee.ModelLister)
-	if !ok {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there is no list of models here")
-	}
-	models, err := lister.Models(r.Context())
+	models, err := perigee.Passthrough{Upstream: p.Upstream}.Models(r.Context())
 	call := mount.CallOf(r)
 	if err != nil || call.AllowsModel == nil {
 		return models, err

@@ -24,7 +24,7 @@ func TestRequestsHaveNames(t *testing.T) {
 		{"/v1/chat/completions", "X-Request-Id", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, http.StatusOK},
 		{"/v1/chat/completions", "X-Request-Id", `{`, http.StatusBadRequest},
 		{"/v1/responses", "X-Request-Id", `{"model":"m","input":"hi"}`, http.StatusOK},
-		{"/v1/embeddings", "X-Request-Id", `{`, http.StatusNotImplemented},
+		{"/v1/embeddings", "X-Request-Id", `{"model":"m","input":"hi"}`, http.StatusNotImplemented},
 		{"/v1/messages", "Request-Id", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, http.StatusOK},
 		{"/v1/messages", "Request-Id", `{`, http.StatusBadRequest},
 	} {

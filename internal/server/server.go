@@ -30,20 +30,21 @@ type Options struct {
 	Model    func(name string) string // the model of a client's name; nil if names are models
 	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
 	// known without a call. It may be nil.
-	Missing     func(ctx context.Context, name string) error
+	Missing   func(ctx context.Context, name string) error
+	Stored    perigee.UsageReader      // the stored usage of keys; nil means no budgets
+	Spent     clientkey.SpentCounter   // nil if all usage is stored
+	Requests  clientkey.RequestCounter // nil if no other server has these keys
+	Responses perigee.ResponseStore    // nil if responses are not stored
+	Images    ImageStore               // nil if images are inlined in answers
+	// The services of the admin routes, which need all of them.
 	Usage       perigee.UsageReader
-	Stored      perigee.UsageReader            // the stored usage of keys; nil means no budgets
-	Spent       clientkey.SpentCounter         // nil if all usage is stored
-	Requests    clientkey.RequestCounter       // nil if no other server has these keys
-	Calls       perigee.CallReader             // nil if calls are not recorded
-	Responses   perigee.ResponseStore          // nil if responses are not stored
-	Keeper      admin.StoreKeeper              // nil if there is no store
-	Images      ImageStore                     // nil if images are inlined in answers
-	Control     perigee.Control                // empty if there are no accounts to manage
-	Audit       admin.AuditLog                 // nil if administrative acts are not recorded
-	Acts        perigee.AuditReader            // nil if they cannot be read
-	Status      func() perigee.DaemonStatus    // nil if there is no daemon
-	Langservers func() []perigee.LangserverRow // nil if none is supervised
+	Calls       perigee.CallReader
+	Keeper      admin.StoreKeeper
+	Control     perigee.Control
+	Audit       admin.AuditLog
+	Acts        perigee.AuditReader
+	Status      func() perigee.DaemonStatus
+	Langservers func() []perigee.LangserverRow // those that are supervised
 	// Ready returns the reasons why calls cannot be answered now, within about a second. If it is
 	// nil, there are none.
 	Ready func() []Unready
@@ -90,6 +91,7 @@ type Settings struct {
 // A Server answers HTTP. It is safe for concurrent use.
 type Server struct {
 	opts        Options
+	upstream    perigee.Passthrough // around Options.Upstream
 	dialects    []*dialect
 	routes      []route
 	settings    atomic.Pointer[state]
@@ -131,7 +133,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	if opts.Missing == nil {
 		opts.Missing = func(context.Context, string) error { return nil }
 	}
-	s := &Server{opts: opts, dialects: dialects, refusals: clientkey.NewRefusals(),
+	s := &Server{opts: opts, upstream: perigee.Passthrough{Upstream: opts.Upstream}, dialects: dialects, refusals: clientkey.NewRefusals(),
 		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger}}
 	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}

@@ -33,6 +33,12 @@ func (list calls) Calls(_ context.Context, q perigee.CallQuery) ([]perigee.Call,
 	return found, nil
 }
 
+// discardedAudit is an audit log without entries.
+type discardedAudit struct{}
+
+func (discardedAudit) Record(context.Context, perigee.AuditEntry) error { return nil }
+func (discardedAudit) Refused(context.Context, perigee.AuditEntry)      {}
+
 func TestTraces(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	stored := calls{
@@ -45,7 +51,7 @@ func TestTraces(t *testing.T) {
 		{ID: "c1", Time: at, Outcome: perigee.OutcomeFailed, Class: perigee.ClassExhausted, Status: 429, Error: "no quota"},
 		{ID: "d1234567", Time: at, Outcome: perigee.OutcomeDone},
 	}
-	s := server.New(server.Options{Calls: stored, Admin: func(offer string) (bool, error) { return offer == "the-token", nil }},
+	s := server.New(server.Options{Calls: stored, Audit: discardedAudit{}, Admin: func(offer string) (bool, error) { return offer == "the-token", nil }},
 		server.Settings{Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("client-secret")}}})
 	get := func(path, offer string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)

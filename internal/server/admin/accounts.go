@@ -14,16 +14,6 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// withAccounts refuses requests where there are no accounts.
-func (a *API) withAccounts(next mount.Handler) mount.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if a.Control.AccountControl == nil {
-			return perigee.Errorf(perigee.ClassUnimplemented, "there are no accounts here")
-		}
-		return next(w, r)
-	}
-}
-
 // accounts answers GET /v1/accounts.
 func (a *API) accounts(r *http.Request) ([]perigee.AccountRow, error) {
 	if err := mount.KnownParameters(r.URL.Query()); err != nil {
@@ -72,13 +62,13 @@ func (a *API) changeAccount(r *http.Request) (perigee.AccountRow, error) {
 // actOn answers a request about one account, {"email", "upstream"} or the same in the query, with
 // its name: DELETE /v1/accounts and POST /v1/accounts/use.
 func (a *API) actOn(act func(perigee.AccountControl, context.Context, perigee.AccountName) error) mount.Handler {
-	return a.withAccounts(mount.Value(func(r *http.Request) (perigee.AccountName, error) {
+	return mount.Value(func(r *http.Request) (perigee.AccountName, error) {
 		name, err := readAccount(r, nil)
 		if err == nil {
 			err = act(a.Control, r.Context(), name)
 		}
 		return name, err
-	}))
+	})
 }
 
 // readAccount reads the name of an account from the query or the body of a request, and the other

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// An API holds the services behind the paths. A path with a nil service answers 501.
+// An API holds the services behind the paths. All of them are required.
 type API struct {
 	Control perigee.Control
 	Audit   AuditLog
@@ -32,53 +32,34 @@ type API struct {
 func (a *API) Points() []mount.Point {
 	return []mount.Point{
 		mount.Methods{"GET": a.usage}.At("/v1/usage", mount.Client),
-		mount.Methods{"GET": a.withAccounts(a.quota)}.At("/v1/quota", mount.Client),
+		mount.Methods{"GET": a.quota}.At("/v1/quota", mount.Client),
 		mount.Methods{
-			"GET":    a.withAccounts(mount.List(a.accounts)),
-			"POST":   a.withAccounts(mount.List(a.importAccounts)),
-			"PATCH":  a.withAccounts(mount.Value(a.changeAccount)),
+			"GET":    mount.List(a.accounts),
+			"POST":   mount.List(a.importAccounts),
+			"PATCH":  mount.Value(a.changeAccount),
 			"DELETE": a.actOn(perigee.AccountControl.RemoveAccount),
 		}.At("/v1/accounts", mount.Admin),
 		mount.Methods{"POST": a.actOn(perigee.AccountControl.UseAccount)}.At("/v1/accounts/use", mount.Admin),
-		mount.Methods{"GET": a.withAccounts(mount.List(a.accountStatus))}.At("/v1/accounts/status", mount.Admin),
+		mount.Methods{"GET": mount.List(a.accountStatus)}.At("/v1/accounts/status", mount.Admin),
 		mount.Methods{"GET": mount.Value(a.explain)}.At("/v1/explain", mount.Admin),
 		mount.Methods{"GET": mount.List(a.traces)}.At("/v1/traces", mount.Admin),
 		mount.Methods{"GET": mount.Value(a.trace)}.At("/v1/traces/*", mount.Admin),
-		mount.Methods{"GET": mount.Value(a.storeReport)}.At("/v1/store", mount.Admin),
+		mount.Methods{"GET": mount.Value(func(r *http.Request) (perigee.StoreReport, error) { return a.Keeper.StoreReport(r.Context()) })}.At("/v1/store", mount.Admin),
 		mount.Methods{"POST": mount.Value(a.storeCompact)}.At("/v1/store/compact", mount.Admin),
 		mount.Methods{"GET": mount.List(a.auditEntries), "POST": mount.Value(a.recordAct)}.At("/v1/audit", mount.Admin),
-		mount.Methods{"GET": mount.Value(a.status)}.At("/v1/status", mount.Admin),
-		mount.Methods{"GET": mount.List(a.langservers)}.At("/v1/langserver", mount.Admin),
+		mount.Methods{"GET": mount.Value(func(*http.Request) (perigee.DaemonStatus, error) { return a.Status(), nil })}.At("/v1/status", mount.Admin),
+		mount.Methods{"GET": mount.List(func(*http.Request) ([]perigee.LangserverRow, error) { return a.Langservers(), nil })}.At("/v1/langserver", mount.Admin),
 	}
-}
-
-// status answers GET /v1/status with the status of the daemon.
-func (a *API) status(*http.Request) (perigee.DaemonStatus, error) {
-	if a.Status == nil {
-		return perigee.DaemonStatus{}, perigee.Errorf(perigee.ClassUnimplemented, "there is no daemon here")
-	}
-	return a.Status(), nil
 }
 
 // explain answers GET /v1/explain?model=: which upstream would answer a call for a model now, and
 // why the rest would not.
 func (a *API) explain(r *http.Request) (perigee.RouteExplanation, error) {
-	if a.Control.RoutingControl == nil {
-		return perigee.RouteExplanation{}, perigee.Errorf(perigee.ClassUnimplemented, "there are no upstreams here")
-	}
 	query := r.URL.Query()
 	if err := mount.KnownParameters(query, "model"); err != nil {
 		return perigee.RouteExplanation{}, err
 	}
 	return a.Control.ExplainRoute(r.Context(), query.Get("model"))
-}
-
-// langservers answers GET /v1/langserver.
-func (a *API) langservers(*http.Request) ([]perigee.LangserverRow, error) {
-	if a.Langservers == nil {
-		return nil, perigee.Errorf(perigee.ClassUnimplemented, "there are no language servers here")
-	}
-	return a.Langservers(), nil
 }
 
 // usage answers GET /v1/usage?by=&each=&since=&until=&format=.
@@ -99,9 +80,6 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) usageRows(r *http.Request) ([]perigee.UsageRow, error) {
-	if a.Usage == nil {
-		return nil, notRecorded()
-	}
 	query := r.URL.Query()
 	if err := mount.KnownParameters(query, "by", "each", "since", "until", "format"); err != nil {
 		return nil, err
@@ -144,23 +122,10 @@ type StoreKeeper interface {
 	CompactStore(ctx context.Context) (perigee.StoreCompacted, error)
 }
 
-// storeReport answers GET /v1/store with the contents of the store and their size.
-func (a *API) storeReport(r *http.Request) (perigee.StoreReport, error) {
-	if a.Keeper == nil {
-		return perigee.StoreReport{}, noStore()
-	}
-	return a.Keeper.StoreReport(r.Context())
-}
-
 // storeCompact answers POST /v1/store/compact. It ends when its client goes away.
 func (a *API) storeCompact(r *http.Request) (perigee.StoreCompacted, error) {
-	if a.Keeper == nil {
-		return perigee.StoreCompacted{}, noStore()
-	}
 	done, err := a.Keeper.CompactStore(r.Context())
 	a.audit(r, perigee.AuditEntry{Action: perigee.AuditStoreCompact, Object: done.Database,
 		Detail: fmt.Sprintf("%d bytes freed", done.Freed)}, err)
 	return done, err
 }
-
-func noStore() error { return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here") }

@@ -92,22 +92,6 @@ func class(err error) perigee.Class {
 	return perigee.AsError(err).Class
 }
 
-// Every path says that its part is missing, also before it looks at the request.
-func TestMissingPartsAreUnimplemented(t *testing.T) {
-	for _, request := range []string{"GET /v1/usage?x=1", "GET /v1/quota", "GET /v1/accounts", "POST /v1/accounts",
-		"PATCH /v1/accounts",
-		"DELETE /v1/accounts", "POST /v1/accounts/use", "GET /v1/accounts/status", "GET /v1/explain", "GET /v1/traces", "GET /v1/traces/c1",
-		"GET /v1/store",
-		"POST /v1/store/compact", "GET /v1/audit", "POST /v1/audit", "GET /v1/status", "GET /v1/langserver"} {
-		rig := &adminRig{}
-		rig.KeyNames = func() []string { return nil }
-		method, target, _ := strings.Cut(request, " ")
-		if _, err := rig.do(t, method, target, ""); class(err) != perigee.ClassUnimplemented {
-			t.Errorf("%s: %v", request, err)
-		}
-	}
-}
-
 func TestWrongMethods(t *testing.T) {
 	for _, request := range []string{"POST /v1/usage", "DELETE /v1/traces/c1", "PUT /v1/accounts", "GET /v1/accounts/use",
 		"GET /v1/store/compact", "PATCH /v1/audit"} {

@@ -57,11 +57,8 @@ func (a *API) listTraces(r *http.Request) ([]perigee.TraceRow, error) {
 		"page with before=ID, the last call of the page before"); err != nil {
 		return nil, err
 	}
-	if a.Calls == nil {
-		return nil, notRecorded()
-	}
 	if before := query.Get("before"); before != "" {
-		found, err := a.findCall(r, before)
+		found, err := FindCall(r.Context(), a.Calls, before)
 		if err != nil {
 			return nil, err
 		}
@@ -84,23 +81,12 @@ func (a *API) trace(r *http.Request) (t perigee.Trace, err error) {
 		return t, err
 	}
 	id := mount.Wildcard(r)
-	found, err := a.findCall(r, id)
+	found, err := FindCall(r.Context(), a.Calls, id)
 	if err == nil {
 		id, t = found.ID, found.Trace()
 	}
 	a.audit(r, perigee.AuditEntry{Action: perigee.AuditTraceRead, Object: id}, err)
 	return t, err
-}
-
-func (a *API) findCall(r *http.Request, name string) (*perigee.Call, error) {
-	if a.Calls == nil {
-		return nil, notRecorded()
-	}
-	return FindCall(r.Context(), a.Calls, name)
-}
-
-func notRecorded() error {
-	return perigee.Errorf(perigee.ClassUnimplemented, "calls are not recorded here")
 }
 
 // LastCall is the name of the newest call of a client, not counting calls of trace replay and trace
