@@ -35,6 +35,7 @@ type resolution struct {
 	asked    string // the name itself; empty if there was none, and this is the default
 	aliased  bool   // an alias led to the model
 	embeds   bool   // the request is for embeddings
+	fallback bool   // it answers for names that no upstream has
 }
 
 // origin returns a suffix for error messages about a missing model: where its name comes from, if
@@ -118,8 +119,9 @@ func (r *Router) hasModel(id string) bool {
 }
 
 // request returns the request for the resolved model. The thinking suffix of the name overrides the
-// amount of thinking in the body, with a note if the two differ. Whether the answer includes
-// thinking still depends on the body alone.
+// amount of thinking in the body, with a note if the two differ; the suffix of the fallback's name
+// applies only if the body has none. Whether the answer includes thinking still depends on the body
+// alone.
 func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.Note, error) {
 	asked := req.Model
 	req = req.WithModel(f.model)
@@ -131,7 +133,11 @@ func (f *resolution) request(req *perigee.Request) (*perigee.Request, *perigee.N
 		return nil, nil, err
 	}
 	var note *perigee.Note
-	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") && !sameThinking(said, f.thinking) {
+	own := prompt.Generation.Thinking
+	switch hasOwn := own != nil && (own.Budget != nil || own.Level != ""); {
+	case hasOwn && f.fallback:
+		return req, nil, nil
+	case hasOwn && !sameThinking(own, f.thinking):
 		note = &perigee.Note{Action: perigee.NoteMapped, Subject: "thinking: as the name " + asked + " says"}
 		if err := req.RefuseIfStrict([]perigee.Note{*note}); err != nil {
 			return nil, nil, err
@@ -185,25 +191,8 @@ func (r *Router) fallback() (resolution, bool) {
 	if r.opts.Fallback == "" {
 		return resolution{}, false
 	}
-	next := resolution{model: r.opts.Fallback}
+	next := resolution{model: r.opts.Fallback, fallback: true}
 	r.followAliases(&next)
 	next.targets = r.targets(next.model)
 	return next, true
-}
-
-// replace returns the request for a model that replaces another. The client's thinking
-// configuration is kept; the suffix of the fallback's name applies only if the client has none.
-func (f *resolution) replace(req *perigee.Request) (*perigee.Request, error) {
-	req = req.WithModel(f.model)
-	if f.thinking == nil {
-		return req, nil
-	}
-	prompt, err := req.Prompt()
-	if err != nil {
-		return nil, err
-	}
-	if said := prompt.Generation.Thinking; said != nil && (said.Budget != nil || said.Level != "") {
-		return req, nil
-	}
-	return req.WithThinking(f.thinking)
 }

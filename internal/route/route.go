@@ -127,7 +127,7 @@ func (c *call) replace(ctx context.Context, found *resolution, failed *failures)
 		if c.req.RefuseIfStrict([]perigee.Note{note}) != nil {
 			return false // the model really was not found
 		}
-		replaced, err := next.replace(c.req)
+		replaced, _, err := next.request(c.req)
 		if err != nil {
 			c.yield(perigee.Event{}, err)
 			return true
