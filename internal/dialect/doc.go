@@ -1,6 +1,7 @@
-// Package dialect has the code that the dialects of clients share: data URLs and media types, the sources of
-// an answer, and the layout of messages as contents. The dialects are the packages below: each
-// decodes the requests of one API into a perigee.Prompt and encodes events as its answers.
+// Package dialect has the code that the dialects of clients share: data URLs and media types, the
+// sources of an answer, and the layout of messages as contents. The dialects are the packages
+// below: each decodes the requests of one API into a perigee.Prompt and encodes events as its
+// answers.
 //
 // This room is pure, and no dialect imports another one. server, upstream and observe may import
 // it. Begin with openai/chat: request.go on the way in, stream.go on the way out.

@@ -5,10 +5,10 @@ import "perigee"
 // A Kind is the exact cause of an error. Clients get the perigee.Class, which is coarser.
 type Kind string
 
-// Causes in the account, the client, the model or the provider. No rule leads to KindMisnamed, which
-// is the result of comparing addresses at sign-in, or to KindNoToken, which AtSignIn and the pool
-// use. After KindCredits, calls must no longer offer credits. KindNotFound may also mean that the
-// client is too old for the model.
+// Causes in the account, the client, the model or the provider. No rule leads to KindMisnamed,
+// which is the result of comparing addresses at sign-in, or to KindNoToken, which AtSignIn and the
+// pool use. After KindCredits, calls must no longer offer credits. KindNotFound may also mean that
+// the client is too old for the model.
 const (
 	KindQuota           Kind = "quota"           // a window of the account is used up
 	KindCredits         Kind = "credits"         // the windows are used up, with too few credits
@@ -55,8 +55,8 @@ const (
 type Scope string
 
 // The scopes. Nothing wider than the scope gets a cooldown: an account that is out of quota for one
-// family of models still answers for other families. After ScopeProvider, only the answer to another
-// account shows whether the account is the cause.
+// family of models still answers for other families. After ScopeProvider, only the answer to
+// another account shows whether the account is the cause.
 const (
 	ScopeNone          Scope = "none"           // every account and host would answer the same
 	ScopeRequest       Scope = "request"        // this request, wherever it goes

@@ -35,7 +35,8 @@ func NewCache(bytes int) *Cache {
 }
 
 // Clean returns the schema of a tool's parameters as models of the family accept it: always an
-// object schema, also if raw is not one. It does not keep or change raw, but the result may share its bytes.
+// object schema, also if raw is not one. It does not keep or change raw, but the result may share
+// its bytes.
 //
 // Equal bytes give equal bytes, and cleaning is idempotent. Time is linear in len(raw), also where
 // references would multiply: they add at most a few times the input, and the rest is cut with a

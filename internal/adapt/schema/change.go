@@ -29,8 +29,8 @@ var actions = []Action{Moved, Merged, Inlined, Repaired, Added, Shortened, Cut, 
 func (a Action) Loses() bool { return a == Shortened || a == Cut || a == Dropped }
 
 // A Change is an action on a keyword, or on the "schema", reported once for all its occurrences.
-// Path is where something was lost first, as "filter.tags[]"; it is empty for the schema itself, and
-// if nothing was lost.
+// Path is where something was lost first, as "filter.tags[]"; it is empty for the schema itself,
+// and if nothing was lost.
 type Change struct {
 	Action  Action
 	Keyword string

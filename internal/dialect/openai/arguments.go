@@ -28,8 +28,8 @@ func Wrap(name string, value []byte) json.RawMessage {
 	return w.Object().Key(name).Raw(value).EndObject().Buf
 }
 
-// FreeText is the schema of a tool that takes free text, as a function with one string: input. A
-// grammar for the text can only be asked for.
+// FreeText returns the schema of a tool that takes free text, for a function with the parameter
+// input. A grammar for the text becomes a part of the description.
 func FreeText(syntax, definition string) json.RawMessage {
 	about := "The input of the tool, as plain text."
 	if definition != "" {
@@ -40,8 +40,7 @@ func FreeText(syntax, definition string) json.RawMessage {
 	return w.Lit(`}},"required":["input"]}`).Buf
 }
 
-// Unwrap undoes Wrap for a value that is a string. Of arguments that have another form, the text is
-// the value.
+// Unwrap undoes Wrap for a value that is a string. Arguments of another form are returned as text.
 func Unwrap(name string, args json.RawMessage) string {
 	c := rawjson.NewCursor(args)
 	if c.Kind() == rawjson.Object {

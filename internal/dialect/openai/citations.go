@@ -13,8 +13,8 @@ type Citation struct {
 	URL, Title string
 }
 
-// Citations are the sources of a text. Sources that no stretch names are given for the beginning of
-// the text, so that none is lost.
+// Citations returns the sources of a text. If the provider names no passages, all sources are cited
+// at the beginning of the text. g may be nil.
 func Citations(text string, g *perigee.Grounding) []Citation {
 	if g == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// CodeText writes a part of the provider's code execution as fenced text, which is all that this
-// dialect has for it. Other parts give nothing.
+// CodeText writes a part of the provider's code execution as fenced text, because this dialect
+// has no other form for it. For other parts it returns "".
 func CodeText(part json.RawMessage) string {
 	c := rawjson.NewCursor(part)
 	for key := range c.Object() {
@@ -24,7 +24,7 @@ func CodeText(part json.RawMessage) string {
 	return ""
 }
 
-// ReadPair reads two strings out of an object. What it lacks is empty.
+// ReadPair reads two strings out of an object. A missing member is empty.
 func ReadPair(c *rawjson.Cursor, first, second string) (a, b string) {
 	c.Read(nil, first, &a, second, &b)
 	return a, b

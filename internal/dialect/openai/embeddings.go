@@ -71,7 +71,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	return req, packed, nil
 }
 
-// maxInputs is how many texts the API takes in one request.
+// maxInputs is the maximum number of texts in one request.
 const maxInputs = 2048
 
 // embedInputs reads one text or several, and refuses too many while it reads, so that memory does

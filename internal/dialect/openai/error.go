@@ -82,7 +82,7 @@ func Code(err *perigee.Error) string {
 	return ""
 }
 
-// errorType is the word that this dialect has for an error.
+// errorType returns the error type of this dialect for an error.
 func errorType(status int, err *perigee.Error) string {
 	word, ok := errorTypes[err.Class]
 	switch {
@@ -98,9 +98,10 @@ func errorType(status int, err *perigee.Error) string {
 	return word
 }
 
-// soon is how long agents may wait for quota by themselves. Codex waits silently for the whole
-// Retry-After, unless the type of the error is usage_limit_reached: then it ends and shows the time
-// in resets_at, in seconds since 1970. It treats insufficient_quota as an unpaid bill.
+// soon is the longest time for which agents may wait for quota by themselves. Codex waits silently
+// for the whole Retry-After, unless the type of the error is usage_limit_reached: then it ends and
+// shows the time in resets_at, in seconds since 1970. It treats insufficient_quota as an unpaid
+// bill.
 const soon = time.Minute
 
 // resetsAt returns when a used-up quota resets, or 0 if that is unknown or soon.

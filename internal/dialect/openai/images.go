@@ -14,7 +14,7 @@ import (
 // maxImages is the maximum number of images of one request.
 const maxImages = 10
 
-// An ImagesRequest asks a model that draws.
+// An ImagesRequest is a request to a model that generates images.
 type ImagesRequest struct {
 	*perigee.Request
 	Count int  // the number of requested images; models generate one per call
@@ -101,7 +101,7 @@ func (d *imageDecoder) field(key []byte) {
 	}
 }
 
-// ratios are the shapes that the models draw.
+// ratios are the aspect ratios that the models support.
 var ratios = []struct{ width, height int }{
 	{1, 1}, {2, 3}, {3, 2}, {3, 4}, {4, 3}, {4, 5}, {5, 4}, {9, 16}, {16, 9}, {21, 9},
 }
@@ -152,8 +152,8 @@ type Images struct {
 	count  int
 	text   string // the text of the model instead
 	finish perigee.Finish
-	usage  perigee.Usage // of the answers before
-	latest perigee.Usage // of the answer that comes
+	usage  perigee.Usage // of the finished answers
+	latest perigee.Usage // of the current answer
 }
 
 // shownText bounds the model's text that is kept for an error.

@@ -6,8 +6,8 @@ import (
 	"perigee"
 )
 
-// A model has the official fields first. The limits are fields of other gateways that clients use.
-// created is 0 where the date is not known.
+// A model has the official fields first. The limits are fields of other gateways that clients read.
+// Created is 0 if the date is unknown.
 type model struct {
 	ID              string `json:"id"`
 	Object          string `json:"object"`

@@ -2,8 +2,8 @@ package openai
 
 import "perigee"
 
-// Withheld returns why there is no answer, for clients that display a refusal. The reasons are the
-// provider's.
+// Withheld returns the provider's reason for an answer that it withheld, as a sentence for clients
+// that display a refusal. f may be nil.
 func Withheld(f *perigee.Finish) string {
 	text := "The provider withheld the answer"
 	if f == nil {

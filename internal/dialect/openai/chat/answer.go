@@ -38,7 +38,7 @@ type toolCall struct {
 	signature string
 }
 
-// writeCall writes one of tool_calls; in a stream it has an index.
+// writeCall writes one of tool_calls. index is -1 outside of a stream, where calls have none.
 func (s *Style) writeCall(w *rawjson.Writer, call toolCall, index int) {
 	w.Object()
 	if index >= 0 {
@@ -115,8 +115,9 @@ func (c *choice) refusal() string {
 	return openai.Withheld(&c.finish)
 }
 
-// finishReason returns why a choice ended. If there are calls it is tool_calls, whatever the
-// provider reports, because clients depend on it. An empty answer without a reason was withheld.
+// finishReason returns why a choice ended. If there are calls it is tool_calls, also if the
+// provider reports another reason, because clients depend on it. An empty answer without a reason
+// was withheld.
 func (s *Style) finishReason(c *choice) string {
 	switch {
 	case c.callCount > 0 && s.Functions:
@@ -128,5 +129,5 @@ func (s *Style) finishReason(c *choice) string {
 	case c.finish.Kind == perigee.FinishFiltered, c.finish.Kind == perigee.FinishUnexplained && !c.hasContent:
 		return "content_filter"
 	}
-	return "stop" // this API has no word for mishaps
+	return "stop" // this API has no reason for malformed answers
 }

@@ -37,7 +37,7 @@ func (c *choice) add(add *content) {
 	}
 }
 
-// citations are the stretches of the text that rest on sources.
+// citations returns the sources of passages of the text.
 func (c *choice) citations() []openai.Citation {
 	found := c.trail.All()
 	if found == nil || len(found.Supports) == 0 {

@@ -13,7 +13,7 @@ type message struct {
 	role       string
 	name       string
 	text       string         // content that is a string
-	quoted     []byte         // the content of a tool result, or of a message before its role is known, as raw JSON
+	quoted     []byte         // content as raw JSON, of a tool result or before the role is known
 	parts      []perigee.Part // content that is a list
 	images     []perigee.Part // of an answer that came from here
 	refusal    string
@@ -106,7 +106,7 @@ func (d *decoder) messageField(i int, name string, m *message) {
 	}
 }
 
-// readRole reads a role without making a string of its own for each message.
+// readRole reads a role. It does not allocate for the roles of the API.
 func readRole(c *rawjson.Cursor) string {
 	raw := c.Bytes()
 	for _, role := range [...]string{"user", "assistant", "tool", "system", "developer", "function"} {

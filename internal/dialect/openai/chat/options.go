@@ -11,7 +11,7 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// maxStops is how many stop sequences the provider takes.
+// maxStops is the maximum number of stop sequences of the provider.
 const maxStops = 5
 
 // length reads how long the answer may be.
@@ -107,7 +107,7 @@ func (d *decoder) modalities() {
 	}
 }
 
-// finishGeneration settles members that mean the same or need each other.
+// finishGeneration sets the parameters that depend on several members.
 func (d *decoder) finishGeneration() {
 	g := &d.prompt.Generation
 	switch {

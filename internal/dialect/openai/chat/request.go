@@ -19,15 +19,15 @@ type Request struct {
 
 // A Style has the options of a request about the form of its answer.
 type Style struct {
-	Usage     bool     // stream_options.include_usage: a last chunk with the usage, and a null in all before it
-	Functions bool     // the request used functions, which tools have replaced: calls answer as function_call
-	Custom    []string // tools that are custom ones to the client and functions to the model
+	Usage     bool     // stream_options.include_usage: the last chunk of a stream has the usage
+	Functions bool     // the request has functions instead of tools: a call becomes function_call
+	Custom    []string // custom tools of the client, which the model gets as functions
 	Cite      bool     // the answer may come with sources
 	Logprobs  bool     // the answer should come with probabilities
 }
 
-// DecodeRequest reads the body of POST /v1/chat/completions. What had to be changed or dropped is
-// in Notes.
+// DecodeRequest reads the body of POST /v1/chat/completions. Changes and omissions are in
+// the notes of the request.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	c, err := openai.OpenBody(origin.Body)
 	if err != nil {
@@ -77,7 +77,7 @@ type decoder struct {
 	detail   openai.Detail
 }
 
-// refuse makes the request an error about one of its fields, the first of them counts.
+// refuse records an error about one of the fields, unless there is one already.
 func (d *decoder) refuse(param, format string, args ...any) {
 	if d.err == nil {
 		d.err = openai.Wrong(param, format, args...)

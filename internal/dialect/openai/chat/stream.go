@@ -7,9 +7,9 @@ import (
 	"perigee/internal/lib/sse"
 )
 
-// A Stream puts an answer on the wire as chat.completion.chunk objects. What ends a choice is held
-// back until all content is out, because usage and sources may follow the provider's reason to
-// stop.
+// A Stream puts an answer on the wire as chat.completion.chunk objects. The last
+// chunk of a choice is held back until all content is sent, because usage and sources may follow
+// the finish reason of the provider.
 type Stream struct{ progress }
 
 // NewStream returns the encoder for one answer.

@@ -116,8 +116,8 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	return joined.JSON(), media
 }
 
-// endConversation closes the conversation and repairs one that begins with the model, which the provider would
-// refuse. A conversation with only instructions is repaired by package adapt.
+// endConversation closes the conversation and repairs one that begins with the model, which the
+// provider would refuse. A conversation with only instructions is repaired by package adapt.
 func (d *decoder) endConversation() {
 	d.turns.Close()
 	if len(d.turns.Contents) > 0 && d.turns.Contents[0].Role == perigee.RoleModel {

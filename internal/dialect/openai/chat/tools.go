@@ -68,7 +68,7 @@ func (d *decoder) tool(i int) {
 	}
 }
 
-// builtin adds a tool of the provider's. Their answers come with sources.
+// builtin adds a built-in tool of the provider, once. Answers may then have sources.
 func (d *decoder) builtin(name string, config json.RawMessage) {
 	if len(config) == 0 || config[0] != '{' {
 		config = json.RawMessage("{}")

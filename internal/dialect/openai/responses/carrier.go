@@ -69,8 +69,8 @@ func (c *carrier) write(w io.Writer) {
 // strictBase64 takes only one form of the same bytes.
 var strictBase64 = base64.StdEncoding.Strict()
 
-// decodeCarrier reads a carrier. What is not one of ours, or was changed on the way, is none.
-func decodeCarrier(text []byte) (*carrier, bool) {
+// decodeCarrier reads a carrier. ok is false for other text, and for a carrier that was changed.
+func decodeCarrier(text []byte) (c *carrier, ok bool) {
 	b, err := strictBase64.AppendDecode(nil, text)
 	if err != nil || len(b) < len(carrierMark)+carrierSum || !bytes.HasPrefix(b, []byte(carrierMark)) {
 		return nil, false
@@ -79,8 +79,8 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 	if !bytes.Equal(sum[:carrierSum], b[len(b)-carrierSum:]) {
 		return nil, false
 	}
-	r := carrierReader{rest: string(body[len(carrierMark):])} // the one copy that all texts of it share
-	c := &carrier{}
+	r := carrierReader{rest: string(body[len(carrierMark):])} // all texts share this copy
+	c = &carrier{}
 	for range r.count() {
 		c.thoughts = append(c.thoughts, thought{text: r.text(), signature: r.text()})
 	}
@@ -90,13 +90,13 @@ func decodeCarrier(text []byte) (*carrier, bool) {
 	return c, !r.bad && len(r.rest) == 0
 }
 
-// A carrierReader reads the decoded output of write. After the first invalid value it reads nothing.
+// A carrierReader reads the decoded output of write. After an invalid value it reads nothing.
 type carrierReader struct {
 	rest string
 	bad  bool
 }
 
-// count reads a length. Each element takes at least two bytes, so a longer list cannot be.
+// count reads a length. It is invalid if there are not as many bytes left.
 func (r *carrierReader) count() int {
 	n := r.number()
 	if n > uint64(len(r.rest)) {

@@ -2,9 +2,8 @@
 // of its WebSocket, encodes events as events of the API or as a whole response, and converts
 // responses to their stored form, so that clients can continue them. Only the HTTP server uses it.
 //
-// It is pure: no network, no clock, no globals that change. Times and ids come in from outside, and
-// so do the responses that were kept. What it shares with the other APIs of the vendor is in
-// package openai.
+// It is pure: no network, no clock, no globals that change. Callers pass times, ids and stored
+// responses. Code that it shares with the other APIs of the vendor is in package openai.
 //
 // The files: request.go reads the envelope, options.go and tools.go its members; items.go and
 // parts.go read the conversation, package dialect converts it to contents, recall.go reads stored

@@ -9,19 +9,19 @@ const contentFilter = "content_filter"
 func (a *answer) finish(f *perigee.Finish, calls, items int) {
 	a.status = statusCompleted
 	if f == nil || calls > 0 {
-		return // a call is to be answered, whatever came after it
+		return // the client has to answer the call
 	}
 	switch {
 	case f.Kind == perigee.FinishLength:
 		a.status, a.incomplete = statusIncomplete, "max_output_tokens"
 	case f.Kind == perigee.FinishFiltered:
 		a.status, a.incomplete = statusIncomplete, contentFilter
-	case f.Kind == perigee.FinishMalformed: // an agent should try again, rather than take this for the answer
+	case f.Kind == perigee.FinishMalformed: // agents retry a failed response
 		a.status, a.errorCode, a.errorClass, a.errorText = statusFailed, "server_error", perigee.ClassUnavailable, f.Error
 		if f.Message != "" {
 			a.errorText += ": " + f.Message
 		}
-	case f.Message != "" && items == 0: // nothing but a reason why there is nothing
+	case f.Message != "" && items == 0: // there is only a reason for the missing output
 		a.status, a.incomplete = statusIncomplete, contentFilter
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // An inputItem is one item of the conversation with its raw members: their meaning depends on the
-// type, which may come last. It refers to the text that it was found in.
+// type, which may come last. It points into the text that it was read from.
 type inputItem struct {
 	kind      string
 	role      string
@@ -27,7 +27,7 @@ type inputItem struct {
 	summary   json.RawMessage
 	encrypted json.RawMessage // encrypted_content
 	tools     json.RawMessage
-	other     []string // members that no item has
+	other     []string // members that the API does not have
 
 	apart bool // its stored form differs from the input: content without parts, or null members
 }
@@ -131,7 +131,7 @@ var words = [...]string{
 	"function", "custom_tool_call", "custom_tool_call_output", "developer", "system",
 }
 
-// word reads a type or a role without making a string of its own for each.
+// word reads a type or a role. It does not allocate for frequent ones.
 func word(c *rawjson.Cursor) string {
 	raw := c.Bytes()
 	for _, word := range words {
@@ -184,7 +184,7 @@ var hosted = map[string]string{
 	"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch", "computer_call": "computer",
 }
 
-// hostedItem adds an item of a tool of the vendor's. It reports whether there was anything to add.
+// hostedItem adds an item of one of the vendor's tools. It returns false for other types of items.
 func (d *decoder) hostedItem(i int, item *inputItem) bool {
 	if name, ok := hosted[item.kind]; ok {
 		d.notes.Mapped("input[" + item.kind + "]")

@@ -14,11 +14,11 @@ type member struct {
 	value json.RawMessage
 }
 
-// maxMembers is how many members a body may have; the API has some thirty.
+// maxMembers is the maximum number of members of a body; the API has about thirty.
 const maxMembers = 4096
 
-// membersOf checks a body and finds its members on the way. They have to be read in another order
-// than they come in, and looking for their ends again would take as long as reading them.
+// membersOf checks a body and finds its members on the way. They are read in another order than
+// they have in the body, and finding their ends again would take as long as reading them.
 func membersOf(body []byte) ([]member, rawjson.Count, error) {
 	list := make([]member, 0, 16) // agents send about a dozen
 	count, err := rawjson.CheckMembers(body, func(m rawjson.Member) {

@@ -43,8 +43,8 @@ func echoIndex(name []byte) int {
 	return -1
 }
 
-// echoOf makes a value of the request into one of the response: on one line, because it travels in
-// events, and with the members that a response always has.
+// echoOf returns a value of the request as the response repeats it: on one line, because it is sent
+// in events, and with the members that a response always has.
 func echoOf(name string, raw json.RawMessage) json.RawMessage {
 	raw = oneLine(raw)
 	switch name {
@@ -62,7 +62,7 @@ func oneLine(raw json.RawMessage) json.RawMessage {
 	}
 	var line bytes.Buffer
 	if json.Compact(&line, raw) != nil {
-		return json.RawMessage("null") // it passed the check, so this cannot be
+		return json.RawMessage("null") // it is valid, so this cannot happen
 	}
 	return line.Bytes()
 }
@@ -111,7 +111,7 @@ type answer struct {
 	created    time.Time
 	completed  time.Time // zero if not completed
 	status     status
-	incomplete string // why
+	incomplete string // the reason; empty if it is complete
 	errorCode  string
 	errorClass perigee.Class
 	errorText  string

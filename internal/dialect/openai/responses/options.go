@@ -14,7 +14,7 @@ import (
 
 func (d *decoder) truncation(c *rawjson.Cursor) {
 	switch word := c.String(); word {
-	case "disabled", "auto": // auto allows the vendor to leave items out; everything goes to the model
+	case "disabled", "auto": // auto allows the vendor to leave items out; perigee sends all
 	default:
 		d.refuse(openai.Wrong("truncation", "want auto or disabled, found %q", openai.Brief(word)))
 	}
@@ -63,7 +63,7 @@ func (d *decoder) reasoning(c *rawjson.Cursor) {
 	}
 	c.Read(dialect.RestPresent(c, &d.notes, "reasoning."), "effort", func() { d.effort, d.thinking = c.String(), true },
 		"summary", summary("summary"), "generate_summary", summary("generate_summary"), "context", func() {
-			// The model gets all earlier reasoning that the client sends, whatever this value is.
+			// The model always gets all earlier reasoning that the client sends.
 			if c.String() == "current_turn" {
 				d.notes.Dropped("reasoning.context")
 			}
@@ -79,7 +79,7 @@ func (d *decoder) include(c *rawjson.Cursor) {
 			d.logprobs = true
 		case "web_search_call.action.sources":
 			d.out.showSources = true
-		case "message.input_image.image_url", "computer_call_output.output.image_url": // always there
+		case "message.input_image.image_url", "computer_call_output.output.image_url": // always sent
 		case "file_search_call.results", "web_search_call.results", "code_interpreter_call.outputs":
 			// They are of tools that only the vendor has.
 			d.notes.Unknown("include ", v)
@@ -97,7 +97,7 @@ var included = []string{
 	"file_search_call.results", "code_interpreter_call.outputs",
 }
 
-// What the API takes as metadata.
+// The limits of the API for metadata.
 const (
 	maxPairs = 16
 	maxKey   = 64

@@ -10,12 +10,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// newID names the next item.
+// newID returns the id of the next item.
 func (s *Stream) newID(prefix string) string {
 	return prefix + "_" + s.call + "_" + strconv.Itoa(s.items)
 }
 
-// about sends an event about the item that is open.
+// about sends an event about the open item.
 func (s *Stream) about(name string, write func(w *rawjson.Writer)) {
 	s.emit(name, func(w *rawjson.Writer) { write(w.Key("item_id").String(s.id).Key("output_index").Int(int64(s.items))) })
 }
@@ -35,7 +35,7 @@ func (s *Stream) edge(name string, item func(w *rawjson.Writer)) {
 // added announces the item that begins now.
 func (s *Stream) added(write func(w *rawjson.Writer)) { s.edge("response.output_item.added", write) }
 
-// head begins an item; status: it has one.
+// head begins an item. An empty status is left out.
 func (s *Stream) head(w *rawjson.Writer, kind string, status status) *rawjson.Writer {
 	w.Object().Key("id").String(s.id).Key("type").String(kind)
 	if status != "" {
@@ -208,8 +208,8 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	s.addWhole(w.EndObject().Buf)
 }
 
-// addBlob gives an image of the model's as the result of the tool that makes images elsewhere. What
-// belongs to the thinking is a draft.
+// addBlob adds an image of the model as a result of the tool image_generation. Images in the
+// thinking are drafts and are left out.
 func (s *Stream) addBlob(ev *perigee.Event) {
 	if ev.Blob == nil || ev.Thought {
 		return

@@ -102,7 +102,7 @@ func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 		case "input_audio":
 			p.audioData, p.audioFormat = openai.ReadPair(c, "data", "format")
 		case "annotations", "logprobs", "prompt_cache_breakpoint", "parsed":
-			// What came with an earlier answer, and a hint that changes no answer.
+			// Members of an earlier answer, and a hint that does not change the answer.
 		default:
 			d.notes.Unknown("input[].content[].", key)
 		}

@@ -100,7 +100,7 @@ func (s *Stream) reasoningItem(signed bool) *rope {
 }
 
 // carrySignature makes room for the signature of a call in a reasoning item before it: the one that
-// is open, or one of its own, which a client that did not ask for signatures does not see.
+// is open, or a new one, which only clients that asked for signatures get.
 func (s *Stream) carrySignature(callID, signature string) {
 	if signature == "" {
 		s.closeItem()

@@ -8,10 +8,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// Replay returns the events of a stream that ends in a response which is stored: those that an
-// answer as a whole would have had, with each text in one piece, because how the first stream had
-// cut it is not known any more. Events up to the number after are left out (-1: none), but never
-// the last one: a client that counts the pieces of the first stream would miss the end.
+// Replay returns the events of a stream for a stored response. Each text is one piece, because the
+// pieces of the first stream are not stored. Events up to the number after are left out; -1 leaves
+// out none. The last event is always there, because the first stream had more events, and a client
+// that counts them would miss the end.
 func Replay(response json.RawMessage, after int64) []byte {
 	s := &Stream{skip: after + 1}
 	var output json.RawMessage
@@ -37,7 +37,7 @@ func Replay(response json.RawMessage, after int64) []byte {
 // ReplayIdle returns a keep-alive before a replay.
 func ReplayIdle() []byte { return framing{}.idle(nil) }
 
-// ReplayError is the one event of a replay that cannot be.
+// ReplayError returns the only event of a replay that failed.
 func ReplayError(err *perigee.Error) []byte {
 	s := &Stream{}
 	s.streamError(err)

@@ -21,7 +21,7 @@ type Request struct {
 	Background bool
 
 	previous       string
-	earlier        [2]json.RawMessage // arrays: the input and the output of the response that the request continues
+	earlier        [2]json.RawMessage // the input and the output of the continued response, as arrays
 	input          json.RawMessage    // raw JSON: a string or an array
 	given          []givenItem        // its items, where it is an array and to be stored
 	items          json.RawMessage    // the result of InputItems, set by KeepItems
@@ -78,7 +78,7 @@ type decoder struct {
 	out    *Request
 	prompt *perigee.Prompt
 	notes  perigee.Notes
-	err    error // the first thing that cannot be had
+	err    error // the first error beyond types
 
 	model        string
 	stream       bool
@@ -96,7 +96,7 @@ type decoder struct {
 
 	turns      dialect.Builder
 	signatures map[string]string // call id to signature, from the reasoning items
-	known      itemIndex         // stored items that were looked at
+	known      itemIndex         // stored items that were read; nil until one is needed
 }
 
 // read reads the members of the body; a null is a member that is not there. Members that depend on
@@ -292,7 +292,7 @@ func (d *decoder) ownInput() error {
 	return nil
 }
 
-// refuse remembers the first thing that makes the request impossible.
+// refuse records an error, unless there is one already.
 func (d *decoder) refuse(err error) {
 	if d.err == nil {
 		d.err = err

@@ -16,7 +16,7 @@ const (
 )
 
 // room returns the last piece if it has room for n more bytes, or a new one at the end. The caller
-// appends to it and gives it to fill.
+// appends to it and passes it to fill.
 func (r *rope) room(n int) []byte {
 	if last := len(r.pieces) - 1; last >= 0 && cap(r.pieces[last])-len(r.pieces[last]) >= n {
 		return r.pieces[last]
@@ -27,7 +27,7 @@ func (r *rope) room(n int) []byte {
 	return r.pieces[len(r.pieces)-1]
 }
 
-// fill takes the last piece back.
+// fill replaces the last piece by the result of appending to it.
 func (r *rope) fill(piece []byte) {
 	last := len(r.pieces) - 1
 	r.size += len(piece) - len(r.pieces[last])
@@ -52,7 +52,7 @@ func appendCopy[T string | []byte](r *rope, p T) {
 	}
 }
 
-// raw appends p without copying it if it is long. Its bytes must not change any more.
+// raw appends p, and does not copy it if it is long. The caller must not change p after that.
 func (r *rope) raw(p []byte) {
 	if len(p) < smallPiece {
 		appendCopy(r, p)
@@ -62,7 +62,7 @@ func (r *rope) raw(p []byte) {
 	r.size += len(p)
 }
 
-// add appends the text of another rope, which must not change any more.
+// add appends the text of another rope, which must not change after that.
 func (r *rope) add(other *rope) {
 	for _, piece := range other.pieces {
 		r.raw(piece)

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// annotate gives the sources of the open message as annotations of its text.
+// annotate sends the sources of the open message as annotations, and returns them as elements of a
+// list.
 func (s *Stream) annotate() []byte {
 	if !s.req.searches {
 		return nil

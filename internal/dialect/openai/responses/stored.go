@@ -9,11 +9,12 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// ID is the id of the response to a call. The ids of its items have the call's id in them, too, so
-// that an item alone is enough to find the response again.
+// ID returns the id of the response to a call. The ids of its items have the call's id in them,
+// too, so that an item alone is enough to find the response again.
 func ID(call string) string { return "resp_" + call }
 
-// responseOf is the id of the response that an item belongs to, if we named the item.
+// responseOf returns the id of the response that an item of this id belongs to, or "" if the id is
+// not one of perigee.
 func responseOf(item string) string {
 	_, rest, _ := strings.Cut(item, "_")
 	if i := strings.LastIndexByte(rest, '_'); i > 0 {
@@ -50,8 +51,7 @@ func (r *Request) InputItems(call string) json.RawMessage {
 	if r.items != nil {
 		return r.items
 	}
-	// Most items come without an id and get one, and plain questions all that makes a message of
-	// them.
+	// Most items have no id and get one; strings become messages.
 	size := len(r.earlier[0]) + len(r.earlier[1]) + len(r.input) + len(r.given)*(itemExtra+len(call)) + 1024
 	w := rawjson.Writer{Buf: make([]byte, 0, size)}
 	w.Array()
@@ -106,7 +106,7 @@ type givenItem struct {
 	kind   string
 	id     []byte // nil if it has none
 	status bool
-	apart  bool // it has to be read again
+	apart  bool // it has to be read again to be stored
 }
 
 // write writes an item as writeItem does, but without reading it, if it begins as clients write

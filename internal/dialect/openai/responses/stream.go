@@ -62,7 +62,8 @@ type Stream struct {
 // and the items from there on. Searches that the provider reports later are inserted between them.
 type itemList struct{ before, said rope }
 
-// add appends an item. Its text must not change any more.
+// add appends an item, after the beginning of the answer if spoken is true. The item must not
+// change after that.
 func (l *itemList) add(item *rope, spoken bool) {
 	if spoken {
 		l.said.item(item)
@@ -157,7 +158,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.answer.usage = ev.Usage
 	case perigee.EventFinish:
 		s.finish = ev.Finish
-		if s.req.logprobs && s.worded && !s.probed { // some models have none, which only the end shows
+		if s.req.logprobs && s.worded && !s.probed { // some models send none
 			s.req.Log.NoteOnce(openai.NoLogprobs)
 			s.probed = true // the note is added once
 		}
@@ -165,7 +166,7 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	return s.release()
 }
 
-// release gives the buffer back to the caller.
+// release returns the buffer, which belongs to the caller.
 func (s *Stream) release() []byte {
 	dst := s.w.Buf
 	s.w.Buf = nil
@@ -182,7 +183,7 @@ func (s *Stream) start() {
 		return
 	}
 	if s.w.Flush == nil {
-		s.w.Buf = slices.Grow(s.w.Buf, 2*s.req.objectSize(nil)) // both events have the same object, and both are sent at once
+		s.w.Buf = slices.Grow(s.w.Buf, 2*s.req.objectSize(nil)) // both events have the same object
 	}
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		s.emit(name, func(w *rawjson.Writer) { s.req.object(w.Key("response"), &s.answer, nil) })
@@ -283,7 +284,7 @@ func (s *Stream) conclude() {
 // endEvent is the event with which a response ends.
 func endEvent(s status) string {
 	if s == statusCancelled {
-		return "response.failed" // there is no event of that name
+		return "response.failed" // the API has no event for it
 	}
 	return "response." + string(s)
 }
@@ -346,8 +347,8 @@ func (c *Collector) Bytes() []byte {
 	return c.final
 }
 
-// Waiting returns the response before any output: the one that the client gets at once, and the one
-// that it gets when it polls.
+// Waiting returns the response before any output: queued is the immediate answer, begun is for
+// clients that poll.
 func (c *Collector) Waiting() (queued, begun json.RawMessage) {
 	waiting := c.answer
 	var before, after rawjson.Writer

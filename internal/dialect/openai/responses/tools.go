@@ -29,25 +29,26 @@ type tool struct {
 	flat      string
 }
 
-// toolSet are the tools of a request.
+// A toolSet has the tools of a request.
 type toolSet struct {
 	declared []perigee.Tool
 	list     []tool
 	byFlat   map[string]int
 
-	// What only namespaces and unknown names need; nil until then.
+	// Indexes for namespaces and unknown names; nil until they are needed.
 	byName   map[[2]string]int // namespace and name
-	anywhere map[string]int    // name, whatever the namespace: the first one
+	anywhere map[string]int    // name; the first tool of that name in any namespace
 }
 
 // defaultNamespace is the namespace that the vendor's models have all plain functions in. A call
 // from there comes without a namespace.
 const defaultNamespace = "functions"
 
-// add gives a tool its flat name. It is nil when there is such a tool already.
+// add adds a tool and returns it with its flat name. It returns nil if there is a tool with the
+// same namespace and name.
 func (t *toolSet) add(kind toolKind, namespace, name string) *tool {
 	flat := flatName(namespace, name)
-	if _, taken := t.byFlat[flat]; taken { // only then it can be there already, or need another name
+	if _, taken := t.byFlat[flat]; taken { // otherwise the tool and its name are new
 		if t.exact(namespace, name) != nil {
 			return nil
 		}
@@ -65,7 +66,7 @@ func (t *toolSet) add(kind toolKind, namespace, name string) *tool {
 	return &t.list[i]
 }
 
-// unused is a flat name like base that no tool has.
+// unused returns a flat name that begins with base and that no tool has.
 func (t *toolSet) unused(base string) string {
 	for n := len(t.list); ; n++ {
 		flat := base + "_" + strconv.Itoa(n)
@@ -84,7 +85,7 @@ func (t *toolSet) index(i int) {
 	}
 }
 
-// exact is the tool with this name in this namespace; nil if there is none.
+// exact returns the tool with this name in this namespace, or nil if there is none.
 func (t *toolSet) exact(namespace, name string) *tool {
 	if namespace == "" { // most tools have none, and are known to the model by their own name
 		if i, ok := t.byFlat[name]; ok && t.list[i].namespace == "" && t.list[i].name == name {
@@ -129,7 +130,7 @@ func (t *toolSet) flat(namespace, name string) string {
 	return flatName(namespace, name)
 }
 
-// called is the tool that the model means by a name.
+// called returns the tool with a flat name. An unknown name is a function of that name.
 func (t *toolSet) called(flat string) tool {
 	if i, ok := t.byFlat[flat]; ok {
 		return t.list[i]
@@ -137,7 +138,7 @@ func (t *toolSet) called(flat string) tool {
 	return tool{name: flat, flat: flat}
 }
 
-// A declaration is one element of tools, its members found.
+// A declaration is one element of tools.
 type declaration struct {
 	kind, name, description, execution string
 	parameters, format, tools          json.RawMessage
@@ -282,7 +283,8 @@ func (d *decoder) toolChoice() {
 		d.allow(mode, allowed)
 	case "web_search", "web_search_preview", "web_search_preview_2025_03_11", "file_search", "code_interpreter", "image_generation",
 		"computer", "computer_use", "computer_use_preview", "mcp", "shell", "local_shell", "apply_patch", "programmatic_tool_calling":
-		d.notes.Unknown("tool_choice", []byte("["+kind+"]")) // tools of the vendor's, and the search that the model decides about
+		// Tools of the vendor, and the search, which is up to the model.
+		d.notes.Unknown("tool_choice", []byte("["+kind+"]"))
 	default:
 		d.refuse(openai.Wrong("tool_choice.type", "there is no choice of type %q", openai.Brief(kind)).
 			WithHint("use function, custom, allowed_tools or the type of a tool of the vendor's"))
