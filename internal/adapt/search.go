@@ -132,10 +132,10 @@ func (s *Search) function() *perigee.Function {
 // Searched returns the prompt with the model's answer so far and, behind it, the results of its
 // searches. The answer is adapted like a turn that a client sends back: providers omit ids, repeat
 // them, and omit signatures.
-func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, said, results []perigee.Part) Adapted {
+func (p Adapted) Searched(spec models.Spec, opts AntigravityOptions, answer, results []perigee.Part) Adapted {
 	a := &adapter{gateway: true, spec: spec, prompt: *p.Prompt, opts: opts}
 	list := slices.Clone(a.prompt.Contents)
-	for _, c := range []perigee.Content{{Role: perigee.RoleModel, Parts: said}, {Role: perigee.RoleUser, Parts: results}} {
+	for _, c := range []perigee.Content{{Role: perigee.RoleModel, Parts: answer}, {Role: perigee.RoleUser, Parts: results}} {
 		if c = a.content(c, a.repairs(RepairPairing)); len(c.Parts) > 0 {
 			list = append(list, c)
 		}

@@ -89,9 +89,9 @@ func (a *adapter) spellOut(want *perigee.Thinking) {
 		want.Budget = nil // the level is more specific
 	}
 	open := want.Level == "auto" || want.Level == "dynamic" || want.Level == "" && want.Budget != nil && *want.Budget < 0
-	unsaid := want.Level == "" && want.Budget == nil && want.Include != nil && *want.Include
+	unspecified := want.Level == "" && want.Budget == nil && want.Include != nil && *want.Include
 	switch {
-	case a.claude() && (open || unsaid):
+	case a.claude() && (open || unspecified):
 		budget := int64(usualBudget)
 		if limit := a.outputLimit(); budget >= limit {
 			budget = limit / 2

@@ -270,8 +270,8 @@ func withoutMereThoughts(list []perigee.Content) []perigee.Content {
 		for to < len(list) && isModel(list[to]) == isModel(list[i]) {
 			to++
 		}
-		said := func(c perigee.Content) bool { return !isModel(c) || leading(c.Parts) < len(c.Parts) }
-		if slices.ContainsFunc(list[i:to], said) {
+		hasContent := func(c perigee.Content) bool { return !isModel(c) || leading(c.Parts) < len(c.Parts) }
+		if slices.ContainsFunc(list[i:to], hasContent) {
 			out = append(out, list[i:to]...)
 		}
 		i = to

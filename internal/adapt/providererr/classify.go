@@ -57,19 +57,19 @@ func StatusError(status int, body []byte) *perigee.Error {
 	return found
 }
 
-// maxSpoken is the length of the longest text that can be a refusal. Longer texts only quote one.
-const maxSpoken = 300
+// maxRefusal is the length of the longest text that can be a refusal. Longer texts only quote one.
+const maxRefusal = 300
 
 // ClassifyText diagnoses the whole text of an answer: the provider refuses a client version with
 // status 200 and a text in place of the model's. A longer text is an answer.
 func ClassifyText(text string) (Diagnosis, bool) {
-	if len(text) > maxSpoken {
+	if len(text) > maxRefusal {
 		return Diagnosis{}, false
 	}
 	e := evidence{message: text, text: normalize(text)}
 	begins := func(refusal string) bool { return strings.HasPrefix(e.text, refusal) }
 	for i := range rules {
-		if r := &rules[i]; r.spoken && slices.ContainsFunc(r.texts, begins) {
+		if r := &rules[i]; r.inAnswer && slices.ContainsFunc(r.texts, begins) {
 			return e.diagnose(r, time.Time{}), true
 		}
 	}
@@ -118,7 +118,7 @@ func advice(m meaning, v Diagnosis, now time.Time) string {
 	if v.Delay > 0 {
 		wait = WaitFor(v.Delay, now)
 	}
-	return strings.NewReplacer("{wait}", wait, "{link}", link).Replace(m.next)
+	return strings.NewReplacer("{wait}", wait, "{link}", link).Replace(m.hint)
 }
 
 // WaitFor returns the hint to wait for a delay.

@@ -123,7 +123,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	for kind, m := range meanings {
-		if m.class == "" || m.scope == "" || m.says == "" || m.next == "" || !used[kind] {
+		if m.class == "" || m.scope == "" || m.message == "" || m.hint == "" || !used[kind] {
 			t.Errorf("kind %s: %+v, used %t", kind, m, used[kind])
 		}
 		if m.passes && m.scope == ScopeNone {
@@ -330,7 +330,7 @@ func TestUnexplainedRefusalWithQuotaLeftIsOfTheClient(t *testing.T) {
 	bare := Classify(429, nil, []byte(`{"error":{"code":429,"message":"Resource has been exhausted (e.g. check quota).","status":"RESOURCE_EXHAUSTED"}}`), now)
 	v := bare.WithQuotaLeft()
 	if v.Kind != KindIdentity || v.Scope != ScopeNone || v.Error.Class != perigee.ClassIdentity ||
-		!strings.HasPrefix(v.Error.Message, meanings[KindIdentity].says) || !strings.Contains(v.Error.Message, "check quota") || v.Error.Hint == bare.Error.Hint {
+		!strings.HasPrefix(v.Error.Message, meanings[KindIdentity].message) || !strings.Contains(v.Error.Message, "check quota") || v.Error.Hint == bare.Error.Hint {
 		t.Errorf("%+v: %v", v, v.Error)
 	}
 	if bare.Error.Class != perigee.ClassRateLimited {

@@ -32,7 +32,7 @@ func (e *evidence) wait(header http.Header, now time.Time) (delay time.Duration,
 		func() (time.Duration, bool) { return parseDelay(e.retryDelay) },
 		func() (time.Duration, bool) { return parseDelay(e.resetDelay) },
 		func() (time.Duration, bool) { return until(e.resetTime, time.RFC3339, now) },
-		func() (time.Duration, bool) { return spokenDelay(e.message, now) },
+		func() (time.Duration, bool) { return messageDelay(e.message, now) },
 		func() (time.Duration, bool) { return headerDelay(header, now) },
 	}
 	for _, source := range sources {
@@ -62,13 +62,13 @@ func until(stamp, layout string, now time.Time) (time.Duration, bool) {
 	return t.Sub(now), err == nil
 }
 
-// spokenPattern leads up to a delay in a sentence: "your quota will reset after 2h5m", "please
+// delayPattern leads up to a delay in a sentence: "your quota will reset after 2h5m", "please
 // retry in 12.3s", "try again in 5 minutes", "wait 30 seconds", and nothing but "after 30s".
-var spokenPattern = regexp.MustCompile(`(?i)\b(?:(?:reset|resets|retry|again|available|wait|back ?off)(?: (?:after|in|for|at))?|after):? `)
+var delayPattern = regexp.MustCompile(`(?i)\b(?:(?:reset|resets|retry|again|available|wait|back ?off)(?: (?:after|in|for|at))?|after):? `)
 
-func spokenDelay(message string, now time.Time) (time.Duration, bool) {
+func messageDelay(message string, now time.Time) (time.Duration, bool) {
 	message = strings.Join(strings.Fields(message[:min(len(message), maxText)]), " ")
-	for _, at := range spokenPattern.FindAllStringIndex(message, maxLists) {
+	for _, at := range delayPattern.FindAllStringIndex(message, maxLists) {
 		rest := message[at[1]:]
 		stamp, _, _ := strings.Cut(rest, " ")
 		if d, ok := until(strings.TrimRight(stamp, ".,;)"), time.RFC3339, now); ok {

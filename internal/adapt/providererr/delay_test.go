@@ -95,7 +95,7 @@ func TestSpokenDelay(t *testing.T) {
 		"will reset at 2026-04-20T08:00:00Z, which is over; again after 2 s": -3600 * time.Second,
 	}
 	for message, want := range tests {
-		got, ok := spokenDelay(message, now)
+		got, ok := messageDelay(message, now)
 		if ok != (want != -1) || ok && got != want {
 			t.Errorf("%q: %s, %t, want %s", message, got, ok, want)
 		}

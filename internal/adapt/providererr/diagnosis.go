@@ -34,13 +34,13 @@ type Diagnosis struct {
 
 // New returns the diagnosis of a Kind, with the provider's message, and its delay; 0 if there is
 // none.
-func New(kind Kind, said string, delay time.Duration, now time.Time) Diagnosis {
+func New(kind Kind, message string, delay time.Duration, now time.Time) Diagnosis {
 	m := meanings[kind]
 	v := Diagnosis{Kind: kind, Scope: m.scope, NextHost: m.nextHost}
 	if m.passes {
 		v.Delay = delay
 	}
-	v.Error = &perigee.Error{Class: m.class, Message: m.says + ": " + said, Hint: advice(m, v, now), Retry: v.Delay}
+	v.Error = &perigee.Error{Class: m.class, Message: m.message + ": " + message, Hint: advice(m, v, now), Retry: v.Delay}
 	return v
 }
 
@@ -53,8 +53,8 @@ func (v Diagnosis) WithQuotaLeft() Diagnosis {
 	}
 	m := meanings[KindIdentity]
 	e := *v.Error
-	e.Class, e.Hint = m.class, m.next
-	e.Message = strings.Replace(e.Message, meanings[KindUnexplained].says, m.says, 1)
+	e.Class, e.Hint = m.class, m.hint
+	e.Message = strings.Replace(e.Message, meanings[KindUnexplained].message, m.message, 1)
 	v.Kind, v.Scope, v.NextHost, v.Error = KindIdentity, m.scope, m.nextHost, &e
 	return v
 }
@@ -72,14 +72,14 @@ func (v Diagnosis) AtSignIn(now time.Time) Diagnosis {
 			return v
 		}
 	}
-	said := strings.TrimPrefix(v.Error.Message, meanings[v.Kind].says+": ")
-	trouble := New(KindNoToken, said, 0, now)
-	trouble.Rule = v.Rule
-	trouble.Error.Retry = SignInPause
+	message := strings.TrimPrefix(v.Error.Message, meanings[v.Kind].message+": ")
+	d := New(KindNoToken, message, 0, now)
+	d.Rule = v.Rule
+	d.Error.Retry = SignInPause
 	if v.Delay > 0 && v.Delay <= longestRest {
-		trouble.Error.Retry = v.Delay
+		d.Error.Retry = v.Delay
 	}
-	return trouble
+	return d
 }
 
 // ErrRefreshPaused is in the error of a token source that did not try to refresh, because other

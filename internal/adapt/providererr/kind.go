@@ -69,15 +69,15 @@ const (
 	ScopeAccountModel  Scope = "account+model"  // this account, for this model
 )
 
-// A meaning has the consequences of a Kind. In next, {wait} becomes the time to wait, or patience
+// A meaning has the consequences of a Kind. In hint, {wait} becomes the time to wait, or patience
 // where that is unknown, and {link} the address where the account is verified.
 type meaning struct {
 	class    perigee.Class
 	scope    Scope
 	nextHost bool
 	passes   bool   // it ends by itself, so a delay means something
-	says     string // the beginning of the message; the provider's own words follow
-	next     string
+	message  string // the beginning of the message; the provider's own words follow
+	hint     string
 	patience string // default: wait a little
 }
 
@@ -89,73 +89,73 @@ const (
 
 var meanings = map[Kind]meaning{
 	KindQuota: {class: perigee.ClassExhausted, scope: ScopeAccountFamily, passes: true,
-		says: "the account has used up its quota for this model",
-		next: "{wait}, or add another account with `perigee login`", patience: untilQuota},
+		message: "the account has used up its quota for this model",
+		hint:    "{wait}, or add another account with `perigee login`", patience: untilQuota},
 	KindCredits: {class: perigee.ClassExhausted, scope: ScopeAccountFamily, passes: true,
-		says: "the account has used up its quota and has too few credits to go on",
-		next: "{wait}, or add another account with `perigee login`", patience: untilQuota},
+		message: "the account has used up its quota and has too few credits to go on",
+		hint:    "{wait}, or add another account with `perigee login`", patience: untilQuota},
 	KindRate: {class: perigee.ClassRateLimited, scope: ScopeAccountFamily, passes: true,
-		says: "the account made too many calls in a short time",
-		next: "{wait} and try again"},
+		message: "the account made too many calls in a short time",
+		hint:    "{wait} and try again"},
 	KindUnexplained: {class: perigee.ClassRateLimited, scope: ScopeAccountFamily, passes: true,
-		says: "the provider rejects calls for now and does not say why",
-		next: "{wait} and try again; if `perigee quota` shows that there is some left, the provider may reject the client that the system prompt names"},
+		message: "the provider rejects calls for now and does not say why",
+		hint:    "{wait} and try again; if `perigee quota` shows that there is some left, the provider may reject the client that the system prompt names"},
 	// Every account would get the same answer; another host may have capacity.
 	KindCapacity: {class: perigee.ClassCapacity, scope: ScopeModel, nextHost: true, passes: true,
-		says: "the provider has no capacity for this model at the moment",
-		next: "{wait} and try again, or use another model"},
+		message: "the provider has no capacity for this model at the moment",
+		hint:    "{wait} and try again, or use another model"},
 	KindVersion: {class: perigee.ClassIdentity, scope: ScopeNone,
-		says: "the provider no longer accepts this client version",
-		next: "set client_version of this upstream in the configuration to the current version of Antigravity"},
+		message: "the provider no longer accepts this client version",
+		hint:    "set client_version of this upstream in the configuration to the current version of Antigravity"},
 	KindIdentity: {class: perigee.ClassIdentity, scope: ScopeNone,
-		says: "the provider rejects this client, regardless of the account's quota",
-		next: "use this client with another upstream; an API key of the official Gemini API is the recommended one"},
+		message: "the provider rejects this client, regardless of the account's quota",
+		hint:    "use this client with another upstream; an API key of the official Gemini API is the recommended one"},
 	KindOAuthClient: {class: perigee.ClassIdentity, scope: ScopeNone,
-		says: "the sign-in server rejects the OAuth client of this upstream",
-		next: "check oauth of this upstream in the configuration: client_id, client_secret and redirect_port; an account that another program signed in may need `perigee login`"},
+		message: "the sign-in server rejects the OAuth client of this upstream",
+		hint:    "check oauth of this upstream in the configuration: client_id, client_secret and redirect_port; an account that another program signed in may need `perigee login`"},
 	KindVerification: {class: perigee.ClassVerification, scope: ScopeAccount,
-		says: "the provider requires the owner of this account to verify it",
-		next: "open {link} in a browser that is signed in to this account and no other, then run `perigee account enable` with its address"},
+		message: "the provider requires the owner of this account to verify it",
+		hint:    "open {link} in a browser that is signed in to this account and no other, then run `perigee account enable` with its address"},
 	KindBan: {class: perigee.ClassForbidden, scope: ScopeAccount,
-		says: "the provider has disabled this account",
-		next: "sign in to Antigravity itself with this account to see how to appeal, and use another account or upstream meanwhile; `perigee account enable` enables it again"},
+		message: "the provider has disabled this account",
+		hint:    "sign in to Antigravity itself with this account to see how to appeal, and use another account or upstream meanwhile; `perigee account enable` enables it again"},
 	KindIneligible: {class: perigee.ClassForbidden, scope: ScopeAccount,
-		says: "this account is not entitled to the service",
-		next: "check in Antigravity itself why, or use another account"},
+		message: "this account is not entitled to the service",
+		hint:    "check in Antigravity itself why, or use another account"},
 	// The project comes with the account, but other pools of the account may use another one.
 	KindProject: {class: perigee.ClassForbidden, scope: ScopeAccountFamily,
-		says: "the account may not use its Google Cloud project for this",
-		next: "run `perigee login` to discover the project again, or enable the Gemini for Google Cloud API in the project"},
+		message: "the account may not use its Google Cloud project for this",
+		hint:    "run `perigee login` to discover the project again, or enable the Gemini for Google Cloud API in the project"},
 	KindUnauthenticated: {class: perigee.ClassUnauthenticated, scope: ScopeAccount,
-		says: "the provider does not accept the access token of this account",
-		next: "try again; if the error persists, run `perigee login`"},
+		message: "the provider does not accept the access token of this account",
+		hint:    "try again; if the error persists, run `perigee login`"},
 	KindSignedOut: {class: perigee.ClassUnauthenticated, scope: ScopeAccount,
-		says: "the sign-in of this account is no longer valid",
-		next: "run `perigee login`"},
+		message: "the sign-in of this account is no longer valid",
+		hint:    "run `perigee login`"},
 	KindNoToken: {class: perigee.ClassUnavailable, scope: ScopeAccount,
-		says: "the sign-in server failed and issued no access token",
-		next: "{wait} and try again; if the error persists, check oauth.token_url of this upstream in the configuration, and whether a proxy interferes"},
+		message: "the sign-in server failed and issued no access token",
+		hint:    "{wait} and try again; if the error persists, check oauth.token_url of this upstream in the configuration, and whether a proxy interferes"},
 	KindForbidden: {class: perigee.ClassForbidden, scope: ScopeHost, nextHost: true,
-		says: "the provider does not permit the call",
-		next: "`perigee models` lists the available models, or use another account"},
+		message: "the provider does not permit the call",
+		hint:    "`perigee models` lists the available models, or use another account"},
 	KindLocation: {class: perigee.ClassForbidden, scope: ScopeNone,
-		says: "the provider does not serve the location of this call",
-		next: "check the network (with a VPN, the location of its exit counts), or use another model"},
+		message: "the provider does not serve the location of this call",
+		hint:    "check the network (with a VPN, the location of its exit counts), or use another model"},
 	KindNotFound: {class: perigee.ClassNotFound, scope: ScopeAccountModel, nextHost: true,
-		says: "the provider does not know the model or the project",
-		next: "`perigee models` lists the available models; a new model may need a newer client_version in the configuration"},
+		message: "the provider does not know the model or the project",
+		hint:    "`perigee models` lists the available models; a new model may need a newer client_version in the configuration"},
 	KindEndpoint: {class: perigee.ClassUnavailable, scope: ScopeHost, nextHost: true,
-		says: "this endpoint does not know the method",
-		next: "check endpoints of this upstream in the configuration"},
+		message: "this endpoint does not know the method",
+		hint:    "check endpoints of this upstream in the configuration"},
 	KindUnimplemented: {class: perigee.ClassUnimplemented, scope: ScopeHost, nextHost: true,
-		says: "the provider does not offer this",
-		next: "use another upstream for it"},
+		message: "the provider does not offer this",
+		hint:    "use another upstream for it"},
 	KindUnavailable: {class: perigee.ClassUnavailable, scope: ScopeHost, nextHost: true, passes: true,
-		says: "the provider is unavailable",
-		next: "{wait} and try again, or use another upstream"},
+		message: "the provider is unavailable",
+		hint:    "{wait} and try again, or use another upstream"},
 	KindOther: {class: perigee.ClassUnavailable, scope: ScopeHost, nextHost: true, passes: true,
-		says: "the provider sent an invalid answer",
-		next: "try again; if the error persists, check endpoints of this upstream in the configuration, and whether a proxy interferes"},
+		message: "the provider sent an invalid answer",
+		hint:    "try again; if the error persists, check endpoints of this upstream in the configuration, and whether a proxy interferes"},
 
 	KindToolPairing: invalid("the tool calls and tool results of the conversation do not match",
 		"send a result for each tool call, or "+newConversation),
@@ -184,6 +184,6 @@ var meanings = map[Kind]meaning{
 		seeTrace),
 }
 
-func invalid(says, next string) meaning {
-	return meaning{class: perigee.ClassInvalid, scope: ScopeRequest, says: says, next: next}
+func invalid(message, hint string) meaning {
+	return meaning{class: perigee.ClassInvalid, scope: ScopeRequest, message: message, hint: hint}
 }

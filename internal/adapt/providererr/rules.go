@@ -9,17 +9,17 @@ import (
 // A rule is one row of the table. It matches when each of its fields does; within a field any of
 // the values will do, and an empty field always matches.
 type rule struct {
-	name    string
-	status  []int    // HTTP statuses; 4 and 5 match all of 4xx and 5xx
-	reasons []string // reason of an ErrorInfo among the details
-	oauth   []string // OAuth error codes; "*" is any
-	texts   []string // parts of the normalized message; … matches at most maxGap bytes
-	leads   bool     // a 400 must begin with one of texts; later it may quote the client
-	html    bool     // the body is a page
-	over    time.Duration
-	under   time.Duration // the provider's delay is at least over, or less than under
-	spoken  bool          // also when an answer with status 200 starts with one of texts
-	kind    Kind
+	name     string
+	status   []int    // HTTP statuses; 4 and 5 match all of 4xx and 5xx
+	reasons  []string // reason of an ErrorInfo among the details
+	oauth    []string // OAuth error codes; "*" is any
+	texts    []string // parts of the normalized message; … matches at most maxGap bytes
+	leads    bool     // a 400 must begin with one of texts; later it may quote the client
+	html     bool     // the body is a page
+	over     time.Duration
+	under    time.Duration // the provider's delay is at least over, or less than under
+	inAnswer bool          // also when an answer with status 200 starts with one of texts
+	kind     Kind
 }
 
 // longDelay separates a rate limit from a quota window that is used up. The provider gives the
@@ -69,7 +69,7 @@ var rules = []rule{
 	{name: "text: signed out", status: refusedToken, leads: true, kind: KindSignedOut, texts: []string{
 		"token has been expired or revoked", "token has been revoked", "token revoked", "credentials are invalid"}},
 
-	{name: "text: version", spoken: true, status: []int{4, 5}, kind: KindVersion, texts: []string{
+	{name: "text: version", inAnswer: true, status: []int{4, 5}, kind: KindVersion, texts: []string{
 		"this version of antigravity is no longer supported", "your current version of antigravity is out of date"}},
 	{name: "text: client", status: []int{4}, kind: KindIdentity, texts: []string{"this client is no longer supported"}},
 	{name: "text: validation", status: []int{403}, texts: []string{"verify your account"}, kind: KindVerification},

@@ -69,10 +69,10 @@ func namedStatus(text string) int {
 // MayRefuse reports whether an answer that begins with text may be a refusal that ClassifyText
 // recognizes. The answer is held back as long as it may.
 func MayRefuse(text string) bool {
-	if len(text) > maxSpoken {
+	if len(text) > maxRefusal {
 		return false
 	}
 	text = normalize(text)
 	mayBecome := func(refusal string) bool { return strings.HasPrefix(refusal, text) || strings.HasPrefix(text, refusal) }
-	return slices.ContainsFunc(rules, func(r rule) bool { return r.spoken && slices.ContainsFunc(r.texts, mayBecome) })
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.inAnswer && slices.ContainsFunc(r.texts, mayBecome) })
 }

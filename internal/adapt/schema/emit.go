@@ -77,7 +77,7 @@ func (c *cleaner) decide(f *frame, depth int, top bool) kind {
 	}
 	c.decideConstraints(f, k)
 	c.decideRequired(f, k, top)
-	if f.unsaid {
+	if f.hintLost {
 		c.note(Dropped, "description")
 	}
 	if len(f.hints) > 0 && f.entry("description") == nil {

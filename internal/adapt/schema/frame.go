@@ -21,7 +21,7 @@ type frame struct {
 	description *node
 	hints       []string // added to the description, as JSON writes them
 	hintSize    int
-	unsaid      bool // there was no room for a hint
+	hintLost    bool // there was no room for a hint
 
 	values     []*node // of an enumeration
 	valuesDone bool

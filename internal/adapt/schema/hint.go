@@ -21,7 +21,7 @@ const (
 // hint adds a text to the description.
 func (f *frame) hint(text string) {
 	if len(text) > maxHint || f.hintSize > maxHints || len(f.hints) >= mostHints {
-		f.unsaid = true
+		f.hintLost = true
 		return
 	}
 	f.addHint(escape(text))

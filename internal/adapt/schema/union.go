@@ -154,7 +154,7 @@ func (c *cleaner) mergeValues(f *frame, branches []branch) {
 		if value, ok := b.values.plain(maxHint); ok {
 			c.hintValue(f, value+": ", b.about, maxScalar)
 		} else {
-			f.unsaid = true
+			f.hintLost = true
 		}
 	}
 	f.valuesDone = true
