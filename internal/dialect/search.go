@@ -46,7 +46,7 @@ func (t *Searches) New() []perigee.Grounding {
 	if t.queries == nil {
 		t.queries, t.urls = map[string]bool{}, map[string]bool{}
 	}
-	var news []perigee.Grounding
+	var list []perigee.Grounding
 	for _, g := range t.list {
 		var fresh perigee.Grounding
 		for _, query := range g.Queries {
@@ -62,10 +62,10 @@ func (t *Searches) New() []perigee.Grounding {
 			}
 		}
 		if len(fresh.Queries) > 0 || len(fresh.Sources) > 0 {
-			news = append(news, fresh)
+			list = append(list, fresh)
 		}
 	}
-	return news
+	return list
 }
 
 // All returns the grounding of the whole answer, or nil if there is none.

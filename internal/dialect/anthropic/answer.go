@@ -74,7 +74,7 @@ func (e *encoder) event(ev *perigee.Event) {
 	case perigee.EventGrounding:
 		e.trail.Add(ev.Grounding)
 		if !e.answering { // the model has searched first; else it goes out when the text is
-			e.searched()
+			e.writeSearches()
 		}
 	}
 }

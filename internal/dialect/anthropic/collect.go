@@ -68,7 +68,7 @@ func (c *Collector) searchesFirst() []byte {
 	if e.placeOf > 0 {
 		e.w.Lit(",") // behind the blocks before them
 	}
-	e.searched()
+	e.writeSearches()
 	found := e.index > e.placeOf
 	if e.placeOf == 0 && found {
 		e.w.Lit(",") // the former first element has no comma before it

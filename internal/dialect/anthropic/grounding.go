@@ -23,9 +23,9 @@ func (e *encoder) cite() {
 	e.cited = len(ground.Supports)
 }
 
-// searched writes the searches that the client has not received, and their results, as blocks of
+// writeSearches writes the searches that the client has not received, and their results, as blocks of
 // this API.
-func (e *encoder) searched() {
+func (e *encoder) writeSearches() {
 	for _, g := range e.trail.New() {
 		e.searches += max(1, len(g.Queries))
 		e.close()
@@ -75,11 +75,11 @@ func (e *encoder) part(raw []byte) {
 func codeResult(raw []byte) []byte {
 	var output, outcome string
 	rawjson.NewCursor(raw).Read(nil, "output", &output, "outcome", &outcome)
-	out, trouble, code := output, "", int64(0)
+	stdout, stderr, code := output, "", int64(0)
 	if outcome != "OUTCOME_OK" && outcome != "" {
-		out, trouble, code = "", output, 1
+		stdout, stderr, code = "", output, 1
 	}
 	var w rawjson.Writer
-	w.Object().Members(`"type":"code_execution_result"`).Key("stdout").String(out).Key("stderr").String(trouble)
+	w.Object().Members(`"type":"code_execution_result"`).Key("stdout").String(stdout).Key("stderr").String(stderr)
 	return w.Key("return_code").Int(code).Members(`"content":[]`).EndObject().Buf
 }

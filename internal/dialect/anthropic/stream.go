@@ -14,7 +14,7 @@ import (
 type Stream struct {
 	encoder encoder
 	started bool
-	held    []byte
+	pending []byte // events before message_start
 }
 
 // NewStream returns the stream for an answer.
@@ -30,8 +30,8 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	if s.started {
 		return s.encode(dst, ev)
 	}
-	s.held = s.encode(s.held, ev)
-	if ev.Kind == perigee.EventUsage || (len(s.held) > 0 && !ev.More) {
+	s.pending = s.encode(s.pending, ev)
+	if ev.Kind == perigee.EventUsage || (len(s.pending) > 0 && !ev.More) {
 		dst = s.begin(dst)
 	}
 	return dst
@@ -55,8 +55,8 @@ func (s *Stream) begin(dst []byte) []byte {
 	usage.Output, usage.Thinking = max(1, usage.Output), 0 // the official API never sends 0 here
 	writeUsage(&w, &usage, 0, true)
 	w.Lit("}" + eventEnd + ping)
-	dst = append(w.Buf, s.held...)
-	s.started, s.held = true, nil
+	dst = append(w.Buf, s.pending...)
+	s.started, s.pending = true, nil
 	return dst
 }
 
@@ -68,7 +68,7 @@ func (s *Stream) End(dst []byte) []byte {
 	e := &s.encoder
 	e.w.Buf = dst
 	e.close()
-	e.searched()
+	e.writeSearches()
 	frame(&e.w, "message_delta").Key("delta").Object()
 	e.writeStop(&e.w)
 	e.w.EndObject()
@@ -78,7 +78,7 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error, after which nothing comes.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
-	if !s.started && len(s.held) > 0 {
+	if !s.started && len(s.pending) > 0 {
 		dst = s.begin(dst)
 	}
 	dst = append(dst, "event: error\ndata: "...)

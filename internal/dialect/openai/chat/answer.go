@@ -18,10 +18,10 @@ type Answer struct {
 	Log     *perigee.CallLog // collects notes while the answer is written; nil discards them
 }
 
-// missed adds a note when a choice has ended without the requested log probabilities. Some models
+// noteNoLogprobs adds a note when a choice has ended without the requested log probabilities. Some models
 // have none, which only the end of the answer shows.
-func (a *Answer) missed(c *choice) {
-	if a.Style.Logprobs && c.worded && !c.probed {
+func (a *Answer) noteNoLogprobs(c *choice) {
+	if a.Style.Logprobs && c.hasText && !c.hasLogprobs {
 		a.Log.NoteOnce(openai.NoLogprobs)
 		a.Style.Logprobs = false // the note is added once
 	}

@@ -9,18 +9,18 @@ import (
 
 // A choice is the state of one of the answers while it is received.
 type choice struct {
-	index      int
-	head       string // of each chunk of a stream, once there is one
-	hasContent bool   // there was content
-	worded     bool   // there was text
-	probed     bool   // there were probabilities
-	last       perigee.EventKind
-	callCount  int
-	images     int
-	signatures signatures
-	trail      dialect.Searches
-	text       rawjson.Text // the text that the sources refer to
-	finish     perigee.Finish
+	index       int
+	head        string // of each chunk of a stream, once there is one
+	hasContent  bool   // there was content
+	hasText     bool   // there was text
+	hasLogprobs bool   // there were probabilities
+	last        perigee.EventKind
+	callCount   int
+	images      int
+	signatures  signatures
+	trail       dialect.Searches
+	text        rawjson.Text // the text that the sources refer to
+	finish      perigee.Finish
 
 	// The content so far, collected or sent.
 	reasoning rawjson.Text
@@ -82,7 +82,7 @@ func (p *progress) take(ev *perigee.Event) (c *choice, add content, ok bool) {
 	case perigee.EventFinish:
 		if ev.Finish != nil {
 			c.finish = *ev.Finish
-			p.answer.missed(c)
+			p.answer.noteNoLogprobs(c)
 		}
 	default:
 		add, ok = c.take(ev)
@@ -131,7 +131,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 		add.image = ev.Blob
 	case perigee.EventLogprobs:
 		add.logprobs = ev.Logprobs
-		c.probed = true
+		c.hasLogprobs = true
 		c.hasContent = c.hasContent || ev.Logprobs != nil
 		return add, ev.Logprobs != nil
 	case perigee.EventSignature:
@@ -144,7 +144,7 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 		return add, false
 	}
 	c.hasContent, c.last = true, kind
-	c.worded = c.worded || add.text != ""
+	c.hasText = c.hasText || add.text != ""
 	add.signed = c.sign(kind, ev.Signature)
 	return add, true
 }

@@ -241,7 +241,7 @@ func (d *decoder) wholeMessage(i int, item *inputItem) {
 	switch {
 	case item.added:
 	case item.body == nil:
-		d.mayTalk(i, item.role)
+		d.checkRole(i, item.role)
 	default:
 		d.nested(i, "content", item.body, func(c *rawjson.Cursor) { d.message(i, item.role, c) })
 	}
@@ -249,13 +249,13 @@ func (d *decoder) wholeMessage(i int, item *inputItem) {
 
 // message adds a message of a role, with the content that c reads next.
 func (d *decoder) message(i int, role string, c *rawjson.Cursor) {
-	if d.mayTalk(i, role) {
+	if d.checkRole(i, role) {
 		d.content(c, role)
 	}
 }
 
-// mayTalk reports whether there is such a role.
-func (d *decoder) mayTalk(i int, role string) bool {
+// checkRole refuses a role that the API does not have, and reports whether it has it.
+func (d *decoder) checkRole(i int, role string) bool {
 	switch role {
 	case "user", "assistant":
 	case "system", "developer":

@@ -65,7 +65,7 @@ func (s *Stream) doneItem(item *rope) {
 	s.output.add(item, s.answering)
 	s.edge("response.output_item.done", func(w *rawjson.Writer) { w.Raw(item.pieces...) })
 	if s.keepsApart() && s.open != reasoningItem {
-		s.kept.add(item, s.answering)
+		s.nextTurn.add(item, s.answering)
 	}
 	s.items++
 	s.open = noItem
@@ -102,7 +102,7 @@ func (s *Stream) addText(text string) {
 		s.closeItem()
 		s.openMessage()
 	}
-	s.worded = true
+	s.hasText = true
 	delta := s.escape(text)
 	if s.req.searches {
 		s.plain.WriteString(text)
@@ -174,7 +174,7 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	if l == nil {
 		return
 	}
-	s.probed = true
+	s.hasLogprobs = true
 	openai.WriteLogprobs(&s.logprobs, l)
 }
 

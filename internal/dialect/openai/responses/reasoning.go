@@ -74,7 +74,7 @@ func (s *Stream) closeThought() {
 func (s *Stream) closeReasoning() {
 	s.closeThought()
 	if s.keepsApart() {
-		s.kept.add(s.reasoningItem(true), s.answering)
+		s.nextTurn.add(s.reasoningItem(true), s.answering)
 	}
 	s.doneItem(s.reasoningItem(s.req.showSignatures))
 	s.carrier, s.parts = carrier{}, rope{}
@@ -130,5 +130,5 @@ func (s *Stream) keepSignature(callID, signature string) {
 	item.raw(w.Buf)
 	carrier.write(&item)
 	item.text(`"}`)
-	s.kept.add(&item, s.answering)
+	s.nextTurn.add(&item, s.answering)
 }

@@ -241,8 +241,8 @@ func (d *decoder) earlierTurns() error {
 		return err
 	}
 	d.out.earlier = [2]json.RawMessage{stored.Input, stored.Output}
-	said := d.notes
-	defer func() { d.notes = said }()
+	before := d.notes
+	defer func() { d.notes = before }()
 	for _, items := range d.out.earlier {
 		c := rawjson.NewCursor(items)
 		d.items(c)

@@ -32,8 +32,8 @@ func (s *Stream) annotate() []byte {
 func (s *Stream) searchesFirst() {
 	answering := s.answering
 	if s.answering = false; !answering { // then they come first of all
-		for _, list := range []*itemList{&s.output, &s.kept} {
-			list.before, list.said = rope{}, list.before
+		for _, list := range []*itemList{&s.output, &s.nextTurn} {
+			list.before, list.answer = rope{}, list.before
 		}
 	}
 	s.addSearches()

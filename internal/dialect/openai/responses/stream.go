@@ -34,10 +34,10 @@ type Stream struct {
 	skip    int64 // events with smaller numbers are not written: the client has them
 	started bool
 
-	output itemList // the finished items as the client sees them
-	kept   itemList // the same as the next turn needs them, where that is different
-	items  int      // in output
-	final  json.RawMessage
+	output   itemList // the finished items as the client sees them
+	nextTurn itemList // the items as the next turn needs them, if keepsApart
+	items    int      // in output
+	final    json.RawMessage
 
 	open     openItem
 	id       string          // of the open item
@@ -49,24 +49,24 @@ type Stream struct {
 	count    int64           // of parts
 	carrier  carrier
 
-	worded bool // there was text
-	probed bool // there were probabilities
-	trail  dialect.Searches
-	calls  int
-	finish *perigee.Finish
+	hasText     bool // there was text
+	hasLogprobs bool // there were probabilities
+	trail       dialect.Searches
+	calls       int
+	finish      *perigee.Finish
 
 	answering bool // there is more than reasoning and searches
 }
 
 // An itemList is the finished items of an answer, with commas: the items before the answer itself,
 // and the items from there on. Searches that the provider reports later are inserted between them.
-type itemList struct{ before, said rope }
+type itemList struct{ before, answer rope }
 
-// add appends an item, after the beginning of the answer if spoken is true. The item must not
+// add appends an item, after the beginning of the answer if answering is true. The item must not
 // change after that.
-func (l *itemList) add(item *rope, spoken bool) {
-	if spoken {
-		l.said.item(item)
+func (l *itemList) add(item *rope, answering bool) {
+	if answering {
+		l.answer.item(item)
 	} else {
 		l.before.item(item)
 	}
@@ -76,7 +76,7 @@ func (l *itemList) add(item *rope, spoken bool) {
 func (l *itemList) all() *rope {
 	var all rope
 	all.item(&l.before)
-	all.item(&l.said)
+	all.item(&l.answer)
 	return &all
 }
 
@@ -158,9 +158,9 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.answer.usage = ev.Usage
 	case perigee.EventFinish:
 		s.finish = ev.Finish
-		if s.req.logprobs && s.worded && !s.probed { // some models send none
+		if s.req.logprobs && s.hasText && !s.hasLogprobs { // some models send none
 			s.req.Log.NoteOnce(openai.NoLogprobs)
-			s.probed = true // the note is added once
+			s.hasLogprobs = true // the note is added once
 		}
 	}
 	return s.release()
@@ -316,7 +316,7 @@ func (s *Stream) Failed() bool {
 func (s *Stream) Stored() (response, output json.RawMessage) {
 	list := &s.output
 	if s.keepsApart() {
-		list = &s.kept
+		list = &s.nextTurn
 	}
 	items := list.all()
 	w := rawjson.Writer{Buf: make([]byte, 0, items.size+2)}
