@@ -11,13 +11,10 @@ import (
 // returns nil for null.
 func OfKind(c *rawjson.Cursor, want rawjson.Kind) json.RawMessage {
 	switch got := c.Kind(); {
-	case got == rawjson.Null:
-		c.Skip()
-		return nil
 	case got == want:
 		return c.Raw()
 	case want == rawjson.Array:
-		for range c.Array() { // fails with the position
+		for range c.Array() { // fails with the position, unless the value is null
 		}
 	default:
 		for range c.Object() {

@@ -1,47 +1,38 @@
 package openai
 
 import (
-	"encoding/json"
-
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
-// A model has the official fields first. The limits are fields of other gateways that clients read.
-// Created is 0 if the date is unknown.
-type model struct {
-	ID              string `json:"id"`
-	Object          string `json:"object"`
-	Created         int64  `json:"created"`
-	OwnedBy         string `json:"owned_by"`
-	Name            string `json:"name,omitempty"`
-	ContextLength   int64  `json:"context_length,omitempty"`
-	MaxOutputTokens int64  `json:"max_output_tokens,omitempty"`
-}
-
-func modelOf(m *perigee.Model) model {
-	shown := model{ID: m.ID, Object: "model", OwnedBy: m.Upstream, Name: m.DisplayName,
-		ContextLength: m.Context, MaxOutputTokens: m.Output}
+// writeModel writes a model: the official fields, and then the fields of other gateways that
+// clients read. created is 0 if the date is unknown.
+func writeModel(w *rawjson.Writer, m *perigee.Model) *rawjson.Writer {
+	created := int64(0)
 	if !m.Created.IsZero() {
-		shown.Created = m.Created.Unix()
+		created = m.Created.Unix()
 	}
-	return shown
+	w.Object().Key("id").String(m.ID).Members(`"object":"model"`).Key("created").Int(created).Key("owned_by").String(m.Upstream)
+	if m.DisplayName != "" {
+		w.Key("name").String(m.DisplayName)
+	}
+	if m.Context != 0 {
+		w.Key("context_length").Int(m.Context)
+	}
+	if m.Output != 0 {
+		w.Key("max_output_tokens").Int(m.Output)
+	}
+	return w.EndObject()
 }
 
 // EncodeModel writes a model as GET /v1/models/{model} answers with it.
-func EncodeModel(m *perigee.Model) []byte {
-	raw, _ := json.Marshal(modelOf(m)) // texts and numbers
-	return raw
-}
+func EncodeModel(m *perigee.Model) []byte { return writeModel(new(rawjson.Writer), m).Buf }
 
 // EncodeModels writes the answer of GET /v1/models, which has all of them on one page.
 func EncodeModels(models []perigee.Model) []byte {
-	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{Object: "list", Data: []model{}}
+	w := new(rawjson.Writer).Object().Members(`"object":"list"`).Key("data").Array()
 	for i := range models {
-		list.Data = append(list.Data, modelOf(&models[i]))
+		writeModel(w, &models[i])
 	}
-	raw, _ := json.Marshal(list)
-	return raw
+	return w.EndArray().EndObject().Buf
 }
