@@ -39,3 +39,6 @@ func (a *adapter) supported(fields perigee.Fields, where string, members []strin
 	}
 	return kept
 }
+
+// clip returns the first bytes of a name that the client chose, for notes.
+func clip(name string) string { return perigee.Clip(name, 80) }
