@@ -28,12 +28,12 @@ type acquisition struct {
 	refused tokenFailures // in the middle of a lease
 
 	// Results of one Next so far.
-	began    instant
-	deadline instant       // until when it may wait
-	looked   bool          // it has had the quotas looked at
-	overflow bool          // the session's account is only busy, so the session stays bound to it
-	tokens   tokenFailures // including the failures of refused
-	over     bool          // the error of tokens is the answer
+	began          instant
+	deadline       instant       // until when it may wait
+	quotaRequested bool          // it has had the quotas looked at
+	overflow       bool          // the session's account is only busy, so the session stays bound to it
+	tokens         tokenFailures // including the failures of refused
+	over           bool          // the error of tokens is the answer
 
 	served chan served // receives the lease or error of a waiting call; has room for one
 }
@@ -80,8 +80,8 @@ func (a *acquisition) candidates() []*member {
 	return nil
 }
 
-// suits reports whether the caller can use an account from a quota group.
-func (a *acquisition) suits(m *member, g *quotaGroup) bool {
+// allows reports whether the caller can use an account from a quota group.
+func (a *acquisition) allows(m *member, g *quotaGroup) bool {
 	return (a.req.Email == "" || m.email == a.req.Email) && (a.req.Pool == "" || g.pool == a.req.Pool)
 }
 
@@ -102,7 +102,7 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	a.began = p.now
 	p.mu.Unlock()
 	a.deadline = a.began + max(0, p.opts.MaxWait-a.waited)
-	a.looked, a.overflow, a.over, a.tokens = false, false, false, a.refused
+	a.quotaRequested, a.overflow, a.over, a.tokens = false, false, false, a.refused
 	a.recall(ctx)
 	for !a.over {
 		l, err := a.obtain(ctx)
@@ -127,9 +127,9 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	return nil, a.tokens.err
 }
 
-// lose notes that the call has lost an account to a cause, and reports whether it has lost as many
+// recordLost notes that the call has lost an account to a cause, and reports whether it has lost as many
 // as it may.
-func (a *acquisition) lose(kind providererr.Kind, m *member) (enough bool) {
+func (a *acquisition) recordLost(kind providererr.Kind, m *member) (enough bool) {
 	if a.lost == nil {
 		a.lost = map[providererr.Kind][]*member{}
 	}
@@ -146,13 +146,13 @@ func (a *acquisition) obtain(ctx context.Context) (*lease, error) {
 	p.serveWaiters() // they come first
 	l, result := a.attempt()
 	switch result {
-	case found:
+	case leaseFound:
 		p.unlock()
 		return l, nil
-	case none:
+	case noLease:
 		err := a.refusal()
 		p.unlock()
-		if a.awaitLook(ctx, a.look()) {
+		if a.awaitQuota(ctx, a.requestQuota()) {
 			return a.obtain(ctx)
 		}
 		return nil, err
@@ -162,7 +162,7 @@ func (a *acquisition) obtain(ctx context.Context) (*lease, error) {
 	limit := a.deadline - p.now
 	p.unlock()
 	if result == waitForAny {
-		a.look() // an account that has quota again serves the call at once
+		a.requestQuota() // an account that has quota again serves the call at once
 	}
 	return a.wait(ctx, limit)
 }
@@ -214,16 +214,16 @@ func (p *Pool) serveWaiters() {
 		}
 		l, result := a.attempt()
 		switch result {
-		case found:
+		case leaseFound:
 			a.served <- served{lease: l}
-		case none:
+		case noLease:
 			a.served <- served{err: a.refusal()}
 		case waitForAny:
 			if len(a.tokens.members) == 0 {
 				waiting[key], _ = a.earliest()
 			}
 		}
-		return result == found || result == none
+		return result == leaseFound || result == noLease
 	})
 	if len(p.waiters) > 0 {
 		p.setAlarm()

@@ -34,9 +34,9 @@ func (p *Pool) breakerRefusal(model string) error {
 	}
 }
 
-// lostTwo adds the consequences for the other accounts to the error of a call that has lost
+// withLostHint adds the consequences for the other accounts to the error of a call that has lost
 // breakerMaxLost accounts to one cause.
-func (p *Pool) lostTwo(err *perigee.Error) *perigee.Error {
+func (p *Pool) withLostHint(err *perigee.Error) *perigee.Error {
 	e, b := *err, &p.breaker
 	if !b.open(p.now) {
 		e.Hint += "; two accounts failed for the same cause, and the call tried no other: the next call does"

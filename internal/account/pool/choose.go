@@ -12,10 +12,10 @@ import (
 type searchResult int
 
 const (
-	found      searchResult = iota // there is a lease
+	leaseFound searchResult = iota // there is a lease
 	waitForOne                     // the account that is best for the call will be back in a moment
 	waitForAny                     // no account is usable now, but one will be in time
-	none                           // no account will be usable in time
+	noLease                        // no account will be usable in time
 )
 
 // attempt looks for an account, unless the breaker is open. When a probe is due, the call that gets
@@ -23,10 +23,10 @@ const (
 func (a *acquisition) attempt() (*lease, searchResult) {
 	p := a.pool
 	if p.breaker.blocks(a.models != groupControl, p.now) {
-		return nil, none
+		return nil, noLease
 	}
 	l, result := a.choose()
-	if result == found {
+	if result == leaseFound {
 		p.breaker.startProbe(l, p.now)
 	}
 	return l, result
@@ -36,7 +36,7 @@ func (a *acquisition) attempt() (*lease, searchResult) {
 // with low quota are eligible only where low is true; see choose.
 func (a *acquisition) eligible(m *member, g *quotaGroup, low bool) bool {
 	v := m.availability(g, a.req.Model)
-	return v.free && (low || !v.low) && a.suits(m, g) && !slices.Contains(a.tokens.members, m)
+	return v.free && (low || !v.low) && a.allows(m, g) && !slices.Contains(a.tokens.members, m)
 }
 
 // choose looks for an account. The account of the last lease, of the session and of the sticky
@@ -47,7 +47,7 @@ func (a *acquisition) choose() (*lease, searchResult) {
 	if a.brief {
 		m, g := a.last.member, a.last.group
 		if a.eligible(m, g, false) {
-			return a.lease(m, g, why{reason: whySame}), found
+			return a.lease(m, g, choiceReason{reason: whySame}), leaseFound
 		}
 		if a.backBriefly(m, g) {
 			return nil, waitForOne
@@ -59,29 +59,29 @@ func (a *acquisition) choose() (*lease, searchResult) {
 		}
 	}
 	bound, ok := p.boundTo(sessionKey{a.req.Session, a.models})
-	ok = ok && a.suits(bound.member, bound.group)
+	ok = ok && a.allows(bound.member, bound.group)
 	if ok && a.backBriefly(bound.member, bound.group) {
 		return nil, waitForOne
 	}
 	a.overflow = ok && bound.member.onlyBusy(bound.group, a.req.Model)
 	for _, low := range []bool{false, true} {
 		if ok && a.eligible(bound.member, bound.group, low) && !a.overloaded(bound, low) {
-			return a.lease(bound.member, bound.group, why{reason: whySession, chosen: true, low: low}), found
+			return a.lease(bound.member, bound.group, choiceReason{reason: whySession, chosen: true, low: low}), leaseFound
 		}
 		for _, g := range a.groups {
 			if p.opts.Selection == Sticky && !low && g.current != nil && a.backBriefly(g.current, g) {
 				return nil, waitForOne
 			}
 			if m, reason := a.pick(g, low); m != nil {
-				return a.lease(m, g, why{reason: p.opts.Selection + ": " + reason, chosen: true, low: low}), found
+				return a.lease(m, g, choiceReason{reason: p.opts.Selection + ": " + reason, chosen: true, low: low}), leaseFound
 			}
 		}
 	}
 	return a.lastResort()
 }
 
-// named returns why there is no choice between accounts; empty if there is a choice.
-func (a *acquisition) named() string {
+// onlyChoice returns why there is no choice between accounts; empty if there is a choice.
+func (a *acquisition) onlyChoice() string {
 	if a.req.Email == "" {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (a *acquisition) named() string {
 // pick chooses among the eligible accounts of a quota group by the selection strategy, and returns
 // the reason; m is nil if there is none.
 func (a *acquisition) pick(g *quotaGroup, low bool) (m *member, reason string) {
-	if reason := a.named(); reason != "" {
+	if reason := a.onlyChoice(); reason != "" {
 		return a.next(g, 0, low), reason
 	}
 	if a.pool.opts.Selection == Hybrid {
@@ -180,7 +180,7 @@ func (a *acquisition) overloaded(b binding, low bool) bool {
 // although another one may be usable.
 func (a *acquisition) backBriefly(m *member, g *quotaGroup) bool {
 	c := &m.cooldowns[g.id]
-	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() || !a.suits(m, g) {
+	if !c.brief || c.until <= a.pool.now || c.until > a.deadline || m.busy() || !a.allows(m, g) {
 		return false
 	}
 	v := m.availability(g, a.req.Model)
@@ -195,20 +195,20 @@ func (a *acquisition) afterFault() (l *lease, result searchResult, ok bool) {
 		for _, g := range a.groups {
 			if m := a.next(g, failed.index+1, low); m != nil && m != failed {
 				reason := "provider error with " + failed.email + ": trying another account"
-				return a.lease(m, g, why{reason: reason, instead: true, low: low}), found, true
+				return a.lease(m, g, choiceReason{reason: reason, instead: true, low: low}), leaseFound, true
 			}
 		}
 	}
 	if !a.again {
-		return nil, none, true // it was refused, and a pause would change nothing
+		return nil, noLease, true // it was refused, and a pause would change nothing
 	}
 	g := a.last.group
 	if a.eligible(failed, g, true) || a.onlyFaulty(failed, g) {
-		l := a.lease(failed, g, why{reason: whyAgain})
+		l := a.lease(failed, g, choiceReason{reason: whyAgain})
 		l.pause = faultPause
-		return l, found, true
+		return l, leaseFound, true
 	}
-	return nil, none, false
+	return nil, noLease, false
 }
 
 func (a *acquisition) onlyFaulty(m *member, g *quotaGroup) bool {
@@ -240,16 +240,16 @@ func (a *acquisition) lastResort() (*lease, searchResult) {
 		}
 	}
 	if faulty.member != nil {
-		return a.lease(faulty.member, faulty.group, why{reason: whyFaulty}), found
+		return a.lease(faulty.member, faulty.group, choiceReason{reason: whyFaulty}), leaseFound
 	}
 	if at, ok := a.earliest(); ok && at <= a.deadline && a.deadline > now {
 		return nil, waitForAny
 	}
 	if probe.member == nil {
-		return nil, none
+		return nil, noLease
 	}
 	probe.group.probedAt = now
-	return a.lease(probe.member, probe.group, why{reason: whyProbe}), found
+	return a.lease(probe.member, probe.group, choiceReason{reason: whyProbe}), leaseFound
 }
 
 // earliest returns when the first account is back. A call for which a token could not be renewed
@@ -270,7 +270,7 @@ func (a *acquisition) earliest() (first instant, ok bool) {
 }
 
 // lease gives an account to the call.
-func (a *acquisition) lease(m *member, g *quotaGroup, w why) *lease {
+func (a *acquisition) lease(m *member, g *quotaGroup, w choiceReason) *lease {
 	p := a.pool
 	m.leases++
 	m.health.charge(p.now)

@@ -104,7 +104,7 @@ func (m *member) startCooldown(c *cooldown, f failure) (counts bool) {
 	brief := fromProvider && f.delay <= longestBrief
 	if counts {
 		if exhausted(f.kind) && c.endedAt > 0 && now-c.endedAt < lookEvery {
-			m.lookAt = max(m.lookAt, now+lookAfterLie) // the figures were wrong
+			m.lookAt = max(m.lookAt, now+lookAfterWrong) // the figures were wrong
 		}
 		c.failedAt = now
 		c.briefs++

@@ -37,7 +37,7 @@ func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 	var list []candidate
 	for _, g := range a.groups {
 		for _, m := range p.ordered(g) {
-			if !a.suits(m, g) {
+			if !a.allows(m, g) {
 				continue
 			}
 			c := m.explain(g, req.Model)
@@ -68,7 +68,7 @@ func (p *Pool) Explain(req Request) []perigee.ChoiceRow {
 			c.Why += ", but no other account is usable"
 		case c.rank >= rankFaulty:
 		case i == 0:
-			c.Why += ": " + cmp.Or(a.named(), c.whyFirst(p.opts.Selection))
+			c.Why += ": " + cmp.Or(a.onlyChoice(), c.whyFirst(p.opts.Selection))
 		case c.rank == rankUsable:
 			c.Why += c.whyLater(&list[0], p.opts.Selection)
 		}

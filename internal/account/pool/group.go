@@ -46,13 +46,13 @@ type quotaGroup struct {
 	current *member // the account of sticky and hybrid selection; nil if there is none yet
 	turn    int     // index of the member that round robin has chosen last
 
-	lastUnexplained sighting // the last refusal without a reason
-	served          instant  // start of the latest call that was answered
-	probedAt        instant  // when a call was last let through to an account that cools down
+	lastUnexplained occurrence // the last refusal without a reason
+	served          instant    // start of the latest call that was answered
+	probedAt        instant    // when a call was last let through to an account that cools down
 }
 
-// A sighting is when something was seen, and with which account.
-type sighting struct {
+// A occurrence is when something was seen, and with which account.
+type occurrence struct {
 	member *member
 	at     instant
 }

@@ -17,7 +17,7 @@ type lease struct {
 	member *member
 	source Source
 	group  *quotaGroup
-	why    why
+	why    choiceReason
 	began  instant
 	// generation is the generation of the sign-in that the diagnosis is about; it is read before
 	// the pool is locked, as a source may have locks of its own.
@@ -134,7 +134,7 @@ func (l *lease) getToken(ctx context.Context) (took time.Duration, err error) {
 		a.tokens.members, a.tokens.err = append(a.tokens.members, m), err
 	case c.state != "":
 		m.stop(l.source, c.state, perigee.AsError(err).Error(), l.generation)
-		if c.costly && a.lose(v.Kind, m) {
+		if c.costly && a.recordLost(v.Kind, m) {
 			a.over, a.tokens.err = true, signInRefused(err, len(p.members) > breakerMaxLost)
 		}
 	case v.Scope == providererr.ScopeNone:
@@ -194,8 +194,8 @@ const (
 	whyProbe   = "all accounts are cooling down: probing whether this one still has to"
 )
 
-// why is the reason for a choice.
-type why struct {
+// choiceReason is the reason for a choice.
+type choiceReason struct {
 	reason string
 	chosen bool // from all eligible accounts, or for the session: WhyOnly replaces the reason where there is only one
 	only   bool // there is no other account
@@ -205,7 +205,7 @@ type why struct {
 	waited  time.Duration
 }
 
-func (w why) String() string {
+func (w choiceReason) String() string {
 	const tenth = time.Second / 10 // less is the time that it took to get the lock, or a processor
 	s := w.reason
 	if w.chosen && w.only {

@@ -132,7 +132,7 @@ func (m *member) stop(source Source, state, reason string, generation int64) {
 	m.stopped, m.reason, m.stoppedAs = state, reason, generation
 	p.logAfter(slog.LevelWarn, "account stopped", "account", m.email, "state", state, "reason", reason)
 	if p.opts.OnState != nil {
-		p.after = append(p.after, func() { p.opts.OnState(Stop{m.email, state, reason, generation}) })
+		p.callbacks = append(p.callbacks, func() { p.opts.OnState(Stop{m.email, state, reason, generation}) })
 	}
 	if m.signIn.Enabled && p.breaker.trip(m.email, state, p.now) && slices.ContainsFunc(p.members, (*member).inUse) {
 		p.logAfter(slog.LevelWarn, "circuit breaker opened",

@@ -92,22 +92,22 @@ type Pool struct {
 	cooldowns *batchwriter.Writer[cooldownKey, storedCooldown]
 	bindings  *batchwriter.Writer[sessionKey, sessionKey]
 
-	mu       sync.Mutex
-	clock    *steadyclock.Clock
-	now      instant   // when the lock was taken
-	members  []*member // in the order of SetSources; member.index is the place
-	removed  []*member // members without a source that still have leases
-	groups   []*quotaGroup
-	byGroup  map[group][]*quotaGroup // the same, in the order of Options.Pools
-	sessions lru.Map[sessionKey, binding]
-	restored bool                            // sessions has every session that the store has
-	served   lru.Map[string, instant]        // when a model was last seen with any account: in an answer, or in a report of quota
-	reports  map[providererr.Kind][]sighting // accounts that Report has stopped lately
-	breaker  breaker
-	looking  <-chan struct{} // closed when the figures of the last Look are reported
-	waiters  []*acquisition  // calls that wait, in the order in which they came
-	alarm    *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed
-	after    []func()        // to be called without the lock
+	mu        sync.Mutex
+	clock     *steadyclock.Clock
+	now       instant   // when the lock was taken
+	members   []*member // in the order of SetSources; member.index is the place
+	removed   []*member // members without a source that still have leases
+	groups    []*quotaGroup
+	byGroup   map[group][]*quotaGroup // the same, in the order of Options.Pools
+	sessions  lru.Map[sessionKey, binding]
+	restored  bool                              // sessions has every session that the store has
+	served    lru.Map[string, instant]          // when a model was last seen with any account: in an answer, or in a report of quota
+	reports   map[providererr.Kind][]occurrence // accounts that Report has stopped lately
+	breaker   breaker
+	looking   <-chan struct{} // closed when the figures of the last Look are reported
+	waiters   []*acquisition  // calls that wait, in the order in which they came
+	alarm     *time.Timer     // serves the waiters when the next cooldown ends; nil if not needed
+	callbacks []func()        // to be called without the lock
 }
 
 // New returns a pool without accounts.
@@ -122,7 +122,7 @@ func New(opts Options) *Pool {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	p := &Pool{opts: opts, clock: steadyclock.New(opts.Now), groups: newQuotaGroups(opts.Pools), byGroup: map[group][]*quotaGroup{},
 		sessions: lru.Map[sessionKey, binding]{MaxEntries: MaxSessions}, served: lru.Map[string, instant]{MaxEntries: maxServed},
-		reports: map[providererr.Kind][]sighting{}}
+		reports: map[providererr.Kind][]occurrence{}}
 	for _, g := range p.groups {
 		p.byGroup[g.group] = append(p.byGroup[g.group], g)
 	}
@@ -146,8 +146,8 @@ func (p *Pool) date(at instant) time.Time { return p.opts.Now().Round(0).Add(at 
 // usable, and then runs the callbacks that need the lock released.
 func (p *Pool) unlock() {
 	p.serveWaiters()
-	after := p.after
-	p.after = nil
+	after := p.callbacks
+	p.callbacks = nil
 	p.mu.Unlock()
 	for _, f := range after {
 		f()
@@ -156,7 +156,7 @@ func (p *Pool) unlock() {
 
 // logAfter writes a log line once the lock is released.
 func (p *Pool) logAfter(level slog.Level, message string, args ...any) {
-	p.after = append(p.after, func() { p.opts.Logger.Log(context.Background(), level, message, args...) })
+	p.callbacks = append(p.callbacks, func() { p.opts.Logger.Log(context.Background(), level, message, args...) })
 }
 
 // Close waits until all cooldowns and sessions are stored. The pool can be used as before.
@@ -179,7 +179,7 @@ func (p *Pool) Use(email string) error {
 	defer p.unlock()
 	m := p.find(email)
 	if m == nil {
-		return unknown(email)
+		return errUnknown(email)
 	}
 	m.clearCooldowns()
 	p.forgetSessions()
@@ -198,7 +198,7 @@ func (p *Pool) Clear(email string) error {
 	defer p.unlock()
 	m := p.find(email)
 	if m == nil && email != "" {
-		return unknown(email)
+		return errUnknown(email)
 	}
 	for _, each := range p.members {
 		if m == nil || m == each {
@@ -209,7 +209,7 @@ func (p *Pool) Clear(email string) error {
 	return nil
 }
 
-func unknown(email string) error {
+func errUnknown(email string) error {
 	return perigee.Errorf(perigee.ClassNotFound, "there is no account %s", email).WithHint("see `perigee account list`")
 }
 

@@ -14,9 +14,9 @@ const (
 	quotaAge = 15 * time.Minute // how long reported figures are used
 	someLeft = 0.05             // the fraction of a quota that rules out that a call was refused because it was used up
 
-	lookEvery    = time.Minute      // how often at most a Look asks for the quota of an account
-	lookAfterLie = 15 * time.Minute // the same after figures have ended a cooldown that was still needed
-	lookWait     = 5 * time.Second  // how long a call waits for the figures, if it may wait
+	lookEvery      = time.Minute      // how often at most a Look asks for the quota of an account
+	lookAfterWrong = 15 * time.Minute // the same after figures have ended a cooldown that was still needed
+	lookWait       = 5 * time.Second  // how long a call waits for the figures, if it may wait
 )
 
 // A Look reads the remaining quota of accounts from the provider, and reports it to the pool. It
@@ -131,17 +131,17 @@ func (l *lease) hasQuota() bool {
 	return ok && l.group.pool == PoolAntigravity && q.until > l.pool.now && q.fraction >= someLeft
 }
 
-// look requests the quota of the accounts that the call could not get because their quota was used
+// requestQuota requests the quota of the accounts that the call could not get because their quota was used
 // up. It returns a channel to wait for, or nil if there is nothing to wait for. It is called
 // without the lock.
-func (a *acquisition) look() <-chan struct{} {
+func (a *acquisition) requestQuota() <-chan struct{} {
 	p := a.pool
-	if p.opts.Look == nil || a.looked {
+	if p.opts.Look == nil || a.quotaRequested {
 		return nil
 	}
-	a.looked = true
+	a.quotaRequested = true
 	p.lock()
-	emails, running := a.doubtful(), p.looking
+	emails, running := a.exhaustedAccounts(), p.looking
 	p.mu.Unlock()
 	if len(emails) == 0 {
 		return running // the figures of another call's look are as good
@@ -155,8 +155,8 @@ func (a *acquisition) look() <-chan struct{} {
 	return done
 }
 
-// doubtful lists the accounts of which the quota may have returned and was not read lately.
-func (a *acquisition) doubtful() (emails []string) {
+// exhaustedAccounts lists the accounts of which the quota may have returned and was not read lately.
+func (a *acquisition) exhaustedAccounts() (emails []string) {
 	p := a.pool
 	if p.breaker.tripped() {
 		return nil // no account is to be used for anything
@@ -173,8 +173,8 @@ func (a *acquisition) doubtful() (emails []string) {
 	return emails
 }
 
-// awaitLook waits for figures as long as the call may, and reports whether there are any.
-func (a *acquisition) awaitLook(ctx context.Context, done <-chan struct{}) bool {
+// awaitQuota waits for figures as long as the call may, and reports whether there are any.
+func (a *acquisition) awaitQuota(ctx context.Context, done <-chan struct{}) bool {
 	a.pool.lock()
 	left := min(a.deadline-a.pool.now, lookWait)
 	a.pool.mu.Unlock()

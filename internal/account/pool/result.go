@@ -96,10 +96,10 @@ func (l *lease) failed(v *providererr.Diagnosis) {
 		return
 	}
 	switch {
-	case causeOf(kind).costly && a.lose(kind, m):
+	case causeOf(kind).costly && a.recordLost(kind, m):
 		v.Scope = providererr.ScopeNone
 		if len(p.members) > breakerMaxLost {
-			v.Error = p.lostTwo(v.Error)
+			v.Error = p.withLostHint(v.Error)
 		}
 	case kind == providererr.KindNoToken && a.refused.add(m, v.Error):
 		v.Scope = providererr.ScopeNone
@@ -122,7 +122,7 @@ func (l *lease) reconsider(v *providererr.Diagnosis) {
 	alike := last.member != nil && last.member != m && now-last.at < sameCause && g.served < last.at
 	again := c.failures > 0 && l.began > c.failedAt && c.kind == providererr.KindUnexplained && l.hasQuota()
 	if !alike && !again {
-		g.lastUnexplained = sighting{m, now}
+		g.lastUnexplained = occurrence{m, now}
 		return
 	}
 	*v = v.WithQuotaLeft()

@@ -117,7 +117,7 @@ func (p *Pool) forgetSessions() {
 	if store == nil {
 		return
 	}
-	p.after = append(p.after, func() {
+	p.callbacks = append(p.callbacks, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
 		defer cancel()
 		if err := store.ForgetSessions(ctx); err != nil {

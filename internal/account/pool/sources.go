@@ -104,9 +104,9 @@ func (p *Pool) Report(source Source, v providererr.Diagnosis) {
 	}
 	// All accounts are checked at once here, so that the same answer to all of them would stop all:
 	// no more than breakerMaxLost are stopped.
-	recent := slices.DeleteFunc(p.reports[v.Kind], func(s sighting) bool { return p.now-s.at >= sameCause })
+	recent := slices.DeleteFunc(p.reports[v.Kind], func(s occurrence) bool { return p.now-s.at >= sameCause })
 	if len(recent) < breakerMaxLost {
-		recent = append(recent, sighting{m, p.now})
+		recent = append(recent, occurrence{m, p.now})
 		m.stop(source, state, v.Reason(), s.Generation)
 	}
 	p.reports[v.Kind] = recent

@@ -17,9 +17,9 @@ type accounts struct {
 	log *Log
 }
 
-// done records an act that ended with err. If the row cannot be stored, the act is not undone:
+// record records an act that ended with err. If the row cannot be stored, the act is not undone:
 // undoing it could fail as well, and the log has its line.
-func (c accounts) done(ctx context.Context, action, object, detail string, err error) {
+func (c accounts) record(ctx context.Context, action, object, detail string, err error) {
 	_ = c.log.Record(ctx, perigee.AuditEntry{Action: action, Object: object, Detail: detail, Result: ResultOf(err)})
 }
 
@@ -38,7 +38,7 @@ func (c accounts) ImportAccounts(ctx context.Context, in perigee.AccountImport) 
 	if skipped > 0 {
 		detail += ", " + strconv.Itoa(skipped) + " skipped"
 	}
-	c.done(ctx, perigee.AuditAccountImport, strings.Join(emails, ", "), detail, err)
+	c.record(ctx, perigee.AuditAccountImport, strings.Join(emails, ", "), detail, err)
 	return rows, err
 }
 
@@ -48,19 +48,19 @@ func (c accounts) EnableAccount(ctx context.Context, name perigee.AccountName, e
 	if enabled {
 		action = perigee.AuditAccountEnable
 	}
-	c.done(ctx, action, name.Email, ofUpstream(name.Upstream), err)
+	c.record(ctx, action, name.Email, ofUpstream(name.Upstream), err)
 	return row, err
 }
 
 func (c accounts) RemoveAccount(ctx context.Context, name perigee.AccountName) error {
 	err := c.AccountControl.RemoveAccount(ctx, name)
-	c.done(ctx, perigee.AuditAccountRemove, name.Email, ofUpstream(name.Upstream), err)
+	c.record(ctx, perigee.AuditAccountRemove, name.Email, ofUpstream(name.Upstream), err)
 	return err
 }
 
 func (c accounts) UseAccount(ctx context.Context, name perigee.AccountName) error {
 	err := c.AccountControl.UseAccount(ctx, name)
-	c.done(ctx, perigee.AuditAccountUse, name.Email, ofUpstream(name.Upstream), err)
+	c.record(ctx, perigee.AuditAccountUse, name.Email, ofUpstream(name.Upstream), err)
 	return err
 }
 

@@ -6,15 +6,15 @@ import "reflect"
 // "strict", and for lists of mappings with names "keys.laptop added", "keys.laptop changed",
 // "keys.laptop removed" or "keys reordered". It contains no values, which may be secrets.
 func Changed(before, after *Config) []string {
-	return changed(nil, "", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
+	return appendChanges(nil, "", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 }
 
-func changed(list []string, key string, before, after reflect.Value) []string {
+func appendChanges(list []string, key string, before, after reflect.Value) []string {
 	switch t := before.Type(); {
 	case reflect.DeepEqual(before.Interface(), after.Interface()):
 	case isMapping(t):
 		for _, f := range fieldsOf(t) {
-			list = changed(list, joinKey(key, f.Name), before.Field(f.Index), after.Field(f.Index))
+			list = appendChanges(list, joinKey(key, f.Name), before.Field(f.Index), after.Field(f.Index))
 		}
 	case isMapping(elemOf(t)) && findField(fieldsOf(t.Elem()), "name") != nil:
 		return append(list, changedItems(key, before, after)...)

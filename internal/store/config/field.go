@@ -35,20 +35,20 @@ func fieldsOf(t reflect.Type) []*field {
 	if !isMapping(t) {
 		return nil
 	}
-	if list, ok := known.Load(t); ok {
+	if list, ok := fieldCache.Load(t); ok {
 		return list.([]*field)
 	}
 	var list []*field
 	for i := range t.NumField() {
 		list = append(list, readTags(t, i))
 	}
-	kept, _ := known.LoadOrStore(t, list)
+	kept, _ := fieldCache.LoadOrStore(t, list)
 	return kept.([]*field)
 }
 
-// known are the fields of structs by type. Tags are read once: a file may have thousands of the
+// fieldCache are the fields of structs by type. Tags are read once: a file may have thousands of the
 // same structs.
-var known sync.Map
+var fieldCache sync.Map
 
 func readTags(t reflect.Type, index int) *field {
 	sf := t.Field(index)

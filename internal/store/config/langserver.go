@@ -76,7 +76,7 @@ func (l *loader) checkLangserver(u Upstream, key string) {
 // and cannot distinguish their calls, and permissions that would make perigee act for the other
 // user of a transparent redirect.
 func (l *loader) checkIntercept(u Upstream, key string) {
-	if u.Intercept == "endpoint" || !l.good(key+".intercept") {
+	if u.Intercept == "endpoint" || !l.accepted(key+".intercept") {
 		return
 	}
 	for i, other := range l.Config.Upstreams {
@@ -98,7 +98,7 @@ func (l *loader) checkAccountsFrom(u Upstream, key string) {
 	}
 	var known []string
 	for i, other := range l.Config.Upstreams {
-		if !l.good(itemKey("upstreams", i)+".name") || !l.good(itemKey("upstreams", i)+".kind") {
+		if !l.accepted(itemKey("upstreams", i)+".name") || !l.accepted(itemKey("upstreams", i)+".kind") {
 			return // it may be the one
 		}
 		if other.Kind == KindAntigravity {

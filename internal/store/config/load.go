@@ -372,7 +372,7 @@ func (l *loader) problemAt(node *yaml.Node, message, hint string) {
 // problem reports a problem with the value of a key, unless the value was refused already. If the
 // key is not set, the problem is reported where the mapping or list around it was set.
 func (l *loader) problem(key, message, hint string) {
-	if l.good(key) {
+	if l.accepted(key) {
 		l.report(l.origin(key), message, hint)
 	}
 }
@@ -386,7 +386,7 @@ func (l *loader) refuse(key, message, hint string) {
 // warn reports that the value of a key is allowed but unwise, unless the value was refused. An
 // empty key is for warnings without a place.
 func (l *loader) warn(key, format string, args ...any) {
-	if !l.good(key) {
+	if !l.accepted(key) {
 		return
 	}
 	warning := Problem{Message: fmt.Sprintf(format, args...)}
@@ -415,8 +415,8 @@ func (l *loader) origin(key string) Origin {
 	return Origin{Source: fromDefault}
 }
 
-// good reports whether neither the value of a key nor the mapping or list around it was refused.
-func (l *loader) good(key string) bool {
+// accepted reports whether neither the value of a key nor the mapping or list around it was refused.
+func (l *loader) accepted(key string) bool {
 	for ; key != ""; key = parentKey(key) {
 		if l.bad[key] {
 			return false

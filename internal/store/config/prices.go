@@ -22,8 +22,8 @@ func (c *Config) PriceBook() *models.PriceBook {
 func (c *Config) priceTable() *models.PriceTable {
 	var entries []models.PriceEntry
 	for _, p := range c.Prices {
-		entries = append(entries, models.PriceEntry{Model: p.Model, Price: models.Price{Input: p.Input, Cached: cached(p.Cached), Output: p.Output,
-			LongInput: p.LongInput, LongCached: cached(p.LongCached), LongOutput: p.LongOutput}})
+		entries = append(entries, models.PriceEntry{Model: p.Model, Price: models.Price{Input: p.Input, Cached: cachedPrice(p.Cached), Output: p.Output,
+			LongInput: p.LongInput, LongCached: cachedPrice(p.LongCached), LongOutput: p.LongOutput}})
 	}
 	table, err := models.LoadPrices(entries)
 	if err != nil {
@@ -32,8 +32,8 @@ func (c *Config) priceTable() *models.PriceTable {
 	return table
 }
 
-// cached returns the price of cached input in the terms of package price.
-func cached(amount float64) float64 {
+// cachedPrice returns the price of cached input in the terms of package price.
+func cachedPrice(amount float64) float64 {
 	switch {
 	case amount < 0:
 		return 0 // as other input

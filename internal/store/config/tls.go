@@ -18,7 +18,7 @@ const Unencrypted = "keys and prompts are sent there unencrypted"
 func (l *loader) checkTLS() {
 	cert, key := l.Config.TLS.Cert, l.Config.TLS.Key
 	switch {
-	case !l.good("tls.cert"), !l.good("tls.key"), l.spared("tls.key"):
+	case !l.accepted("tls.cert"), !l.accepted("tls.key"), l.spared("tls.key"):
 	case cert == "" && key == "":
 		if !netguard.ListensOnLoopback(l.Config.Listen) {
 			l.warn("listen", "listen: %s can be reached from other machines, and "+Unencrypted+"; "+

@@ -84,7 +84,7 @@ func (l *loader) checkKeys() {
 		if !k.Expires.IsZero() && !k.Expires.After(l.src.Now()) {
 			l.warn(key+".expires", "%s.expires is in the past: requests with the key %s are rejected", key, k.Name)
 		}
-		if !l.isSet(key+".secret") || !l.good(key+".secret") {
+		if !l.isSet(key+".secret") || !l.accepted(key+".secret") {
 			continue
 		}
 		secret := k.Secret.Reveal()
@@ -104,7 +104,7 @@ func (l *loader) checkKeys() {
 
 // checkListener refuses to serve other machines without a key.
 func (l *loader) checkListener() {
-	if len(l.Config.Keys) == 0 && !netguard.ListensOnLoopback(l.Config.Listen) && l.good("keys") {
+	if len(l.Config.Keys) == 0 && !netguard.ListensOnLoopback(l.Config.Listen) && l.accepted("keys") {
 		l.problem("listen", fmt.Sprintf("listen: %s can be reached from other machines, but no key is configured", l.Config.Listen),
 			"add one under keys, or listen on 127.0.0.1")
 	}
@@ -140,7 +140,7 @@ func (l *loader) checkMCP() {
 func (l *loader) checkOrigins() {
 	l.checkDuplicates("origins", l.Config.Origins)
 	l.checkDuplicates("hosts", l.Config.Hosts)
-	if i := slices.Index(l.Config.Origins, "null"); i >= 0 && len(l.Config.Keys) == 0 && l.good("keys") {
+	if i := slices.Index(l.Config.Origins, "null"); i >= 0 && len(l.Config.Keys) == 0 && l.accepted("keys") {
 		l.problem(itemKey("origins", i), "origins: any web page can have the origin null, but no key is configured",
 			"add one under keys, or remove null")
 	}
@@ -157,7 +157,7 @@ func (l *loader) checkUpstreams() {
 	for i, u := range l.Config.Upstreams {
 		key := itemKey("upstreams", i)
 		l.checkUpstreamName(u, key, names)
-		if !l.good(key+".kind") || !l.isSet(key+".kind") {
+		if !l.accepted(key+".kind") || !l.isSet(key+".kind") {
 			continue
 		}
 		if u.Kind == KindGemini && len(u.Keys) == 0 {
@@ -168,14 +168,14 @@ func (l *loader) checkUpstreams() {
 				l.problem(item, item+": the key is empty", "")
 			}
 		}
-		if terms := key + ".accept_terms_risk"; upstreamField("accept_terms_risk").Belongs(u.Kind) && !u.AcceptTermsRisk && l.good(terms) {
+		if terms := key + ".accept_terms_risk"; upstreamField("accept_terms_risk").Belongs(u.Kind) && !u.AcceptTermsRisk && l.accepted(terms) {
 			at := key + ".kind"
 			if l.isSet(terms) {
 				at = terms
 			}
 			l.problem(at, fmt.Sprintf(termsMessage, key, u.Kind), termsHint)
 		}
-		if u.HasAccounts() && u.OAuth.ClientID == "" && l.good(key+".oauth.client_id") {
+		if u.HasAccounts() && u.OAuth.ClientID == "" && l.accepted(key+".oauth.client_id") {
 			l.warn("", "upstream %s has no oauth.client_id; sign-in and import use the client of an installed Antigravity IDE", u.Name)
 		}
 		switch u.Kind {
@@ -199,7 +199,7 @@ func (l *loader) checkUpstreamName(u Upstream, key string, names map[string]bool
 		l.problem(at, fmt.Sprintf("%s: another upstream has the name %q as well", at, u.Name), "use a different name")
 	}
 	names[u.Name] = true
-	if u.Name == KindSimulator && u.Kind != KindSimulator && l.good(key+".kind") {
+	if u.Name == KindSimulator && u.Kind != KindSimulator && l.accepted(key+".kind") {
 		l.problem(at, at+": the name simulator is reserved for kind simulator", "choose another name")
 	}
 }
@@ -259,14 +259,14 @@ func (l *loader) checkRoutes() {
 	var names []string
 	known := make(map[string]bool)
 	for i, u := range l.Config.Upstreams {
-		if !l.good(itemKey("upstreams", i) + ".name") {
+		if !l.accepted(itemKey("upstreams", i) + ".name") {
 			return // a route may refer to the upstream with the refused name
 		}
 		if u.Name != "" && !known[u.Name] {
 			names, known[u.Name] = append(names, u.Name), true
 		}
 	}
-	if !l.good("upstreams") {
+	if !l.accepted("upstreams") {
 		return
 	}
 	for i, r := range l.Config.Models.Routes {
@@ -275,7 +275,7 @@ func (l *loader) checkRoutes() {
 			l.problem(key, key+": expected at least one upstream", "")
 		}
 		for j, name := range r.To {
-			if item := itemKey(key, j); !known[name] && l.good(item) {
+			if item := itemKey(key, j); !known[name] && l.accepted(item) {
 				l.problem(item, fmt.Sprintf("%s: there is no upstream named %q", key, name), l.hint(func() string { return hintForUpstream(name, names) }))
 			}
 		}

@@ -62,7 +62,7 @@ func (w *Watcher) poll() {
 	if !slices.Equal(l.inputs, w.pending) {
 		w.pending, w.agreed = l.inputs, 0
 	}
-	if w.agreed++; w.agreed < reads(l.inputs) {
+	if w.agreed++; w.agreed < requiredReads(l.inputs) {
 		return
 	}
 	w.pending, w.seen = nil, l.inputs
@@ -80,9 +80,9 @@ func (w *Watcher) poll() {
 	}
 }
 
-// reads returns how many consecutive reads must agree on new content. A last line without a line
+// requiredReads returns how many consecutive reads must agree on new content. A last line without a line
 // break is common in a file that is still being written, and rare in a complete one.
-func reads(inputs []input) int {
+func requiredReads(inputs []input) int {
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.unfinished }) {
 		return 3
 	}

@@ -121,6 +121,6 @@ func (s *Store) trimAudit(ctx context.Context, tx engine.Tx, bounds []auditBound
 // removeAudit removes the oldest entries that a condition is true of, at most upkeepRows.
 func (s *Store) removeAudit(ctx context.Context, tx engine.Tx, condition string, args ...any) (int, error) {
 	oldest := fmt.Sprintf(`SELECT id FROM audit WHERE %s ORDER BY time_us, id LIMIT $%d`, condition, len(args)+1)
-	removed, err := tx.Exec(ctx, picked(oldest)+`DELETE FROM audit WHERE id IN (SELECT id FROM picked)`, append(args, upkeepRows)...)
+	removed, err := tx.Exec(ctx, pickedRows(oldest)+`DELETE FROM audit WHERE id IN (SELECT id FROM picked)`, append(args, upkeepRows)...)
 	return int(removed), err
 }

@@ -33,7 +33,7 @@ func (s *Store) SaveCalls(ctx context.Context, calls []perigee.Call) error {
 }
 
 func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Call) error {
-	now := make(map[string]counted, len(calls)) // the values that each call adds to the sums
+	now := make(map[string]callCount, len(calls)) // the values that each call adds to the sums
 	ids := make([]string, len(calls))
 	for i := range calls {
 		id := calls[i].ID
@@ -82,7 +82,7 @@ func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, differe
 	return tx.Query(ctx, query, []any{string(list)}, func(row engine.Row) error {
 		var id string
 		var isCounted bool
-		var n counted
+		var n callCount
 		if err := row.Scan(append([]any{&id, &isCounted}, n.into()...)...); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (s *Store) SaveResponse(ctx context.Context, r *perigee.StoredResponse) err
 		return perigee.Errorf(perigee.ClassCapacity, "save response %s: its conversation of %d bytes is larger than store.responses",
 			r.ID, bytesOf(&t)).WithHint("raise store.responses, which is %d bytes", limit)
 	}
-	var kept keptState
+	var kept responseState
 	err := s.db.Transact(ctx, "save response "+r.ID+" in", func(ctx context.Context, tx engine.Tx) error {
 		if err := s.saveTree(ctx, tx, key, r, &t); err != nil {
 			return err

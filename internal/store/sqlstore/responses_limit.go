@@ -22,15 +22,15 @@ func (s *Store) LimitResponses(limit int64) { s.responses.limit.Store(limit) }
 // the same time hardly wait.
 const trimRows = 16
 
-// keptState decides whether responses are removed.
-type keptState struct {
+// responseState decides whether responses are removed.
+type responseState struct {
 	bytes int64
 	first int64 // when the first response expires; 0 if there is none
 }
 
 // trimAfterSave removes a few responses that have expired, or exceed the limit after a save. Upkeep
 // removes further ones.
-func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
+func (s *Store) trimAfterSave(ctx context.Context, kept responseState) {
 	if _, err := s.trim(ctx, kept); err != nil && !errors.Is(err, context.Canceled) {
 		s.logger.Debug("stored responses cannot be removed", "error", err)
 	}
@@ -39,14 +39,14 @@ func (s *Store) trimAfterSave(ctx context.Context, kept keptState) {
 // trimResponses removes responses that have expired, and the oldest ones as long as there are more
 // bytes than the limit. It does a small part of that, and reports whether there is more to do.
 func (s *Store) trimResponses(ctx context.Context) (more bool, err error) {
-	var kept keptState
+	var kept responseState
 	if _, err := engine.One(ctx, s.db, selectKept, nil, &kept.bytes, &kept.first); err != nil {
 		return false, err
 	}
 	return s.trim(ctx, kept)
 }
 
-func (s *Store) trim(ctx context.Context, kept keptState) (more bool, err error) {
+func (s *Store) trim(ctx context.Context, kept responseState) (more bool, err error) {
 	now, limit := s.now().UnixMicro(), s.responses.limit.Load()
 	over := limit > 0 && kept.bytes > limit
 	expired := kept.first != 0 && kept.first <= now

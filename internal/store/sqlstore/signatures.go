@@ -43,7 +43,7 @@ func (s *Store) SaveSignatures(ctx context.Context, signatures []perigee.Signatu
 		for i := range signatures {
 			bytes += len(signatures[i].Key) + len(signatures[i].Value) + len(signatures[i].Kind)
 		}
-		s.bounds.signed(int64(bytes))
+		s.bounds.addSignatures(int64(bytes))
 	}
 	return err
 }

@@ -50,15 +50,15 @@ type Store struct {
 
 	heartbeat *heartbeat // nil if there are no replicas
 
-	responses keptResponses
+	responses responseLimit
 	known     knownSums
 	bounds    bounds
 
 	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
 
-// keptResponses is the state of a Store about its stored responses.
-type keptResponses struct {
+// responseLimit is the state of a Store about its stored responses.
+type responseLimit struct {
 	limit atomic.Int64 // of bytes; 0 if there is none
 
 	mu      sync.Mutex

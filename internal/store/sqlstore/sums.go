@@ -26,14 +26,14 @@ func compareSumKeys(a, b sumKey) int {
 // transaction makes to them.
 type sum [9]int64
 
-// A counted has the values that one call adds to the sums.
-type counted struct {
+// A callCount has the values that one call adds to the sums.
+type callCount struct {
 	sumKey
 	sum
 }
 
 // countOf returns the values that a call adds to the sums. An open call adds nothing yet.
-func (s *Store) countOf(c *perigee.Call) (n counted, ok bool) {
+func (s *Store) countOf(c *perigee.Call) (n callCount, ok bool) {
 	if c.Outcome == perigee.OutcomeOpen {
 		return n, false
 	}
@@ -71,7 +71,7 @@ const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_
 const longPrompt = "200000"
 
 // into returns where a row with callSums is scanned to.
-func (n *counted) into() []any {
+func (n *callCount) into() []any {
 	into := []any{&n.day, &n.key, &n.client, &n.model, &n.upstream, &n.account}
 	for i := range n.sum {
 		into = append(into, &n.sum[i])
@@ -83,7 +83,7 @@ func (n *counted) into() []any {
 type sums map[sumKey]sum
 
 // add adds a call, or with times -1 takes it out again.
-func (m sums) add(n counted, times int64) {
+func (m sums) add(n callCount, times int64) {
 	s := m[n.sumKey]
 	for i := range s {
 		s[i] += times * n.sum[i]
@@ -152,7 +152,7 @@ func (s *Store) foldSums(ctx context.Context, tx engine.Tx, m sums) (sums, error
 		if err != nil {
 			return nil, err
 		}
-		row := counted{k, m[k]}
+		row := callCount{k, m[k]}
 		if !room {
 			row.client, row.model = otherName, otherName
 		}

@@ -32,7 +32,7 @@ func checkSums(t *testing.T, s *Store) {
 	read := func(query string) map[sumKey]sum {
 		m := map[sumKey]sum{}
 		err := s.db.Query(t.Context(), query, nil, func(rows engine.Row) error {
-			var n counted
+			var n callCount
 			err := rows.Scan(n.into()...)
 			m[n.sumKey] = n.sum
 			return err

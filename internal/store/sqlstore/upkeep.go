@@ -46,9 +46,9 @@ func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more
 
 const upkeepDoing = "sum up and remove rows in"
 
-// picked names the rows of a query in the statement that follows. It is materialized, so that the
+// pickedRows names the rows of a query in the statement that follows. It is materialized, so that the
 // query runs once.
-func picked(query string) string { return `WITH picked AS MATERIALIZED (` + query + `) ` }
+func pickedRows(query string) string { return `WITH picked AS MATERIALIZED (` + query + `) ` }
 
 // upkeep runs one piece of work in a transaction, if no other replica is at it.
 func (s *Store) upkeep(ctx context.Context, work func(ctx context.Context, tx engine.Tx) (int, error)) (changed int, err error) {
@@ -64,7 +64,7 @@ func (s *Store) upkeep(ctx context.Context, work func(ctx context.Context, tx en
 
 // countSome adds some calls to the sums: those that were cut off.
 func (s *Store) countSome(ctx context.Context, tx engine.Tx) (int, error) {
-	calls, err := engine.List(ctx, tx, picked(selectUncounted+s.db.SkipLocked)+markCounted, []any{upkeepRows}, (*counted).into)
+	calls, err := engine.List(ctx, tx, pickedRows(selectUncounted+s.db.SkipLocked)+markCounted, []any{upkeepRows}, (*callCount).into)
 	difference := sums{}
 	for _, n := range calls {
 		difference.add(n, 1)
@@ -77,7 +77,7 @@ func (s *Store) countSome(ctx context.Context, tx engine.Tx) (int, error) {
 
 // removeSome removes some of the calls that began before a time.
 func (s *Store) removeSome(ctx context.Context, tx engine.Tx, before time.Time) (int, error) {
-	removed, err := tx.Exec(ctx, picked(selectOldCalls+s.db.SkipLocked)+deleteCalls, before.UnixMicro(), upkeepRows)
+	removed, err := tx.Exec(ctx, pickedRows(selectOldCalls+s.db.SkipLocked)+deleteCalls, before.UnixMicro(), upkeepRows)
 	return int(removed), err
 }
 
@@ -110,8 +110,8 @@ type bounds struct {
 // hour.
 const recount = 60
 
-// signed counts signatures that were saved.
-func (b *bounds) signed(bytes int64) {
+// addSignatures counts signatures that were saved.
+func (b *bounds) addSignatures(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.signatures += bytes

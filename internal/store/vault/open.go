@@ -61,7 +61,7 @@ func Open(ctx context.Context, opts Options) (*Key, error) {
 		opts.NoKeyring = true
 	}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
-		return nil, trouble(err)
+		return nil, keyError(err)
 	}
 	lock, err := atomicfile.Lock(ctx, filepath.Join(opts.Dir, lockName), patience)
 	switch {
@@ -70,7 +70,7 @@ func Open(ctx context.Context, opts Options) (*Key, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, trouble(err)
+		return nil, keyError(err)
 	}
 	defer func() { _ = lock.Close() }()
 	return opts.find(ctx)
@@ -80,17 +80,17 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 	path := filepath.Join(o.Dir, fileName)
 	account, err := accountOf(o.Dir)
 	if err != nil {
-		return nil, trouble(err)
+		return nil, keyError(err)
 	}
 	raw, err := readKey(path)
 	switch {
 	case err == nil:
 		return o.inFile(raw, account)
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, trouble(err)
+		return nil, keyError(err)
 	}
 	if !o.NoKeyring {
-		raw, err := keyInRing(ctx, o.ring, account)
+		raw, err := ringKey(ctx, o.ring, account)
 		if err == nil {
 			return newKey(raw, placeKeyring)
 		}
@@ -103,7 +103,7 @@ func (o *Options) find(ctx context.Context) (*Key, error) {
 	raw = make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails
 	if err := writeKey(path, raw); err != nil {
-		return nil, trouble(err)
+		return nil, keyError(err)
 	}
 	return o.inFile(raw, account)
 }
@@ -133,7 +133,7 @@ func (o *Options) inFile(raw []byte, account string) (*Key, error) {
 	k, err := newKey(raw, placeFile)
 	if err == nil && !o.NoKeyring {
 		k.others = func() ([]byte, error) {
-			raw, err := askRing(context.Background(), o.ring, account)
+			raw, err := readRing(context.Background(), o.ring, account)
 			if err != nil && !errors.Is(err, errGone) {
 				err = fmt.Errorf("%w: %w", errLocked, err)
 			}
@@ -156,7 +156,7 @@ func accountOf(dir string) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-func trouble(err error) error {
+func keyError(err error) error {
 	if _, ok := errors.AsType[*perigee.Error](err); ok {
 		return err
 	}

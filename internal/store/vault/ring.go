@@ -60,32 +60,32 @@ func platformRing() ring {
 	return noRing{}
 }
 
-// keyInRing returns the key in the keyring, or makes it there. It reads back a key that it made:
+// ringKey returns the key in the keyring, or makes it there. It reads back a key that it made:
 // some keyrings do not store it.
-func keyInRing(ctx context.Context, r ring, account string) ([]byte, error) {
-	raw, err := askRing(ctx, r, account)
+func ringKey(ctx context.Context, r ring, account string) ([]byte, error) {
+	raw, err := readRing(ctx, r, account)
 	if !errors.Is(err, errGone) {
 		return raw, err
 	}
 	made := make([]byte, keySize)
 	_, _ = rand.Read(made) // never fails
-	_, err = limited(ctx, func() (struct{}, error) {
+	_, err = withinRingTime(ctx, func() (struct{}, error) {
 		return struct{}{}, r.Set(account, base64.StdEncoding.EncodeToString(made))
 	})
 	if err != nil {
 		return nil, err
 	}
-	raw, err = askRing(ctx, r, account)
+	raw, err = readRing(ctx, r, account)
 	if err == nil && !bytes.Equal(raw, made) {
 		err = errors.New("the keyring gives another key than it was given")
 	}
 	return raw, err
 }
 
-// askRing returns the key in the keyring. The error is errGone if it is not there; any other error
+// readRing returns the key in the keyring. The error is errGone if it is not there; any other error
 // leaves open whether it is.
-func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
-	value, err := limited(ctx, func() (string, error) { return r.Get(account) })
+func readRing(ctx context.Context, r ring, account string) ([]byte, error) {
+	value, err := withinRingTime(ctx, func() (string, error) { return r.Get(account) })
 	if errors.Is(err, keyring.ErrNotFound) {
 		return nil, errGone
 	}
@@ -99,8 +99,8 @@ func askRing(ctx context.Context, r ring, account string) ([]byte, error) {
 	return raw, nil
 }
 
-// limited waits for the keyring as long as it may take. A keyring that hangs is left behind.
-func limited[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// withinRingTime waits for the keyring as long as it may take. A keyring that hangs is left behind.
+func withinRingTime[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, ringTime)
 	defer cancel()
 	type answer struct {

@@ -34,10 +34,10 @@ type Key struct {
 	// The function returns a key that sealed something earlier; nil if there is none.
 	others func() ([]byte, error)
 
-	mu    sync.Mutex
-	older map[string]cipher.AEAD // by id, keys from the other place
-	asked time.Time              // when the other place was asked last; zero if never
-	found error                  // and its error
+	mu       sync.Mutex
+	older    map[string]cipher.AEAD // by id, keys from the other place
+	askedAt  time.Time              // when the other place was asked last; zero if never
+	otherErr error                  // and its error
 }
 
 // askAgain is how long an answer about other keys counts: there may be many sealed secrets, and
@@ -149,14 +149,14 @@ func (k *Key) withID(id string) (cipher.AEAD, error) {
 	if k.others == nil {
 		return nil, errGone
 	}
-	if k.asked.IsZero() || time.Since(k.asked) >= askAgain {
-		k.found = k.askOthers()
-		k.asked = time.Now()
+	if k.askedAt.IsZero() || time.Since(k.askedAt) >= askAgain {
+		k.otherErr = k.askOthers()
+		k.askedAt = time.Now()
 	}
 	if aead := k.older[id]; aead != nil {
 		return aead, nil
 	}
-	return nil, cmp.Or(k.found, errGone)
+	return nil, cmp.Or(k.otherErr, errGone)
 }
 
 // askOthers takes in the key that there is elsewhere. The lock is held.

@@ -105,13 +105,13 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 
 // open looks before anything is written.
 func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (err error) {
-	known := newest(migrations)
+	known := lastVersion(migrations)
 	if db.Read, db.Write, err = db.Driver.Open(ctx, opts.ReadOnly); err != nil {
 		return err
 	}
 	tables, version, err := db.version(ctx)
 	if err == nil {
-		err = db.usable(ctx, db.Read, version, migrations)
+		err = db.checkSchema(ctx, db.Read, version, migrations)
 	}
 	switch {
 	case err != nil:

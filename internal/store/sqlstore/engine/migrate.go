@@ -61,8 +61,8 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	return steps, nil
 }
 
-// newest returns the version of the schema after all steps.
-func newest(steps []migration) int { return steps[len(steps)-1].version }
+// lastVersion returns the version of the schema after all steps.
+func lastVersion(steps []migration) int { return steps[len(steps)-1].version }
 
 const (
 	createSchemaVersion = `CREATE TABLE IF NOT EXISTS schema_version (
@@ -85,21 +85,21 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
-// usable returns an error if a perigee with these steps cannot use a schema of this version: the
+// checkSchema returns an error if a perigee with these steps cannot use a schema of this version: the
 // schema records that it needs a newer perigee, or it is older than the first step.
-func (db *DB) usable(ctx context.Context, q querier, version int, steps []migration) error {
+func (db *DB) checkSchema(ctx context.Context, q querier, version int, steps []migration) error {
 	if version > 0 && version < steps[0].version && !fromPrerelease(version, steps) {
 		return perigee.Errorf(perigee.ClassInvalid,
 			"%s has schema version %d of a pre-release perigee, and this perigee needs at least version %d",
 			db.Name, version, steps[0].version).WithHint("%s, and sign in again", db.elsewhere)
 	}
-	if version <= newest(steps) {
+	if version <= lastVersion(steps) {
 		return nil
 	}
 	lowest := 0
 	err := q.QueryRowContext(ctx, selectCompatible).Scan(&lowest)
-	if err == nil && lowest > newest(steps) {
-		err = errNewer(version, newest(steps), lowest)
+	if err == nil && lowest > lastVersion(steps) {
+		err = errNewer(version, lastVersion(steps), lowest)
 	}
 	return err
 }
@@ -135,9 +135,9 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 	}
 	version, err := schemaVersion(ctx, tx)
 	if err == nil {
-		err = db.usable(ctx, tx, version, steps)
+		err = db.checkSchema(ctx, tx, version, steps)
 	}
-	if err != nil || version >= newest(steps) {
+	if err != nil || version >= lastVersion(steps) {
 		return false, err
 	}
 	step := nextStep(version, steps)

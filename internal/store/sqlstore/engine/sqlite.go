@@ -100,15 +100,15 @@ const (
 	immutable mode = "mode=ro&immutable=1&_pragma=query_only(1)"
 )
 
-// waiting is for other processes that write; our own writers queue before they get here.
-const waiting = "&_pragma=busy_timeout(5000)"
+// busyTimeout is for other processes that write; our own writers queue before they get here.
+const busyTimeout = "&_pragma=busy_timeout(5000)"
 
 func openPool(path string, m mode, size int) (*sql.DB, error) {
 	name, err := fileURI(path)
 	if err != nil {
 		return nil, err
 	}
-	connector, err := sqlite.NewConnector(name + "?" + string(m) + waiting)
+	connector, err := sqlite.NewConnector(name + "?" + string(m) + busyTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
@@ -208,14 +208,14 @@ const (
 func (f *sqliteFile) Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error {
 	change := func(tx *sql.Tx) error { return work(sqliteTx{tx, f.db}) }
 	if durable {
-		return synced(ctx, db, change)
+		return transactSynced(ctx, db, change)
 	}
 	return inTransaction(ctx, db, change)
 }
 
-// synced runs change in a transaction with a commit that syncs the log. The setting cannot change
+// transactSynced runs change in a transaction with a commit that syncs the log. The setting cannot change
 // inside a transaction, hence the connection that is held around it.
-func synced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
+func transactSynced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
