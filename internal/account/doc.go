@@ -5,5 +5,5 @@
 //
 //	oauth   sign-in, refreshing of tokens, discovery of projects
 //	pool    chooses the account of a call: cooldowns, quota, health, sessions, circuit breaker
-//	roster  the accounts of an upstream: added, changed and removed while calls go on; account files
+//	roster  the accounts of an upstream: added, changed and removed while calls run; account files
 package account

@@ -106,7 +106,7 @@ func (d *Discoverer) Look(ctx context.Context, access perigee.Secret) (found Pro
 	return found, due, nil
 }
 
-// metadata names the protocol; the platform is left to the User-Agent, which is true.
+// metadata names the protocol. The platform is only in the User-Agent, which states the real one.
 var metadata = json.RawMessage(`{"ideType":"ANTIGRAVITY","pluginType":"GEMINI"}`)
 
 func (d *Discoverer) load(ctx context.Context, access perigee.Secret) (*assistance, error) {
@@ -158,8 +158,8 @@ func (d *Discoverer) failed(status json.RawMessage) error {
 	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithHint("try again in a minute")
 }
 
-// call asks the endpoints one after the other until one answers, or refuses in the name of all. The
-// first one's words are those that count.
+// call calls the endpoints one after the other until one answers, or returns an error that the other
+// endpoints would return as well. If none answers, the error is the one of the first endpoint.
 func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

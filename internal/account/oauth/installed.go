@@ -77,7 +77,7 @@ func (i *Installed) Secrets() (list []perigee.Secret) {
 	return list
 }
 
-// choose returns the one client that fits. It does not guess between several.
+// choose returns the one client that fits. If several do, it is an error.
 func (i *Installed) choose(id string) (Identity, error) {
 	fitting := slices.DeleteFunc(slices.Clone(i.clients), func(c Identity) bool { return id != "" && c.ID != id })
 	if len(fitting) == 1 {
@@ -183,7 +183,8 @@ func (i *Installed) read(dir string) error {
 			script, failed = root.ReadFile(name)
 		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%q: %v", name, failed)) // not wrapped: a script that is gone does not mean that the installation is missing
+			// Not wrapped: a script that does not exist does not mean that the installation is missing.
+			err = errors.Join(err, fmt.Errorf("%q: %v", name, failed))
 		}
 		for _, c := range clientsIn(script) {
 			c.File = filepath.Join(dir, filepath.FromSlash(name))

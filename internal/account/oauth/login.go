@@ -59,8 +59,8 @@ type attempt struct {
 	result chan<- error // receives the result of the attempt
 }
 
-// StartLogin opens the callback. Wait or Close must be called; ctx is for the start alone, which
-// may have to look for the OAuth client.
+// StartLogin opens the callback. The caller must call Wait or Close. ctx bounds only the start, which
+// may have to search for the OAuth client.
 func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Minute)
 	identity, err := opts.Client.Identity(ctx)
@@ -75,8 +75,11 @@ func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	l := &Login{
 		RedirectURI: "http://localhost:" + strconv.Itoa(port) + callbackPath,
 		Identity:    identity,
-		opts:        opts, state: rand.Text(), verifier: rand.Text() + rand.Text(), // 43 characters at least
-		attempts: make(chan attempt), over: make(chan struct{}),
+		opts:        opts,
+		state:       rand.Text(),
+		verifier:    rand.Text() + rand.Text(), // a verifier has at least 43 characters
+		attempts:    make(chan attempt),
+		over:        make(chan struct{}),
 	}
 	if l.URL, err = l.consentURL(); err != nil {
 		for _, listener := range listeners {
@@ -123,8 +126,8 @@ const morePorts = 10
 // address only.
 const anyTries = 20
 
-// listen takes a port on the loopback addresses, the same on both: browsers differ in which of the
-// two localhost is, and one that another program has would get the answer.
+// listen listens on the same port of both loopback addresses: browsers differ in which of the two
+// they resolve localhost to, and a program that had the port of the other one would get the answer.
 func listen(port int) (listeners []net.Listener, taken int, err error) {
 	families := loopbacks()
 	for p := port; p != 0 && p < port+morePorts && p <= 65535; p++ {
@@ -257,7 +260,7 @@ func (l *Login) try(ctx context.Context, a attempt) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return <-result // Wait answers whatever it took
+	return <-result // Wait sends a result for each attempt that it receives
 }
 
 // closeTime is how long the page with the result may take to reach the browser.

@@ -45,7 +45,7 @@ type Options struct {
 	UserinfoURL  string
 	ClientID     string
 	ClientSecret perigee.Secret
-	Installed    *Installed        // source of the id or the secret if it is not given; nil for no other source
+	Installed    *Installed        // source of the id or the secret if these are not given; may be nil
 	UserAgent    string            // empty for Go's own
 	Transport    http.RoundTripper // nil for one of package wire
 	Now          func() time.Time  // time.Now if nil
@@ -171,7 +171,8 @@ func (c *Client) Refresh(ctx context.Context, refresh perigee.Secret) (Grant, er
 func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	who, err := c.Identity(ctx)
 	if _, missing := errors.AsType[*NoClient](err); missing && c.opts.ClientID != "" {
-		who, err = Identity{ID: c.opts.ClientID}, nil // some clients have no secret: the server decides
+		// Some clients have no secret: the server decides.
+		who, err = Identity{ID: c.opts.ClientID}, nil
 	}
 	if err != nil {
 		return Grant{}, err
@@ -186,9 +187,10 @@ func (c *Client) token(ctx context.Context, form url.Values) (Grant, error) {
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	var answer struct {
-		AccessToken  string          `json:"access_token"`
-		RefreshToken string          `json:"refresh_token"`
-		ExpiresIn    json.RawMessage `json:"expires_in"` // of whatever type: the tokens beside it must not be lost
+		AccessToken  string `json:"access_token"`
+		RefreshToken string `json:"refresh_token"`
+		// ExpiresIn may be of any type: the tokens beside it must not be lost.
+		ExpiresIn json.RawMessage `json:"expires_in"`
 	}
 	var secrets []perigee.Secret
 	for _, name := range []string{"refresh_token", "code", "code_verifier", "client_secret"} {
@@ -307,7 +309,7 @@ func (c caller) do(req *http.Request, answer any, secrets ...perigee.Secret) err
 // account.
 func unreachable(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
-		return req.Context().Err() // the caller has gone
+		return req.Context().Err() // the caller has canceled the request
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err // without its URL, which may have secrets in it

@@ -24,10 +24,11 @@ type assistance struct {
 }
 
 type tier struct {
-	ID         string `json:"id"`
-	Name       string `json:"name"`
-	Default    bool   `json:"isDefault"`
-	OwnProject bool   `json:"userDefinedCloudaicompanionProject"` // it requires a project that the user made
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Default bool   `json:"isDefault"`
+	// OwnProject reports that the tier requires a project that the user has created.
+	OwnProject bool `json:"userDefinedCloudaicompanionProject"`
 }
 
 // ineligible is a tier that the account cannot have, and why.

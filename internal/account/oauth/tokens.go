@@ -13,15 +13,22 @@ import (
 	"perigee/internal/lib/steadyclock"
 )
 
-// How Tokens behaves in time.
+// Times and limits of Tokens.
 const (
-	refreshAhead  = 5 * time.Minute  // before its end a token is replaced, while calls still use it
-	aheadJitter   = time.Minute      // at most so much earlier, so that accounts do not all refresh at once
-	goodForAWhile = 30 * time.Second // a token with less left is not given out
-	pauseAhead    = 15 * time.Second // after a refresh ahead of time that did not work
-	refreshTime   = 90 * time.Second // of one refresh with everything that it takes
-	saveTime      = 15 * time.Second // of keeping a rotated token, whatever else ends
-	maxRounds     = 4                // of retries after the sign-in was changed concurrently
+	// refreshAhead is how long before its end a token is replaced, while calls still use it.
+	refreshAhead = 5 * time.Minute
+	// aheadJitter is by how much more at most, so that accounts do not all refresh at once.
+	aheadJitter = time.Minute
+	// goodForAWhile is the remaining lifetime that a returned token has at least.
+	goodForAWhile = 30 * time.Second
+	// pauseAhead is how long no refresh ahead of time starts after one has failed.
+	pauseAhead = 15 * time.Second
+	// refreshTime is how long one refresh may take, including the store.
+	refreshTime = 90 * time.Second
+	// saveTime is how long storing a rotated token may take, even if the refresh is canceled.
+	saveTime = 15 * time.Second
+	// maxRounds is how often a refresh is repeated after the sign-in was changed concurrently.
+	maxRounds = 4
 )
 
 // Tokens returns access tokens for one sign-in. A token that is about to expire is refreshed when
@@ -58,7 +65,7 @@ type Tokens struct {
 	current    *refresh            // nil if none is under way
 	stored     perigee.Secret      // the rotated token that was stored last, or is about to be
 	successor  *Tokens             // has taken its place; nil if there is none
-	aheadAfter steadyclock.Instant // before which nothing is refreshed ahead
+	aheadAfter steadyclock.Instant // when the next refresh ahead of time may start
 
 	// Only the refresh that is under way uses these.
 	unsaved           *accessToken // came with a rotated token that could not be stored yet
@@ -170,7 +177,7 @@ func (t *Tokens) ownToken(ctx context.Context) (perigee.Secret, error) {
 		return perigee.Secret{}, perigee.Errorf(perigee.ClassUnavailable, "the account %s is being closed", t.signIn.Email)
 	}
 	if t.current == nil {
-		// To be left alone costs no turn with the store.
+		// A paused account does not wait for the lease of the store.
 		if err := t.Guard.check(t.signIn.Email); err != nil {
 			defer t.mu.Unlock()
 			return perigee.Secret{}, err
@@ -268,8 +275,8 @@ func (t *Tokens) renew(ctx context.Context) (*accessToken, error) {
 			}
 		}
 		h, err := t.storeRotated(ctx)
-		if errors.Is(err, errReplaced) || err == nil && h.lifetime-t.age(h) <= h.margin { // it waited for the store too long
-			continue
+		if errors.Is(err, errReplaced) || err == nil && h.lifetime-t.age(h) <= h.margin {
+			continue // the second condition is for a token that has waited for the store for too long
 		}
 		if err == nil {
 			err = t.verifyOwner(ctx, h)
@@ -386,7 +393,7 @@ func (t *Tokens) storeRotated(ctx context.Context) (*accessToken, error) {
 		if !errors.Is(err, perigee.ErrAccountChanged) {
 			return nil, perigee.Errorf(perigee.AsError(err).Class, "the new refresh token of %s cannot be stored: %w", s.Email, err)
 		}
-		// A token that another process stored is as good, and that process relies on it.
+		// A token that another process has stored is valid as well, and that process relies on it.
 		if err := t.reload(ctx); err != nil {
 			if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
 				t.unsaved = nil

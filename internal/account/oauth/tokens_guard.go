@@ -12,9 +12,12 @@ import (
 
 // Limits of a Guard.
 const (
-	fewRefused   = 2                // refused accounts from which on the cause is not taken to be theirs
-	sameCause    = time.Minute      // within which refusals are taken to have one cause
-	firstPause   = 10 * time.Second // before another account is tried; it doubles with each that is refused as well
+	// fewRefused is the number of refused accounts from which the cause is presumably not theirs.
+	fewRefused = 2
+	// sameCause is the time within which refusals presumably have one cause.
+	sameCause = time.Minute
+	// firstPause is how long no further account is tried. It doubles with each that is refused as well.
+	firstPause   = 10 * time.Second
 	longestPause = 5 * time.Minute
 )
 

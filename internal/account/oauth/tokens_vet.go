@@ -43,7 +43,7 @@ func (t *Tokens) verifyOwner(ctx context.Context, h *accessToken) error {
 		t.client.opts.Logger.Debug("owner of an account not found", "account", s.Email, "error", err)
 		h.ahead = h.lifetime // startRefresh waits for vetAgain
 		return nil
-	case err != nil: // the sign-in does not permit the question; the refresh token works, which has to suffice
+	case err != nil: // the sign-in does not permit this request; that the refresh token works has to suffice
 		t.client.opts.Logger.Debug("owner of an account not available", "account", s.Email, "error", err)
 	case refusal != nil:
 		return t.setMisnamed(ctx, refusal)

@@ -24,7 +24,7 @@ type acquisition struct {
 	waited  time.Duration // over all leases
 	lost    map[providererr.Kind][]*member
 	failed  *member       // the last account with a provider error; nil if there is none yet
-	again   bool          // that may have passed by now, so that the same account may be tried again
+	again   bool          // that error may be over, so that the same account may be tried again
 	refused tokenFailures // in the middle of a lease
 
 	// Results of one Next so far.
@@ -45,7 +45,7 @@ type tokenFailures struct {
 	err     error // of the last one
 }
 
-// add notes a failure, and reports whether there were as many as there may be.
+// add records a failure, and reports whether the limit of failures is reached.
 func (f *tokenFailures) add(m *member, err error) (enough bool) {
 	f.members, f.err = append(f.members, m), err
 	f.tried++
@@ -127,8 +127,8 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	return nil, a.tokens.err
 }
 
-// recordLost notes that the call has lost an account to a cause, and reports whether it has lost as many
-// as it may.
+// recordLost records that the call has lost an account to a cause, and reports whether it may lose no
+// more to that cause.
 func (a *acquisition) recordLost(kind providererr.Kind, m *member) (enough bool) {
 	if a.lost == nil {
 		a.lost = map[providererr.Kind][]*member{}
@@ -210,7 +210,7 @@ func (p *Pool) serveWaiters() {
 	p.waiters = slices.DeleteFunc(p.waiters, func(a *acquisition) bool {
 		key := need{a.models, a.req.Model, a.req.Email, a.req.Pool}
 		if at, ok := waiting[key]; ok && at <= a.deadline {
-			return false // there is no account for it either
+			return false // it needs the same as an earlier call that found no account
 		}
 		l, result := a.attempt()
 		switch result {

@@ -17,14 +17,15 @@ const (
 type cause struct {
 	kind   providererr.Kind
 	class  perigee.Class // of the error of a call that gets no account
-	one    string        // about one account
-	many   string        // behind a number of accounts
-	costly bool          // it costs the call, or even the owner, an account
-	state  string        // of the account, until its sign-in changes; empty if the cause ends by itself
-	remedy string        // of a cause that does not
+	one    string        // describes one account
+	many   string        // follows the number of accounts
+	costly bool          // the call, or even the owner, loses an account
+	// state is the state of the account until its sign-in changes; empty if the cause ends by itself.
+	state  string
+	remedy string // a hint for a cause that does not end by itself
 }
 
-// causes are in the order in which they are easy to remove.
+// causes are ordered by how easy they are to remove, the easiest first.
 var causes = []cause{
 	{kind: providererr.KindQuota, class: perigee.ClassExhausted, one: "its quota is used up", many: "out of quota"},
 	{kind: providererr.KindCredits, class: perigee.ClassExhausted,
@@ -69,7 +70,7 @@ func causeEase(kind providererr.Kind) int {
 	return slices.IndexFunc(causes, func(c cause) bool { return c.kind == kind })
 }
 
-// causeOf returns the cause for a kind; the zero Cause if there is none.
+// causeOf returns the cause for a kind; the zero cause if there is none.
 func causeOf(kind providererr.Kind) cause {
 	if i := causeEase(kind); i >= 0 {
 		return causes[i]

@@ -80,7 +80,7 @@ func (a *acquisition) choose() (*lease, searchResult) {
 	return a.lastResort()
 }
 
-// onlyChoice returns why there is no choice between accounts; empty if there is a choice.
+// onlyChoice returns the reason if the request allows one account only, and otherwise "".
 func (a *acquisition) onlyChoice() string {
 	if a.req.Email == "" {
 		return ""

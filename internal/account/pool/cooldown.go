@@ -14,12 +14,15 @@ import (
 
 // How long accounts cool down.
 const (
-	longestBrief     = 3 * time.Second        // a delay that is better waited for than to lose the prompt cache
-	maxBriefs        = 3                      // brief cooldowns in a row that are waited for
-	grace            = 500 * time.Millisecond // on top of the provider's delays, which are sometimes a little short
+	// longestBrief is the longest delay for which waiting is better than losing the prompt cache.
+	longestBrief = 3 * time.Second
+	// maxBriefs is how many brief cooldowns in a row are waited for.
+	maxBriefs = 3
+	// grace is added to the delays of the provider, which are sometimes a little short.
+	grace            = 500 * time.Millisecond
 	notFoundCooldown = 10 * time.Minute
-
-	worthStoring = 30 * time.Second // the shortest cooldown that is stored
+	// worthStoring is the shortest cooldown that is stored.
+	worthStoring = 30 * time.Second
 
 	// probeEvery is how often one call per quota group is let through to an account that cools
 	// down, when no account is usable. A guessed cooldown is probed once it is that old, and a

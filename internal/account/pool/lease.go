@@ -106,8 +106,8 @@ func (l *lease) paused(ctx context.Context) bool {
 	return l.pause == 0 || perigee.Pause(ctx, l.pause)
 }
 
-// maxTokenFailures is how many accounts one Next tries after tokens could not be renewed for the
-// moment. After so many the sign-in server is presumably down, and each attempt may take long.
+// maxTokenFailures is for how many accounts one Next tries to renew a token that cannot be renewed at
+// the moment. After that the sign-in server is presumably down, and each attempt may take long.
 const maxTokenFailures = 3
 
 // getToken gets the access token, so that an account that has lost its sign-in is noticed while
@@ -197,10 +197,13 @@ const (
 // choiceReason is the reason for a choice.
 type choiceReason struct {
 	reason string
-	chosen bool // from all eligible accounts, or for the session: WhyOnly replaces the reason where there is only one
+	// chosen reports a choice from all eligible accounts, or for the session. WhyOnly replaces the
+	// reason if there is only one account.
+	chosen bool
 	only   bool // there is no other account
 	low    bool // only accounts with low quota were eligible
-	// instead: another account has failed the call, and its session moves only if this one answers
+	// instead reports that the call has failed with another account. Its session moves only if this
+	// account answers.
 	instead bool
 	waited  time.Duration
 }

@@ -22,7 +22,7 @@ type member struct {
 	stoppedAs int64  // the generation of the sign-in that the diagnosis was about
 
 	leases    int
-	cooldowns []cooldown           // of the whole account, of provider faults, and of each quota group
+	cooldowns []cooldown           // see wholeAccount, providerFaults and quotaGroup.id
 	missing   []cooldown           // models that the account does not have; at most maxMissing
 	quota     map[string]remainder // by model
 	low       bool                 // some model in quota is below the soft quota

@@ -45,9 +45,12 @@ type CooldownStore interface {
 
 // The selection strategies.
 const (
-	Sticky     = "sticky"      // stay with one account while it is usable, because prompt caches are per account
-	RoundRobin = "round_robin" // take turns
-	Hybrid     = "hybrid"      // the highest score of health, load, idle time and quota
+	// Sticky stays with one account while it is usable, because prompt caches are per account.
+	Sticky = "sticky"
+	// RoundRobin uses the accounts in turn.
+	RoundRobin = "round_robin"
+	// Hybrid uses the account with the highest score of health, load, idle time and quota.
+	Hybrid = "hybrid"
 )
 
 // The pools of quota that an account has.
@@ -58,11 +61,13 @@ const (
 
 // Options configure a Pool.
 type Options struct {
-	Selection   string        // Sticky if empty
-	Pools       []string      // in the order in which they are tried; nil for PoolAntigravity, then PoolCLI
-	MaxWait     time.Duration // longest wait of one call, over all its leases; 0 if never wait
-	SoftQuota   float64       // used fraction from which an account is chosen only if no other is usable; 0 and 1: never
-	Concurrency int           // leases that an account may have at a time; 0 for any number
+	Selection string        // Sticky if empty
+	Pools     []string      // in the order of use; nil for PoolAntigravity, then PoolCLI
+	MaxWait   time.Duration // the longest wait of one call, over all its leases; 0 for none
+	// SoftQuota is the used fraction from which an account is chosen only if no other is usable. 0 and
+	// 1 turn that off.
+	SoftQuota   float64
+	Concurrency int // leases that an account may have at a time; 0 for any number
 	// OnState is called when an answer of the provider stops an account, so that it can be stored.
 	// It runs in the goroutine that ended the lease, after the stop has taken effect.
 	OnState  func(Stop)
@@ -92,16 +97,17 @@ type Pool struct {
 	cooldowns *batchwriter.Writer[cooldownKey, storedCooldown]
 	bindings  *batchwriter.Writer[sessionKey, sessionKey]
 
-	mu        sync.Mutex
-	clock     *steadyclock.Clock
-	now       instant   // when the lock was taken
-	members   []*member // in the order of SetSources; member.index is the place
-	removed   []*member // members without a source that still have leases
-	groups    []*quotaGroup
-	byGroup   map[group][]*quotaGroup // the same, in the order of Options.Pools
-	sessions  lru.Map[sessionKey, binding]
-	restored  bool                              // sessions has every session that the store has
-	served    lru.Map[string, instant]          // when a model was last seen with any account: in an answer, or in a report of quota
+	mu       sync.Mutex
+	clock    *steadyclock.Clock
+	now      instant   // when the lock was taken
+	members  []*member // in the order of SetSources; member.index is the place
+	removed  []*member // members without a source that still have leases
+	groups   []*quotaGroup
+	byGroup  map[group][]*quotaGroup // the same, in the order of Options.Pools
+	sessions lru.Map[sessionKey, binding]
+	restored bool // sessions has every session that the store has
+	// served is when a model was last seen with any account, in an answer or in a report of quota.
+	served    lru.Map[string, instant]
 	reports   map[providererr.Kind][]occurrence // accounts that Report has stopped lately
 	breaker   breaker
 	looking   <-chan struct{} // closed when the figures of the last Look are reported

@@ -12,11 +12,14 @@ import (
 
 const (
 	quotaAge = 15 * time.Minute // how long reported figures are used
-	someLeft = 0.05             // the fraction of a quota that rules out that a call was refused because it was used up
+	// someLeft is the remaining fraction of a quota from which a refusal has another cause.
+	someLeft = 0.05
 
-	lookEvery      = time.Minute      // how often at most a Look asks for the quota of an account
-	lookAfterWrong = 15 * time.Minute // the same after figures have ended a cooldown that was still needed
-	lookWait       = 5 * time.Second  // how long a call waits for the figures, if it may wait
+	// lookEvery is how often at most a Look reads the quota of an account.
+	lookEvery = time.Minute
+	// lookAfterWrong is the same after figures have ended a cooldown that was still needed.
+	lookAfterWrong = 15 * time.Minute
+	lookWait       = 5 * time.Second // how long a call waits for the figures, if it may wait
 )
 
 // A Look reads the remaining quota of accounts from the provider, and reports it to the pool. It
@@ -86,7 +89,7 @@ func (m *member) learnQuota(figures map[string]remainder, least map[*quotaGroup]
 		p.served.Put(model, p.now)
 	}
 	for g, r := range least {
-		if g.pool == PoolAntigravity && g.group != groupOther { // those models have no quota in common
+		if g.pool == PoolAntigravity && g.group != groupOther { // which has no common quota
 			m.least[g.id] = r
 		}
 	}
@@ -144,7 +147,7 @@ func (a *acquisition) requestQuota() <-chan struct{} {
 	emails, running := a.exhaustedAccounts(), p.looking
 	p.mu.Unlock()
 	if len(emails) == 0 {
-		return running // the figures of another call's look are as good
+		return running // the figures that another call has requested serve this one
 	}
 	done := p.opts.Look(emails)
 	if done != nil {

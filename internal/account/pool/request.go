@@ -14,12 +14,15 @@ import (
 type Request struct {
 	Model          string
 	Family         models.Family
-	Session        string           // calls of one session stay on one account, which has their prompt cache
+	Session        string           // its calls stay on one account, which has their prompt cache
 	OnTokenFailure TokenFailureFunc // nil if there is none
 
 	// Restrictions of the caller to a part of the pool.
-	Email string // the only account; empty for any. Other calls keep the account that selection has given them
-	Pool  string // the only pool of quota; empty for those in Options.Pools
+
+	// Email is the only account; empty for any. It does not affect the selection for other calls.
+	Email string
+	// Pool is the only pool of quota; empty for the pools in Options.Pools.
+	Pool string
 }
 
 // A TokenFailureFunc is called for each account that was chosen for a call and not leased, because

@@ -42,7 +42,7 @@ func (p *Pool) boundTo(key sessionKey) (binding, bool) {
 	return b, ok && key.session != "" && b.member.index >= 0
 }
 
-// recall binds a session that this pool does not know to the account that the store has for it.
+// recall binds a session that this pool does not have to the account that the store has for it.
 func (a *acquisition) recall(ctx context.Context) {
 	p := a.pool
 	if p.opts.Sessions == nil || a.req.Session == "" || a.models == groupControl {

@@ -18,10 +18,10 @@ type tally struct {
 	probed bool    // it is probed, although it may have to cool down for longer
 }
 
-// tallies has one Tally for each cause.
+// tallies has one tally for each cause.
 type tallies []tally
 
-// add adds the accounts of a Tally.
+// add adds the accounts of a tally.
 func (list *tallies) add(t tally) {
 	i := slices.IndexFunc(*list, func(other tally) bool { return other.kind == t.kind })
 	if i < 0 {

@@ -26,8 +26,8 @@ func (r *Roster) Choices() []Choice {
 	var list []Choice
 	for _, row := range r.pool.Explain(pool.Request{}) {
 		a, known := status[row.Email]
-		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) { // there is a row for each pool
-			continue
+		if !known || slices.ContainsFunc(list, func(c Choice) bool { return c.Email == row.Email }) {
+			continue // an account has a row for each pool
 		}
 		list = append(list, Choice{
 			Email: row.Email, Preferred: row.Email == preferred, Usable: a.Enabled && perigee.UsableState(a.State), Cooling: !row.Usable,

@@ -86,7 +86,8 @@ func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceR
 	if !used {
 		only = "models.routes sends this model to " + strings.Join(asked, ", ")
 	}
-	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int { // an upstream may have models that the one before it does not have
+	// An upstream may have models that the one before it does not have.
+	slices.SortStableFunc(rows, func(a, b perigee.ChoiceRow) int {
 		switch {
 		case a.Usable == b.Usable:
 			return 0

@@ -95,8 +95,8 @@ func (r *Roster) identify(ctx context.Context, list []perigee.SignIn, partial bo
 	return signIns, unknown, nil
 }
 
-// storeCooldowns stores the cooldowns of new accounts. Of those that were there already more is
-// known here than in a document.
+// storeCooldowns stores the cooldowns of new accounts. The cooldowns of accounts that exist already
+// are newer than a document.
 func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, added []bool) {
 	for i, s := range signIns {
 		if !added[i] {
@@ -110,8 +110,8 @@ func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, a
 	}
 }
 
-// recognize leaves those ready that are, with the same refresh token: to import them once more
-// changes nothing, also when the file is from a time when the provider had disabled one.
+// recognize keeps the state of accounts that are stored as ready with the same refresh token:
+// importing such an account again changes nothing, even if the file is older and has it as disabled.
 func (r *Roster) recognize(ctx context.Context, signIns []perigee.SignIn) error {
 	stored, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {
@@ -175,7 +175,7 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 	}
 	for i := range list.Accounts {
 		if a := &list.Accounts[i]; a.State == perigee.AccountReady {
-			a.State = perigee.AccountUntested // a file cannot know
+			a.State = perigee.AccountUntested // the state in a file may be outdated
 		}
 	}
 	f.Document = encodeAccounts(list.Accounts, list.Active)
@@ -184,9 +184,10 @@ func ReadFile(ctx context.Context, path string, partial bool) (*File, error) {
 
 // Exported is the result of an export of accounts to a file.
 type Exported struct {
-	Accounts     int                  // how many are in it
-	Skipped      []string             // accounts without an available token
-	WithoutState []perigee.AccountRow // they are in it, but it has no place for the state that they are in
+	Accounts int      // how many are in it
+	Skipped  []string // accounts without an available token
+	// WithoutState are accounts in the file that are in a state which the file cannot express.
+	WithoutState []perigee.AccountRow
 }
 
 // Export writes the accounts to a file that only the user can read, tokens in clear. A file that is

@@ -16,8 +16,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// members are the members of a JSON object, looked at one by one, so that one of the wrong type
-// spoils no other.
+// members are the members of a JSON object. They are decoded one by one, so that a member of the
+// wrong type does not affect its neighbours.
 type members map[string]json.RawMessage
 
 func parseJSON(data []byte, now time.Time) (*accountList, error) {
@@ -134,7 +134,7 @@ func (e *entry) read(raw json.RawMessage, now time.Time) (problem, note string) 
 		return "email is not a valid address", ""
 	}
 	refresh, ok := m.text("refresh_token", "refreshToken")
-	token, projects, _ := strings.Cut(strings.TrimSpace(refresh), "|") // some keep the project in the same text
+	token, projects, _ := strings.Cut(strings.TrimSpace(refresh), "|") // the project may follow the token
 	switch {
 	case !ok && (m["api_key"] != nil || m["apiKey"] != nil):
 		return "it has an API key instead of a refresh token", ""
@@ -188,8 +188,8 @@ func (e *entry) readState(m members) {
 // the links in it.
 const mostWords = 1000
 
-// oneLine makes the words of a file fit for a listing. A link is kept whole, whatever its length:
-// half of one leads nowhere.
+// oneLine returns a text of a file as one line of at most mostWords characters. Links are kept whole
+// whatever their length.
 func oneLine(text string) string {
 	var kept []string
 	room := mostWords

@@ -27,7 +27,8 @@ var limitNames = map[string]perigee.Cooldown{
 func (e *entry) readLimits(m members, now time.Time) (dropped []string) {
 	keep := func(c perigee.Cooldown) {
 		if c.Until.After(now) {
-			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(providererr.MaxDelay)}, time.Time.Compare) // no window is longer
+			// No window is longer than MaxDelay.
+			c.Until = slices.MinFunc([]time.Time{c.Until, now.Add(providererr.MaxDelay)}, time.Time.Compare)
 			e.Cooldowns = append(e.Cooldowns, c)
 		}
 	}

@@ -127,8 +127,8 @@ func (s *Source) forgetProject() {
 	s.project, s.refusedProject, s.checked = "", "", lookup{}
 }
 
-// forgetRefused takes the projects that the provider refuses from those accounts that are brought
-// again without one.
+// forgetRefused removes projects that the provider refuses from accounts that are imported again
+// without a project.
 func (r *Roster) forgetRefused(ctx context.Context, signIns []perigee.SignIn) error {
 	status, known := r.status(), byEmail(r.all())
 	for _, brought := range signIns {

@@ -46,7 +46,8 @@ func (r *Roster) readQuotaOnUse(s *Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.sources) > 1 {
-		_ = r.start(func(ctx context.Context) { r.tryReadQuota(ctx, s) }) // a roster that is closed reads nothing
+		// The error is ignored: a roster that is closed reads nothing.
+		_ = r.start(func(ctx context.Context) { r.tryReadQuota(ctx, s) })
 	}
 }
 

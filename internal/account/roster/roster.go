@@ -28,7 +28,8 @@ type Options struct {
 	UserAgent string            // for requests to the gateway
 	Transport http.RoundTripper // to the sign-in server and the gateway
 	Feed      *Feed             // for changes; nil if there is none
-	Installed *oauth.Installed  // the IDE with the OAuth client to use if none is configured; nil if there is none
+	// Installed is the IDE with the OAuth client to use if none is configured; nil if there is none.
+	Installed *oauth.Installed
 	Now       func() time.Time
 	Logger    *slog.Logger
 }
@@ -51,9 +52,11 @@ type Roster struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
-	feed     *Feed
-	stops    queue      // states on their way to the store
-	loading  sync.Mutex // held while the store is read and the result applied: loads take effect in the order in which they read
+	feed  *Feed
+	stops queue // states on their way to the store
+	// loading is held while the store is read and the result is applied, so that loads take effect in
+	// the order in which they read.
+	loading  sync.Mutex
 	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*Source
 	retired  []*Source           // removed, or signed in again since; not for long
@@ -93,7 +96,7 @@ func (r *Roster) RestoreSessions(ctx context.Context) {
 	r.pool.SessionsRestored()
 }
 
-// newSignIn is the way to the sign-in server that an upstream is configured for.
+// newSignIn returns a client of the sign-in server that is configured for an upstream.
 func newSignIn(u config.Upstream, opts Options) *oauth.Client {
 	options := oauth.Options{
 		AuthURL: u.OAuth.AuthURL, TokenURL: u.OAuth.TokenURL, UserinfoURL: u.OAuth.UserinfoURL,

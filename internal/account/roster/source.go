@@ -86,15 +86,15 @@ func (s *Source) SignIn() perigee.SignIn {
 	if s.stored.Generation > signIn.Generation {
 		signIn = s.stored
 	}
-	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred // generations do not cover these
+	// Generations do not cover these.
+	signIn.Cooldowns, signIn.Preferred = s.stored.Cooldowns, s.stored.Preferred
 	if signIn.ProjectID == "" || signIn.ProjectID == s.refusedProject {
 		signIn.ProjectID = cmp.Or(s.project, signIn.ProjectID)
 	}
 	return signIn
 }
 
-// adopt takes over how the account was just stored, if it is still the same sign-in: news about it
-// will be about that.
+// adopt takes over the account that was just stored, unless it has another sign-in by then.
 func (s *Source) adopt(signIn perigee.SignIn) {
 	if !s.tokens.Covers(signIn) {
 		return

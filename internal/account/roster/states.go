@@ -15,8 +15,8 @@ const (
 )
 
 // storeState stores a state that the provider has reported, unless the account was changed since:
-// then the report is about an older sign-in. If the new one is in that state as well, the next call
-// finds out again.
+// then the report is about an older sign-in. If the new one is in that state as well, its next call
+// reports it again.
 func (r *Roster) storeState(stop pool.Stop) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()

@@ -23,7 +23,7 @@ type documentAccount struct {
 	Added        *time.Time         `json:"added_at,omitempty"`
 	Verification bool               `json:"verificationRequired,omitempty"`
 	Wanted       string             `json:"verificationRequiredReason,omitempty"`
-	State        string             `json:"state,omitempty"` // of an account that the provider has disabled
+	State        string             `json:"state,omitempty"` // only of a disabled account
 	Reason       string             `json:"reason,omitempty"`
 	Tested       bool               `json:"tested,omitempty"` // it has just been signed in
 	Cooldowns    []perigee.Cooldown `json:"cooldowns,omitempty"`
