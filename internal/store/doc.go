@@ -1,4 +1,4 @@
-// Package store is the room of everything that perigee keeps on disk. It does not know what uses
+// Package store is the room of everything that perigee keeps on disk. It is independent of what uses
 // it: account, route, upstream, mcp, observe, daemon and cli may import it. Begin with
 // config/config.go, where every setting is documented, and sqlstore/store.go.
 //

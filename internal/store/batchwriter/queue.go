@@ -17,7 +17,8 @@ type row[K comparable, V any] struct {
 // A queue holds rows in the order in which they came, at most one of each key.
 type queue[K comparable, V any] struct {
 	order list.List // of *row[K, V]
-	spare list.List // the expendable ones among them, in the same order: finding one must not take longer the more rows wait
+	// spare has the expendable rows in the same order, so that finding one takes constant time.
+	spare list.List
 	rows  map[K]*list.Element
 	bytes int
 }

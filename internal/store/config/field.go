@@ -46,8 +46,8 @@ func fieldsOf(t reflect.Type) []*field {
 	return kept.([]*field)
 }
 
-// fieldCache are the fields of structs by type. Tags are read once: a file may have thousands of the
-// same structs.
+// fieldCache has the fields of structs by type. Tags are read once, because a file may have thousands
+// of the same structs.
 var fieldCache sync.Map
 
 func readTags(t reflect.Type, index int) *field {
@@ -116,7 +116,7 @@ type setting struct {
 
 // walkSettings visits everything in the struct that c points to in the order of the file, mappings
 // and lists before their contents. Where visit returns false, the contents are skipped. Of a
-// mapping with a kind, Walk visits the fields of that kind.
+// mapping with a kind, it visits the fields of that kind.
 func walkSettings(c any, visit func(setting) bool) {
 	walkFields(reflect.ValueOf(c).Elem(), "", visit)
 }

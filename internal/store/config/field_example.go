@@ -48,7 +48,7 @@ func exampleItem(t reflect.Type) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// exampleOf returns a value for a required
+// exampleOf returns an example of a value for a required field.
 func exampleOf(f *field) string {
 	switch {
 	case f.Type.Kind() == reflect.Slice:

@@ -24,10 +24,12 @@ import (
 // Sources are the inputs of a configuration. The zero value uses the search path, the environment
 // of the process and the file system.
 type Sources struct {
-	Path     string                       // --config; empty to search for the file
-	Flags    map[string]string            // by key: "listen", "limits.body"
-	Env      func(string) (string, bool)  // os.LookupEnv if nil
-	Environ  func() []string              // NAME=value, to find misspelt names; if nil, os.Environ, or nothing if Env is set
+	Path  string                      // --config; empty to search for the file
+	Flags map[string]string           // by key: "listen", "limits.body"
+	Env   func(string) (string, bool) // os.LookupEnv if nil
+	// Environ returns the environment as NAME=value, to find misspelt names. If it is nil, it is
+	// os.Environ, or nothing if Env is set.
+	Environ  func() []string
 	ReadFile func(string) ([]byte, error) // os.ReadFile with a limit if nil
 
 	// Models are names of existing models. A similar name in the configuration gets a warning.
@@ -51,7 +53,7 @@ type Loaded struct {
 	Config      *Config
 	Path        string            // the file; empty if there is none
 	Searched    string            // the first path that was searched
-	KeyVariable string            // the variable with the API key of the only upstream, if there is no file
+	KeyVariable string            // the variable with the API key; only set without a file
 	Warnings    []Problem         // allowed but unwise
 	Origins     map[string]Origin // by key, as in Value; values that are not set are missing
 	Variables   []string          // environment variables that secrets were read from, sorted
@@ -435,10 +437,13 @@ func (l *loader) isSet(key string) bool {
 // a secret is a reference ([env:NAME], [file:PATH]) or [redacted], and a value that Inspect found
 // invalid is [refused].
 type Value struct {
-	Key    string `json:"key"`
-	Value  string `json:"-"`
-	Typed  any    `json:"value"`  // Value as a bool, a number, an empty list or map if it is one, otherwise the text
-	Origin string `json:"origin"` // "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN", "flag --listen"
+	Key   string `json:"key"`
+	Value string `json:"-"`
+	// Typed is Value as a bool, a number, an empty list or an empty map if it is one, and otherwise the
+	// text.
+	Typed any `json:"value"`
+	// Origin is "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN" or "flag --listen".
+	Origin string `json:"origin"`
 }
 
 // Default reports whether nothing sets the value.

@@ -19,8 +19,8 @@ func Files(src Sources) []string {
 	return paths
 }
 
-// files also returns which flag or variable names the file. A file that is not named may be
-// missing.
+// files is Files for sources with defaults. named is the flag or variable that names the file; empty
+// if none does, so that the file may be missing.
 func (s Sources) files() (paths []string, named string) {
 	if s.Path != "" {
 		return []string{s.Path}, "--config"
@@ -47,7 +47,7 @@ func (s Sources) lookup(name string) string {
 	return ""
 }
 
-// home is "" if the system does not know it.
+// home returns the home directory, or "" if the system has none.
 func (s Sources) home() string {
 	if s.HomeDir != "" {
 		return s.HomeDir

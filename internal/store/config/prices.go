@@ -32,7 +32,7 @@ func (c *Config) priceTable() *models.PriceTable {
 	return table
 }
 
-// cachedPrice returns the price of cached input in the terms of package price.
+// cachedPrice returns the price of cached input as package models has it.
 func cachedPrice(amount float64) float64 {
 	switch {
 	case amount < 0:

@@ -130,7 +130,7 @@ func textOf(v any) string {
 		}
 		return x.Format(time.RFC3339)
 	case map[string]string:
-		return "{}" // Walk visits the entries of other maps
+		return "{}" // walkSettings visits the entries of other maps
 	}
 	return fmt.Sprint(v) // an empty list is []
 }

@@ -187,8 +187,8 @@ func (l *loader) modeForOthers(path string) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// minCredential is the length of the shortest header that is taken for a credential: shorter ones
-// are names of tenants.
+// minCredential is the length of the shortest header that counts as a credential: shorter ones are
+// names of tenants.
 const minCredential = 8
 
 // NamedSecrets returns all secrets of a configuration by their keys ("keys[0].secret"); of a URL,

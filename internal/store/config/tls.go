@@ -57,7 +57,8 @@ func (l *loader) readCertificate(certPath, keyPath string) {
 	} else if leaf.NotBefore.After(now) {
 		l.warn("tls.cert", "tls.cert: the certificate is not valid before %s; clients will refuse it", leaf.NotBefore.UTC().Format(time.DateOnly))
 	}
-	if mode := l.modeForOthers(keyPath); mode&0o007 != 0 { // systems give services their keys through a group
+	// Systems give services their keys through a group.
+	if mode := l.modeForOthers(keyPath); mode&0o007 != 0 {
 		l.warn("tls.key", "the private key %[1]s can be read by every user (mode %#[2]o); type: chmod o= %[1]s", keyPath, mode)
 	}
 }

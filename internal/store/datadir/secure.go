@@ -23,7 +23,7 @@ const (
 	ImagesName = "images"
 	TracesName = "traces"
 	RunName    = "run"          // the leases of perigee run
-	RunLogName = "run.log"      // of the daemon that perigee run has started; the log of the previous one ends in .1
+	RunLogName = "run.log"      // of the daemon that perigee run starts; .1 is added to the previous log
 	lockName   = "perigee.lock" // a running daemon holds it locked; its process id is in it
 	stopName   = "stop.lock"    // held by the command that stops the daemon
 	tokenName  = "admin.token"
@@ -95,8 +95,8 @@ func secureDir(dir string, logger *slog.Logger) error {
 }
 
 // refuseForeignFiles returns an error for a file of perigee's names that another user may have
-// placed in a writable directory: a link would redirect writes to its target, and another user
-// would know the key or the database in a file of theirs.
+// placed in a writable directory: a link would redirect writes to its target, and the other user
+// could read a key or a database in a file that belongs to them.
 func refuseForeignFiles(root *os.Root) error {
 	for _, name := range ourFiles {
 		info, err := root.Lstat(name)

@@ -88,7 +88,7 @@ func (a *AdminToken) remember(token string) perigee.Secret {
 	return secret
 }
 
-// Reload has Redact know the token that is in the file now. No token is made.
+// Reload reads the token that is in the file now, for Redact. It makes no token.
 func (a *AdminToken) Reload() {
 	if raw, err := os.ReadFile(a.path); err == nil {
 		if token := strings.TrimSpace(string(raw)); len(token) >= tokenMin {

@@ -70,7 +70,7 @@ func (s *Store) saveCalls(ctx context.Context, tx engine.Tx, calls []perigee.Cal
 // uncount subtracts calls that are about to be replaced from the sums. That is rare: a call that
 // was cut off because its replica seemed gone, or a batch with a commit that was never confirmed.
 func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, difference sums) error {
-	// The batch of this replica that was not confirmed may still be on its way into the database.
+	// The database may still be committing the batch of this replica that was not confirmed.
 	if err := s.db.Lock(ctx, tx, "calls of "+s.replica); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	if q.ID != "" {
 		where.add("id = ", q.ID)
 	}
-	if q.Prefix != "" { // a range, so that the index of ids is enough where it is in the order of bytes
+	if q.Prefix != "" { // a range, for which an index of ids in the order of bytes is sufficient
 		where.add("id"+s.db.Bytewise+" >= ", q.Prefix)
 		where.add("id"+s.db.Bytewise+" < ", q.Prefix+string(utf8.MaxRune))
 	}

@@ -183,7 +183,8 @@ func findLast(ctx context.Context, tx engine.Tx, list []segment) (known int, nam
 		from := max(0, end-some)
 		args := make([]any, some)
 		for i := range args {
-			args[i] = list[min(from+i, end-1)].ID[:] // repeated, so that there are few different statements
+			// The last one is repeated, so that there are few different statements.
+			args[i] = list[min(from+i, end-1)].ID[:]
 		}
 		err := tx.Query(ctx, selectKnown(some), args, func(row engine.Row) error {
 			var id, digest []byte

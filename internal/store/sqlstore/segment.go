@@ -166,7 +166,7 @@ func (s *splitter) close() {
 	}
 }
 
-// maxName is how long the name of a call may be to be taken for one.
+// maxName is the maximum length of the name of a call.
 const maxName = 64
 
 // callOf finds the call that an item is named after, if its id is its first member:

@@ -7,8 +7,7 @@ import (
 	"perigee/internal/store/sqlstore/engine"
 )
 
-// sessionTime is how long it is kept which account a session was with: longer than any prompt cache
-// lives.
+// sessionTime is how long the account of a session is stored: longer than any prompt cache lives.
 const sessionTime = 6 * time.Hour
 
 var saveSession = engine.Upsert("sessions", "upstream, session, family", "upstream, session, family, email, pool, expires_us")
@@ -54,7 +53,7 @@ func (n *Sessions) FindSession(ctx context.Context, session, family string) (ema
 // with.
 type KnownSession struct{ Session, Family, Email, Pool string }
 
-// Known returns the sessions that are not forgotten yet, the latest first, and at most so many.
+// Known returns the sessions that have not expired, the latest first, and at most most of them.
 func (n *Sessions) Known(ctx context.Context, most int) (list []KnownSession, err error) {
 	defer n.store.db.Explain("read sessions from", &err)
 	args := []any{n.upstream, n.store.now().UnixMicro(), most}

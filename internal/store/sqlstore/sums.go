@@ -167,7 +167,8 @@ func (s *Store) roomFor(ctx context.Context, tx engine.Tx, k sumKey, looked map[
 	day := dailyKey{k.day, k.key}
 	rows := s.known.rows[day]
 	full := len(rows) >= s.known.limit
-	if rows == nil || !rows[k] && full && s.Shared() && !looked[day] { // another replica may have added the row
+	// Another replica may have added the row.
+	if rows == nil || !rows[k] && full && s.Shared() && !looked[day] {
 		if rows == nil {
 			rows = map[sumKey]bool{}
 		}

@@ -103,7 +103,7 @@ type bounds struct {
 
 	mu         sync.Mutex
 	signatures int64 // bytes: at least the number without other replicas' rows
-	counted    int   // how many more times Upkeep uses that number before it adds signatures up again
+	counted    int   // how many more times Upkeep uses that number; see recount
 }
 
 // recount is how often Upkeep uses the number of bytes before it adds signatures up again: for an

@@ -117,7 +117,7 @@ type rangePart struct {
 // moment.
 func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []any) {
 	since, until := micros(q.Since), micros(q.Until)
-	firstDay, endDay := dayFrom(since), dayFrom(until) // the range has all days from the first on, and before the end
+	firstDay, endDay := dayFrom(since), dayFrom(until) // the range has the days from firstDay to before endDay
 	parts := []rangePart{
 		{fromSums, "day", firstDay, endDay, "", ""},
 		{fromCalls, "time_us", since, until, "NOT counted", ""},

@@ -132,7 +132,7 @@ func parseGiven(given perigee.Secret) (*Key, error) {
 func (o *Options) inFile(raw []byte, account string) (*Key, error) {
 	k, err := newKey(raw, placeFile)
 	if err == nil && !o.NoKeyring {
-		k.others = func() ([]byte, error) {
+		k.earlierKey = func() ([]byte, error) {
 			raw, err := readRing(context.Background(), o.ring, account)
 			if err != nil && !errors.Is(err, errGone) {
 				err = fmt.Errorf("%w: %w", errLocked, err)

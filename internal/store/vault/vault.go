@@ -31,8 +31,8 @@ type Key struct {
 	aead  cipher.AEAD
 	place string // placeKeyring, placeFile or placeConfig; empty for a key in older
 
-	// The function returns a key that sealed something earlier; nil if there is none.
-	others func() ([]byte, error)
+	// earlierKey returns a key that may have sealed secrets earlier; nil if there is no such key.
+	earlierKey func() ([]byte, error)
 
 	mu       sync.Mutex
 	older    map[string]cipher.AEAD // by id, keys from the other place
@@ -61,7 +61,7 @@ func newKey(raw []byte, place string) (*Key, error) {
 	return &Key{id: idOf(raw), aead: aead, place: place, older: map[string]cipher.AEAD{}}, nil
 }
 
-// idOf names a key without telling anything about it.
+// idOf returns an identifier of a key from which the key cannot be derived.
 func idOf(raw []byte) string {
 	sum := sha256.Sum256(append([]byte("perigee seal key\x00"), raw...))
 	return hex.EncodeToString(sum[:8])
@@ -146,11 +146,11 @@ func (k *Key) withID(id string) (cipher.AEAD, error) {
 	if k.place == placeConfig {
 		return nil, errOther
 	}
-	if k.others == nil {
+	if k.earlierKey == nil {
 		return nil, errGone
 	}
 	if k.askedAt.IsZero() || time.Since(k.askedAt) >= askAgain {
-		k.otherErr = k.askOthers()
+		k.otherErr = k.readEarlierKey()
 		k.askedAt = time.Now()
 	}
 	if aead := k.older[id]; aead != nil {
@@ -159,9 +159,9 @@ func (k *Key) withID(id string) (cipher.AEAD, error) {
 	return nil, cmp.Or(k.otherErr, errGone)
 }
 
-// askOthers takes in the key that there is elsewhere. The lock is held.
-func (k *Key) askOthers() error {
-	raw, err := k.others()
+// readEarlierKey adds the key in the keyring to older. The lock is held.
+func (k *Key) readEarlierKey() error {
+	raw, err := k.earlierKey()
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,10 @@ type Options struct {
 	URL        perigee.Secret // postgres://…; then Path is not used
 	ReadOnly   bool           // create and change nothing
 	Migrations fs.FS          // 0015_name.sql and so on: see readMigrations
-	Hot        []string       // statements that transactions run often; each has its arguments in order, each once
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// Hot are statements that transactions run often. Each has its arguments in order, each once.
+	Hot    []string
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // A DB is an open database. Its methods may be called concurrently.
@@ -32,9 +33,11 @@ type DB struct {
 	Dialect
 	Driver Driver
 	Read   *sql.DB
-	Write  *sql.DB              // nil if read-only; the same as Read if one pool serves both
-	hot    map[string]*sql.Stmt // prepared once for the one writing connection of SQLite; see Options.Hot
-	leases *sql.DB              // for Lease, which keeps transactions open for a while; nil if the database is not shared
+	Write  *sql.DB // nil if read-only; the same as Read if one pool serves both
+	// hot has the statements of Options.Hot, prepared once for the one writing connection of SQLite.
+	hot map[string]*sql.Stmt
+	// leases is for Lease, which keeps transactions open for a while; nil if the database is not shared.
+	leases *sql.DB
 	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan
 	// struct{} with one place, which the lease takes.
 	refreshing sync.Map
@@ -47,16 +50,19 @@ type Dialect struct {
 	Timeout time.Duration       // limits work that has no other limit; 0 if it cannot hang
 	Text    func(string) string // the part of a text that can be stored
 
-	Bytewise   string // behind an expression: compare it as bytes
-	Listed     string // a query for the texts in $1, which is a JSON array
-	LockRows   string // behind a query for rows by id: other transactions wait for these rows
-	SkipLocked string // behind a query: lock its rows, and leave those out that another transaction has locked
+	Bytewise string // behind an expression: compare it as bytes
+	Listed   string // a query for the texts in $1, which is a JSON array
+	LockRows string // behind a query for rows by id: other transactions wait for these rows
+	// SkipLocked follows a query: it locks the rows, without those that another transaction has locked.
+	SkipLocked string
 
 	lock, tryLock string // other transactions with the same $1 wait until this one ends
 	tables        string // how many tables there are where ours would be, and whether they are ours
 	elsewhere     string // the hint when they are another program's
-	lockSchema    string // other processes that migrate the same schema wait until the transaction ends
-	warm          int    // connections for reading that have to be open from the beginning; if 0, nothing is prepared, either
+	// lockSchema makes other processes that migrate the same schema wait until the transaction ends.
+	lockSchema string
+	// warm is how many reading connections are opened at the start. If 0, nothing is prepared either.
+	warm int
 
 	// backUp copies the database before it is migrated; nil if the database has backups of its own.
 	backUp func(ctx context.Context, version int, logger *slog.Logger)

@@ -231,7 +231,8 @@ func transactSynced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) err
 // restore resets a setting of a connection to its previous value.
 func restore(ctx context.Context, conn *sql.Conn, setting string) {
 	if _, err := conn.ExecContext(context.WithoutCancel(ctx), setting); err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next connection has its own settings
+		// The pool drops this connection, and the next one has its own settings.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }
 

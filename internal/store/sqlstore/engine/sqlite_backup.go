@@ -40,7 +40,8 @@ func (f *sqliteFile) backUp(ctx context.Context, version int, logger *slog.Logge
 		older, _ := filepath.Glob(f.path + ".before-*") // a pattern in the path finds nothing
 		for _, path := range older {
 			version := strings.TrimPrefix(path, f.path+".before-")
-			if _, err := strconv.Atoi(version); err == nil && path != name { // other files are the user's
+			// Files with other names belong to the user.
+			if _, err := strconv.Atoi(version); err == nil && path != name {
 				_ = os.Remove(path)
 			}
 		}
@@ -56,7 +57,7 @@ func (f *sqliteFile) copyTo(ctx context.Context, name string) error {
 	temporary := file.Name()
 	err = file.Close()
 	if err == nil {
-		_, err = f.db.Write.ExecContext(ctx, "VACUUM INTO ?", temporary) // which may be there, and empty
+		_, err = f.db.Write.ExecContext(ctx, "VACUUM INTO ?", temporary) // an empty file may exist
 	}
 	if err == nil {
 		err = os.Rename(temporary, name)

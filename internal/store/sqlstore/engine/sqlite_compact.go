@@ -51,8 +51,7 @@ func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
 }
 
 const (
-	// returnSome returns so many pages in one transaction. Writers wait for that, for some
-	// milliseconds.
+	// returnSome returns 256 pages in one transaction. Writers wait for that, for some milliseconds.
 	returnSome   = `PRAGMA incremental_vacuum(256)`
 	compactSpace = 64 << 20 // on disk at most, for the log while pages are moved
 )
@@ -115,8 +114,8 @@ func (f *sqliteFile) returnPages(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-// wantSpace returns an error when the disk of the database has less than so many bytes left. Where
-// that is not known it is tried.
+// wantSpace returns an error if the disk of the database has fewer free bytes. If the free space is
+// unknown, there is no error.
 func (f *sqliteFile) wantSpace(bytes int64) error {
 	free, known := atomicfile.Free(filepath.Dir(f.path))
 	if !known || free >= bytes {
