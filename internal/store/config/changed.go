@@ -14,7 +14,7 @@ func appendChanges(list []string, key string, before, after reflect.Value) []str
 	case reflect.DeepEqual(before.Interface(), after.Interface()):
 	case isMapping(t):
 		for _, f := range fieldsOf(t) {
-			list = appendChanges(list, joinKey(key, f.Name), before.Field(f.Index), after.Field(f.Index))
+			list = appendChanges(list, joinKey(key, f.name), before.Field(f.index), after.Field(f.index))
 		}
 	case isMapping(elemOf(t)) && findField(fieldsOf(t.Elem()), "name") != nil:
 		return append(list, changedItems(key, before, after)...)

@@ -26,15 +26,15 @@ func (l *loader) decode(node *yaml.Node, s setting) {
 	if node == nil || isNull(node) {
 		return // a key without a value is not set
 	}
-	l.Origins[s.Key] = Origin{l.Path, node.Line, node.Column}
-	t := s.Value.Type()
+	l.Origins[s.key] = Origin{l.Path, node.Line, node.Column}
+	t := s.value.Type()
 	if node.Kind != nodeKind(t) {
-		l.refuse(s.Key, fmt.Sprintf("expected %s, got %s", expectedKind(t), describeNode(node)), hintForKind(t, node))
+		l.refuse(s.key, fmt.Sprintf("expected %s, got %s", expectedKind(t), describeNode(node)), hintForKind(t, node))
 		return
 	}
 	switch {
 	case isMapping(t):
-		l.decodeMapping(node, s.Value, s.Key)
+		l.decodeMapping(node, s.value, s.key)
 	case t.Kind() == reflect.Slice:
 		l.decodeList(node, s)
 	case t.Kind() == reflect.Map:
@@ -125,12 +125,12 @@ func (l *loader) decodeMapping(node *yaml.Node, v reflect.Value, key string) {
 		switch {
 		case f == nil:
 			l.unknownKey(p, key, fields, kind)
-		case kind != "" && !f.Belongs(kind):
-			l.bad[joinKey(key, f.Name)] = true
-			l.problemAt(p.key, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.Name, kind),
-				"it is for kind "+strings.Join(f.Kinds, ", "))
+		case kind != "" && !f.belongs(kind):
+			l.bad[joinKey(key, f.name)] = true
+			l.problemAt(p.key, fmt.Sprintf("%s: %s does not belong to an upstream of kind %s", key, f.name, kind),
+				"it is for kind "+strings.Join(f.kinds, ", "))
 		default:
-			l.decode(p.value, setting{Key: joinKey(key, f.Name), Field: f, Value: v.Field(f.Index)})
+			l.decode(p.value, setting{key: joinKey(key, f.name), field: f, value: v.Field(f.index)})
 		}
 	}
 }
@@ -142,7 +142,7 @@ func kindOf(pairs []pair) string {
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		if p.name == "kind" && value.Kind == yaml.ScalarNode && slices.Contains(upstreamField("kind").Enum, value.Value) {
+		if p.name == "kind" && value.Kind == yaml.ScalarNode && slices.Contains(upstreamField("kind").enum, value.Value) {
 			return value.Value
 		}
 	}
@@ -157,8 +157,8 @@ func (l *loader) unknownKey(p pair, key string, fields []*field, kind string) {
 	l.problemAt(p.key, message, l.hint(func() string {
 		var known []string
 		for _, f := range fields {
-			if kind == "" || f.Belongs(kind) {
-				known = append(known, f.Name)
+			if kind == "" || f.belongs(kind) {
+				known = append(known, f.name)
 			}
 		}
 		if near := nearest(p.name, known); near != "" {
@@ -166,8 +166,8 @@ func (l *loader) unknownKey(p pair, key string, fields []*field, kind string) {
 		}
 		var sections []string // that have a key of this name
 		for _, top := range fieldsOf(reflect.TypeFor[Config]()) {
-			if findField(fieldsOf(elemOf(top.Type)), p.name) != nil {
-				sections = append(sections, top.Name)
+			if findField(fieldsOf(elemOf(top.typ)), p.name) != nil {
+				sections = append(sections, top.name)
 			}
 		}
 		if len(sections) > 0 {
@@ -178,103 +178,103 @@ func (l *loader) unknownKey(p pair, key string, fields []*field, kind string) {
 }
 
 func (l *loader) decodeList(node *yaml.Node, s setting) {
-	list := reflect.MakeSlice(s.Value.Type(), len(node.Content), len(node.Content))
+	list := reflect.MakeSlice(s.value.Type(), len(node.Content), len(node.Content))
 	for i, child := range node.Content {
-		item := setting{Key: itemKey(s.Key, i), Field: s.Field, Value: list.Index(i), Item: true}
+		item := setting{key: itemKey(s.key, i), field: s.field, value: list.Index(i), item: true}
 		l.decode(child, item)
-		if !l.isSet(item.Key) && l.visited < maxVisited {
-			l.Origins[item.Key] = Origin{l.Path, child.Line, child.Column}
+		if !l.isSet(item.key) && l.visited < maxVisited {
+			l.Origins[item.key] = Origin{l.Path, child.Line, child.Column}
 			hint := ""
 			if child.Value == "null" {
 				hint = "put null in quotes if it is meant as text"
 			}
-			l.refuse(item.Key, "expected "+expectedKind(item.Value.Type())+", got nothing", hint)
+			l.refuse(item.key, "expected "+expectedKind(item.value.Type())+", got nothing", hint)
 		}
 	}
-	s.Value.Set(list)
+	s.value.Set(list)
 }
 
 func (l *loader) decodeMap(node *yaml.Node, s setting) {
-	m := reflect.MakeMap(s.Value.Type())
+	m := reflect.MakeMap(s.value.Type())
 	for _, p := range l.pairs(node, 0) {
-		item := setting{Key: joinKey(s.Key, p.name), Field: s.Field, Value: reflect.New(s.Value.Type().Elem()).Elem(), Item: true}
+		item := setting{key: joinKey(s.key, p.name), field: s.field, value: reflect.New(s.value.Type().Elem()).Elem(), item: true}
 		l.decode(p.value, item)
-		if l.isSet(item.Key) {
-			m.SetMapIndex(reflect.ValueOf(p.name), item.Value)
+		if l.isSet(item.key) {
+			m.SetMapIndex(reflect.ValueOf(p.name), item.value)
 		}
 	}
-	s.Value.Set(m)
+	s.value.Set(m)
 }
 
 func (l *loader) decodeScalar(node *yaml.Node, s setting) {
-	accepted := s.Field.Scalar
-	if slices.Contains(strings.Fields(accepted.Tags), node.ShortTag()) {
-		l.set(s, node.Value, l.Origins[s.Key])
+	accepted := s.field.scalar
+	if slices.Contains(strings.Fields(accepted.tags), node.ShortTag()) {
+		l.set(s, node.Value, l.Origins[s.key])
 		return
 	}
 	hint := ""
 	switch {
-	case accepted.Tags == textTags:
+	case accepted.tags == textTags:
 		hint = "put it in quotes if it is meant as text"
 	case node.ShortTag() == "!!str" && node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
 		hint = "remove the quotes"
 	}
-	l.refuse(s.Key, "expected "+accepted.Expected+", got "+describeNode(node), hint)
+	l.refuse(s.key, "expected "+accepted.expected+", got "+describeNode(node), hint)
 }
 
 // set reads a text from any source into s.
 func (l *loader) set(s setting, text string, origin Origin) {
-	delete(l.bad, s.Key)
-	l.Origins[s.Key] = origin
-	got := ", got " + quote(text, s.Field)
-	if s.Value.Type() == reflect.TypeFor[perigee.Secret]() {
+	delete(l.bad, s.key)
+	l.Origins[s.key] = origin
+	got := ", got " + quote(text, s.field)
+	if s.value.Type() == reflect.TypeFor[perigee.Secret]() {
 		var ok bool
 		if text, ok = l.resolveSecret(s, text); !ok {
 			return
 		}
 		got = ""
 	}
-	value, err := s.Field.Parse(text)
+	value, err := s.field.parse(text)
 	if err != nil {
 		hint := ""
 		if got != "" {
-			hint = l.hint(func() string { return hintFor(text, s.Field) })
+			hint = l.hint(func() string { return hintFor(text, s.field) })
 		}
-		l.refuse(s.Key, err.Error()+got, hint)
+		l.refuse(s.key, err.Error()+got, hint)
 		return
 	}
-	s.Value.Set(value)
-	if !isPath(s.Field.Format) || s.Field.Format == "program" && text == KindSimulator {
+	s.value.Set(value)
+	if !isPath(s.field.format) || s.field.format == "program" && text == KindSimulator {
 		return
 	}
 	path, ok := l.src.expand(text)
 	if !ok {
-		l.refuse(s.Key, "the home directory is not known", "write the path without ~")
+		l.refuse(s.key, "the home directory is not known", "write the path without ~")
 		return
 	}
-	s.Value.SetString(l.besideFile(path, origin))
+	s.value.SetString(l.besideFile(path, origin))
 }
 
 // isPath reports whether texts of a format are paths.
 func isPath(format string) bool { return format == "path" || format == "program" || format == "dir" }
 
-// hintFor guesses the intended value for a text that Field.Parse refused.
+// hintFor guesses the intended value for a text that field.parse refused.
 func hintFor(text string, f *field) string {
-	if near := nearest(text, f.Enum); near != "" {
+	if near := nearest(text, f.enum); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if f == upstreamField("kind") {
 		return "there is no upstream for other providers; " + upstreamHint
 	}
-	if f.Scalar.Name == "duration" && f.Preset != nil && text != "" && strings.Trim(text, "0123456789") == "" {
-		return "did you mean " + text + strings.TrimLeft(*f.Preset, "0123456789") + "?"
+	if f.scalar.name == "duration" && f.preset != nil && text != "" && strings.Trim(text, "0123456789") == "" {
+		return "did you mean " + text + strings.TrimLeft(*f.preset, "0123456789") + "?"
 	}
 	return ""
 }
 
 // quote repeats a text in a message: shortened, and not if it may contain a password or a key.
 func quote(text string, f *field) string {
-	if f.Format == "url" && strings.ContainsAny(text, "@?") {
+	if f.format == "url" && strings.ContainsAny(text, "@?") {
 		return "one that is not shown here"
 	}
 	if r := []rune(text); len(r) > 60 {

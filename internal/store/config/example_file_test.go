@@ -37,7 +37,7 @@ func TestExampleHolds(t *testing.T) {
 		src := exampleSources(whole, env)
 		src.Spare = func(key string) bool { return key == "tls.key" } // the files are on no machine of ours
 		loaded, err = Load(src)
-		if err != nil || len(loaded.Config.Upstreams) != len(upstreamField("kind").Enum)-1 || // all but the simulator
+		if err != nil || len(loaded.Config.Upstreams) != len(upstreamField("kind").enum)-1 || // all but the simulator
 			len(loaded.Config.Models.Routes) != 1 || loaded.Config.Limits.Body != 64<<20 {
 			t.Errorf("%s, uncommented: %v in\n%s", name, err, whole)
 		}
@@ -57,9 +57,9 @@ func TestExampleHasEveryKey(t *testing.T) {
 	text := string(Example(exampleSources("", nil)))
 	for _, fields := range allFields() {
 		for _, f := range fields {
-			key := regexp.MustCompile(`(?m)^#? *(- )?` + f.Name + `:`)
+			key := regexp.MustCompile(`(?m)^#? *(- )?` + f.name + `:`)
 			if !key.MatchString(text) {
-				t.Errorf("%s is not in the example", f.Path)
+				t.Errorf("%s is not in the example", f.path)
 			}
 		}
 	}

@@ -13,20 +13,20 @@ import (
 // and validation use these descriptions; the schema, the example file and the manual are generated
 // from them and from the comments of the fields.
 type field struct {
-	Index    int
-	Name     string // in the file
-	Path     string // "Limits.FirstByte"
-	Type     reflect.Type
-	Scalar   *scalarType       // type of the value, or of the items; nil for mappings
-	Preset   *string           // the default as text; nil if there is none
+	index    int
+	name     string // in the file
+	path     string // "Limits.FirstByte"
+	typ      reflect.Type
+	scalar   *scalarType       // type of the value, or of the items; nil for mappings
+	preset   *string           // the default as text; nil if there is none
 	presets  map[string]string // defaults of kinds for which it differs
-	Enum     []string
-	Kinds    []string // of upstreams; empty for all
-	Format   string   // a key of formats; empty if there is none
-	Optional bool     // an empty text is accepted whatever the format
-	Min, Max string
-	Required bool
-	Example  string
+	enum     []string
+	kinds    []string // of upstreams; empty for all
+	format   string   // a key of formats; empty if there is none
+	optional bool     // an empty text is accepted whatever the format
+	min, max string
+	required bool
+	example  string
 }
 
 // fieldsOf lists the fields of a struct in order, and is nil for other types. The result must not
@@ -56,12 +56,12 @@ func readTags(t reflect.Type, index int) *field {
 		return strings.FieldsFunc(sf.Tag.Get(tag), func(r rune) bool { return r == ',' })
 	}
 	f := &field{
-		Index: index, Name: sf.Tag.Get("yaml"), Path: t.Name() + "." + sf.Name, Type: sf.Type,
-		Enum: list("enum"), Kinds: list("kinds"), Format: sf.Tag.Get("format"), Min: sf.Tag.Get("min"), Max: sf.Tag.Get("max"),
-		Required: sf.Tag.Get("required") == "true", Example: sf.Tag.Get("example"),
+		index: index, name: sf.Tag.Get("yaml"), path: t.Name() + "." + sf.Name, typ: sf.Type,
+		enum: list("enum"), kinds: list("kinds"), format: sf.Tag.Get("format"), min: sf.Tag.Get("min"), max: sf.Tag.Get("max"),
+		required: sf.Tag.Get("required") == "true", example: sf.Tag.Get("example"),
 	}
 	if preset, ok := sf.Tag.Lookup("default"); ok {
-		f.Preset = &preset
+		f.preset = &preset
 	}
 	for _, preset := range list("kind_default") {
 		kind, text, _ := strings.Cut(preset, "=")
@@ -70,25 +70,25 @@ func readTags(t reflect.Type, index int) *field {
 		}
 		f.presets[kind] = text
 	}
-	f.Format, f.Optional = strings.CutSuffix(f.Format, "?")
-	f.Scalar = scalars[elemOf(f.Type)]
+	f.format, f.optional = strings.CutSuffix(f.format, "?")
+	f.scalar = scalars[elemOf(f.typ)]
 	return f
 }
 
-// Belongs reports whether upstreams of a kind have the field.
-func (f *field) Belongs(kind string) bool { return len(f.Kinds) == 0 || slices.Contains(f.Kinds, kind) }
+// belongs reports whether upstreams of a kind have the field.
+func (f *field) belongs(kind string) bool { return len(f.kinds) == 0 || slices.Contains(f.kinds, kind) }
 
-// PresetFor returns the default for upstreams of a kind; nil if there is none.
-func (f *field) PresetFor(kind string) *string {
+// presetFor returns the default for upstreams of a kind; nil if there is none.
+func (f *field) presetFor(kind string) *string {
 	if preset, ok := f.presets[kind]; ok {
 		return &preset
 	}
-	return f.Preset
+	return f.preset
 }
 
 // findField returns the field with a name, or nil.
 func findField(fields []*field, name string) *field {
-	if i := slices.IndexFunc(fields, func(f *field) bool { return f.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(fields, func(f *field) bool { return f.name == name }); i >= 0 {
 		return fields[i]
 	}
 	return nil
@@ -107,11 +107,11 @@ func elemOf(t reflect.Type) reflect.Type {
 
 // A setting is a value in a configuration.
 type setting struct {
-	Key   string // "upstreams[0].keys[1]"
-	Field *field // for an item of a list or map: the field of the list or map
-	Value reflect.Value
-	Item  bool   // of a list or map
-	Kind  string // of the upstream that has the field
+	key   string // "upstreams[0].keys[1]"
+	field *field // for an item of a list or map: the field of the list or map
+	value reflect.Value
+	item  bool   // of a list or map
+	kind  string // of the upstream that has the field
 }
 
 // walkSettings visits everything in the struct that c points to in the order of the file, mappings
@@ -124,11 +124,11 @@ func walkSettings(c any, visit func(setting) bool) {
 func walkFields(v reflect.Value, key string, visit func(setting) bool) {
 	kind := ""
 	if f := findField(fieldsOf(v.Type()), "kind"); f != nil {
-		kind = v.Field(f.Index).String()
+		kind = v.Field(f.index).String()
 	}
 	for _, f := range fieldsOf(v.Type()) {
-		if f.Belongs(kind) {
-			walkValue(setting{Key: joinKey(key, f.Name), Field: f, Value: v.Field(f.Index), Kind: kind}, visit)
+		if f.belongs(kind) {
+			walkValue(setting{key: joinKey(key, f.name), field: f, value: v.Field(f.index), kind: kind}, visit)
 		}
 	}
 }
@@ -138,19 +138,19 @@ func walkValue(s setting, visit func(setting) bool) {
 		return
 	}
 	item := s
-	item.Item = true
+	item.item = true
 	switch {
-	case isMapping(s.Value.Type()):
-		walkFields(s.Value, s.Key, visit)
-	case s.Value.Kind() == reflect.Slice:
-		for i := range s.Value.Len() {
-			item.Key, item.Value = itemKey(s.Key, i), s.Value.Index(i)
+	case isMapping(s.value.Type()):
+		walkFields(s.value, s.key, visit)
+	case s.value.Kind() == reflect.Slice:
+		for i := range s.value.Len() {
+			item.key, item.value = itemKey(s.key, i), s.value.Index(i)
 			walkValue(item, visit)
 		}
-	case s.Value.Kind() == reflect.Map:
-		entries := s.Value.Interface().(map[string]string)
+	case s.value.Kind() == reflect.Map:
+		entries := s.value.Interface().(map[string]string)
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			item.Key, item.Value = joinKey(s.Key, name), reflect.ValueOf(entries[name])
+			item.key, item.value = joinKey(s.key, name), reflect.ValueOf(entries[name])
 			walkValue(item, visit)
 		}
 	}
@@ -160,17 +160,17 @@ func walkValue(s setting, visit func(setting) bool) {
 func leaves(c any) []setting {
 	var list []setting
 	walkSettings(c, func(s setting) bool {
-		if scalars[s.Value.Type()] != nil {
+		if scalars[s.value.Type()] != nil {
 			list = append(list, s)
 		}
-		return isMapping(s.Value.Type())
+		return isMapping(s.value.Type())
 	})
 	return list
 }
 
-// Env returns the environment variable of a setting.
-func (s setting) Env() string {
-	return "PERIGEE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+// env returns the environment variable of a setting.
+func (s setting) env() string {
+	return "PERIGEE_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
 // joinKey adds a name to a key.

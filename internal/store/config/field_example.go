@@ -38,8 +38,8 @@ func hintForKind(t reflect.Type, node *yaml.Node) string {
 func exampleItem(t reflect.Type) string {
 	var parts []string
 	for _, f := range fieldsOf(t) {
-		if f.Required {
-			parts = append(parts, f.Name+": "+exampleOf(f))
+		if f.required {
+			parts = append(parts, f.name+": "+exampleOf(f))
 		}
 	}
 	if parts == nil {
@@ -51,10 +51,10 @@ func exampleItem(t reflect.Type) string {
 // exampleOf returns an example of a value for a required field.
 func exampleOf(f *field) string {
 	switch {
-	case f.Type.Kind() == reflect.Slice:
-		return "[" + f.Example + "]"
-	case f.Example != "":
-		return f.Example
+	case f.typ.Kind() == reflect.Slice:
+		return "[" + f.example + "]"
+	case f.example != "":
+		return f.example
 	}
-	return f.Enum[0]
+	return f.enum[0]
 }

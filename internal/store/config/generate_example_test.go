@@ -23,8 +23,8 @@ func TestReferenceExample(t *testing.T) {
 	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
 		w.line("")
 		w.prose("", explain(f))
-		if f.Name == "listen" {
-			w.line("listen: " + *f.Preset)
+		if f.name == "listen" {
+			w.line("listen: " + *f.preset)
 			continue
 		}
 		w.prefix = "#"
@@ -66,18 +66,18 @@ func wrap(text string, width int) (lines []string) {
 // setting writes a field with a value, and everything in it with explanations.
 func (w *exampleWriter) setting(indent string, f *field, kind string) {
 	switch {
-	case isMapping(f.Type):
-		w.line(indent + f.Name + ":")
-		w.fields(indent+"  ", f.Type, "")
-	case isMapping(elemOf(f.Type)):
-		mark := f.Name == "upstreams"
+	case isMapping(f.typ):
+		w.line(indent + f.name + ":")
+		w.fields(indent+"  ", f.typ, "")
+	case isMapping(elemOf(f.typ)):
+		mark := f.name == "upstreams"
 		if mark {
 			w.text.WriteString(exampleMark)
 		}
-		w.line(indent + f.Name + ":")
+		w.line(indent + f.name + ":")
 		w.items(indent, f, mark)
 	default:
-		w.line(indent + f.Name + ": " + exampleValue(f, kind))
+		w.line(indent + f.name + ": " + exampleValue(f, kind))
 	}
 }
 
@@ -85,12 +85,12 @@ func (w *exampleWriter) setting(indent string, f *field, kind string) {
 // mark after gemini.
 func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
 	if !upstreams {
-		w.fields(indent+"  - ", f.Type.Elem(), "")
+		w.fields(indent+"  - ", f.typ.Elem(), "")
 		return
 	}
-	for _, kind := range upstreamField("kind").Enum {
+	for _, kind := range upstreamField("kind").enum {
 		if kind != KindSimulator {
-			w.fields(indent+"  - ", f.Type.Elem(), kind)
+			w.fields(indent+"  - ", f.typ.Elem(), kind)
 		}
 		if kind == KindGemini {
 			w.text.WriteString(exampleMark)
@@ -102,7 +102,7 @@ func (w *exampleWriter) items(indent string, f *field, upstreams bool) {
 // for the first field only.
 func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 	for _, f := range fieldsOf(t) {
-		if kind != "" && !f.Belongs(kind) {
+		if kind != "" && !f.belongs(kind) {
 			continue
 		}
 		rest := strings.Replace(indent, "-", " ", 1)
@@ -115,18 +115,18 @@ func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 // exampleValue is the default of a field in YAML, or else its example. Kind is that of the
 // upstream.
 func exampleValue(f *field, kind string) string {
-	isList, preset := f.Type.Kind() == reflect.Slice, f.PresetFor(kind)
+	isList, preset := f.typ.Kind() == reflect.Slice, f.presetFor(kind)
 	switch {
-	case kind == KindGemini && f.Path == "Upstream.Name":
+	case kind == KindGemini && f.path == "Upstream.Name":
 		return environmentUpstream
-	case kind != "" && (f.Path == "Upstream.Name" || f.Path == "Upstream.Kind"):
+	case kind != "" && (f.path == "Upstream.Name" || f.path == "Upstream.Kind"):
 		return kind
-	case f.Path == "Upstream.AcceptTermsRisk":
+	case f.path == "Upstream.AcceptTermsRisk":
 		return "true"
-	case f.Path == "Upstream.Env":
-		return "{LC_ALL: " + f.Example + "}"
-	case f.Type.Kind() == reflect.Map:
-		return fmt.Sprintf("{gpt-4o: %[1]s, \"claude-*\": %[1]s}", f.Example)
+	case f.path == "Upstream.Env":
+		return "{LC_ALL: " + f.example + "}"
+	case f.typ.Kind() == reflect.Map:
+		return fmt.Sprintf("{gpt-4o: %[1]s, \"claude-*\": %[1]s}", f.example)
 	case isList && preset != nil:
 		items := strings.Split(*preset, ",")
 		for i, item := range items {
@@ -134,13 +134,13 @@ func exampleValue(f *field, kind string) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	case isList:
-		return "[" + yamlText(f.Example) + "]"
+		return "[" + yamlText(f.example) + "]"
 	case preset != nil:
 		return yamlText(*preset)
-	case f.Example != "":
-		return yamlText(f.Example)
-	case len(f.Enum) > 0:
-		return f.Enum[0]
+	case f.example != "":
+		return yamlText(f.example)
+	case len(f.enum) > 0:
+		return f.enum[0]
 	}
 	return `""`
 }

@@ -67,16 +67,16 @@ func mappingSchema(t reflect.Type) object {
 	var required []string
 	for _, f := range fieldsOf(t) {
 		description := explain(f)
-		if elemOf(f.Type) == reflect.TypeFor[perigee.Secret]() {
+		if elemOf(f.typ) == reflect.TypeFor[perigee.Secret]() {
 			description += " Written as env:NAME, file:PATH or literally."
 		}
-		property := append(object{{"description", description}}, schemaOf(f.Type, f)...)
-		if f.Preset != nil {
+		property := append(object{{"description", description}}, schemaOf(f.typ, f)...)
+		if f.preset != nil {
 			property = append(property, member{"default", presetJSON(f)})
 		}
-		properties = append(properties, member{f.Name, property})
-		if f.Required {
-			required = append(required, f.Name)
+		properties = append(properties, member{f.name, property})
+		if f.required {
+			required = append(required, f.name)
 		}
 	}
 	o := object{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}}
@@ -98,46 +98,46 @@ func schemaOf(t reflect.Type, f *field) object {
 	case t.Kind() == reflect.Map:
 		return object{{"type", "object"}, {"additionalProperties", schemaOf(t.Elem(), f)}}
 	}
-	o := slices.Clone(scalarSchemas[f.Scalar.Name])
-	if !f.Optional && (f.Format == "name" || f.Format == "glob") || f.Required && f.Scalar.Name == "secret" {
+	o := slices.Clone(scalarSchemas[f.scalar.name])
+	if !f.optional && (f.format == "name" || f.format == "glob") || f.required && f.scalar.name == "secret" {
 		o = append(o, member{"minLength", 1})
 	}
-	if f.Format == "url" && !f.Optional {
+	if f.format == "url" && !f.optional {
 		o = append(o, member{"format", "uri"})
 	}
-	isNumber := f.Scalar.Name == "integer" || f.Scalar.Name == "number"
-	if isNumber && f.Min != "" {
-		o = append(o, member{"minimum", json.RawMessage(f.Min)})
+	isNumber := f.scalar.name == "integer" || f.scalar.name == "number"
+	if isNumber && f.min != "" {
+		o = append(o, member{"minimum", json.RawMessage(f.min)})
 	}
-	if isNumber && f.Max != "" {
-		o = append(o, member{"maximum", json.RawMessage(f.Max)})
+	if isNumber && f.max != "" {
+		o = append(o, member{"maximum", json.RawMessage(f.max)})
 	}
-	if len(f.Enum) > 0 {
-		o = append(o, member{"enum", f.Enum})
+	if len(f.enum) > 0 {
+		o = append(o, member{"enum", f.enum})
 	}
-	if f.Example != "" {
-		o = append(o, member{"examples", []string{f.Example}})
+	if f.example != "" {
+		o = append(o, member{"examples", []string{f.example}})
 	}
 	return o
 }
 
 // kindRules are the keys that each kind of upstream requires and does not allow.
 func kindRules(fields []*field) (rules []object) {
-	for _, kind := range upstreamField("kind").Enum {
+	for _, kind := range upstreamField("kind").enum {
 		var properties object
 		required := []string{"kind"}
 		for _, f := range fields {
 			switch {
-			case !f.Belongs(kind):
-				properties = append(properties, member{f.Name, false})
-			case f.Name == "accept_terms_risk":
-				properties = append(properties, member{f.Name, object{{"const", true}}})
-				required = append(required, f.Name)
-			case f.Name == "keys":
-				properties = append(properties, member{f.Name, object{{"minItems", 1}}})
-				required = append(required, f.Name)
-			case f.PresetFor(kind) != f.Preset:
-				properties = append(properties, member{f.Name, object{{"default", json.RawMessage(*f.PresetFor(kind))}}})
+			case !f.belongs(kind):
+				properties = append(properties, member{f.name, false})
+			case f.name == "accept_terms_risk":
+				properties = append(properties, member{f.name, object{{"const", true}}})
+				required = append(required, f.name)
+			case f.name == "keys":
+				properties = append(properties, member{f.name, object{{"minItems", 1}}})
+				required = append(required, f.name)
+			case f.presetFor(kind) != f.preset:
+				properties = append(properties, member{f.name, object{{"default", json.RawMessage(*f.presetFor(kind))}}})
 			}
 		}
 		is := object{{"properties", object{{"kind", object{{"const", kind}}}}}, {"required", []string{"kind"}}}
@@ -149,10 +149,10 @@ func kindRules(fields []*field) (rules []object) {
 // presetJSON is the default in JSON.
 func presetJSON(f *field) any {
 	switch {
-	case f.Type.Kind() == reflect.Slice:
-		return strings.Split(*f.Preset, ",")
-	case json.Valid([]byte(*f.Preset)): // a number, true or false
-		return json.RawMessage(*f.Preset)
+	case f.typ.Kind() == reflect.Slice:
+		return strings.Split(*f.preset, ",")
+	case json.Valid([]byte(*f.preset)): // a number, true or false
+		return json.RawMessage(*f.preset)
 	}
-	return *f.Preset
+	return *f.preset
 }

@@ -58,8 +58,8 @@ func TestEveryFieldHasANameAndAComment(t *testing.T) {
 			t.Errorf("%s has %d of %d fields", typ, len(fields), typ.NumField())
 		}
 		for _, f := range fields {
-			if compared++; f.Name == "" || fieldComments()[f.Path] == "" {
-				t.Errorf("%s is called %q and explained as %q", f.Path, f.Name, fieldComments()[f.Path])
+			if compared++; f.name == "" || fieldComments()[f.path] == "" {
+				t.Errorf("%s is called %q and explained as %q", f.path, f.name, fieldComments()[f.path])
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestEveryFieldHasANameAndAComment(t *testing.T) {
 }
 
 // explain is the text of the field in the manual.
-func explain(f *field) string { return fieldComments()[f.Path] }
+func explain(f *field) string { return fieldComments()[f.path] }
 
 // allFields are the fields of the configuration and of all structs in it, by type.
 func allFields() map[reflect.Type][]*field {
@@ -78,7 +78,7 @@ func allFields() map[reflect.Type][]*field {
 	add = func(t reflect.Type) {
 		all[t] = fieldsOf(t)
 		for _, f := range all[t] {
-			if elem := elemOf(f.Type); isMapping(elem) {
+			if elem := elemOf(f.typ); isMapping(elem) {
 				add(elem)
 			}
 		}

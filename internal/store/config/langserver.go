@@ -25,10 +25,10 @@ func (u Upstream) ForAccounts() Upstream {
 	}
 	defaults := Config{Upstreams: []Upstream{{Kind: KindAntigravity}}}
 	walkSettings(&defaults, func(s setting) bool {
-		if s.Kind == KindAntigravity && !s.Item {
+		if s.kind == KindAntigravity && !s.item {
 			setPreset(s)
 		}
-		return s.Key == "upstreams" || s.Key == "upstreams[0]"
+		return s.key == "upstreams" || s.key == "upstreams[0]"
 	})
 	settings := defaults.Upstreams[0]
 	settings.Name, settings.Proxy, settings.AcceptTermsRisk, settings.OAuth = u.Name, u.Proxy, u.AcceptTermsRisk, u.OAuth

@@ -293,15 +293,15 @@ func (l *loader) useEnvironmentKey() {
 		l.Origins[key] = origin
 	}
 	key := reflect.ValueOf(&l.Config.Upstreams[0].Keys[0]).Elem()
-	l.set(setting{Key: "upstreams[0].keys[0]", Field: upstreamField("keys"), Value: key, Item: true}, "env:"+name, origin)
+	l.set(setting{key: "upstreams[0].keys[0]", field: upstreamField("keys"), value: key, item: true}, "env:"+name, origin)
 }
 
 // applyEnvironment sets every single value outside lists from its PERIGEE_ variable, if that is
 // set.
 func (l *loader) applyEnvironment() {
 	for _, s := range leaves(l.Config) {
-		if value := l.src.lookup(s.Env()); value != "" {
-			l.set(s, value, Origin{Source: "environment " + s.Env()})
+		if value := l.src.lookup(s.env()); value != "" {
+			l.set(s, value, Origin{Source: "environment " + s.env()})
 		}
 	}
 }
@@ -310,7 +310,7 @@ func (l *loader) applyFlags() {
 	known := leaves(l.Config)
 	for key, value := range l.src.Flags {
 		origin := Origin{Source: "flag --" + strings.ReplaceAll(key, "_", "-")}
-		if i := slices.IndexFunc(known, func(s setting) bool { return s.Key == key }); i >= 0 {
+		if i := slices.IndexFunc(known, func(s setting) bool { return s.key == key }); i >= 0 {
 			l.set(known[i], value, origin)
 		} else {
 			l.report(origin, fmt.Sprintf("unknown key %q", key), "")
@@ -322,8 +322,8 @@ func (l *loader) applyFlags() {
 func (l *loader) fillDefaults() {
 	walkSettings(l.Config, func(s setting) bool {
 		switch {
-		case s.Item || l.isSet(s.Key):
-		case s.Key == "data_dir":
+		case s.item || l.isSet(s.key):
+		case s.key == "data_dir":
 			l.Config.DataDir = datadir.Default(l.src.system, l.src.lookup, l.src.home())
 		default:
 			setPreset(s)
@@ -334,17 +334,17 @@ func (l *loader) fillDefaults() {
 
 // setPreset sets a value to the default of its field, if that has one.
 func setPreset(s setting) {
-	preset := s.Field.PresetFor(s.Kind)
+	preset := s.field.presetFor(s.kind)
 	switch {
 	case preset == nil:
-	case s.Value.Kind() == reflect.Slice:
-		s.Value.Set(reflect.ValueOf(strings.Split(*preset, ",")))
+	case s.value.Kind() == reflect.Slice:
+		s.value.Set(reflect.ValueOf(strings.Split(*preset, ",")))
 	default:
-		value, err := s.Field.Parse(*preset)
+		value, err := s.field.parse(*preset)
 		if err != nil {
-			panic("config: default of " + s.Key + ": " + err.Error())
+			panic("config: default of " + s.key + ": " + err.Error())
 		}
-		s.Value.Set(value)
+		s.value.Set(value)
 	}
 }
 
@@ -355,7 +355,7 @@ func (l *loader) inheritProxy() {
 	}
 	for i := range l.Config.Upstreams {
 		u, key := &l.Config.Upstreams[i], itemKey("upstreams", i)+".proxy"
-		if !l.isSet(key) && upstreamField("proxy").Belongs(u.Kind) {
+		if !l.isSet(key) && upstreamField("proxy").belongs(u.Kind) {
 			u.Proxy, l.Origins[key], l.shown[key] = l.Config.Proxy, l.Origins["proxy"], l.shown["proxy"]
 		}
 	}
@@ -452,24 +452,24 @@ func (v Value) Default() bool { return v.Origin == fromDefault }
 // Values lists every setting in the order of the file. An empty list is one value, "[]".
 func (l *Loaded) Values() (list []Value) {
 	walkSettings(l.Config, func(s setting) bool {
-		v := Value{Key: s.Key, Origin: fromDefault}
-		if origin, ok := l.Origins[s.Key]; ok {
+		v := Value{Key: s.key, Origin: fromDefault}
+		if origin, ok := l.Origins[s.key]; ok {
 			v.Origin = origin.String()
 		}
-		shown, isSecret := l.shown[s.Key]
+		shown, isSecret := l.shown[s.key]
 		switch {
-		case l.bad[s.Key]:
+		case l.bad[s.key]:
 			v.Value = "[refused]"
-		case isMapping(s.Value.Type()), scalars[s.Value.Type()] == nil && s.Value.Len() > 0:
+		case isMapping(s.value.Type()), scalars[s.value.Type()] == nil && s.value.Len() > 0:
 			return true
 		case isSecret:
 			v.Value = shown
 		default:
-			v.Value = textOf(s.Value.Interface())
+			v.Value = textOf(s.value.Interface())
 		}
 		v.Typed = v.Value
-		if !isSecret && !l.bad[s.Key] {
-			v.Typed = typed(s.Value, v.Value)
+		if !isSecret && !l.bad[s.key] {
+			v.Typed = typed(s.value, v.Value)
 		}
 		list = append(list, v)
 		return false

@@ -30,7 +30,7 @@ func TestManyProblemsAreShortenedSoon(t *testing.T) {
 		"misspelt keys": {text(9_000, func(i int) string { return fmt.Sprintf("listen%05d: 1\n", i) }), 9_000,
 			[]string{`c.yaml:1:1: unknown key "listen00000"`, "and there are 8900 more problems"}},
 		"kinds": {"upstreams:\n" + text(3_000, func(i int) string { return fmt.Sprintf("- {name: n%d, kind: gemni}\n", i) }), 3_000,
-			[]string{`upstreams[0].kind: expected one of ` + strings.Join(upstreamField("kind").Enum, ", ") + `, got "gemni"; did you mean "gemini"?`}},
+			[]string{`upstreams[0].kind: expected one of ` + strings.Join(upstreamField("kind").enum, ", ") + `, got "gemni"; did you mean "gemini"?`}},
 		"unknown upstreams": {"upstreams:\n" + text(2_000, func(i int) string { return fmt.Sprintf("- {name: studio-%d, kind: simulator}\n", i) }) +
 			"models: {routes: [{match: \"*\", to: [" + text(4_000, func(i int) string { return fmt.Sprintf("elsewhere-%d, ", i) }) + "]}]}\n", 4_000,
 			[]string{`models.routes[0].to: there is no upstream named "elsewhere-0"; known upstreams: studio-0, `, " and 1980 more", "and there are 3900 more problems"}},

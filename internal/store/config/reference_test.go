@@ -84,9 +84,9 @@ func reference() string {
 	var contents, body strings.Builder
 	contents.WriteString("Contents: [the file](#the-file), [editors](#completion-in-your-editor)")
 	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
-		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.Name)
-		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.Name, paragraph(explain(f)))
-		entry(&body, f, f.Name, true)
+		fmt.Fprintf(&contents, ", [%[1]s](#%[1]s)", f.name)
+		fmt.Fprintf(&body, "\n## %s\n\n%s\n", f.name, paragraph(explain(f)))
+		entry(&body, f, f.name, true)
 	}
 	return fmt.Sprintf(referenceIntro, paragraph(contents.String()+".")) + body.String()
 }
@@ -98,67 +98,67 @@ func paragraph(text string) string {
 
 // entry writes the facts about a key, and what is inside it.
 func entry(b *strings.Builder, f *field, key string, top bool) {
-	inner, items := f.Type, ""
-	if isMapping(elemOf(f.Type)) && f.Type.Kind() == reflect.Slice {
-		inner, items = f.Type.Elem(), "[]"
+	inner, items := f.typ, ""
+	if isMapping(elemOf(f.typ)) && f.typ.Kind() == reflect.Slice {
+		inner, items = f.typ.Elem(), "[]"
 	}
 	if !top {
 		fmt.Fprintf(b, "\n### %s\n\n%s\n", key, paragraph(explain(f)))
 	}
 	facts := []string{"Type: " + typeText(f)}
-	if f.Required {
+	if f.required {
 		facts[0] += ", required"
 	}
-	if len(f.Kinds) > 0 {
-		facts = append(facts, "kinds: `"+strings.Join(f.Kinds, "`, `")+"`")
+	if len(f.kinds) > 0 {
+		facts = append(facts, "kinds: `"+strings.Join(f.kinds, "`, `")+"`")
 	}
-	if f.Preset != nil {
-		facts = append(facts, "default: `"+strings.ReplaceAll(*f.Preset, ",", "`, `")+"`")
-		for _, kind := range f.Kinds {
-			if preset := f.PresetFor(kind); preset != f.Preset {
+	if f.preset != nil {
+		facts = append(facts, "default: `"+strings.ReplaceAll(*f.preset, ",", "`, `")+"`")
+		for _, kind := range f.kinds {
+			if preset := f.presetFor(kind); preset != f.preset {
 				facts[len(facts)-1] += ", for " + kind + " `" + *preset + "`"
 			}
 		}
 	}
-	if f.Min != "" && f.Min != "0" && f.Min != "1" {
-		facts = append(facts, "minimum: `"+f.Min+"`")
+	if f.min != "" && f.min != "0" && f.min != "1" {
+		facts = append(facts, "minimum: `"+f.min+"`")
 	}
-	if f.Max != "" {
-		facts = append(facts, "maximum: `"+f.Max+"`")
+	if f.max != "" {
+		facts = append(facts, "maximum: `"+f.max+"`")
 	}
-	if s := (setting{Key: key}); f.Scalar != nil && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Map && !strings.Contains(key, "[") {
-		facts = append(facts, "variable: `"+s.Env()+"`")
+	if s := (setting{key: key}); f.scalar != nil && f.typ.Kind() != reflect.Slice && f.typ.Kind() != reflect.Map && !strings.Contains(key, "[") {
+		facts = append(facts, "variable: `"+s.env()+"`")
 	}
 	if !isMapping(inner) {
-		facts = append(facts, "example: `"+f.Name+": "+exampleValue(f, "")+"`")
+		facts = append(facts, "example: `"+f.name+": "+exampleValue(f, "")+"`")
 	}
 	fmt.Fprintf(b, "\n%s\n", paragraph(strings.Join(facts, "; ")+"."))
 	if isMapping(inner) {
 		for _, in := range fieldsOf(inner) {
-			entry(b, in, key+items+"."+in.Name, false)
+			entry(b, in, key+items+"."+in.name, false)
 		}
 	}
 }
 
 // typeText is the type of a field for users.
 func typeText(f *field) string {
-	isList := f.Type.Kind() == reflect.Slice
+	isList := f.typ.Kind() == reflect.Slice
 	switch {
-	case isList && f.Scalar == nil:
+	case isList && f.scalar == nil:
 		return "list of mappings"
-	case f.Scalar == nil:
+	case f.scalar == nil:
 		return "mapping"
-	case f.Type.Kind() == reflect.Map && f.Format == "name":
+	case f.typ.Kind() == reflect.Map && f.format == "name":
 		return "mapping of names to names"
-	case f.Type.Kind() == reflect.Map:
+	case f.typ.Kind() == reflect.Map:
 		return "mapping of names to strings"
 	}
-	name := f.Scalar.Name
-	if len(f.Enum) > 0 {
-		name = "one of `" + strings.Join(f.Enum, "`, `") + "`"
+	name := f.scalar.name
+	if len(f.enum) > 0 {
+		name = "one of `" + strings.Join(f.enum, "`, `") + "`"
 	}
 	switch {
-	case isList && len(f.Enum) == 0:
+	case isList && len(f.enum) == 0:
 		return "list of " + name + "s"
 	case isList:
 		return "list of " + strings.TrimPrefix(name, "one of ")

@@ -15,10 +15,10 @@ import (
 
 // A scalarType is a type of single values.
 type scalarType struct {
-	Name     string // in the manual
-	Expected string // in problems
-	Tags     string // YAML tags of values that it accepts
-	Parse    func(text string) (value any, ok bool)
+	name     string // in the manual
+	expected string // in problems
+	tags     string // YAML tags of values that it accepts
+	parse    func(text string) (value any, ok bool)
 }
 
 // textTags are the YAML tags of text, which accepts numbers in their original spelling: a model may
@@ -66,29 +66,29 @@ var scalars = map[reflect.Type]*scalarType{
 func expectedKind(t reflect.Type) string {
 	switch {
 	case scalars[t] != nil:
-		return scalars[t].Expected
+		return scalars[t].expected
 	case t.Kind() == reflect.Slice:
 		return "a list"
 	}
 	return "a mapping of keys to values"
 }
 
-// Parse reads a text as a value of the field. The error does not contain the text, which may be a
+// parse reads a text as a value of the field. The error does not contain the text, which may be a
 // secret.
-func (f *field) Parse(text string) (reflect.Value, error) {
-	parsed, ok := f.Scalar.Parse(text)
+func (f *field) parse(text string) (reflect.Value, error) {
+	parsed, ok := f.scalar.parse(text)
 	v := reflect.ValueOf(parsed)
 	switch {
 	case !ok:
-		return v, errors.New("expected " + f.Scalar.Expected)
-	case !f.inBounds(v) && f.Max == "":
-		return v, fmt.Errorf("expected at least %s", f.Min)
+		return v, errors.New("expected " + f.scalar.expected)
+	case !f.inBounds(v) && f.max == "":
+		return v, fmt.Errorf("expected at least %s", f.min)
 	case !f.inBounds(v):
-		return v, fmt.Errorf("expected a number from %s to %s", f.Min, f.Max)
-	case len(f.Enum) > 0 && !slices.Contains(f.Enum, text):
-		return v, errors.New("expected one of " + strings.Join(f.Enum, ", "))
+		return v, fmt.Errorf("expected a number from %s to %s", f.min, f.max)
+	case len(f.enum) > 0 && !slices.Contains(f.enum, text):
+		return v, errors.New("expected one of " + strings.Join(f.enum, ", "))
 	}
-	if check := formats[f.Format]; check != nil && (text != "" || !f.Optional) {
+	if check := formats[f.format]; check != nil && (text != "" || !f.optional) {
 		if message := check(text); message != "" {
 			return v, errors.New(message)
 		}
@@ -101,13 +101,13 @@ func (f *field) inBounds(v reflect.Value) bool {
 	if v.Interface() == AutoSize(0) {
 		return true
 	}
-	return (f.Min == "" || number(v) >= f.bound(f.Min)) && (f.Max == "" || number(v) <= f.bound(f.Max))
+	return (f.min == "" || number(v) >= f.bound(f.min)) && (f.max == "" || number(v) <= f.bound(f.max))
 }
 
 func (f *field) bound(text string) float64 {
-	parsed, ok := f.Scalar.Parse(text)
+	parsed, ok := f.scalar.parse(text)
 	if !ok {
-		panic("config: bound " + text + " of " + f.Path)
+		panic("config: bound " + text + " of " + f.path)
 	}
 	return number(reflect.ValueOf(parsed))
 }

@@ -28,23 +28,23 @@ var spareSecrets = map[string]func() string{
 
 // resolveSecret returns the secret that a text is or refers to: env:NAME, file:PATH.
 func (l *loader) resolveSecret(s setting, text string) (value string, ok bool) {
-	l.shown[s.Key] = shownSecret(text, s.Field)
+	l.shown[s.key] = shownSecret(text, s.field)
 	value, problem := l.findSecret(s, text)
-	spare := spareSecrets[s.Field.Format]
+	spare := spareSecrets[s.field.format]
 	switch {
 	case problem.Message == "":
-	case spare != nil && isReference(text) && l.spared(s.Key):
-		l.shown[s.Key] = "[" + text + ", not set]"
+	case spare != nil && isReference(text) && l.spared(s.key):
+		l.shown[s.key] = "[" + text + ", not set]"
 		return spare(), true
 	default:
-		l.refuse(s.Key, problem.Message, problem.Hint)
+		l.refuse(s.key, problem.Message, problem.Hint)
 		return "", false
 	}
-	if s.Field.Format == "" {
-		l.warnAboutPlaceholder(text, value, s.Key)
+	if s.field.format == "" {
+		l.warnAboutPlaceholder(text, value, s.key)
 	}
-	if origin := l.Origins[s.Key]; text != "" && origin.Line > 0 && l.shown[s.Key] != text && !isReference(text) {
-		l.literals = append(l.literals, s.Key)
+	if origin := l.Origins[s.key]; text != "" && origin.Line > 0 && l.shown[s.key] != text && !isReference(text) {
+		l.literals = append(l.literals, s.key)
 	}
 	return value, true
 }
@@ -60,7 +60,7 @@ func shownSecret(text string, f *field) string {
 		return ""
 	case isReference(text):
 		return "[" + text + "]"
-	case f.Format == "proxy":
+	case f.format == "proxy":
 		if u, err := url.Parse(text); err == nil && u.User != nil {
 			return u.Scheme + "://" + redacted + "@" + u.Host
 		} else if err == nil {
@@ -104,7 +104,7 @@ func (l *loader) findSecret(s setting, text string) (secret string, problem Prob
 		if path == "" || !known {
 			return fail("file: needs the path of a file", "")
 		}
-		path = filepath.Clean(l.besideFile(path, l.Origins[s.Key]))
+		path = filepath.Clean(l.besideFile(path, l.Origins[s.key]))
 		what = "secret file " + path
 		content, err := l.readRegular(path, maxSecretFile)
 		if err != nil {
@@ -197,14 +197,14 @@ func (c *Config) NamedSecrets() iter.Seq2[string, perigee.Secret] {
 	return func(yield func(string, perigee.Secret) bool) {
 		more := true
 		walkSettings(c, func(s setting) bool {
-			if s.Value.Type() != reflect.TypeFor[perigee.Secret]() {
+			if s.value.Type() != reflect.TypeFor[perigee.Secret]() {
 				return true
 			}
-			value := s.Value.Interface().(perigee.Secret).Reveal()
+			value := s.value.Interface().(perigee.Secret).Reveal()
 			if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 				value, _ = u.User.Password()
 			}
-			more = more && (value == "" || yield(s.Key, perigee.NewSecret(value)))
+			more = more && (value == "" || yield(s.key, perigee.NewSecret(value)))
 			return true
 		})
 		for _, values := range c.Telemetry.Header() {

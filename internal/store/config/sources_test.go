@@ -367,10 +367,10 @@ func TestAliasesDoNotMultiply(t *testing.T) {
 func TestEveryVariableHasItsOwnName(t *testing.T) {
 	seen := map[string]string{EnvFile: "the file"}
 	for _, leaf := range leaves(new(Config)) {
-		if other := seen[leaf.Env()]; other != "" {
-			t.Errorf("%s is for %s and for %s", leaf.Env(), other, leaf.Key)
+		if other := seen[leaf.env()]; other != "" {
+			t.Errorf("%s is for %s and for %s", leaf.env(), other, leaf.key)
 		}
-		seen[leaf.Env()] = leaf.Key
+		seen[leaf.env()] = leaf.key
 	}
 	for _, name := range []string{"PERIGEE_LISTEN", "PERIGEE_DATA_DIR", "PERIGEE_LOG", "PERIGEE_STRICT", "PERIGEE_STORE_URL"} {
 		if seen[name] == "" {

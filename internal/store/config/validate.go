@@ -43,8 +43,8 @@ const upstreamHint = "kind gemini, with an API key, is the recommended source"
 // checkFields reports required values that are missing.
 func (l *loader) checkFields() {
 	walkSettings(l.Config, func(s setting) bool {
-		if !s.Item && s.Field.Required && !l.isSet(s.Key) {
-			l.problem(s.Key, fmt.Sprintf("%s needs %s", parentKey(s.Key), s.Field.Name), "add "+s.Field.Name+": "+exampleOf(s.Field))
+		if !s.item && s.field.required && !l.isSet(s.key) {
+			l.problem(s.key, fmt.Sprintf("%s needs %s", parentKey(s.key), s.field.name), "add "+s.field.name+": "+exampleOf(s.field))
 		}
 		return true
 	})
@@ -168,7 +168,7 @@ func (l *loader) checkUpstreams() {
 				l.problem(item, item+": the key is empty", "")
 			}
 		}
-		if terms := key + ".accept_terms_risk"; upstreamField("accept_terms_risk").Belongs(u.Kind) && !u.AcceptTermsRisk && l.accepted(terms) {
+		if terms := key + ".accept_terms_risk"; upstreamField("accept_terms_risk").belongs(u.Kind) && !u.AcceptTermsRisk && l.accepted(terms) {
 			at := key + ".kind"
 			if l.isSet(terms) {
 				at = terms
@@ -356,13 +356,13 @@ func (l *loader) checkVariables() {
 	known, unusable := []string{EnvFile}, make(map[string]string)
 	walkSettings(new(Config), func(s setting) bool {
 		switch {
-		case scalars[s.Value.Type()] != nil:
-			known = append(known, s.Env())
-		case isMapping(s.Value.Type()):
-			first := setting{Key: joinKey(s.Key, fieldsOf(s.Value.Type())[0].Name)}
-			unusable[s.Env()] = fmt.Sprintf("%s is a mapping; its keys have their own variables, such as %s", s.Key, first.Env())
+		case scalars[s.value.Type()] != nil:
+			known = append(known, s.env())
+		case isMapping(s.value.Type()):
+			first := setting{key: joinKey(s.key, fieldsOf(s.value.Type())[0].name)}
+			unusable[s.env()] = fmt.Sprintf("%s is a mapping; its keys have their own variables, such as %s", s.key, first.env())
 		default:
-			unusable[s.Env()] = fmt.Sprintf("lists and mappings can only be set in the file; set %s there", s.Key)
+			unusable[s.env()] = fmt.Sprintf("lists and mappings can only be set in the file; set %s there", s.key)
 		}
 		return true
 	})

@@ -72,19 +72,19 @@ func (s *Store) saveTree(ctx context.Context, tx engine.Tx, key string, r *perig
 	}
 	id := s.db.Text(r.ID)
 	var added total
-	itemsName, err := added.saveList(ctx, tx, t.Items)
+	itemsName, err := added.saveList(ctx, tx, t.items)
 	if err != nil {
 		return err
 	}
-	if _, err := added.saveList(ctx, tx, t.Members); err != nil {
+	if _, err := added.saveList(ctx, tx, t.members); err != nil {
 		return err
 	}
-	size := int64(len(t.Response)+len(t.Plain)+len(itemsName)) + responseOverhead
+	size := int64(len(t.response)+len(t.plain)+len(itemsName)) + responseOverhead
 	added.responses++
 	added.bytes += size
 	row := []any{
 		id, key, r.Created.UnixMicro(), r.Expires.UnixMicro(),
-		last(t.Items), t.InputBytes, itemsName, last(t.Members), t.Response, t.Plain, size,
+		last(t.items), t.inputBytes, itemsName, last(t.members), t.response, t.plain, size,
 	}
 	isNew, err := tx.Exec(ctx, addResponse, row...)
 	if err == nil {
@@ -112,10 +112,10 @@ func (s *Store) replaceRow(ctx context.Context, tx engine.Tx, id string, row []a
 
 // bytesOf returns the size of a tree that shares nothing.
 func bytesOf(t *segmentTree) int64 {
-	n := int64(len(t.Response)+len(t.Plain)) + responseOverhead
-	for _, list := range [][]segment{t.Items, t.Members} {
+	n := int64(len(t.response)+len(t.plain)) + responseOverhead
+	for _, list := range [][]segment{t.items, t.members} {
 		for i := range list {
-			n += int64(list[i].Size()) + itemOverhead
+			n += int64(list[i].size()) + itemOverhead
 		}
 	}
 	return n
@@ -126,7 +126,7 @@ func last(list []segment) []byte {
 	if len(list) == 0 {
 		return []byte{}
 	}
-	return list[len(list)-1].ID[:]
+	return list[len(list)-1].id[:]
 }
 
 // A total counts the rows and bytes that a key has stored, or the difference that a transaction
@@ -149,13 +149,13 @@ func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment) (str
 		return "", err
 	}
 	names := ""
-	if known > 0 && named != list[known-1].Named {
+	if known > 0 && named != list[known-1].named {
 		names = segmentNames(list)
 	}
 	added := list[known:]
 	if known > 0 {
 		nameSegments(added, named)
-		if _, err := tx.Exec(ctx, referItem, list[known-1].ID[:]); err != nil {
+		if _, err := tx.Exec(ctx, referItem, list[known-1].id[:]); err != nil {
 			return "", err
 		}
 	}
@@ -163,11 +163,11 @@ func (d *total) saveList(ctx context.Context, tx engine.Tx, list []segment) (str
 	err = tx.Each(ctx, engine.Bulk{Statement: saveItem, Rows: len(added), Args: func(i int, into []any) ([]any, error) {
 		g, parent := &added[i], []byte{}
 		if known+i > 0 {
-			parent = list[known+i-1].ID[:]
+			parent = list[known+i-1].id[:]
 		}
-		body := g.Body()
+		body := g.body()
 		d.bytes += int64(len(body)) + itemOverhead
-		return append(into, g.ID[:], parent, g.Name, g.Named[:], body), nil
+		return append(into, g.id[:], parent, g.name, g.named[:], body), nil
 	}})
 	return names, err
 }
@@ -184,7 +184,7 @@ func findLast(ctx context.Context, tx engine.Tx, list []segment) (known int, nam
 		args := make([]any, some)
 		for i := range args {
 			// The last one is repeated, so that there are few different statements.
-			args[i] = list[min(from+i, end-1)].ID[:]
+			args[i] = list[min(from+i, end-1)].id[:]
 		}
 		err := tx.Query(ctx, selectKnown(some), args, func(row engine.Row) error {
 			var id, digest []byte
@@ -192,7 +192,7 @@ func findLast(ctx context.Context, tx engine.Tx, list []segment) (known int, nam
 				return err
 			}
 			for i := end; i > max(from, known); i-- {
-				if bytes.Equal(id, list[i-1].ID[:]) {
+				if bytes.Equal(id, list[i-1].id[:]) {
 					known = i
 					copy(named[:], digest)
 				}
@@ -275,7 +275,7 @@ func (s *Store) readList(ctx context.Context, end []byte, names string) ([]segme
 	}
 	parts := make([]segmentPart, len(rows))
 	for i, f := range rows {
-		parts[i] = segmentPart{Body: f.body, Name: f.name}
+		parts[i] = segmentPart{body: f.body, name: f.name}
 	}
 	return parts, renameSegments(parts, names)
 }

@@ -44,18 +44,18 @@ type hole struct{ from, to int }
 // saved.
 type segment struct {
 	text  []byte
-	Name  string // of a call; empty if there are no holes
+	name  string // of a call; empty if there are no holes
 	holes []hole
-	ID    segmentID
-	Named segmentID // of all names of calls so far
+	id    segmentID
+	named segmentID // of all names of calls so far
 }
 
-// Body returns the part of the text that is stored.
-func (s *segment) Body() []byte {
+// body returns the part of the text that is stored.
+func (s *segment) body() []byte {
 	if len(s.holes) == 0 {
 		return s.text
 	}
-	body := make([]byte, 0, s.Size())
+	body := make([]byte, 0, s.size())
 	from := 0
 	for _, h := range s.holes {
 		body = append(append(body, s.text[from:h.from]...), 0)
@@ -64,8 +64,8 @@ func (s *segment) Body() []byte {
 	return append(body, s.text[from:]...)
 }
 
-// Size returns the length of the body.
-func (s *segment) Size() int { return len(s.text) - len(s.holes)*(len(s.Name)-1) }
+// size returns the length of the body.
+func (s *segment) size() int { return len(s.text) - len(s.holes)*(len(s.name)-1) }
 
 // chain gives each of the segments of a key its id.
 func chain(key string, list []segment) {
@@ -80,9 +80,9 @@ func chain(key string, list []segment) {
 		hash.Write(length[:])
 		hash.Write([]byte(key))
 		hash.Write(parent[:])
-		hash.Write(s.Body())
-		copy(s.ID[:], hash.Sum(sum[:0]))
-		parent = s.ID
+		hash.Write(s.body())
+		copy(s.id[:], hash.Sum(sum[:0]))
+		parent = s.id
 	}
 	nameSegments(list, segmentID{})
 }
@@ -91,11 +91,11 @@ func chain(key string, list []segment) {
 // digest.
 func nameSegments(list []segment, before segmentID) {
 	for i := range list {
-		if name := list[i].Name; name != "" {
+		if name := list[i].name; name != "" {
 			sum := sha256.Sum256(append(before[:], name...))
 			copy(before[:], sum[:])
 		}
-		list[i].Named = before
+		list[i].named = before
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *splitter) item(array []byte, from, to int) {
 	if len(name) > 0 && string(name) != s.name {
 		s.name = string(name)
 	}
-	if len(name) > 0 && s.open.Name != "" && s.open.Name != s.name {
+	if len(name) > 0 && s.open.name != "" && s.open.name != s.name {
 		s.close()
 	}
 	length := len(s.open.text)
@@ -151,7 +151,7 @@ func (s *splitter) item(array []byte, from, to int) {
 	}
 	if len(name) > 0 {
 		begin := len(s.open.text) - (to - from) + at
-		s.open.Name = s.name
+		s.open.name = s.name
 		s.open.holes = append(s.open.holes, hole{begin, begin + len(name)})
 	}
 	if len(s.open.text) >= segmentBytes {
@@ -200,30 +200,30 @@ func callOf(item []byte) (call []byte, at int) {
 
 // A segmentTree is how a response is stored.
 type segmentTree struct {
-	Items      []segment // of input and output
-	InputBytes int64     // -1 if they are in plain instead
-	Plain      []byte
-	Members    []segment // large members of the response
-	Response   []byte    // the rest of it
+	items      []segment // of input and output
+	inputBytes int64     // -1 if they are in plain instead
+	plain      []byte
+	members    []segment // large members of the response
+	response   []byte    // the rest of it
 }
 
 // cutSegments cuts a response of a key.
 func cutSegments(key string, r *perigee.StoredResponse) segmentTree {
-	t := segmentTree{Plain: []byte{}, Response: r.Response}
+	t := segmentTree{plain: []byte{}, response: r.Response}
 	var s splitter
 	if s.add(r.Input) && s.add(r.Output) {
 		s.close()
-		t.Items, t.InputBytes = s.list, int64(len(r.Input)-len("[]"))
+		t.items, t.inputBytes = s.list, int64(len(r.Input)-len("[]"))
 	} else {
-		t.InputBytes = -1
-		t.Plain = binary.AppendUvarint(nil, uint64(len(r.Input)))
-		t.Plain = append(append(t.Plain, r.Input...), r.Output...)
+		t.inputBytes = -1
+		t.plain = binary.AppendUvarint(nil, uint64(len(r.Input)))
+		t.plain = append(append(t.plain, r.Input...), r.Output...)
 	}
 	if bytes.IndexByte(r.Response, 0) < 0 {
 		t.cutMembers(r.Response)
 	}
-	chain(key, t.Items)
-	chain(key, t.Members)
+	chain(key, t.items)
+	chain(key, t.members)
 	return t
 }
 
@@ -242,11 +242,11 @@ func (t *segmentTree) cutMembers(response []byte) {
 			continue
 		}
 		rest = append(append(rest, response[done:from]...), 0)
-		t.Members = append(t.Members, segment{text: response[from:to:to]})
+		t.members = append(t.members, segment{text: response[from:to:to]})
 		done = to
 	}
 	if done > 0 {
-		t.Response = append(rest, response[done:]...)
+		t.response = append(rest, response[done:]...)
 	}
 }
 
@@ -293,25 +293,25 @@ func joinSegments(list []segmentPart, plain []byte, inputBytes int64) (input, ou
 
 // A segmentPart is the body of a segment, and the name of the call that fills its holes.
 type segmentPart struct {
-	Body []byte
-	Name string // empty if there are no holes
+	body []byte
+	name string // empty if there are no holes
 }
 
 func (n *segmentPart) size() int {
-	if n.Name == "" {
-		return len(n.Body)
+	if n.name == "" {
+		return len(n.body)
 	}
-	return len(n.Body) + bytes.Count(n.Body, []byte{0})*(len(n.Name)-1)
+	return len(n.body) + bytes.Count(n.body, []byte{0})*(len(n.name)-1)
 }
 
 func (n *segmentPart) appendTo(dst []byte) []byte {
-	rest := n.Body
-	for n.Name != "" {
+	rest := n.body
+	for n.name != "" {
 		before, after, found := bytes.Cut(rest, []byte{0})
 		if !found {
 			break
 		}
-		dst, rest = append(append(dst, before...), n.Name...), after
+		dst, rest = append(append(dst, before...), n.name...), after
 	}
 	return append(dst, rest...)
 }
@@ -322,7 +322,7 @@ func segmentNames(list []segment) string {
 	var names []string
 	last := ""
 	for i := range list {
-		if call := list[i].Name; call != "" && call != last {
+		if call := list[i].name; call != "" && call != last {
 			names, last = append(names, strconv.Itoa(i)+":"+call), call
 		}
 	}
@@ -349,8 +349,8 @@ func renameSegments(parts []segmentPart, names string) error {
 		if next, ok := calls[i]; ok {
 			call = next
 		}
-		if parts[i].Name != "" {
-			parts[i].Name = call
+		if parts[i].name != "" {
+			parts[i].name = call
 		}
 	}
 	return nil
@@ -367,7 +367,7 @@ func fillMembers(response []byte, members []segmentPart) ([]byte, error) {
 	}
 	whole := parts[:1:1]
 	for i, member := range members {
-		whole = append(whole, member.Body, parts[i+1])
+		whole = append(whole, member.body, parts[i+1])
 	}
 	return bytes.Join(whole, nil), nil
 }

@@ -19,20 +19,20 @@ func FuzzResponseTree(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input, output, response []byte) {
 		made := cutSegments("key", &perigee.StoredResponse{Input: input, Output: output, Response: response})
-		gotInput, gotOutput, ok := joinSegments(bodies(made.Items), made.Plain, made.InputBytes)
+		gotInput, gotOutput, ok := joinSegments(bodies(made.items), made.plain, made.inputBytes)
 		if !ok || !bytes.Equal(gotInput, input) || !bytes.Equal(gotOutput, output) {
 			t.Fatalf("%q and %q came back as %q and %q", input, output, gotInput, gotOutput)
 		}
-		if got, err := fillMembers(made.Response, bodies(made.Members)); err != nil || !bytes.Equal(got, response) {
+		if got, err := fillMembers(made.response, bodies(made.members)); err != nil || !bytes.Equal(got, response) {
 			t.Fatalf("%q came back as %q (%v)", response, got, err)
 		}
-		if made.InputBytes <= 0 || len(output) != 2 {
+		if made.inputBytes <= 0 || len(output) != 2 {
 			return
 		}
 		more := append(bytes.Clone(input[:len(input)-1]), `,{"id":"msg_next_i0"}]`...)
 		next := cutSegments("key", &perigee.StoredResponse{Input: more, Output: output, Response: response})
-		for i := range made.Items[:len(made.Items)-1] {
-			if made.Items[i].ID != next.Items[i].ID {
+		for i := range made.items[:len(made.items)-1] {
+			if made.items[i].id != next.items[i].id {
 				t.Fatalf("segment %d of %q is another when the conversation goes on", i, input)
 			}
 		}
@@ -42,7 +42,7 @@ func FuzzResponseTree(f *testing.F) {
 // bodies are what is stored of segments, and the names that belong into them.
 func bodies(list []segment) (all []segmentPart) {
 	for i := range list {
-		all = append(all, segmentPart{list[i].Body(), list[i].Name})
+		all = append(all, segmentPart{list[i].body(), list[i].name})
 	}
 	return all
 }
