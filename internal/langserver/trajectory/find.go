@@ -267,28 +267,21 @@ func (s *search) decide() (Match, bool) {
 // matches returns the checks that have found the message: in the query's workspace, and in an
 // unknown one. A message that has a time counts before one that has none.
 func (s *search) matches() (same, open []*check) {
-	var undated [2][]*check
-	for _, c := range s.checks {
-		if c.match == nil {
-			continue
+	for _, dated := range []bool{true, false} {
+		for _, c := range s.checks {
+			if c.match == nil || c.dated != dated {
+				continue
+			}
+			switch rel := relate(s.q.Workspaces, c.summary.Workspaces); {
+			case rel == relationSame || s.q.Conversation != "":
+				same = append(same, c)
+			case rel == relationUnknown:
+				open = append(open, c)
+			}
 		}
-		rel := relate(s.q.Workspaces, c.summary.Workspaces)
-		if s.q.Conversation != "" {
-			rel = relationSame
+		if len(same)+len(open) > 0 {
+			break
 		}
-		switch {
-		case rel == relationSame && c.dated:
-			same = append(same, c)
-		case rel == relationSame:
-			undated[0] = append(undated[0], c)
-		case rel == relationUnknown && c.dated:
-			open = append(open, c)
-		case rel == relationUnknown:
-			undated[1] = append(undated[1], c)
-		}
-	}
-	if len(same)+len(open) == 0 {
-		same, open = undated[0], undated[1]
 	}
 	return same, open
 }
@@ -300,19 +293,19 @@ func (s *search) conclude() (Match, error) {
 	if len(same) == 0 {
 		matches = open
 	}
-	switch {
-	case len(matches) == 1:
+	switch len(matches) {
+	case 0:
+		return s.unverified()
+	case 1:
 		return *matches[0].match, nil
-	case len(matches) > 1:
-		var ids []string
-		for _, c := range matches {
-			ids = append(ids, c.match.Conversation)
-		}
-		slices.Sort(ids)
-		return Match{}, perigee.Errorf(perigee.ClassUnavailable, "%w: %s", ErrAmbiguous, strings.Join(ids, ", ")).
-			WithHint("continue one of them by its ID")
 	}
-	return s.unverified()
+	var ids []string
+	for _, c := range matches {
+		ids = append(ids, c.match.Conversation)
+	}
+	slices.Sort(ids)
+	return Match{}, perigee.Errorf(perigee.ClassUnavailable, "%w: %s", ErrAmbiguous, strings.Join(ids, ", ")).
+		WithHint("continue one of them by its ID")
 }
 
 // unverified returns the result if no message was seen.
