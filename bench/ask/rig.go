@@ -54,7 +54,7 @@ func start(ctx context.Context) (r *rig, err error) {
 	}
 	r.closes = append(r.closes, stop)
 	var process *supervisor.Supervisor
-	extension := extserver.New(extserver.Options{Workspace: dir, Started: func(e lsclient.Endpoint) { process.Reported(e) }})
+	extension := extserver.New(extserver.Options{Workspace: dir, Started: func(e lsclient.Endpoint) { process.SetEndpoint(e) }})
 	if err := extension.Start(ctx); err != nil {
 		return nil, err
 	}

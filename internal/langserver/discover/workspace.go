@@ -31,16 +31,16 @@ func Choose(candidates []Candidate, workspace string) (Candidate, error) {
 		return Candidate{}, perigee.Errorf(perigee.ClassUnavailable, "no language server of a running IDE was found").
 			WithHint("start the IDE, or set attach: false")
 	case len(fits) > 1:
-		return Candidate{}, unchosen("several language servers would do", fits, "close all but one of these windows")
+		return Candidate{}, choiceError("several language servers would do", fits, "close all but one of these windows")
 	case workspace == "":
-		return Candidate{}, unchosen("several workspaces are open", candidates, "set workspace: to one of them")
+		return Candidate{}, choiceError("several workspaces are open", candidates, "set workspace: to one of them")
 	}
-	return Candidate{}, unchosen("no language server has the workspace open", candidates, "open it in the IDE, or set workspace: to one that is open")
+	return Candidate{}, choiceError("no language server has the workspace open", candidates, "open it in the IDE, or set workspace: to one that is open")
 }
 
-// unchosen returns an error that lists candidates, without their workspaces, which clients must
+// choiceError returns an error that lists candidates, without their workspaces, which clients must
 // not see.
-func unchosen(what string, candidates []Candidate, hint string) error {
+func choiceError(what string, candidates []Candidate, hint string) error {
 	var list []string
 	for _, c := range candidates {
 		name := c.Workspace

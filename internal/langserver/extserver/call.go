@@ -38,8 +38,8 @@ func (c *call) endSoon() {
 	}
 }
 
-// over ends the call.
-func (c *call) over() {
+// end ends the call.
+func (c *call) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true

@@ -83,7 +83,7 @@ func (s *Server) handler() http.Handler {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.open.begin()()
 	c := &call{ResponseWriter: w, controller: http.NewResponseController(w)}
-	defer c.over()
+	defer c.end()
 	defer context.AfterFunc(f.closing, c.endSoon)()
 
 	method := strings.TrimPrefix(r.URL.Path, servicePath)

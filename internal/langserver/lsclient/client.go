@@ -71,7 +71,7 @@ type limits struct {
 	answer  int64 // bytes of an answer, or of a frame of a stream
 }
 
-var usual = limits{
+var defaultLimits = limits{
 	control: 5 * time.Second, read: 30 * time.Second, send: 300 * time.Second, idle: 3 * time.Minute, refused: 5 * time.Second, answer: 64 << 20,
 	lookups: []time.Duration{0, 200 * time.Millisecond, time.Second},
 }
@@ -86,7 +86,7 @@ type Client struct {
 // New returns a client. It makes no connections before the first call, and keeps none.
 func New(options Options) *Client {
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
-	return &Client{options: options, http: newHTTPClient(options.dial), limits: usual}
+	return &Client{options: options, http: newHTTPClient(options.dial), limits: defaultLimits}
 }
 
 var errNoOther = errors.New("there is no other endpoint")

@@ -137,7 +137,7 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 	var used Endpoint
 	answer, err := c.callAt(ctx, "SendUserCascadeMessage", c.limits.send, request, &used)
 	if errors.Is(err, ErrUnclear) && ctx.Err() == nil {
-		found, moved, lookup := c.delivered(ctx, cascade, message, used)
+		found, moved, lookup := c.findMessage(ctx, cascade, message, used)
 		switch {
 		case lookup != nil || !found && (!moved || message.Once):
 			return false, err
@@ -156,9 +156,9 @@ func (c *Client) Send(ctx context.Context, cascade string, message Message) (que
 	return sent.Queued, nil
 }
 
-// delivered looks for a message among the later steps of a conversation. moved means that the
+// findMessage looks for a message among the later steps of a conversation. moved means that the
 // conversation was read from another endpoint than used.
-func (c *Client) delivered(ctx context.Context, cascade string, message Message, used Endpoint) (found, moved bool, err error) {
+func (c *Client) findMessage(ctx context.Context, cascade string, message Message, used Endpoint) (found, moved bool, err error) {
 	for _, pause := range c.limits.lookups {
 		if !perigee.Pause(ctx, pause) {
 			return false, false, context.Cause(ctx)

@@ -109,7 +109,7 @@ func responseError(endpoint Endpoint, response *http.Response, body []byte) *per
 // error converts a wireError, including one that the language server passes on from the cloud.
 func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 	text := redact.New(endpoint.CSRF).Text(w.Message)
-	if err := known(status, text); err != nil {
+	if err := classify(status, text); err != nil {
 		return err
 	}
 	message := clean(text)
@@ -119,8 +119,8 @@ func (w wireError) error(endpoint Endpoint, status int) *perigee.Error {
 	return &perigee.Error{Class: w.class(status), Message: "the language server answered: " + message}
 }
 
-// known returns the error for a text in the tables of this package and of providererr, or nil.
-func known(status int, text string) *perigee.Error {
+// classify returns the error for a text in the tables of this package and of providererr, or nil.
+func classify(status int, text string) *perigee.Error {
 	lower := strings.ToLower(text)
 	for _, m := range meanings {
 		if strings.Contains(lower, m.text) {

@@ -102,7 +102,7 @@ func TestACallFailsWhenEveryConnectionIsRefused(t *testing.T) {
 		if endpoints.stale < 2 || errors.Is(err, ErrUnclear) || !errors.Is(err, refused) {
 			t.Errorf("asked %d times for another endpoint: %v", endpoints.stale, err)
 		}
-		if took := time.Since(begun); took < usual.refused || took >= usual.refused+longestPause {
+		if took := time.Since(begun); took < defaultLimits.refused || took >= defaultLimits.refused+longestPause {
 			t.Errorf("failed after %v", took)
 		}
 	})
@@ -120,7 +120,7 @@ func TestAConnectionThatTimesOutIsTriedAgain(t *testing.T) {
 		dials := 0
 		c.http = newHTTPClient(func(context.Context, string, string) (net.Conn, error) {
 			dials++
-			time.Sleep(2 * usual.refused)
+			time.Sleep(2 * defaultLimits.refused)
 			return nil, os.ErrDeadlineExceeded
 		})
 		c.limits.control = time.Minute
@@ -316,13 +316,13 @@ func TestACallHasATimeLimit(t *testing.T) {
 		begun := time.Now()
 		err := c.Cancel(t.Context(), "c")
 		wantClass(t, err, perigee.ClassUnavailable)
-		if took := time.Since(begun); took != usual.control || !strings.Contains(err.Error(), "CancelCascadeInvocation in time") {
+		if took := time.Since(begun); took != defaultLimits.control || !strings.Contains(err.Error(), "CancelCascadeInvocation in time") {
 			t.Errorf("%v after %v", err, took)
 		}
 		begun = time.Now()
 		_, err = c.Trajectory(t.Context(), "c")
 		wantClass(t, err, perigee.ClassUnavailable)
-		if took := time.Since(begun); took != usual.read {
+		if took := time.Since(begun); took != defaultLimits.read {
 			t.Errorf("%v after %v", err, took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -147,7 +147,7 @@ func newRig(t *testing.T, k kind) *rig {
 	found, err := probe.Options{Command: command, Env: env}.Probe(t.Context())
 	check(t, err)
 	r.extension = extserver.New(extserver.Options{Started: func(e supervisor.Endpoint) {
-		r.supervisor.Reported(e)
+		r.supervisor.SetEndpoint(e)
 	}})
 	check(t, r.extension.Start(t.Context()))
 	t.Cleanup(func() { _ = r.extension.Close(context.Background()) })

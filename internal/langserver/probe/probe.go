@@ -275,7 +275,7 @@ func stamp(text []byte) string {
 func glibcLine(text []byte) string {
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, "GLIBC_") {
-			return shown(line)
+			return redacted(line)
 		}
 	}
 	return ""
@@ -286,10 +286,10 @@ func firstLine(text []byte) string {
 	if line == "" {
 		return ", without output"
 	}
-	return ": " + shown(line)
+	return ": " + redacted(line)
 }
 
-func shown(line string) string {
+func redacted(line string) string {
 	return redact.Credentials(perigee.Clip(strings.ToValidUTF8(strings.TrimSpace(line), "?"), 200))
 }
 

@@ -136,7 +136,7 @@ func (s *SignIn) Check() {
 // the machine was suspended.
 func (s *SignIn) Current(ctx context.Context) (roster.Credential, error) {
 	for waited := 0; ; {
-		current, next, err := s.look(s.found())
+		current, next, err := s.look(s.hasUsable())
 		// the first choice that it waits for may have started before the token was overdue
 		if next == nil || waited == 2 {
 			return current, err
@@ -178,9 +178,9 @@ func (s *SignIn) look(found bool) (c roster.Credential, next <-chan struct{}, er
 	return c, s.decided, err
 }
 
-// found reports whether there is an account that can be used, although the last choice has found
-// none.
-func (s *SignIn) found() bool {
+// hasUsable reports whether there is an account that can be used, although the last choice has
+// found none.
+func (s *SignIn) hasUsable() bool {
 	s.mu.Lock()
 	none := s.none
 	s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *SignIn) choose(ctx context.Context) (next time.Duration, failed bool) {
 			return s.nextChoice(), failure != nil && !final(failure)
 		}
 		s.opts.Logger.Debug("no access token", "upstream", s.opts.Name, "account", email, "error", err)
-		if !final(err) && s.keeps(email) {
+		if !final(err) && s.isCurrent(email) {
 			s.decide(err)
 			return 0, true
 		}
@@ -279,8 +279,8 @@ func final(err error) bool {
 	return false
 }
 
-// keeps reports whether an account has a token that can be used while it cannot be renewed.
-func (s *SignIn) keeps(email string) bool {
+// isCurrent reports whether an account has a token that can be used while it cannot be renewed.
+func (s *SignIn) isCurrent(email string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return email == s.current.Email && s.opts.Now().Before(s.current.Expiry)

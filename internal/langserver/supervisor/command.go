@@ -47,9 +47,9 @@ func (s *Supervisor) prepare(ctx context.Context) (launch, error) {
 		}
 	}
 	l.out = &output{}
-	l.out.found = func(e Endpoint) { s.seen(l.out, e) }
+	l.out.found = func(e Endpoint) { s.addPrinted(l.out, e) }
 	if s.log.Enabled(ctx, slog.LevelDebug) {
-		l.out.print = func(line string) { s.log.Debug("language server output", "line", s.shown(line)) }
+		l.out.print = func(line string) { s.log.Debug("language server output", "line", s.redacted(line)) }
 	}
 	l.argv = append(slices.Clone(s.o.Command), s.arguments(found, l)...)
 	l.env = s.environment(l)
@@ -200,8 +200,8 @@ func metadata(binary probe.Result) []byte {
 	return text
 }
 
-// discovered reads the file in which a process in persistent mode announces its ports.
-func (s *Supervisor) discovered(pid int) (Endpoint, bool) {
+// announced reads the file in which a process in persistent mode announces its ports.
+func (s *Supervisor) announced(pid int) (Endpoint, bool) {
 	id := ""
 	if s.o.Workspace != "" {
 		id = discover.WorkspaceID(s.o.Workspace)

@@ -111,16 +111,16 @@ func TestDiscoveryFileOfThisProcessOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := s.discovered(42); ok {
+	if _, ok := s.announced(42); ok {
 		t.Error("found without a file")
 	}
 	for _, text := range []string{"{", `{"pid":41,"httpPort":1}`, `{"pid":42}`} {
-		if write(text); func() bool { _, ok := s.discovered(42); return ok }() {
+		if write(text); func() bool { _, ok := s.announced(42); return ok }() {
 			t.Errorf("found in %s", text)
 		}
 	}
 	write(`{"pid":42,"httpsPort":2,"httpPort":1,"lspPort":3,"csrfToken":"c"}`)
-	if e, ok := s.discovered(42); !ok || e.HTTP != 1 || e.HTTPS != 2 || e.CSRF.Reveal() != "c" {
+	if e, ok := s.announced(42); !ok || e.HTTP != 1 || e.HTTPS != 2 || e.CSRF.Reveal() != "c" {
 		t.Errorf("got %+v, %t", e, ok)
 	}
 }

@@ -65,8 +65,8 @@ type ending struct {
 func (s *Supervisor) loop(ctx context.Context) {
 	p := policy{pause: s.o.RestartPause}
 	for {
-		end := s.life(ctx)
-		if ctx.Err() != nil || !s.again(ctx, &p, end) {
+		end := s.runProcess(ctx)
+		if ctx.Err() != nil || !s.awaitRestart(ctx, &p, end) {
 			break
 		}
 		s.mu.Lock()
@@ -82,8 +82,9 @@ func (s *Supervisor) loop(ctx context.Context) {
 	close(s.done)
 }
 
-// again waits until the next process is to be started. It returns false if the loop is to end.
-func (s *Supervisor) again(ctx context.Context, p *policy, end ending) bool {
+// awaitRestart waits until the next process is to be started. It returns false if the loop is to
+// end.
+func (s *Supervisor) awaitRestart(ctx context.Context, p *policy, end ending) bool {
 	if end.planned {
 		s.log.Info("language server restarting", "reason", end.reason)
 		return true
@@ -152,8 +153,8 @@ func (s *Supervisor) takeCommand() bool {
 	return true
 }
 
-// life starts a process, waits until it must not be used any more, and ends it.
-func (s *Supervisor) life(ctx context.Context) ending {
+// runProcess starts a process, waits until it must not be used any more, and ends it.
+func (s *Supervisor) runProcess(ctx context.Context) ending {
 	if err := s.refresh(ctx); err != nil {
 		return ending{reason: err.Error()}
 	}
@@ -196,7 +197,7 @@ func (s *Supervisor) recordExit(ctx context.Context, c *child, end *ending) {
 	exit := "it could not be killed"
 	select {
 	case <-c.done:
-		exit = s.shown(c.exit)
+		exit = s.redacted(c.exit)
 	default:
 		s.log.Error("language server could not be killed", "pid", c.pid)
 	}
@@ -207,7 +208,7 @@ func (s *Supervisor) recordExit(ctx context.Context, c *child, end *ending) {
 		exit = "restarted: " + end.reason + " (" + exit + ")"
 	case end.reason == "":
 		end.reason = exit
-		if detail := clipped(s.shown(c.out.detail(c.failed))); detail != "" {
+		if detail := clipped(s.redacted(c.out.detail(c.failed))); detail != "" {
 			end.reason += ": " + detail
 		}
 		exit = end.reason
@@ -250,14 +251,14 @@ func (s *Supervisor) attend(ctx context.Context, c *child) ending {
 		case <-c.done:
 			return end
 		case reason := <-c.hung:
-			if !c.gone(dyingPatience, nil) { // a process that is dying does not answer either
+			if !c.awaitEnd(dyingPatience, nil) { // a process that is dying does not answer either
 				end.reason = reason
 			}
 			return end
 		case <-timeout:
 			cancel()
 			work.Wait()
-			end.reason = s.notReady() + s.shown(perigee.AsError(last).Message) // the hint is for calls
+			end.reason = s.notReady() + s.redacted(perigee.AsError(last).Message) // the hint is for calls
 			return end
 		case <-ready:
 			ready, timeout, end.wasReady = nil, nil, true
@@ -322,8 +323,8 @@ func (s *Supervisor) awaitReady(ctx context.Context, c *child) (ready bool, last
 		}
 		if len(all) == 0 {
 			poll = firstPoll
-			if found, ok := s.discovered(c.pid); ok {
-				s.seen(c.out, found)
+			if found, ok := s.announced(c.pid); ok {
+				s.addPrinted(c.out, found)
 				continue
 			}
 		}
@@ -359,7 +360,7 @@ func (s *Supervisor) end(c *child) {
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.delays.exit)
 		var work sync.WaitGroup
 		work.Go(func() { _ = s.o.Exit(ctx, known[0]) })
-		ended := c.gone(s.o.delays.exit, hurry)
+		ended := c.awaitEnd(s.o.delays.exit, hurry)
 		cancel()
 		work.Wait()
 		if ended {
@@ -367,11 +368,11 @@ func (s *Supervisor) end(c *child) {
 		}
 	}
 	c.terminate()
-	if c.gone(s.o.delays.term, hurry) {
+	if c.awaitEnd(s.o.delays.term, hurry) {
 		return
 	}
 	c.kill()
-	c.gone(killPatience, nil)
+	c.awaitEnd(killPatience, nil)
 }
 
 // refresh probes the binary again if the file has changed since the last probe.

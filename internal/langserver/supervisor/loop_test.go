@@ -462,12 +462,12 @@ func TestReportedPortsComeFirstAndNeedNotBeRight(t *testing.T) {
 				return nil
 			}
 		})
-		b.Reported(Endpoint{HTTP: 2, HTTPS: 3, CSRF: perigee.NewSecret("reported")})
+		b.SetEndpoint(Endpoint{HTTP: 2, HTTPS: 3, CSRF: perigee.NewSecret("reported")})
 		e, err := b.Wait(t.Context())
 		if err != nil || e.HTTP != 1 || e.HTTPS != 0 || e.CSRF.Equal("reported") {
 			t.Errorf("got %+v, %v after %v", e, err, tried)
 		}
-		b.Reported(Endpoint{HTTP: 1, HTTPS: 4})
+		b.SetEndpoint(Endpoint{HTTP: 1, HTTPS: 4})
 		if e, _ = b.Wait(t.Context()); e.HTTP != 1 || e.HTTPS != 4 {
 			t.Errorf("got %+v", e)
 		}
@@ -556,7 +556,7 @@ func TestNoCallGetsAProcessThatIsBeingStopped(t *testing.T) {
 			if stop {
 				_ = b.Stop(t.Context())
 			} else {
-				b.last.hang("it hangs")
+				b.last.giveUp("it hangs")
 			}
 			if err := <-asked; err == nil {
 				t.Error("a call got the endpoint")
@@ -569,7 +569,7 @@ func TestDyingProcessIsNotCalledHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, works, nil)
 		synctest.Wait()
-		b.last.hang("it does not answer: connection refused")
+		b.last.giveUp("it does not answer: connection refused")
 		time.Sleep(100 * time.Millisecond)
 		b.die("signal: killed")
 		time.Sleep(time.Second)

@@ -78,9 +78,9 @@ func TestNoPartOfASecretIsShown(t *testing.T) {
 		s.HideToken(perigee.NewSecret(secret))
 		s.HideToken(perigee.NewSecret("the next token"))
 		var printed string
-		o := &output{print: func(line string) { printed += s.shown(line) }}
+		o := &output{print: func(line string) { printed += s.redacted(line) }}
 		_, _ = o.Write([]byte("panic: " + strings.Repeat("x", max(at-8, 0)) + " " + secret + "\nlast\n"))
-		for what, text := range map[string]string{"log": printed, "reason": clipped(s.shown(o.detail(true)))} {
+		for what, text := range map[string]string{"log": printed, "reason": clipped(s.redacted(o.detail(true)))} {
 			if strings.Contains(text, "no-prefix") {
 				t.Errorf("at %d, the %s has %.50q", at, what, text[strings.Index(text, "no-prefix"):])
 			}

@@ -50,17 +50,17 @@ type child struct {
 	kill      func()
 }
 
-// hang gives a process up. It never blocks.
-func (c *child) hang(reason string) {
+// giveUp gives a process up. It never blocks.
+func (c *child) giveUp(reason string) {
 	select {
 	case c.hung <- reason:
 	default:
 	}
 }
 
-// gone waits for the end of a process, and reports whether it has ended. It does not wait any
+// awaitEnd waits for the end of a process, and reports whether it has ended. It does not wait any
 // longer when hurry is closed, which may be nil.
-func (c *child) gone(patience time.Duration, hurry <-chan struct{}) bool {
+func (c *child) awaitEnd(patience time.Duration, hurry <-chan struct{}) bool {
 	select {
 	case <-c.done:
 		return true

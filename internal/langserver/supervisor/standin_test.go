@@ -39,7 +39,7 @@ func newStandIn(t *testing.T, settings string, change func(*Options)) *rig {
 	dir := t.TempDir()
 	r := &rig{notes: filepath.Join(dir, "notes"), log: &logBuffer{}}
 	extension := extserver.New(extserver.Options{Started: func(e Endpoint) {
-		r.Reported(e)
+		r.SetEndpoint(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -242,8 +242,8 @@ func (s *Supervisor) CallEnded() {
 	}
 }
 
-// Reported sets the ports that the process reported to the Extension Server.
-func (s *Supervisor) Reported(e Endpoint) {
+// SetEndpoint sets the ports that the process reported to the Extension Server.
+func (s *Supervisor) SetEndpoint(e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.Known() && s.state != Stopped && s.state != Failed {
@@ -253,8 +253,8 @@ func (s *Supervisor) Reported(e Endpoint) {
 	}
 }
 
-// seen records ports from a less certain source.
-func (s *Supervisor) seen(from *output, e Endpoint) {
+// addPrinted records ports from a less certain source.
+func (s *Supervisor) addPrinted(from *output, e Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.output == from {
@@ -297,7 +297,7 @@ func (s *Supervisor) Wait(ctx context.Context) (Endpoint, error) {
 		case <-ctx.Done():
 			return Endpoint{}, ctx.Err()
 		case <-late:
-			return Endpoint{}, s.late()
+			return Endpoint{}, s.startError()
 		}
 	}
 }
@@ -328,8 +328,8 @@ func (s *Supervisor) failure() *perigee.Error {
 	return err.WithHint("%s; the next call after %v starts it again", Advice(s.reason), err.Retry.Round(time.Second))
 }
 
-// late returns the error of a start that takes too long.
-func (s *Supervisor) late() error {
+// startError returns the error of a start that takes too long.
+func (s *Supervisor) startError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.unavailable("the language server of %s was not ready within %v", s.o.Name, s.o.StartTimeout)
@@ -370,7 +370,7 @@ func (s *Supervisor) Recheck(ctx context.Context) (Endpoint, error) {
 	attempt, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
 	if err := check(attempt, e); err != nil && ctx.Err() == nil {
-		c.hang(fmt.Sprintf("it does not answer: %s", s.shown(err.Error())))
+		c.giveUp(fmt.Sprintf("it does not answer: %s", s.redacted(err.Error())))
 		s.awaitEnd(ctx, c)
 	}
 	return s.Wait(ctx)
@@ -432,8 +432,8 @@ func (s *Supervisor) status() Status {
 	return status
 }
 
-// shown returns text without secrets.
-func (s *Supervisor) shown(text string) string {
+// redacted returns text without secrets.
+func (s *Supervisor) redacted(text string) string {
 	return redact.Credentials(redact.New(s.Secrets()...).Text(text))
 }
 

@@ -31,7 +31,7 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 			s.checkMemory(c)
 		case <-ticker.C:
 			hangs := false
-			if missed, hangs = s.beat(ctx, c, missed); hangs {
+			if missed, hangs = s.heartbeat(ctx, c, missed); hangs {
 				return
 			}
 			s.checkMemory(c)
@@ -41,9 +41,9 @@ func (s *Supervisor) inspect(ctx context.Context, c *child) {
 	}
 }
 
-// beat sends a heartbeat and returns the number of consecutive failures, and whether the process
-// was given up.
-func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, hangs bool) {
+// heartbeat sends a heartbeat and returns the number of consecutive failures, and whether the
+// process was given up.
+func (s *Supervisor) heartbeat(ctx context.Context, c *child, missed int) (now int, hangs bool) {
 	if s.o.Heartbeat == nil {
 		return 0, false
 	}
@@ -57,12 +57,12 @@ func (s *Supervisor) beat(ctx context.Context, c *child, missed int) (now int, h
 		return 0, false
 	}
 	missed++
-	reason := s.shown(err.Error())
+	reason := s.redacted(err.Error())
 	s.log.Warn("language server missed a heartbeat", "pid", c.pid, "missed", missed, "error", reason)
 	if missed < maxMissed || missed < maxMissedBusy && s.o.Busy() {
 		return missed, false
 	}
-	c.hang(fmt.Sprintf("it hangs: %d heartbeats in a row failed: %s", missed, reason))
+	c.giveUp(fmt.Sprintf("it hangs: %d heartbeats in a row failed: %s", missed, reason))
 	return missed, true
 }
 

@@ -135,16 +135,16 @@ func (s *search) isPrompt(step *geminicoder.Step) bool {
 		parts = append(parts, item.GetText())
 	}
 	for _, text := range []string{strings.Join(parts, ""), strings.Join(parts, "\n"), in.GetUserResponse(), in.GetQuery()} {
-		if trimmed(text) == s.q.Prompt {
+		if normalize(text) == s.q.Prompt {
 			return true
 		}
 	}
 	return false
 }
 
-// trimmed returns a prompt without surrounding space and with normalized line endings, which
+// normalize returns a prompt without surrounding space and with normalized line endings, which
 // editors change.
-func trimmed(text string) string {
+func normalize(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
@@ -161,7 +161,7 @@ func (s *search) since(c *Summary, at int, step *geminicoder.Step) (since, certa
 		return true, true
 	}
 	if !c.LastInput.IsZero() {
-		return s.recent(c.LastInput), true
+		return s.isRecent(c.LastInput), true
 	}
 	return true, s.isNew(c)
 }

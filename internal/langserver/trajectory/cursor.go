@@ -13,12 +13,12 @@ import (
 // with the first step of a conversation. Its members may change between versions.
 type Cursor struct {
 	// index of the first of Marks; the steps before it are final and no longer compared
-	First int    `json:"first,omitzero"`
-	Turn  int    `json:"turn,omitzero"`  // index of the message that started the turn
-	Over  bool   `json:"over,omitzero"`  // the end of the turn was reported
-	Spent Usage  `json:"spent,omitzero"` // usage of the steps of the turn before First
-	Told  Usage  `json:"told,omitzero"`  // usage that was reported last
-	Marks []Mark `json:"marks,omitempty"`
+	First    int    `json:"first,omitzero"`
+	Turn     int    `json:"turn,omitzero"`  // index of the message that started the turn
+	Over     bool   `json:"over,omitzero"`  // the end of the turn was reported
+	Spent    Usage  `json:"spent,omitzero"` // usage of the steps of the turn before First
+	Reported Usage  `json:"told,omitzero"`  // usage that was reported last
+	Marks    []Mark `json:"marks,omitempty"`
 }
 
 // A Mark is the reported state of one step.
@@ -36,12 +36,12 @@ type Mark struct {
 	Usage   Usage                      `json:"u,omitzero"`
 	Stop    codeiumcommonpb.StopReason `json:"p,omitzero"`
 	Ended   bool                       `json:"r,omitzero"` // its result was reported
-	Begun   bool                       `json:"b,omitzero"` // its turn was reported
+	Started bool                       `json:"b,omitzero"` // its turn was reported
 }
 
 // final reports whether the step was reported completely and will not change. Some servers leave
 // the status of messages out.
-func (m *Mark) final() bool { return m.Hash != 0 && (terminal(m.Status) || m.Begun) }
+func (m *Mark) final() bool { return m.Hash != 0 && (terminal(m.Status) || m.Started) }
 
 // maxMarks is the number of final steps that are kept. When the conversation is reverted beyond
 // them, the oldest is reported as the first one that was removed.
@@ -100,7 +100,7 @@ func (c *Cursor) cut(at int) {
 	}
 	c.Turn, c.Spent = c.First, Usage{}
 	for i := len(c.Marks) - 1; i >= 0; i-- {
-		if c.Marks[i].Begun {
+		if c.Marks[i].Started {
 			c.Turn = c.First + i
 			return
 		}

@@ -11,8 +11,8 @@ import (
 	cortexpb "perigee/gen/exa/cortex_pb"
 )
 
-// asks maps the members of an interaction to descriptions of the requested decision.
-var asks = map[string]string{
+// decisions maps the members of an interaction to descriptions of the requested decision.
+var decisions = map[string]string{
 	"runCommand":       "permission to run the command",
 	"filePermission":   "permission to use the file",
 	"mcp":              "permission to use the tool",
@@ -27,7 +27,7 @@ var asks = map[string]string{
 // String describes the decision that a person has to make, in one line. Without a Member it is the
 // Subject.
 func (w *Waiting) String() string {
-	text, ok := asks[w.Member]
+	text, ok := decisions[w.Member]
 	if !ok && w.Member != "" {
 		text = "permission (" + w.Member + ")"
 	}
@@ -104,7 +104,7 @@ func (w *Waiting) answer(allow bool, text string) (*cortexpb.AskQuestionInteract
 		if i < len(lines) {
 			line = strings.TrimSpace(lines[i])
 		}
-		if id, ok := chosen(entry, line); ok {
+		if id, ok := optionOf(entry, line); ok {
 			entry.SelectedOptionIds = []string{id}
 		} else if entry.WriteInResponse = line; line == "" {
 			entry.Skipped = true
@@ -114,8 +114,8 @@ func (w *Waiting) answer(allow bool, text string) (*cortexpb.AskQuestionInteract
 	return answer, nil
 }
 
-// chosen returns the option that a text names by its text, its ID, or its number.
-func chosen(q *cortexpb.AskQuestionEntry, text string) (id string, ok bool) {
+// optionOf returns the option that a text names by its text, its ID, or its number.
+func optionOf(q *cortexpb.AskQuestionEntry, text string) (id string, ok bool) {
 	for at, option := range q.GetOptions() {
 		number := strconv.Itoa(at + 1)
 		if text != "" && (strings.EqualFold(option.GetText(), text) || option.GetId() == text || number == text) {

@@ -56,8 +56,8 @@ const (
 	clockSlack = 2 * time.Second
 	// stepSlack is the same for the time of a message, which is not rounded.
 	stepSlack = 100 * time.Millisecond
-	// settleTime is how long a conversation with an unknown workspace has to be the only match.
-	settleTime = time.Second
+	// stableTime is how long a conversation with an unknown workspace has to be the only match.
+	stableTime = time.Second
 )
 
 // maxCandidates is the number of conversations that are read after one listing, the most recent
@@ -78,7 +78,7 @@ const maxCandidates = 32
 // returned unverified at the end of the window, if it is the only one that is new in the window's
 // workspace.
 func Find(ctx context.Context, q Query, sources []Source, readers []Reader) (Match, error) {
-	q.Prompt = trimmed(q.Prompt)
+	q.Prompt = normalize(q.Prompt)
 	q.Window = cmp.Or(q.Window, defaultWindow)
 	if q.Since.IsZero() {
 		q.Since = time.Now().Add(-q.Window)
@@ -106,17 +106,17 @@ type search struct {
 	before  map[string]Summary
 
 	running  sync.WaitGroup
-	news     chan news
+	reports  chan report
 	listings []Listing // by source
 	failures []error   // by source
 	checks   map[string]*check
 	slow     []time.Time // by reader: end of the time in which it is not used
-	settled  time.Time   // when the first match has lasted long enough
+	stableAt time.Time   // when the first match has lasted long enough
 	notes    []string    // lines of Match.Degraded
 }
 
-// news is a report of a source.
-type news struct {
+// A report is one result of a source.
+type report struct {
 	source  int
 	listing Listing
 	err     error
@@ -132,7 +132,7 @@ type check struct {
 }
 
 func newSearch(q Query, sources []Source, readers []Reader) *search {
-	s := &search{q: q, sources: sources, readers: readers, news: make(chan news), listings: make([]Listing, len(sources)),
+	s := &search{q: q, sources: sources, readers: readers, reports: make(chan report), listings: make([]Listing, len(sources)),
 		failures: make([]error, len(sources)), checks: map[string]*check{}, slow: make([]time.Time, len(readers))}
 	if len(q.Before) > 0 {
 		s.before = map[string]Summary{}
@@ -158,7 +158,7 @@ func (s *search) run(ctx context.Context) (Match, error) {
 			return s.conclude()
 		}
 		select {
-		case n := <-s.news:
+		case n := <-s.reports:
 			s.listings[n.source], s.failures[n.source] = n.listing, n.err
 		case <-time.After(pause):
 			pause = next(pause)
@@ -178,7 +178,7 @@ func (s *search) watch(ctx context.Context, i int) {
 			return
 		}
 		select {
-		case s.news <- news{i, listing, err}:
+		case s.reports <- report{i, listing, err}:
 		case <-ctx.Done():
 			return
 		}
@@ -208,7 +208,7 @@ func (s *search) candidates() []Summary {
 	}
 	var list []Summary
 	for _, c := range merged {
-		if s.changed(c) {
+		if s.hasChanged(c) {
 			list = append(list, *c)
 		}
 	}
@@ -216,9 +216,9 @@ func (s *search) candidates() []Summary {
 	return list
 }
 
-// changed reports whether a conversation may have changed since the submission.
-func (s *search) changed(c *Summary) bool {
-	if s.recent(c.Modified) || s.recent(c.Created) || s.recent(c.LastInput) {
+// hasChanged reports whether a conversation may have changed since the submission.
+func (s *search) hasChanged(c *Summary) bool {
+	if s.isRecent(c.Modified) || s.isRecent(c.Created) || s.isRecent(c.LastInput) {
 		return true
 	}
 	known, ok := s.before[c.ID]
@@ -235,13 +235,13 @@ func (s *search) isNew(c *Summary) bool {
 		return false
 	}
 	if !c.Created.IsZero() {
-		return s.recent(c.Created)
+		return s.isRecent(c.Created)
 	}
-	return s.before != nil && s.recent(c.Modified)
+	return s.before != nil && s.isRecent(c.Modified)
 }
 
-// recent reports whether a time is known and not before the submission.
-func (s *search) recent(t time.Time) bool {
+// isRecent reports whether a time is known and not before the submission.
+func (s *search) isRecent(t time.Time) bool {
 	return !t.IsZero() && !t.Before(s.q.Since.Add(-clockSlack))
 }
 
@@ -252,13 +252,13 @@ func (s *search) decide() (Match, bool) {
 		return *same[0].match, true
 	}
 	if len(same) > 1 || len(open) == 0 {
-		s.settled = time.Time{}
+		s.stableAt = time.Time{}
 		return Match{}, false
 	}
-	if s.settled.IsZero() {
-		s.settled = time.Now().Add(settleTime)
+	if s.stableAt.IsZero() {
+		s.stableAt = time.Now().Add(stableTime)
 	}
-	if len(open) == 1 && (s.q.Conversation != "" || !time.Now().Before(s.settled)) {
+	if len(open) == 1 && (s.q.Conversation != "" || !time.Now().Before(s.stableAt)) {
 		return *open[0].match, true
 	}
 	return Match{}, false

@@ -81,10 +81,10 @@ var rules = []rule{
 	}, "unavailable c1, c2", defaultWindow, ""},
 	{"one of an unknown workspace", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
-	}, "c1 0", settleTime + 2*poll, ""},
+	}, "c1 0", stableTime + 2*poll, ""},
 	{"one in a directory above", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now, "/work"), said("hello", now))
-	}, "c1 0", settleTime + 2*poll, ""},
+	}, "c1 0", stableTime + 2*poll, ""},
 	{"an unknown workspace, and then ours", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
 		later(400*time.Millisecond, func() { m.put(at("c2", time.Now(), "/work/a"), said("hello", time.Now())) })

@@ -48,7 +48,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 		watch := startWatch(ctx, f.Reader, f.Cascade)
 		defer func() { <-watch.done }()
 		defer cancel()
-		l := loop{f: f, tracker: NewTracker(f.Cursor), watch: watch, yield: yield, began: time.Now(), healthy: time.Now(), changed: time.Now(), moved: time.Now()}
+		l := loop{f: f, tracker: NewTracker(f.Cursor), watch: watch, yield: yield, began: time.Now(), healthy: time.Now(), changed: time.Now(), progressed: time.Now()}
 		if err := l.run(ctx); err != nil {
 			yield(Event{}, err)
 		}
@@ -57,15 +57,15 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 // A loop is one run of a Follower.
 type loop struct {
-	f       *Follower
-	tracker *Tracker
-	watch   *watch
-	yield   func(Event, error) bool
-	began   time.Time
-	healthy time.Time // the last successful reading
-	changed time.Time // the last reading with a change
-	moved   time.Time // the last reading with a change other than the status
-	failed  int       // consecutive failed readings
+	f          *Follower
+	tracker    *Tracker
+	watch      *watch
+	yield      func(Event, error) bool
+	began      time.Time
+	healthy    time.Time // the last successful reading
+	changed    time.Time // the last reading with a change
+	progressed time.Time // the last reading with a change other than the status
+	failed     int       // consecutive failed readings
 }
 
 // run reads until the turn is over or the caller has left, which is not an error.
@@ -85,7 +85,7 @@ func (l *loop) run(ctx context.Context) error {
 		select {
 		case <-time.After(l.pause()):
 			full = true
-		case <-l.watch.news:
+		case <-l.watch.updated:
 			// While it runs, the last steps are enough. Any other status is confirmed by a
 			// complete reading.
 			full = l.failed > 0 || l.watch.state().status != cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_RUNNING
@@ -166,11 +166,11 @@ func (l *loop) apply(o *Observation) (stopped bool, err error) {
 		}
 	}
 	l.f.Cursor = l.tracker.Cursor()
-	if l.tracker.changed || l.tracker.flipped {
+	if l.tracker.changed || l.tracker.stateChanged {
 		l.changed = time.Now()
 	}
 	if l.tracker.changed {
-		l.moved = time.Now()
+		l.progressed = time.Now()
 	}
 	if l.tracker.overflows() {
 		return false, errTooMany
@@ -207,7 +207,7 @@ func (l *loop) conclude() bool {
 	case over:
 	case !l.tracker.active && time.Since(l.began) >= cmp.Or(l.f.Grace, 30*time.Second):
 		outcome = l.tracker.unchanged()
-	case time.Since(l.moved) >= maxQuiet:
+	case time.Since(l.progressed) >= maxQuiet:
 		outcome = Outcome{Reason: ReasonTimeout}
 	default:
 		return false

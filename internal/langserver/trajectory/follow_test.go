@@ -194,7 +194,7 @@ func TestOutcomes(t *testing.T) {
 			reason: ReasonDone, atLeast: quietPending, atMost: 10 * time.Second},
 		"nothing begins":  {script: []state{{0, nil, statusIdle, nil}}, reason: ReasonTimeout, atLeast: 30 * time.Second, atMost: 35 * time.Second},
 		"nothing goes on": {script: []state{{0, list(ask), statusRunning, nil}}, reason: ReasonTimeout, atLeast: 10 * time.Minute, atMost: 11 * time.Minute},
-		"the turn before is over": {cursor: Cursor{Over: true, Marks: []Mark{{Type: ask.Type, Status: stepDone, Hash: hashStep(ask), Begun: true, Text: prefixOf("hello")}, {Type: answer.Type,
+		"the turn before is over": {cursor: Cursor{Over: true, Marks: []Mark{{Type: ask.Type, Status: stepDone, Hash: hashStep(ask), Started: true, Text: prefixOf("hello")}, {Type: answer.Type,
 			Status: stepDone, Hash: hashStep(answer), Text: prefixOf("hi"), Stop: stopPattern}}},
 			script: []state{{0, list(ask, answer), statusIdle, terminated(endNormal, 1)}, {2 * time.Second, list(ask, answer, user("more"), answer), statusIdle, terminated(endNormal, 3)}},
 			reason: ReasonDone, atLeast: 2 * time.Second, atMost: 4 * time.Second},
@@ -227,7 +227,7 @@ func TestChildrenKeepTheTurnOpen(t *testing.T) {
 	}
 	for range tracker.Apply(&Observation{Steps: steps, Total: 2, Status: statusIdle}) {
 	}
-	if o, over := tracker.Outcome(quietSettled); !over || o.Reason != ReasonDone {
+	if o, over := tracker.Outcome(quietComplete); !over || o.Reason != ReasonDone {
 		t.Errorf("got %+v, %t", o, over)
 	}
 }

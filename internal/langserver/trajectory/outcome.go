@@ -10,7 +10,7 @@ import (
 // How long nothing may have changed before a turn counts as over, by the state of the turn. The
 // status is idle for a moment after a message was sent and between two steps.
 const (
-	quietSettled  = 300 * time.Millisecond // idle, and the last step of the planner is complete
+	quietComplete = 300 * time.Millisecond // idle, and the last step of the planner is complete
 	quietWaiting  = 500 * time.Millisecond // a step waits: an automatic decision takes less
 	quietIdle     = 1500 * time.Millisecond
 	quietNoStatus = 2 * time.Second // the source has no status
@@ -35,7 +35,7 @@ func (t *Tracker) Outcome(quiet time.Duration) (Outcome, bool) {
 	if !t.active {
 		return Outcome{}, false
 	}
-	s := t.survey()
+	s := t.evidence()
 	if s.waiting {
 		return Outcome{Reason: ReasonWaiting, Stop: s.stop}, quiet >= quietWaiting
 	}
@@ -57,13 +57,13 @@ func (t *Tracker) Outcome(quiet time.Duration) (Outcome, bool) {
 	case t.status == 0:
 		return o, (known || s.complete || s.reason() != ReasonDone) && quiet >= quietNoStatus
 	case s.complete:
-		return o, quiet >= quietSettled
+		return o, quiet >= quietComplete
 	}
 	return o, quiet >= quietIdle
 }
 
-// A survey has the evidence for the end of the turn in its steps.
-type survey struct {
+// evidence of the end of a turn is in its steps.
+type evidence struct {
 	waiting  bool
 	pending  bool // a step has not ended, or a message is in the queue
 	answers  int  // steps of the planner, messages to the user and errors
@@ -74,8 +74,8 @@ type survey struct {
 	stop     codeiumcommonpb.StopReason
 }
 
-func (t *Tracker) survey() survey {
-	s := survey{planner: -1}
+func (t *Tracker) evidence() evidence {
+	s := evidence{planner: -1}
 	c := &t.cursor
 	for i := range c.Marks {
 		m := &c.Marks[i]
@@ -121,7 +121,7 @@ func normalStop(m *Mark) bool {
 }
 
 // reason returns the reason of an end that the server does not explain.
-func (s *survey) reason() Reason {
+func (s *evidence) reason() Reason {
 	switch {
 	case s.failed:
 		return ReasonError
@@ -133,7 +133,7 @@ func (s *survey) reason() Reason {
 
 // termination returns why the executor has stopped, if that is about this turn: the server keeps
 // the reasons of earlier turns.
-func (t *Tracker) termination(s survey) (cortexpb.ExecutorTerminationReason, bool) {
+func (t *Tracker) termination(s evidence) (cortexpb.ExecutorTerminationReason, bool) {
 	e := t.executor
 	if e.GetTerminationReason() == 0 {
 		return 0, false
@@ -165,7 +165,7 @@ func reasonOf(r cortexpb.ExecutorTerminationReason, otherwise Reason) Reason {
 }
 
 // waits reports whether a step waits for a person.
-func (t *Tracker) waits() bool { return t.survey().waiting }
+func (t *Tracker) waits() bool { return t.evidence().waiting }
 
 // unchanged returns the outcome if nothing happens after a turn that was reported as over.
 func (t *Tracker) unchanged() Outcome {

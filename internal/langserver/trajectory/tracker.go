@@ -24,15 +24,15 @@ type Observation struct {
 
 // A Tracker turns observations into events. It is not safe for concurrent use.
 type Tracker struct {
-	cursor     Cursor
-	trajectory string
-	status     cortexpb.CascadeRunStatus
-	executor   *cortexpb.ExecutorMetadata
-	children   bool
-	execution  string // ID of the execution that made the last step of the turn which names one
-	active     bool   // the turn has started, and its end was not reported
-	changed    bool   // the steps, by the last observation
-	flipped    bool   // the status, by the last observation
+	cursor       Cursor
+	trajectory   string
+	status       cortexpb.CascadeRunStatus
+	executor     *cortexpb.ExecutorMetadata
+	children     bool
+	execution    string // ID of the execution that made the last step of the turn which names one
+	active       bool   // the turn has started, and its end was not reported
+	changed      bool   // the steps, by the last observation
+	stateChanged bool   // the status, by the last observation
 }
 
 // NewTracker returns a tracker that continues at a cursor.
@@ -74,7 +74,7 @@ func (t *Tracker) Agrees(o *Observation) bool {
 // order in which they were made. Steps that leave a gap are ignored.
 func (t *Tracker) Apply(o *Observation) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		t.changed, t.flipped = false, false
+		t.changed, t.stateChanged = false, false
 		a := application{t: t, o: o, yield: yield}
 		a.state()
 		if total := max(o.Total, o.Offset+len(o.Steps)); o.Total > 0 && total < t.cursor.Size() && !a.truncate(total) {
@@ -116,7 +116,7 @@ func (a *application) state() {
 	}
 	if o.Status != 0 && o.Status != t.status {
 		t.status = o.Status
-		t.flipped = true
+		t.stateChanged = true
 	}
 	if t.status > cortexpb.CascadeRunStatus_CASCADE_RUN_STATUS_IDLE {
 		a.begin()
@@ -125,7 +125,7 @@ func (a *application) state() {
 		t.executor = o.Executors[n-1]
 	}
 	if t.children != o.Children {
-		t.children, t.flipped = o.Children, true
+		t.children, t.stateChanged = o.Children, true
 	}
 }
 
@@ -147,9 +147,9 @@ func (a *application) truncate(at int) bool {
 // usage reports the usage of the turn if it has changed.
 func (a *application) usage(at int) bool {
 	c := &a.t.cursor
-	before := c.Told
-	c.Told = c.usage()
-	return c.Told == before || a.emit(Event{Kind: KindUsage, Step: at, Usage: c.Told})
+	before := c.Reported
+	c.Reported = c.usage()
+	return c.Reported == before || a.emit(Event{Kind: KindUsage, Step: at, Usage: c.Reported})
 }
 
 // step reports the changes of one step.
@@ -188,11 +188,11 @@ func (a *application) step(at int, s *geminicoder.Step) bool {
 
 // replaced reports whether a step is another one than the mark is about.
 func (a *application) replaced(m *Mark, kind cortexpb.CortexStepType, s *geminicoder.Step) bool {
-	ended := (m.final() || m.Ended || len(m.Calls) > 0) && !m.Begun
+	ended := (m.final() || m.Ended || len(m.Calls) > 0) && !m.Started
 	if m.Type != kind || ended && !terminal(s.GetStatus()) {
 		return true
 	}
-	if m.Begun && m.Text != prefixOf(UserText(s.GetUserInput())) {
+	if m.Started && m.Text != prefixOf(UserText(s.GetUserInput())) {
 		return true
 	}
 	calls := s.GetPlannerResponse().GetToolCalls()
@@ -202,12 +202,12 @@ func (a *application) replaced(m *Mark, kind cortexpb.CortexStepType, s *geminic
 
 // user begins a turn. A message in the queue begins it when it leaves the queue.
 func (a *application) user(at int, m *Mark, s *geminicoder.Step) bool {
-	if m.Type != cortexpb.CortexStepType_CORTEX_STEP_TYPE_USER_INPUT || m.Begun || queued(s) {
+	if m.Type != cortexpb.CortexStepType_CORTEX_STEP_TYPE_USER_INPUT || m.Started || queued(s) {
 		return true
 	}
 	text := UserText(s.GetUserInput())
-	m.Begun, m.Text = true, prefixOf(text)
-	a.t.cursor.Turn, a.t.cursor.Spent, a.t.cursor.Told = at, Usage{}, Usage{}
+	m.Started, m.Text = true, prefixOf(text)
+	a.t.cursor.Turn, a.t.cursor.Spent, a.t.cursor.Reported = at, Usage{}, Usage{}
 	a.t.execution = s.GetMetadata().GetExecutionId()
 	return a.emit(Event{Kind: KindTurn, Step: at, Text: text})
 }
@@ -218,7 +218,7 @@ func queued(s *geminicoder.Step) bool {
 
 // texts reports thinking and text.
 func (a *application) texts(at int, m *Mark, s *geminicoder.Step) bool {
-	if m.Begun {
+	if m.Started {
 		return true
 	}
 	return a.text(at, &m.Thinking, s.GetPlannerResponse().GetThinking(), KindThinking) && a.text(at, &m.Text, textOf(s), KindText)

@@ -13,7 +13,7 @@ const Separator = "\n\n"
 // A Turn collects the events of a turn in the current state of the source: rewritten text replaces
 // the earlier text. The zero value is a turn without events. It is not safe for concurrent use.
 type Turn struct {
-	Begun   bool           // a message of the user began it
+	Started bool           // a message of the user began it
 	First   int            // index of the step with that message
 	Last    int            // the highest index of a step that was reported
 	Written []WrittenStep  // steps with text or thinking, in order
@@ -32,7 +32,7 @@ type WrittenStep struct {
 // Take adds an event. A message of the user starts another turn: earlier events are dropped.
 func (t *Turn) Take(e Event) {
 	if e.Kind == KindTurn {
-		*t = Turn{Begun: true, First: e.Step}
+		*t = Turn{Started: true, First: e.Step}
 	}
 	if e.Kind != KindUsage && e.Kind != KindDone {
 		t.Last = max(t.Last, e.Step)

@@ -20,8 +20,8 @@ const (
 // A watch keeps a stream of updates open. Their steps are not used: they may arrive late, while
 // readings are always current.
 type watch struct {
-	news chan struct{} // there was an update since the last receive
-	done chan struct{} // closed when the stream is closed
+	updated chan struct{} // there was an update since the last receive
+	done    chan struct{} // closed when the stream is closed
 
 	mu     sync.Mutex
 	latest streamState
@@ -36,7 +36,7 @@ type streamState struct {
 }
 
 func startWatch(ctx context.Context, r Reader, cascade string) *watch {
-	w := &watch{news: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &watch{updated: make(chan struct{}, 1), done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		w.run(ctx, r, cascade)
@@ -98,7 +98,7 @@ func (w *watch) take(u *jetskicortexpb.AgentStateUpdate) {
 
 func (w *watch) signal() {
 	select {
-	case w.news <- struct{}{}:
+	case w.updated <- struct{}{}:
 	default:
 	}
 }

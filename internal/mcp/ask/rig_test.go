@@ -100,7 +100,7 @@ func newRig(t *testing.T, settings string) *rig {
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
 	extension := extserver.New(extserver.Options{Workspace: r.workspace, AllowEdit: true, AllowCommand: true, Started: func(e supervisor.Endpoint) {
-		r.sup.Reported(e)
+		r.sup.SetEndpoint(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -140,7 +140,7 @@ func (f *Following) done(reason trajectory.Reason) Answer {
 				WithHint("look at what it has changed, and send another message to let it go on")
 		}
 	case trajectory.ReasonTimeout:
-		if a.Status = Timeout; !f.Turn.Begun {
+		if a.Status = Timeout; !f.Turn.Started {
 			err = perigee.Errorf(perigee.ClassUnavailable, "the language server accepted the prompt, but its agent did not begin to answer").
 				WithHint("ask with this conversation and an empty prompt to see whether it has begun")
 		}

@@ -57,7 +57,7 @@ func newStandIn(t *testing.T, settings string) *standInRig {
 	t.Cleanup(func() { r.cloud.Close(); _ = sim.Close() })
 	token := perigee.NewSecret("token-of-another-server")
 	extension := extserver.New(extserver.Options{Started: func(e supervisor.Endpoint) {
-		r.sup.Reported(e)
+		r.sup.SetEndpoint(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)

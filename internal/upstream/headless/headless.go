@@ -377,7 +377,7 @@ func (s *Server) keepToken(process *supervisor.Supervisor, c roster.Credential) 
 // reported passes on the endpoint that the process has reported to the Extension Server.
 func (s *Server) reported(e lsclient.Endpoint) {
 	if process := s.supervisor(); process != nil {
-		process.Reported(e)
+		process.SetEndpoint(e)
 	}
 }
 

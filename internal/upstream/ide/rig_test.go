@@ -70,7 +70,7 @@ func (r *rig) serverIn(home, workspace, settings string) *supervisor.Supervisor 
 	t.Helper()
 	var sup *supervisor.Supervisor
 	extension := extserver.New(extserver.Options{Workspace: workspace, AllowEdit: true, AllowCommand: true, Started: func(e supervisor.Endpoint) {
-		sup.Reported(e)
+		sup.SetEndpoint(e)
 	}})
 	if err := extension.Start(t.Context()); err != nil {
 		t.Fatal(err)
