@@ -93,7 +93,7 @@ func (l Langserver) check() Result {
 // the trust stores.
 func CA(ctx context.Context, ca trustinstall.CA, now time.Time) Result {
 	var remarks []string
-	ca.Say = func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }
+	ca.Remark = func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }
 	left, err := ca.Machine.Leftovers(ctx, ca.Dir, filepath.Join(ca.Dir, "mitm"))
 	if err != nil {
 		return warn(NameCA, "perigee ca show", "the trust stores could not be read: %v", err)

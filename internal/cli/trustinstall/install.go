@@ -25,7 +25,7 @@ type CA struct {
 	Dir     string // absolute
 	Hosts   netguard.HostList
 	Machine truststore.Machine
-	Say     func(format string, args ...any) // gets remarks, one sentence each
+	Remark  func(format string, args ...any) // gets remarks, one sentence each
 	Running bool                             // a daemon is running that may use the CA
 }
 
@@ -55,9 +55,9 @@ func (c *CA) Status(ctx context.Context) (*Status, error) {
 	for _, s := range c.Machine.Stores("") {
 		switch state, err := s.State(ctx, info.Certificate); {
 		case err != nil:
-			c.Say("it is not known whether a store has the CA: %v", err)
+			c.Remark("it is not known whether a store has the CA: %v", err)
 		case state == truststore.Partial:
-			c.Say("%s has the CA in part; perigee ca install completes that, perigee ca remove undoes it", s.Path)
+			c.Remark("%s has the CA in part; perigee ca install completes that, perigee ca remove undoes it", s.Path)
 		case state == truststore.Trusted:
 			status.Places = append(status.Places, s.Kind+" ("+s.Path+")")
 			if !slices.Contains(status.Installed, s.Kind) {
@@ -66,7 +66,7 @@ func (c *CA) Status(ctx context.Context) (*Status, error) {
 		}
 	}
 	if !info.Fits(c.Hosts, time.Now()) {
-		c.Say("interception.hosts has changed since, or the CA expires soon: perigee makes a new one when it needs it next")
+		c.Remark("interception.hosts has changed since, or the CA expires soon: perigee makes a new one when it needs it next")
 	}
 	return status, nil
 }
@@ -111,7 +111,7 @@ func (c *CA) Plan(ctx context.Context, kind string) (*Plan, error) {
 
 // Describe prints the steps of Run.
 func (p *Plan) Describe() {
-	say := p.ca.Say
+	say := p.ca.Remark
 	if p.info == nil {
 		say("this makes a CA in %s and has this machine trust it", p.ca.Dir)
 	} else {
@@ -168,7 +168,7 @@ func (p *Plan) install(ctx context.Context) error {
 	}
 	p.info = a.Info()
 	if made {
-		c.Say("made the CA %s with the fingerprint %s", p.info.Path, p.info.Fingerprint)
+		c.Remark("made the CA %s with the fingerprint %s", p.info.Path, p.info.Fingerprint)
 		c.warnUsers()
 	}
 	if err := truststore.Record(c.Dir, p.info.Certificate); err != nil {
@@ -185,7 +185,7 @@ func (p *Plan) install(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	c.Say("programs that are running may have to be restarted")
+	c.Remark("programs that are running may have to be restarted")
 	return p.removeEarlier(ctx)
 }
 
@@ -216,7 +216,7 @@ func (p *Plan) removeEarlier(ctx context.Context) error {
 		if err := truststore.Forget(p.ca.Dir, earlier); err != nil {
 			return err
 		}
-		p.ca.Say("removed the earlier CA %s… from the stores", truststore.ID(earlier))
+		p.ca.Remark("removed the earlier CA %s… from the stores", truststore.ID(earlier))
 	}
 	return nil
 }
@@ -224,10 +224,10 @@ func (p *Plan) removeEarlier(ctx context.Context) error {
 // warnUsers names processes that go on with a CA that was replaced or removed.
 func (c *CA) warnUsers() {
 	if c.Running {
-		c.Say("the daemon is running: if it intercepts, it goes on with the CA that it has in memory; restart it")
+		c.Remark("the daemon is running: if it intercepts, it goes on with the CA that it has in memory; restart it")
 	}
 	for _, id := range truststore.Processes(c.Dir) {
-		c.Say("process %d was started with a bundle that has the CA, and trusts it until it ends", id)
+		c.Remark("process %d was started with a bundle that has the CA, and trusts it until it ends", id)
 	}
 }
 
@@ -263,14 +263,14 @@ func (c *CA) Remove(ctx context.Context) (done []string, err error) {
 		return done, err
 	}
 	for _, path := range kept {
-		c.Say("%s is not a file of the CA and stays", path)
+		c.Remark("%s is not a file of the CA and stays", path)
 	}
 	if len(done) == 0 {
-		c.Say("there is no CA in %s, and nothing to remove", c.Dir)
+		c.Remark("there is no CA in %s, and nothing to remove", c.Dir)
 	}
 	left, err := c.Machine.Leftovers(ctx)
 	for _, l := range left {
-		c.Say("%s still has the certificate %s… of a CA of perigee that is elsewhere or lost; if it is not in use, run %s",
+		c.Remark("%s still has the certificate %s… of a CA of perigee that is elsewhere or lost; if it is not in use, run %s",
 			l.Store.Path, truststore.ID(l.Certificate), l.Store.RemoveLine(l.Certificate))
 	}
 	return done, err

@@ -40,7 +40,7 @@ func newCA(dir string, say func(string, ...any)) *CA {
 	if err != nil {
 		panic(err)
 	}
-	return &CA{Dir: filepath.Join(dir, "data", "ca"), Hosts: hosts, Say: say,
+	return &CA{Dir: filepath.Join(dir, "data", "ca"), Hosts: hosts, Remark: say,
 		Machine: truststore.Machine{OS: "linux", Root: filepath.Join(dir, "root"), Home: filepath.Join(dir, "home")}}
 }
 

@@ -45,7 +45,7 @@ func (h *Handler) carry(w http.ResponseWriter, r *http.Request, call *Expected, 
 	h.opts.Logger.Debug("call carried", "cascade", call.cascade, "status", response.StatusCode)
 	if err := a.serve(w, r); err != nil {
 		level := slog.LevelDebug
-		if errors.Is(err, errBehind) || errors.Is(err, errHeld) {
+		if errors.Is(err, errBehind) || errors.Is(err, errEventSize) {
 			level = slog.LevelWarn
 		}
 		h.opts.Logger.Log(context.WithoutCancel(r.Context()), level, "language server cut off from an answer", "cascade", call.cascade, "error", err)
@@ -82,9 +82,9 @@ func (c callContext) Value(key any) any {
 	return c.request.Value(key)
 }
 
-// maxBehind is the number of bytes by which the language server may be behind the client. Beyond
+// maxBacklog is the number of bytes by which the language server may be behind the client. Beyond
 // that it is cut off.
-const maxBehind = 8 << 20
+const maxBacklog = 8 << 20
 
 // lastWrites is the time for sending the end of an answer to the language server, after the client
 // has all of it.
@@ -100,7 +100,7 @@ type answer struct {
 
 	mu sync.Mutex
 	// bytes that the client has read and the language server has not received
-	behind []byte
+	backlog []byte
 	// nil if more is to come, io.EOF at the end; otherwise the language server is cut off
 	end  error
 	wake chan struct{} // has an element after each change
@@ -162,13 +162,13 @@ func (a *answer) keep(p []byte, end error) {
 	if a.end != nil {
 		return
 	}
-	if a.end = end; len(a.behind)+len(p) > maxBehind {
+	if a.end = end; len(a.backlog)+len(p) > maxBacklog {
 		a.end = errBehind
 	}
 	if a.end == nil || a.end == io.EOF {
-		a.behind = append(a.behind, p...)
+		a.backlog = append(a.backlog, p...)
 	} else {
-		a.behind = nil
+		a.backlog = nil
 	}
 	if a.deadline != nil && a.end != nil {
 		a.deadline(a.lastWrite())
@@ -195,7 +195,7 @@ func (a *answer) next(sent []byte) (p []byte, end error) {
 	if cap(sent) > 64<<10 {
 		sent = nil // a quiet stream keeps little memory
 	}
-	p, a.behind = a.behind, sent[:0]
+	p, a.backlog = a.backlog, sent[:0]
 	return p, a.end
 }
 
@@ -265,7 +265,7 @@ func (a *answer) attach(deadline func(time.Time)) {
 func (a *answer) detach() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.deadline, a.behind = nil, nil
+	a.deadline, a.backlog = nil, nil
 	if a.end == nil {
 		a.end = errBehind // no more bytes are kept
 	}

@@ -17,13 +17,13 @@ import (
 // that ends lines only with LF finds the same events as one that follows the definition of event
 // streams.
 type copier struct {
-	kind   copyKind
-	out    io.Writer
-	held   []byte // an incomplete event, or an answer in one piece
-	line   int    // start of its last line
-	seen   int    // position up to which it has been searched for line ends
-	cr     bool   // the last byte of an event stream so far was a CR, which is not in held yet
-	closed bool   // a text has replaced a call
+	kind     copyKind
+	out      io.Writer
+	pending  []byte // an incomplete event, or an answer in one piece
+	line     int    // start of its last line
+	searched int    // position up to which it has been searched for line ends
+	cr       bool   // the last byte of an event stream so far was a CR, which is not in pending yet
+	closed   bool   // a text has replaced a call
 }
 
 // A copyKind is the way in which an answer is divided into texts that can be changed.
@@ -35,11 +35,11 @@ const (
 	copyWhole                  // JSON in one piece
 )
 
-// maxHeld is the maximum size of an event, or of an answer in one piece, that the language server
-// gets.
-const maxHeld = 16 << 20
+// maxPending is the maximum size of an event, or of an answer in one piece, that the language
+// server gets.
+const maxPending = 16 << 20
 
-var errHeld = errors.New("an event of the answer is larger than 16 MiB")
+var errEventSize = errors.New("an event of the answer is larger than 16 MiB")
 
 // closing is the part that replaces a call for the language server.
 const closing = `{"text":"(The answer continues with the client.)"}`
@@ -64,22 +64,22 @@ func (c *copier) write(p []byte, end bool) error {
 		return c.send(p)
 	}
 	if c.kind == copyWhole {
-		c.held = append(c.held, p...)
+		c.pending = append(c.pending, p...)
 	} else {
-		c.hold(p, end)
+		c.addLines(p, end)
 		if err := c.events(); err != nil {
 			return err
 		}
 	}
 	switch {
-	case len(c.held) > maxHeld:
-		return errHeld
-	case !end || len(c.held) == 0:
+	case len(c.pending) > maxPending:
+		return errEventSize
+	case !end || len(c.pending) == 0:
 		return nil
 	case c.kind == copyEvents: // without its blank line
-		return c.event(c.held)
+		return c.event(c.pending)
 	}
-	text, _ := c.withoutCalls(c.held)
+	text, _ := c.withoutCalls(c.pending)
 	return c.send(text)
 }
 
@@ -91,23 +91,23 @@ func (c *copier) send(p []byte) error {
 	return err
 }
 
-// hold appends bytes of an event stream to held, with LF in place of each CR that is a line end of
-// its own.
-func (c *copier) hold(p []byte, end bool) {
+// addLines appends bytes of an event stream to pending, with LF in place of each CR that is a line
+// end of its own.
+func (c *copier) addLines(p []byte, end bool) {
 	for len(p) > 0 {
 		if c.cr {
 			if c.cr = false; p[0] == '\n' {
-				c.held = append(c.held, '\r')
+				c.pending = append(c.pending, '\r')
 			} else {
-				c.held = append(c.held, '\n')
+				c.pending = append(c.pending, '\n')
 			}
 		}
 		line, rest, found := bytes.Cut(p, []byte("\r"))
-		c.held = append(c.held, line...)
+		c.pending = append(c.pending, line...)
 		p, c.cr = rest, found
 	}
 	if end && c.cr {
-		c.held, c.cr = append(c.held, '\n'), false
+		c.pending, c.cr = append(c.pending, '\n'), false
 	}
 }
 
@@ -115,29 +115,29 @@ func (c *copier) hold(p []byte, end bool) {
 func (c *copier) events() error {
 	begin := 0
 	for {
-		at := bytes.IndexByte(c.held[c.seen:], '\n')
+		at := bytes.IndexByte(c.pending[c.searched:], '\n')
 		if at < 0 {
-			c.seen = len(c.held)
+			c.searched = len(c.pending)
 			break
 		}
-		line := bytes.TrimSuffix(c.held[c.line:c.seen+at], []byte("\r"))
-		c.seen += at + 1
-		c.line = c.seen
+		line := bytes.TrimSuffix(c.pending[c.line:c.searched+at], []byte("\r"))
+		c.searched += at + 1
+		c.line = c.searched
 		if len(line) > 0 {
 			continue
 		}
-		if err := c.event(c.held[begin:c.seen]); err != nil {
+		if err := c.event(c.pending[begin:c.searched]); err != nil {
 			return err
 		}
-		begin = c.seen
+		begin = c.searched
 	}
 	if begin > 0 {
-		rest := c.held[begin:]
-		if cap(c.held) > 1<<20 {
-			c.held = nil // do not keep a buffer over 1 MiB
+		rest := c.pending[begin:]
+		if cap(c.pending) > 1<<20 {
+			c.pending = nil // do not keep a buffer over 1 MiB
 		}
-		c.held = append(c.held[:0], rest...)
-		c.line, c.seen = c.line-begin, c.seen-begin
+		c.pending = append(c.pending[:0], rest...)
+		c.line, c.searched = c.line-begin, c.searched-begin
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestCopiesOfLargeEvents(t *testing.T) {
 	if err == nil {
 		err = c.write([]byte(large), false)
 	}
-	if err != errHeld {
+	if err != errEventSize {
 		t.Errorf("got %v", err)
 	}
 }

@@ -203,8 +203,8 @@ func TestLanguageServerLeaves(t *testing.T) {
 				if text, err := io.ReadAll(body); err != nil || string(text) != want {
 					r.Errorf("the client got %v %s", err, text)
 				}
-				if !early && len(e.answer.behind) > 0 {
-					r.Errorf("%d bytes are kept for the language server", len(e.answer.behind))
+				if !early && len(e.answer.backlog) > 0 {
+					r.Errorf("%d bytes are kept for the language server", len(e.answer.backlog))
 				}
 			})
 		})

@@ -41,7 +41,7 @@ type body struct {
 // text if it is text, and without secrets, including the known ones. A body with an unknown
 // encoding is left out, because it cannot be searched for secrets.
 func decode(r *recording, header http.Header, known *redact.Redactor) (b body) {
-	data, ok := r.kept, true
+	data, ok := r.data, true
 	b.size, b.whole = r.size, !r.cut
 	cut := r.cut
 	for _, encoding := range encodings(header) {

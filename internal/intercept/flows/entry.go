@@ -97,8 +97,8 @@ type (
 
 // release returns the memory of the bodies.
 func (x *exchange) release() {
-	x.memory.used.Add(-int64(len(x.request.kept) + len(x.response.kept)))
-	x.request.kept, x.response.kept = nil, nil
+	x.memory.used.Add(-int64(len(x.request.data) + len(x.response.data)))
+	x.request.data, x.response.data = nil, nil
 }
 
 // shortest is the minimum length of a credential that is replaced in all places. A shorter one may

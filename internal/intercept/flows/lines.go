@@ -135,10 +135,10 @@ func (l *Lines) text(f Flow) string {
 	}
 	first := "-"
 	if f.Status != 0 && f.Method != http.MethodConnect {
-		first = took(f.FirstByteMS)
+		first = formatMS(f.FirstByteMS)
 	}
 	head := f.Time.In(l.Zone).Format(time.TimeOnly)
-	received, all, method := terminal.Size(f.ResponseBytes), took(f.DurationMS), terminal.Printable(f.Method)
+	received, all, method := terminal.Size(f.ResponseBytes), formatMS(f.DurationMS), terminal.Printable(f.Method)
 	rest := fmt.Sprintf("  %9s  %9s  %7s  %7s  %-8s  %-7s ", terminal.Size(f.RequestBytes), received, first, all, f.HTTP, method)
 	address := terminal.Printable(f.URL)
 	if width := l.Width(); width > 0 {
@@ -162,4 +162,6 @@ func (l *Lines) paint(text, colour string) string {
 	return terminal.Paint(text, colour)
 }
 
-func took(ms float64) string { return terminal.Duration(time.Duration(ms * float64(time.Millisecond))) }
+func formatMS(ms float64) string {
+	return terminal.Duration(time.Duration(ms * float64(time.Millisecond)))
+}

@@ -288,7 +288,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &upgraded{Conn: conn, x: w.x, from: conn}
+	u := &upgradedConn{Conn: conn, x: w.x, from: conn}
 	if n := buffered.Reader.Buffered(); n > 0 {
 		u.from = io.MultiReader(io.LimitReader(buffered.Reader, int64(n)), conn)
 	}

@@ -535,10 +535,10 @@ func TestMemoryIsLimited(t *testing.T) {
 		for range 5 {
 			r.add(big, &m)
 		}
-		if r.size != 5*int64(len(big)) || len(r.kept) > maxBody || !r.cut {
-			t.Fatalf("%d bytes, %d kept", r.size, len(r.kept))
+		if r.size != 5*int64(len(big)) || len(r.data) > maxBody || !r.cut {
+			t.Fatalf("%d bytes, %d kept", r.size, len(r.data))
 		}
-		kept += len(r.kept)
+		kept += len(r.data)
 	}
 	if int64(kept) != m.used.Load() || kept > maxMemory || kept < maxMemory-maxBody {
 		t.Errorf("%d kept, %d counted", kept, m.used.Load())

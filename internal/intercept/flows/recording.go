@@ -28,7 +28,7 @@ func (m *memory) take(n int) int {
 // A recording is the start of a body.
 type recording struct {
 	size int64 // of the whole body
-	kept []byte
+	data []byte
 	cut  bool
 }
 
@@ -38,8 +38,8 @@ func (r *recording) add(p []byte, m *memory) {
 	if m == nil || len(p) == 0 || r.cut {
 		return
 	}
-	n := m.take(min(len(p), maxBody-len(r.kept)))
-	r.kept = append(r.kept, p[:n]...)
+	n := m.take(min(len(p), maxBody-len(r.data)))
+	r.data = append(r.data, p[:n]...)
 	r.cut = n < len(p)
 }
 

@@ -13,20 +13,20 @@ import (
 // maxHead is the longest head of an answer that is read from an upgraded connection.
 const maxHead = 64 << 10
 
-// An upgraded is the connection of a client after an upgrade. The answer's head is written to it
-// as well. Bytes are counted and not kept: messages of a WebSocket are masked and often
+// An upgradedConn is the connection of a client after an upgrade. The answer's head is written to
+// it as well. Bytes are counted and not kept: messages of a WebSocket are masked and often
 // compressed, so that secrets in them would not be found.
-type upgraded struct {
+type upgradedConn struct {
 	net.Conn
 	x    *exchange
 	from io.Reader // bytes that were read too early, then Conn
 
-	mu   sync.Mutex
-	head []byte
-	seen bool // the head
+	mu       sync.Mutex
+	head     []byte
+	headRead bool // the head was read
 }
 
-func (u *upgraded) Read(p []byte) (int, error) {
+func (u *upgradedConn) Read(p []byte) (int, error) {
 	n, err := u.from.Read(p)
 	u.x.mu.Lock()
 	defer u.x.mu.Unlock()
@@ -36,11 +36,11 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (u *upgraded) Write(p []byte) (int, error) {
+func (u *upgradedConn) Write(p []byte) (int, error) {
 	n, err := u.Conn.Write(p)
 	u.mu.Lock()
 	body := p[:n]
-	if !u.seen {
+	if !u.headRead {
 		body = u.readHead(body)
 	}
 	u.mu.Unlock()
@@ -53,13 +53,13 @@ func (u *upgraded) Write(p []byte) (int, error) {
 }
 
 // readHead collects the head of the answer and returns the bytes after it.
-func (u *upgraded) readHead(p []byte) (body []byte) {
+func (u *upgradedConn) readHead(p []byte) (body []byte) {
 	u.head = append(u.head, p...)
 	end := bytes.Index(u.head, []byte("\r\n\r\n"))
 	if end < 0 && len(u.head) < maxHead {
 		return nil
 	}
-	u.seen = true
+	u.headRead = true
 	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(u.head)), nil)
 	if end < 0 || err != nil {
 		body, u.head = u.head, nil
@@ -76,7 +76,7 @@ func (u *upgraded) readHead(p []byte) (body []byte) {
 }
 
 // CloseWrite ends one direction, if the connection supports that, as in net and crypto/tls.
-func (u *upgraded) CloseWrite() error {
+func (u *upgradedConn) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}

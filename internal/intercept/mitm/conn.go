@@ -43,16 +43,16 @@ func (c *clientConn) Write(p []byte) (int, error) {
 }
 
 func (c *clientConn) SetWriteDeadline(t time.Time) error {
-	c.noteDeadline(t)
+	c.trackDeadline(t)
 	return c.Conn.SetWriteDeadline(t)
 }
 
 func (c *clientConn) SetDeadline(t time.Time) error {
-	c.noteDeadline(t)
+	c.trackDeadline(t)
 	return c.Conn.SetDeadline(t)
 }
 
-func (c *clientConn) noteDeadline(t time.Time) {
+func (c *clientConn) trackDeadline(t time.Time) {
 	c.deadline.Store(!t.IsZero())
 	c.stallFrom.Store(0)
 }
@@ -104,8 +104,8 @@ func Destination(ctx context.Context) string {
 	return ""
 }
 
-// noteState records from the state of net/http whether a connection waits for a request.
-func noteState(c net.Conn, state http.ConnState) {
+// trackState records from the state of net/http whether a connection waits for a request.
+func trackState(c net.Conn, state http.ConnState) {
 	client := clientOf(c)
 	if client == nil {
 		return

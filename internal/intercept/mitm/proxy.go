@@ -108,7 +108,7 @@ func (p *Proxy) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:                  p.opts.IdleTimeout,
 		MaxHeaderBytes:               maxHeader,
 		ConnContext:                  connContext,
-		ConnState:                    noteState,
+		ConnState:                    trackState,
 		// relevant errors are logged where they occur
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}

@@ -30,17 +30,17 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.R
 		return
 	}
 	done := make(chan bool, 2) // true if the other direction continues
-	go func() { done <- passOn(client, server) }()
-	go func() { done <- passOn(server, buffered.Reader) }()
+	go func() { done <- forwardBytes(client, server) }()
+	go func() { done <- forwardBytes(server, buffered.Reader) }()
 	if <-done {
 		defer time.AfterFunc(f.opts.Silence, end).Stop() // one side has ended, and the other one may not
 		<-done
 	}
 }
 
-// passOn copies until the end of src and closes the write side of dst. It reports whether that is
-// possible, so that the other direction continues.
-func passOn(dst io.Writer, src io.Reader) bool {
+// forwardBytes copies until the end of src and closes the write side of dst. It reports whether
+// that is possible, so that the other direction continues.
+func forwardBytes(dst io.Writer, src io.Reader) bool {
 	if _, err := io.Copy(dst, src); err != nil {
 		return false
 	}

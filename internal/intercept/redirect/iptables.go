@@ -121,7 +121,7 @@ func value(words []string, name string) string {
 	return ""
 }
 
-func (i *iptables) look(ctx context.Context) (rules, error) {
+func (i *iptables) inspect(ctx context.Context) (rules, error) {
 	all := rules{backend: IPTables}
 	var problems []string
 	for _, f := range families() {

@@ -45,7 +45,7 @@ table inet %[1]s {
 }
 
 func (n *nftables) remove(ctx context.Context) error {
-	found, err := n.look(ctx)
+	found, err := n.inspect(ctx)
 	if err != nil || !found.any {
 		return err
 	}
@@ -58,7 +58,7 @@ var (
 	nftUDP = regexp.MustCompile(`^meta skuid (\d+) udp dport 443 reject( |$)`)
 )
 
-func (n *nftables) look(ctx context.Context) (rules, error) {
+func (n *nftables) inspect(ctx context.Context) (rules, error) {
 	found := rules{backend: NFTables}
 	if any, err := (chain{Family: "inet", Table: table}).exists(); err != nil || !any {
 		return found, err

@@ -91,7 +91,7 @@ type rules struct {
 type backend interface {
 	name() string
 	usable() error // why it cannot be used; nil if it can
-	look(context.Context) (rules, error)
+	inspect(context.Context) (rules, error)
 	install(ctx context.Context, uid, port int) error
 	remove(context.Context) error
 }
@@ -151,7 +151,7 @@ func (r *Redirect) Status(ctx context.Context) (Status, error) {
 }
 
 func (r *Redirect) status(ctx context.Context) (Status, error) {
-	there, err := r.look(ctx)
+	there, err := r.inspect(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -194,10 +194,10 @@ type parts struct {
 	unit, persistent bool        // as hasUnit returns them
 }
 
-// look reads the state of the system.
-func (r *Redirect) look(ctx context.Context) (there parts, err error) {
+// inspect reads the state of the system.
+func (r *Redirect) inspect(ctx context.Context) (there parts, err error) {
 	for _, b := range r.backends {
-		got, err := b.look(ctx)
+		got, err := b.inspect(ctx)
 		if err != nil {
 			return parts{}, err
 		}
@@ -270,7 +270,7 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 			return Status{}, err
 		}
 	}
-	there, err := r.look(ctx)
+	there, err := r.inspect(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -282,14 +282,14 @@ func (r *Redirect) Install(ctx context.Context, q Request) (Status, error) {
 	case now.Installed && (now.User != q.User || now.Port != q.Port || q.Backend != "" && now.Backend != q.Backend):
 		return Status{}, fmt.Errorf("a redirect of the user %s to port %d (%s) is installed; run perigee redirect remove first", now.User, now.Port, now.Backend)
 	case now.Installed:
-		if err := r.noteUser(now); err != nil || !q.Persist {
+		if err := r.refreshState(now); err != nil || !q.Persist {
 			return now, err
 		}
 		if err := r.persist(ctx, program, now); err != nil {
 			return Status{}, err
 		}
 		return r.status(ctx)
-	case there.hinders(q):
+	case there.blocks(q):
 		return Status{}, errors.New(now.Problem)
 	}
 	isNew, err := r.install(ctx, q, chosen)
@@ -320,9 +320,9 @@ func (r *Redirect) choose(name string) (backend, error) {
 	return nil, errors.New("neither nft nor iptables is installed; install the package nftables")
 }
 
-// hinders reports whether there are incomplete rules, or a user or a unit that was created for
+// blocks reports whether there are incomplete rules, or a user or a unit that was created for
 // another install.
-func (p parts) hinders(q Request) bool {
+func (p parts) blocks(q Request) bool {
 	other := slices.ContainsFunc(p.users, func(u user.User) bool { return u.Username != q.User })
 	return len(p.rules) > 0 || other || p.unit && !unitInstalls(q)
 }
@@ -381,7 +381,7 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 		return nil, err
 	}
 	defer unlock()
-	there, err := r.look(ctx)
+	there, err := r.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +398,7 @@ func (r *Redirect) Remove(ctx context.Context) (removed []string, err error) {
 	if err := r.removeState(); err != nil {
 		return nil, err
 	}
-	if there, err = r.look(ctx); err != nil {
+	if there, err = r.inspect(ctx); err != nil {
 		return nil, err
 	}
 	if len(there.names()) > 0 {

@@ -67,9 +67,9 @@ func (r *Redirect) writeState(s state) error {
 	return os.Chmod(r.stateFile(), 0o644)
 }
 
-// noteUser writes the state again if it does not match the installed redirect. It keeps the
+// refreshState writes the state again if it does not match the installed redirect. It keeps the
 // recorded chains of iptables.
-func (r *Redirect) noteUser(now Status) error {
+func (r *Redirect) refreshState(now Status) error {
 	s, err := r.readState()
 	want := state{User: now.User, UID: now.UID, Port: now.Port, Backend: now.Backend, System: systemID()}
 	if err == nil && s.System == want.System {

@@ -139,7 +139,7 @@ func (a *anchors) change(ctx context.Context, c *x509.Certificate, file string) 
 		_, err = a.machine.run(ctx, []byte(lines), hook)
 	}
 	if err == nil {
-		err = a.askOpenSSL(ctx, c, add)
+		err = a.verifyWithOpenSSL(ctx, c, add)
 	}
 	return asRoot(err, inShell)
 }
@@ -182,7 +182,7 @@ func (a *anchors) files(c *x509.Certificate) (found []string, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a link to nothing
 		}
-		if err == nil && (holds(text, c) || path == a.file(c) && bytes.HasPrefix(encode(c), text)) {
+		if err == nil && (hasCertificate(text, c) || path == a.file(c) && bytes.HasPrefix(encode(c), text)) {
 			found = append(found, path)
 		}
 		return err
@@ -219,7 +219,7 @@ func (a *anchors) javaHook(c *x509.Certificate, files []string) (hook, lines str
 	if _, err := os.Stat(hook); err != nil {
 		return "", ""
 	}
-	if text, err := os.ReadFile(a.machine.at("/etc/ssl/certs/java/cacerts")); err != nil || !holds(text, c) {
+	if text, err := os.ReadFile(a.machine.at("/etc/ssl/certs/java/cacerts")); err != nil || !hasCertificate(text, c) {
 		return "", ""
 	}
 	for _, path := range append(files, a.file(c)) {
@@ -297,7 +297,7 @@ func (a *anchors) links(c *x509.Certificate) (any, linked bool, err error) {
 			continue
 		}
 		any = true
-		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && holds(text, c) {
+		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && hasCertificate(text, c) {
 			return true, true, nil
 		}
 	}
@@ -323,15 +323,15 @@ func (a *anchors) isIn(dir string, c *x509.Certificate) (bool, error) {
 		if errors.Is(err, fs.ErrPermission) {
 			continue // programs cannot read it either
 		}
-		if err != nil || holds(text, c) {
+		if err != nil || hasCertificate(text, c) {
 			return err == nil, err
 		}
 	}
 	return false, err
 }
 
-// askOpenSSL confirms the result with OpenSSL, if it is installed.
-func (a *anchors) askOpenSSL(ctx context.Context, c *x509.Certificate, trusted bool) error {
+// verifyWithOpenSSL confirms the result with OpenSSL, if it is installed.
+func (a *anchors) verifyWithOpenSSL(ctx context.Context, c *x509.Certificate, trusted bool) error {
 	if _, err := find("openssl"); err != nil {
 		return nil // it is not installed
 	}

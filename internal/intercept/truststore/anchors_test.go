@@ -195,12 +195,12 @@ func TestHolds(t *testing.T) {
 		"alone": encode(a), "after another": append(encode(b), encode(a)...), "with text": append([]byte("# perigee\r\n"), encode(a)...),
 		"with trust settings": withTrust, "in a keystore": append([]byte("\xfe\xed\xfe\xed"), a.Raw...),
 	} {
-		if !holds(text, a) {
+		if !hasCertificate(text, a) {
 			t.Errorf("%s: not found", name)
 		}
 	}
 	for name, text := range map[string][]byte{"another": encode(b), "empty": nil, "a part": encode(a)[:200]} {
-		if holds(text, a) {
+		if hasCertificate(text, a) {
 			t.Errorf("%s: found", name)
 		}
 	}

@@ -89,7 +89,7 @@ func (r *rootStore) state(ctx context.Context, c *x509.Certificate) (state State
 			}
 			return err
 		}
-		if text, err := os.ReadFile(out); err == nil && holds(text, c) {
+		if text, err := os.ReadFile(out); err == nil && hasCertificate(text, c) {
 			state = Trusted
 		}
 		return nil

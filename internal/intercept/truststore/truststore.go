@@ -223,8 +223,8 @@ func isOurs(c *x509.Certificate) bool {
 	return c.IsCA && slices.Contains(c.Subject.Organization, "perigee") && strings.HasPrefix(c.Subject.CommonName, "perigee ")
 }
 
-// holds reports whether a file has a certificate: in PEM, also with OpenSSL's trust settings after
-// it, or in DER inside a keystore.
-func holds(text []byte, c *x509.Certificate) bool {
+// hasCertificate reports whether a file has a certificate: in PEM, also with OpenSSL's trust
+// settings after it, or in DER inside a keystore.
+func hasCertificate(text []byte, c *x509.Certificate) bool {
 	return bytes.Contains(text, c.Raw) || slices.ContainsFunc(blocks(text), func(der []byte) bool { return bytes.HasPrefix(der, c.Raw) })
 }

@@ -100,8 +100,8 @@ const maxNamed = 100
 // errSent is in the chain of an error after which the agent may have received the prompt.
 var errSent = errors.New("the prompt may have been handed over")
 
-// declineUnlessEnded returns the error of a language server that has not received a prompt: another source
-// may be tried.
+// declineUnlessEnded returns the error of a language server that has not received a prompt: another
+// source may be tried.
 func declineUnlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return perigee.AsError(err)

@@ -11,10 +11,10 @@ import (
 
 // An exchange is one prompt and its answer.
 type exchange struct {
-	asker    *ModelAsker
-	request  *Request
-	progress func(Progress)
-	talk     *conversation
+	asker        *ModelAsker
+	request      *Request
+	progress     func(Progress)
+	conversation *conversation
 
 	text   strings.Builder
 	start  perigee.Event
@@ -25,7 +25,7 @@ type exchange struct {
 // run streams the answer.
 func (e *exchange) run(ctx context.Context, model string) (Answer, error) {
 	r := e.request
-	prompt := e.talk.prompt(r.Prompt)
+	prompt := e.conversation.prompt(r.Prompt)
 	origin := perigee.Origin{ID: r.ID, Dialect: perigee.DialectMCP, Client: r.Client, MayUse: r.AllowsModel, Log: r.Log}
 	request := perigee.NewRequest(origin, model, true, func() (*perigee.Prompt, error) { return prompt, nil })
 	var failed error
@@ -104,7 +104,7 @@ func (e *exchange) answer(ctx context.Context, failed error) (Answer, error) {
 		a.Status, a.Error = Failed, Fail(failed).Error
 	}
 	if e.text.Len() > 0 || a.Status == Timeout {
-		a.Conversation = e.talk.save(ctx, e.request.Prompt, e.text.String())
+		a.Conversation = e.conversation.save(ctx, e.request.Prompt, e.text.String())
 	}
 	return a, nil
 }

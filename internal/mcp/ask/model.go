@@ -67,7 +67,7 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 	if err != nil {
 		return Answer{}, err
 	}
-	e := exchange{asker: a, request: &r, progress: progress, talk: talk}
+	e := exchange{asker: a, request: &r, progress: progress, conversation: talk}
 	return e.run(ctx, name)
 }
 

@@ -24,7 +24,7 @@ const (
 	maxWaiting = 1000
 )
 
-const usedUp = "the agent used up its steps; send another message to let it go on"
+const stepsUsedUp = "the agent used up its steps; send another message to let it go on"
 
 // A Following waits for the answer that the agent writes in a conversation.
 type Following struct {
@@ -40,9 +40,9 @@ type Following struct {
 	// the reader.
 	Explain func(err error) *perigee.Error
 
-	decided *trajectory.Waiting // the inputs that this ask has decided; nil if there are none
-	told    Progress
-	content bool // the first text was observed
+	decided  *trajectory.Waiting // the inputs that this ask has decided; nil if there are none
+	reported Progress
+	content  bool // the first text was observed
 }
 
 // Answer returns when the turn is over, when it can no longer be read, or when ctx is done. If the
@@ -86,7 +86,7 @@ func (f *Following) undecided(reason trajectory.Reason) bool {
 // take adds an event, and reports changes.
 func (f *Following) take(e trajectory.Event) {
 	f.Turn.Take(e)
-	p := Progress{Text: f.told.Text, Steps: f.Turn.Steps()}
+	p := Progress{Text: f.reported.Text, Steps: f.Turn.Steps()}
 	switch e.Kind {
 	case trajectory.KindTurn, trajectory.KindTruncated, trajectory.KindText, trajectory.KindTextReplaced:
 		p.Text = f.Turn.Text()
@@ -97,8 +97,8 @@ func (f *Following) take(e trajectory.Event) {
 			f.Observe(perigee.Event{Kind: perigee.EventText, Text: e.Text})
 		}
 	}
-	if p != f.told {
-		f.told = p
+	if p != f.reported {
+		f.reported = p
 		if f.Progress != nil {
 			f.Progress(p)
 		}
@@ -128,7 +128,7 @@ func (f *Following) done(reason trajectory.Reason) Answer {
 	case trajectory.ReasonWaiting:
 		a.Status, a.WaitingFor = Waiting, waitingFor(&f.Turn)
 	case trajectory.ReasonMaxInvocations:
-		a.Status, a.WaitingFor = Waiting, usedUp
+		a.Status, a.WaitingFor = Waiting, stepsUsedUp
 	case trajectory.ReasonCancelled:
 		a.Status = Cancelled
 	case trajectory.ReasonError:

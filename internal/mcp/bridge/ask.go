@@ -82,7 +82,7 @@ func (c *Conn) Ask(ctx context.Context, r ask.Request, progress func(ask.Progres
 	}()
 	id, reply, err := c.request("llm/ask", askParams(r))
 	if err != nil {
-		return ask.Answer{}, c.unsent(err)
+		return ask.Answer{}, c.sendError(err)
 	}
 	defer c.forget(id)
 	shown := ask.Progress{}
@@ -120,8 +120,8 @@ func askParams(r ask.Request) object {
 	return params
 }
 
-// unsent returns the error of a request that was not sent.
-func (c *Conn) unsent(err error) error {
+// sendError returns the error of a request that was not sent.
+func (c *Conn) sendError(err error) error {
 	if e, ok := errors.AsType[*perigee.Error](err); ok {
 		return e
 	}
@@ -302,5 +302,5 @@ func (c *Conn) do(ctx context.Context, method string, params, result any) error 
 	if ctx.Err() != nil {
 		return perigee.AsError(err)
 	}
-	return c.unsent(err)
+	return c.sendError(err)
 }

@@ -142,7 +142,7 @@ func Dial(ctx context.Context, w Window, perigeeVersion string) (*Conn, error) {
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + w.Token.Reveal()}, "User-Agent": {"perigee"}},
 	})
 	if err != nil {
-		return nil, c.undialed(ctx, w, response, err)
+		return nil, c.dialError(ctx, w, response, err)
 	}
 	c.ws = ws
 	ws.SetReadLimit(maxMessage)
@@ -198,8 +198,8 @@ func declined(class perigee.Class, cause error, format string, args ...any) *per
 	return e
 }
 
-// undialed returns the error of a connection that was not made.
-func (c *Conn) undialed(ctx context.Context, w Window, response *http.Response, err error) error {
+// dialError returns the error of a connection that was not made.
+func (c *Conn) dialError(ctx context.Context, w Window, response *http.Response, err error) error {
 	switch {
 	case response != nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		return declined(perigee.ClassUnavailable, errRefused, "%s refuses the token of its announcement (status %d)", w, response.StatusCode).

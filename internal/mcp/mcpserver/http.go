@@ -91,7 +91,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.web.leave(session)
 	if r.Method == http.MethodGet {
 		var stop context.CancelFunc
-		r, stop = s.web.standing(r)
+		r, stop = s.web.untilDrained(r)
 		defer stop()
 	}
 	if r.Method == http.MethodDelete {
@@ -107,8 +107,8 @@ func (s *Server) Drain(context.Context) error {
 	return nil
 }
 
-// standing returns a request with a context that ends when the server is drained.
-func (w *web) standing(r *http.Request) (*http.Request, context.CancelFunc) {
+// untilDrained returns a request with a context that ends when the server is drained.
+func (w *web) untilDrained(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(w.draining, cancel)
 	return r.WithContext(ctx), func() { stop(); cancel() }
@@ -137,8 +137,8 @@ func (w *web) mark(r *http.Request, out *streamWriter) (*http.Request, func()) {
 	}
 }
 
-// calling is called when a tool is called.
-func (w *web) calling(req mcp.Request) {
+// markToolCall is called when a tool is called.
+func (w *web) markToolCall(req mcp.Request) {
 	extra := req.GetExtra()
 	if extra == nil || extra.Header == nil {
 		return
@@ -147,7 +147,7 @@ func (w *web) calling(req mcp.Request) {
 	out := w.streams[extra.Header.Get(streamHeader)]
 	w.mu.Unlock()
 	if out != nil {
-		out.calling()
+		out.setReady()
 	}
 }
 

@@ -137,7 +137,7 @@ func runUsage(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		}
 	}
 	if in.Since != "" {
-		if q.Since, err = moment(in.Since, c.server.o.Now()); err != nil {
+		if q.Since, err = parseSince(in.Since, c.server.o.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -151,8 +151,8 @@ func runUsage(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	return structured(map[string]any{"usage": append([]perigee.UsageRow{}, rows...)})
 }
 
-// moment parses a time, or a duration before now.
-func moment(text string, now time.Time) (time.Time, error) {
+// parseSince parses a time, or a duration before now.
+func parseSince(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil

@@ -156,7 +156,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return result, err
 		case "tools/call":
-			s.web.calling(req)
+			s.web.markToolCall(req)
 			ctx, release, busy := s.begin(ctx)
 			if busy != nil {
 				return failed(Caller{Trusted: true}, busy), nil

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stuck is how long a connection may take to end after its calls were cancelled.
-const stuck = 5 * time.Second
+// abortTime is how long a connection may take to end after its calls were cancelled.
+const abortTime = 5 * time.Second
 
 // ServeStdio serves one client: each line of in is a message of the client, each line of out a
 // message of the server. The caller is trusted, unless ctx has one. It returns nil at the end of
@@ -42,7 +42,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	conn.Abort()
 	select {
 	case <-ended:
-	case <-time.After(stuck): // a write to a client that does not read
+	case <-time.After(abortTime): // a write to a client that does not read
 	}
 	return err
 }

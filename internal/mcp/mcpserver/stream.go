@@ -33,13 +33,13 @@ func (s *streamWriter) Header() http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer == nil {
-		s.timer = time.AfterFunc(s.pause, s.alive)
+		s.timer = time.AfterFunc(s.pause, s.sendKeepAlive)
 	}
 	return s.w.Header()
 }
 
 // Unwrap is used by http.ResponseController. Flush is not reached through it, because it must not
-// be concurrent with alive.
+// be concurrent with sendKeepAlive.
 func (s *streamWriter) Unwrap() http.ResponseWriter { return s.w }
 
 // FlushError is used by http.ResponseController.
@@ -96,16 +96,16 @@ func (s *streamWriter) Write(data []byte) (int, error) {
 	return s.w.Write(data)
 }
 
-// calling records that the SDK has called a tool for this request. Until then it may still set
+// setReady records that the SDK has called a tool for this request. Until then it may still set
 // headers, and may refuse the request.
-func (s *streamWriter) calling() {
+func (s *streamWriter) setReady() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = true
 }
 
-// alive sends a comment.
-func (s *streamWriter) alive() {
+// sendKeepAlive sends a comment.
+func (s *streamWriter) sendKeepAlive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done || s.refused != 0 {
