@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -73,19 +74,13 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 
 // choose returns the name of the model to use, which the key must allow.
 func (a *ModelAsker) choose(ctx context.Context, r *Request) (string, error) {
-	name := r.Model
-	if name == "" {
-		name = a.opts.Model()
-	}
-	behind := a.opts.Resolve(name)
-	if behind == "" {
+	name := cmp.Or(r.Model, a.opts.Model())
+	resolved := a.opts.Resolve(name)
+	if resolved == "" {
 		return a.any(ctx, r)
 	}
-	if !r.Allows(behind) && (name == "" || !r.Allows(name)) {
-		if name == "" {
-			name = behind
-		}
-		return "", r.Forbidden(name)
+	if !r.Allows(resolved) && (name == "" || !r.Allows(name)) {
+		return "", r.Forbidden(cmp.Or(name, resolved))
 	}
 	return name, nil
 }

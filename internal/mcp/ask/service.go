@@ -65,24 +65,16 @@ func NewService(opts Options) *Service {
 func (s *Service) Ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	r.ID = cmp.Or(r.ID, s.opts.NewID())
 	if s.opts.Record == nil {
-		return s.owned(ctx, r, progress)
+		return s.ask(ctx, r, progress)
 	}
 	c := s.begin(&r)
 	defer c.observation.End(ctx)
-	answer, err := s.owned(ctx, r, progress)
+	answer, err := s.ask(ctx, r, progress)
 	c.conclude(&answer, err)
 	return answer, err
 }
 
-// owned returns the answer of a source, and records which key started the conversation.
-func (s *Service) owned(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
-	answer, err := s.ask(ctx, r, progress)
-	if err == nil && r.Conversation == "" {
-		s.owners.add(answer.Conversation, r.Client.Key)
-	}
-	return answer, err
-}
-
+// ask returns the answer of a source, and records which key started the conversation.
 func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (Answer, error) {
 	if err := s.check(&r); err != nil {
 		return Answer{}, err
@@ -100,7 +92,11 @@ func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (
 		}
 		return s.resume(limit, r, watch)
 	}
-	return s.first(limit, r, watch)
+	answer, err := s.first(limit, r, watch)
+	if err == nil {
+		s.owners.add(answer.Conversation, r.Client.Key)
+	}
+	return answer, err
 }
 
 // check refuses requests that no source can answer.
@@ -142,12 +138,16 @@ func (s *Service) first(ctx *limited, r Request, progress func(Progress)) (Answe
 		answer.Skipped = append(slices.Clone(refused.skipped), answer.Skipped...)
 		return answer, nil
 	}
-	return Answer{}, refused.error()
+	if len(refused.skipped) == 0 {
+		return Answer{}, perigee.Errorf(perigee.ClassUnavailable, "there is no source that could answer").
+			WithHint("set mcp.ask in the configuration, for example to [ide, langserver, model]")
+	}
+	return Answer{}, refused.error("the prompt was not handed over: ")
 }
 
 // resume returns the answer of the source that has the conversation.
 func (s *Service) resume(ctx *limited, r Request, progress func(Progress)) (Answer, error) {
-	var trouble refusals
+	var failed refusals
 	for _, source := range s.opts.Sources() {
 		holder, ok := source.Asker.(Holder)
 		if !ok {
@@ -158,7 +158,7 @@ func (s *Service) resume(ctx *limited, r Request, progress func(Progress)) (Answ
 		case ctx.Err() != nil:
 			return Answer{}, ctx.explain(ctx.Err())
 		case err != nil:
-			trouble.add(source.Name, perigee.AsError(err))
+			failed.add(source.Name, perigee.AsError(err))
 		case has:
 			answer, err := source.Asker.Ask(ctx, r, progress)
 			if err != nil {
@@ -168,15 +168,8 @@ func (s *Service) resume(ctx *limited, r Request, progress func(Progress)) (Answ
 			return answer, nil
 		}
 	}
-	id := perigee.Clip(r.Conversation, 100)
-	if len(trouble.skipped) > 0 {
-		e := trouble.error()
-		unknown := "conversation " + id + " was not found, and not every source could be asked: "
-		e.Message = unknown + trouble.list()
-		if trouble.private() {
-			e.Public = unknown + trouble.public()
-		}
-		return Answer{}, e
+	if len(failed.skipped) > 0 {
+		return Answer{}, failed.error("conversation " + perigee.Clip(r.Conversation, 100) + " was not found, and not every source could be asked: ")
 	}
 	return Answer{}, unknownConversation(r.Conversation)
 }
@@ -214,41 +207,32 @@ func (r *refusals) after(err error) error {
 		return err
 	}
 	e := *perigee.AsError(err)
-	if e.Public != "" || r.private() {
-		e.Public = cmp.Or(e.Public, e.Error()) + " (skipped: " + r.public() + ")"
+	all, public := r.list()
+	if e.Public != "" || public != all {
+		e.Public = cmp.Or(e.Public, e.Error()) + " (skipped: " + public + ")"
 	}
-	e.Message += " (skipped: " + r.list() + ")"
+	e.Message += " (skipped: " + all + ")"
 	return &e
 }
 
-func (r *refusals) list() string { return list(r.skipped) }
-
-// public returns the list for clients that may not see details of this machine.
-func (r *refusals) public() string { return list(Answer{Skipped: r.skipped}.ForClient().Skipped) }
-
-// private reports whether a reason must be hidden from such clients.
-func (r *refusals) private() bool {
-	return slices.ContainsFunc(r.skipped, func(s Skipped) bool { return s.Public != "" })
+// list returns the sources with their reasons: all details, and the version for clients that may
+// not see details of this machine.
+func (r *refusals) list() (all, public string) {
+	var texts, forClients []string
+	for _, s := range r.skipped {
+		texts = append(texts, s.Source+": "+s.Reason)
+		forClients = append(forClients, s.Source+": "+cmp.Or(s.Public, s.Reason))
+	}
+	return strings.Join(texts, "; "), strings.Join(forClients, "; ")
 }
 
-func list(skipped []Skipped) string {
-	texts := make([]string, len(skipped))
-	for i, s := range skipped {
-		texts[i] = s.Source + ": " + s.Reason
-	}
-	return strings.Join(texts, "; ")
-}
-
-// error returns an error that names all sources. Its class is the common class of the sources that
-// were tried, or else unavailable.
-func (r *refusals) error() *perigee.Error {
-	if len(r.skipped) == 0 {
-		return perigee.Errorf(perigee.ClassUnavailable, "there is no source that could answer").
-			WithHint("set mcp.ask in the configuration, for example to [ide, langserver, model]")
-	}
-	e := perigee.Errorf(perigee.ClassUnavailable, "the prompt was not handed over: %s", r.list())
-	if r.private() {
-		e.Public = "the prompt was not handed over: " + r.public()
+// error returns an error that names all sources after a text. Its class is the common class of the
+// sources that were tried, or else unavailable.
+func (r *refusals) error(text string) *perigee.Error {
+	all, public := r.list()
+	e := &perigee.Error{Class: perigee.ClassUnavailable, Message: text + all}
+	if public != all {
+		e.Public = text + public
 	}
 	if classes := slices.Compact(slices.Clone(r.classes)); len(classes) == 1 {
 		e.Class = classes[0]
