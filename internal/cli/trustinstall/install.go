@@ -221,7 +221,7 @@ func (p *Plan) removeEarlier(ctx context.Context) error {
 	return nil
 }
 
-// warnUsers names processes that go on with a CA that was replaced or removed.
+// warnUsers names processes that still use a CA that was replaced or removed.
 func (c *CA) warnUsers() {
 	if c.Running {
 		c.Remark("the daemon is running: if it intercepts, it goes on with the CA that it has in memory; restart it")

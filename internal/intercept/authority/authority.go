@@ -109,7 +109,8 @@ func loadOrMake(dir string, hosts netguard.HostList, now time.Time) (p *pair, ma
 		return nil, false, err
 	}
 	p, err = load(dir)
-	if err == nil && p.info.Fits(hosts, now) { // without the lock, so that a read-only directory works
+	// The lock is not needed here, so that a read-only directory works.
+	if err == nil && p.info.Fits(hosts, now) {
 		return p, false, restrict(keyPath(dir), 0o600)
 	}
 	if err != nil && !replaceable(err) {

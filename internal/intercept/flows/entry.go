@@ -207,7 +207,8 @@ func (x *exchange) timings() (t harTimings, total float64) {
 		sent = begin
 	}
 	t.Send, t.Wait, t.Receive = milliseconds(sent.Sub(begin)), max(0, milliseconds(head.Sub(sent))), max(0, milliseconds(x.ended.Sub(head)))
-	for _, step := range []float64{t.Blocked, t.DNS, t.Connect, t.Send, t.Wait, t.Receive} { // ssl is a part of connect
+	// SSL is a part of Connect.
+	for _, step := range []float64{t.Blocked, t.DNS, t.Connect, t.Send, t.Wait, t.Receive} {
 		total += max(step, 0)
 	}
 	return t, rounded(total)

@@ -65,7 +65,8 @@ func (o *Observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = httptrace.WithClientTrace(ctx, x.trace(!o.Proxied))
 	}
 	seen := r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody { // the transport recognizes an empty body by its identity
+	// The transport recognizes an empty body by its identity.
+	if r.Body != nil && r.Body != http.NoBody {
 		seen.Body = &requestBody{r.Body, x}
 	}
 	o.open.Add(1)
@@ -111,7 +112,8 @@ func SetError(ctx context.Context, err error) {
 
 // Errors of a flow for which the handler reported none.
 var (
-	errClientGone = errors.New("the connection of the client was closed") // by the client, or at the end of the proxy
+	// errClientGone is used whether the client or the proxy has ended the connection.
+	errClientGone = errors.New("the connection of the client was closed")
 	errCutOff     = errors.New("the answer was cut off")
 )
 
@@ -221,7 +223,7 @@ func (x *exchange) trailers(header http.Header) {
 	}
 }
 
-// A requestBody is the body of a request, recorded as it is read.
+// A requestBody is the body of a request, recorded while it is read.
 type requestBody struct {
 	io.ReadCloser
 	x *exchange

@@ -272,7 +272,8 @@ func copyAnswerHeader(dst, src http.Header) {
 	RemoveHopByHop(src)
 	delete(src, "Alt-Svc")
 	maps.Copy(dst, src)
-	for _, name := range []string{"Date", "Content-Type"} { // net/http adds them if there is no entry
+	// net/http adds these headers if they have no entry.
+	for _, name := range []string{"Date", "Content-Type"} {
 		if _, ok := src[name]; !ok {
 			dst[name] = nil
 		}

@@ -33,7 +33,8 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request, resp *http.R
 	go func() { done <- forwardBytes(client, server) }()
 	go func() { done <- forwardBytes(server, buffered.Reader) }()
 	if <-done {
-		defer time.AfterFunc(f.opts.Silence, end).Stop() // one side has ended, and the other one may not
+		// One side has ended; the other one may never end.
+		defer time.AfterFunc(f.opts.Silence, end).Stop()
 		<-done
 	}
 }

@@ -55,7 +55,8 @@ func wanted(uid, port int) []iptablesRule {
 	}
 	return []iptablesRule{
 		rule("filter", "udp", "REJECT"),
-		rule("nat", "tcp", "REDIRECT", "--to-ports", strconv.Itoa(port)), // last, as it is the one that counts
+		// The redirect comes last: an install that is interrupted before it has no effect on TCP.
+		rule("nat", "tcp", "REDIRECT", "--to-ports", strconv.Itoa(port)),
 	}
 }
 

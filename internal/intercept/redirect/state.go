@@ -15,12 +15,13 @@ import (
 // A state is the record of the last install. It has only data that cannot be read from the system,
 // or not by all users.
 type state struct {
-	User    string  `json:"user"`
-	UID     int     `json:"uid"`
-	Port    int     `json:"port"`
-	Backend string  `json:"backend"`
-	System  string  `json:"system"` // the run of the system, and the network namespace, that the rules are in
-	Made    []chain `json:"made,omitempty"`
+	User    string `json:"user"`
+	UID     int    `json:"uid"`
+	Port    int    `json:"port"`
+	Backend string `json:"backend"`
+	// System identifies the run of the system, and the network namespace, of the rules.
+	System string  `json:"system"`
+	Made   []chain `json:"made,omitempty"`
 }
 
 // A chain is one that iptables creates in nf_tables together with a rule, and does not remove.

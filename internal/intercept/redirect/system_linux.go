@@ -62,7 +62,8 @@ var familyNumbers = map[string]uint8{"inet": 1, "ip": 2, "ip6": 10}
 // message returns a message about a chain, or about its table.
 func (c chain) message(kind, flags, sequence int, ofTable bool) []byte {
 	body := []byte{familyNumbers[c.Family], 0, 0, 0}
-	body = append(body, attribute(unix.NFTA_TABLE_NAME, c.Table)...) // NFTA_CHAIN_TABLE has the same number
+	// NFTA_CHAIN_TABLE has the same number.
+	body = append(body, attribute(unix.NFTA_TABLE_NAME, c.Table)...)
 	if !ofTable {
 		body = append(body, attribute(unix.NFTA_CHAIN_NAME, c.Name)...)
 	}

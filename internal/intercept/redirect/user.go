@@ -82,7 +82,8 @@ func (r *Redirect) removeUsers(ctx context.Context) error {
 		if _, err := run(ctx, "", "userdel", u.Username); err != nil {
 			return fmt.Errorf("the user %s could not be removed: %w; stop perigee and its language server, then run perigee redirect remove again", u.Username, err)
 		}
-		if group, err := user.LookupGroup(u.Username); err == nil && group.Gid == u.Gid { // some systems leave it
+		// On some systems userdel does not remove the group.
+		if group, err := user.LookupGroup(u.Username); err == nil && group.Gid == u.Gid {
 			if _, err := run(ctx, "", "groupdel", u.Username); err != nil {
 				return fmt.Errorf("the group %s could not be removed: %w", u.Username, err)
 			}

@@ -25,7 +25,8 @@ func (k *keychain) commands(c *x509.Certificate, file string) [][]string {
 	if file != "" {
 		return [][]string{{"security", "add-trusted-cert", "-d", "-r", "trustRoot", "-p", "ssl", "-k", systemKeychain, file}}
 	}
-	return [][]string{{"security", "delete-certificate", "-Z", thumbprint(c), "-t", systemKeychain}} // -t: with its trust settings
+	// -t also removes its trust settings.
+	return [][]string{{"security", "delete-certificate", "-Z", thumbprint(c), "-t", systemKeychain}}
 }
 
 func (k *keychain) change(ctx context.Context, c *x509.Certificate, file string) error {

@@ -189,7 +189,8 @@ func (d *database) rows(ctx context.Context) (rows []nssRow, err error) {
 		if err := found.Scan(&row.nickname, &der); err != nil {
 			return nil, err
 		}
-		if row.certificate, err = x509.ParseCertificate(der); err == nil { // a certificate that Go cannot parse is not one of perigee
+		// A certificate that Go cannot parse was not made by perigee.
+		if row.certificate, err = x509.ParseCertificate(der); err == nil {
 			rows = append(rows, row)
 		}
 	}

@@ -74,7 +74,8 @@ func (a *Agent) Ask(ctx context.Context, r Request, progress func(Progress)) (An
 	if r.Conversation == "" {
 		t.Conversation, begin = lsclient.NewID(), t.start
 	}
-	if _, running := a.busy.LoadOrStore(t.Conversation, nil); running { // the two answers would mix
+	// Two answers in a conversation would mix.
+	if _, running := a.busy.LoadOrStore(t.Conversation, nil); running {
 		return Answer{}, Declined(perigee.ClassUnavailable, "another ask is running in conversation %s", perigee.Clip(t.Conversation, maxNamed)).
 			WithHint(busyHint)
 	}

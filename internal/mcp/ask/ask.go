@@ -130,14 +130,15 @@ const (
 
 // An Answer is the end of an ask.
 type Answer struct {
-	Text         string         `json:"text"`
-	Conversation string         `json:"conversation"`
-	Status       Status         `json:"status"`
-	WaitingFor   string         `json:"waiting_for,omitzero"`
-	Source       string         `json:"source"` // ide, langserver, simulator, or the name of an upstream
-	Model        string         `json:"model,omitzero"`
-	Usage        *perigee.Usage `json:"usage,omitzero"`
-	Error        *Failure       `json:"error,omitzero"`
+	Text         string `json:"text"`
+	Conversation string `json:"conversation"`
+	Status       Status `json:"status"`
+	WaitingFor   string `json:"waiting_for,omitzero"`
+	// Source is ide, langserver, simulator, or the name of an upstream.
+	Source string         `json:"source"`
+	Model  string         `json:"model,omitzero"`
+	Usage  *perigee.Usage `json:"usage,omitzero"`
+	Error  *Failure       `json:"error,omitzero"`
 	// sources that were not used, with the reason
 	Skipped []Skipped `json:"skipped,omitzero"`
 }

@@ -55,7 +55,8 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 		return Answer{}, perigee.Errorf(perigee.ClassInvalid, "a model goes on only with a prompt").WithHint("write a prompt, such as \"continue\"")
 	}
 	if r.Conversation != "" {
-		if _, running := a.busy.LoadOrStore(r.Conversation, nil); running { // one of the two answers would be lost
+		// One of two answers in a conversation would be lost.
+		if _, running := a.busy.LoadOrStore(r.Conversation, nil); running {
 			return Answer{}, perigee.Errorf(perigee.ClassUnavailable, "another ask is running in this conversation").WithHint(busyHint)
 		}
 		defer a.busy.Delete(r.Conversation)

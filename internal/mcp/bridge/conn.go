@@ -124,8 +124,10 @@ type Conn struct {
 	next    int
 	replies map[string]chan message // by the ID of the request
 	asks    map[string]*mailbox     // by the ID of the ask
-	err     error                   // why the connection no longer works; fixed when failed is closed
-	failed  chan struct{}           // closed when err is set
+	// err is the reason why the connection no longer works. It does not change after failed is
+	// closed.
+	err    error
+	failed chan struct{} // closed when err is set
 }
 
 // Dial connects to a window and exchanges hello with it, with the version of perigee. Errors wrap

@@ -301,7 +301,8 @@ func (c *lineConn) Write(_ context.Context, m jsonrpc.Message) error {
 	}
 	r, ok := m.(*jsonrpc.Response)
 	if ok && r.Error != nil {
-		if _, coded := errors.AsType[*jsonrpc.Error](r.Error); !coded { // the SDK refuses a request that comes before initialize without a code
+		// The SDK refuses a request that comes before initialize without a code.
+		if _, coded := errors.AsType[*jsonrpc.Error](r.Error); !coded {
 			m = &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}}
 		}
 	}

@@ -79,7 +79,8 @@ func quotaTool() *tool {
 			return nil, err
 		}
 		defer done()
-		list, err := control.Quota(ctx, c.caller.Trusted) // only a trusted caller has the provider queried again
+		// The provider is queried again only for a trusted caller.
+		list, err := control.Quota(ctx, c.caller.Trusted)
 		if err != nil {
 			return nil, err
 		}

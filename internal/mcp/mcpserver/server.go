@@ -36,7 +36,8 @@ type Caller struct {
 	Key         string                  // name of its key; empty if none is required
 	Client      perigee.Client          // set by the server
 	AllowsModel func(model string) bool // nil allows every model
-	Trusted     bool                    // the user of this machine: stdio, the owner's socket, the admin token
+	// Trusted means the user of this machine: stdio, the owner's socket, or the admin token.
+	Trusted bool
 	// HostChecked means that the Host header of the request was accepted by the configuration.
 	// Otherwise a request that comes in on a loopback address must name one.
 	HostChecked bool
