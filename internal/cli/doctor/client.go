@@ -5,47 +5,43 @@ import (
 	"strings"
 
 	"perigee/internal/lib/netguard"
+	"perigee/internal/server/connect"
 )
 
 // A Client is a coding agent or editor on this machine, with its settings.
 type Client struct {
-	Name      string // as in perigee connect NAME
-	File      string // the settings file; empty if there is none
-	Connected bool   // its settings point at this perigee
-	Changed   bool   // perigee connect has set it up, and its settings are different now
-	Address   string // in its settings; empty if there is none
-	Perigee   string // the address of this perigee; empty if unknown, because no daemon is running
-	RunOnly   bool   // it has no settings for this, and is started with perigee run
+	connect.Status
+	Address string // in its settings; empty if there is none
+	Perigee string // the address of this perigee; empty if unknown, because no daemon is running
+	RunOnly bool   // it has no settings for this, and is started with perigee run
 	// Overrides take precedence over the settings: "the environment variable NAME", a path, or "KEY
 	// in PATH".
-	Overrides []string
-	// WithoutTools is its model, if that is the agent of an IDE, which ignores the client's tools;
-	// empty if it is not.
-	WithoutTools string
+	Overrides    []string
+	WithoutTools bool // its model is the agent of an IDE, which ignores the client's tools
 }
 
 // Check reports whether the client reaches this perigee. A client that is not set up for perigee is
 // OK. No program is executed.
 func (c Client) Check() Result {
-	name := NameClient + c.Name
-	connect := "perigee connect " + commandLine(c.Name)
+	name, fix := NameClient+c.Client, "perigee connect "+commandLine(c.Client)
+	connected := c.State == connect.Connected
 	switch {
 	case c.RunOnly:
-		return ok(name, "perigee run %s starts it with perigee", c.Name)
-	case c.Connected && c.Perigee != "" && c.Address != "" && !sameHost(c.Address, c.Perigee):
-		return warn(name, connect, "connected to %s, but perigee listens on %s", c.Address, c.Perigee)
-	case c.Changed:
-		return warn(name, connect, "%s was changed after perigee connect", c.File)
-	case c.Connected && len(c.Overrides) > 0:
+		return ok(name, "perigee run %s starts it with perigee", c.Client)
+	case connected && c.Perigee != "" && c.Address != "" && !sameHost(c.Address, c.Perigee):
+		return warn(name, fix, "connected to %s, but perigee listens on %s", c.Address, c.Perigee)
+	case c.State == connect.Changed:
+		return warn(name, fix, "%s was changed after perigee connect", c.File)
+	case connected && len(c.Overrides) > 0:
 		return warn(name, overrideFix(c.Overrides[0]), "%s is connected, but overridden by %s", c.File, strings.Join(c.Overrides, ", "))
-	case c.Connected && c.WithoutTools != "":
-		return warn(name, connect, "%s is the agent of the IDE, which ignores the tools of %s: it cannot read, edit or run anything for it", c.WithoutTools, c.Name)
-	case c.Connected:
+	case connected && c.WithoutTools:
+		return warn(name, fix, "%s is the agent of the IDE, which ignores the tools of %s: it cannot read, edit or run anything for it", c.Model, c.Client)
+	case connected:
 		return ok(name, "connected, %s", c.File)
 	case c.Perigee != "" && isLoopback(c.Address) && !sameHost(c.Address, c.Perigee):
-		return warn(name, connect, "%s points at %s, but perigee listens on %s", c.File, c.Address, c.Perigee)
+		return warn(name, fix, "%s points at %s, but perigee listens on %s", c.File, c.Address, c.Perigee)
 	}
-	return ok(name, "not connected; perigee connect %s writes its settings", c.Name)
+	return ok(name, "not connected; perigee connect %s writes its settings", c.Client)
 }
 
 // overrideFix returns the command that removes an override, or opens its file.

@@ -23,18 +23,12 @@ func (e *examination) clients(context.Context) (results []Result) {
 		case c.Refused, err == nil && status.State == connect.NotInstalled:
 			continue
 		case err != nil:
-			results = append(results, Result{Check: NameClient + c.Name, Status: Warn,
-				Detail: err.Error(), Fix: "perigee connect " + c.Name})
+			results = append(results, warn(NameClient+c.Name, "perigee connect "+c.Name, "%v", err))
 			continue
 		}
-		withoutTools := ""
-		if command.WithoutTools(e.loaded.Config, status.Model) {
-			withoutTools = status.Model
-		}
 		results = append(results, Client{
-			Name: c.Name, File: status.File, Connected: status.State == connect.Connected, Changed: status.State == connect.Changed,
-			Address: c.Address(machine), Perigee: target.URL, Overrides: c.Overrides(machine, target),
-			RunOnly: len(c.Files(machine, target)) == 0, WithoutTools: withoutTools,
+			Status: status, Address: c.Address(machine), Perigee: target.URL, Overrides: c.Overrides(machine, target),
+			RunOnly: len(c.Files(machine, target)) == 0, WithoutTools: command.WithoutTools(e.loaded.Config, status.Model),
 		}.Check())
 	}
 	return results

@@ -12,6 +12,7 @@ import (
 	"perigee"
 	"perigee/internal/intercept/redirect"
 	"perigee/internal/mcp/bridge"
+	"perigee/internal/server/connect"
 	"perigee/internal/store/config"
 )
 
@@ -232,7 +233,9 @@ func TestBridgeNamesWindowsThatDoNotAnswer(t *testing.T) {
 
 func TestClientsThatDoNotReachThisPerigee(t *testing.T) {
 	const here = "http://127.0.0.1:8741"
-	c := Client{Name: "claude-code", File: "/home/ada/.claude/settings.json", Connected: true, Address: "http://localhost:8741/v1", Perigee: here}
+	claude := connect.Status{Client: "claude-code", File: "/home/ada/.claude/settings.json", State: connect.Connected}
+	codex := connect.Status{Client: "codex", File: "/home/ada/.codex/config.toml", State: connect.NotConnected}
+	c := Client{Status: claude, Address: "http://localhost:8741/v1", Perigee: here}
 	want(t, c.Check(), OK, "connected, /home/ada/.claude/settings.json")
 	c.Overrides = []string{"the environment variable ANTHROPIC_API_KEY", "/project/.claude/settings.json"}
 	want(t, c.Check(), Warn, "ANTHROPIC_API_KEY, /project", "unset ANTHROPIC_API_KEY")
@@ -243,12 +246,15 @@ func TestClientsThatDoNotReachThisPerigee(t *testing.T) {
 	c.Perigee = "" // no daemon
 	c.Overrides = nil
 	want(t, c.Check(), OK, "connected")
-	want(t, Client{Name: "codex", Changed: true, File: "/home/ada/.codex/config.toml"}.Check(), Warn, "was changed", "perigee connect codex")
-	want(t, Client{Name: "codex", Address: "https://api.example.com/v1", Perigee: here}.Check(), OK, "not connected")
-	want(t, Client{Name: "codex", Address: "http://127.0.0.1:8080/v1", Perigee: here}.Check(), Warn, "points at http://127.0.0.1:8080/v1")
-	want(t, Client{Name: "codex", Perigee: here}.Check(), OK, "not connected")
-	want(t, Client{Name: "codex", Connected: true, WithoutTools: "antigravity-agent"}.Check(), Warn, "antigravity-agent is the agent of the IDE, which ignores the tools of codex", "perigee connect codex")
-	want(t, Client{Name: "copilot-cli", RunOnly: true}.Check(), OK, "perigee run copilot-cli")
+	changed := codex
+	changed.State = connect.Changed
+	want(t, Client{Status: changed}.Check(), Warn, "was changed", "perigee connect codex")
+	want(t, Client{Status: codex, Address: "https://api.example.com/v1", Perigee: here}.Check(), OK, "not connected")
+	want(t, Client{Status: codex, Address: "http://127.0.0.1:8080/v1", Perigee: here}.Check(), Warn, "points at http://127.0.0.1:8080/v1")
+	want(t, Client{Status: codex, Perigee: here}.Check(), OK, "not connected")
+	codex.State, codex.Model = connect.Connected, "antigravity-agent"
+	want(t, Client{Status: codex, WithoutTools: true}.Check(), Warn, "antigravity-agent is the agent of the IDE, which ignores the tools of codex", "perigee connect codex")
+	want(t, Client{Status: connect.Status{Client: "copilot-cli"}, RunOnly: true}.Check(), OK, "perigee run copilot-cli")
 }
 
 // A daemon that listens on all addresses is the one that clients reach at 127.0.0.1.
