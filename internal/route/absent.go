@@ -29,7 +29,7 @@ func (m *absentMemory) add(model string, now time.Time) {
 		m.until = map[string]time.Time{}
 	}
 	if now.Before(m.until[model]) {
-		return // only asking counts
+		return // the time is not extended, so that the provider is asked again
 	}
 	m.until[model] = now.Add(absentFor)
 }

@@ -71,8 +71,8 @@ func (c *call) authenticate() (err error) {
 	return err
 }
 
-// slowDown counts a request without a good key, and returns the error to answer it with, now or
-// later.
+// slowDown counts a request without a valid key, and returns the error to answer it with. It waits
+// first if there were too many such requests.
 func (c *call) slowDown(err error) error {
 	if !errors.Is(err, perigee.ErrBadKey) {
 		return err
@@ -111,7 +111,7 @@ func (c *call) offered() string {
 	return perigee.ActorToken
 }
 
-// keyNames are the names of the keys in force.
+// keyNames returns the names of the keys in force.
 func (s *Server) keyNames() (list []string) {
 	for _, k := range s.settings.Load().keys {
 		list = append(list, k.Name)
@@ -119,8 +119,8 @@ func (s *Server) keyNames() (list []string) {
 	return list
 }
 
-// remoteHost is the address that a request comes from, without the port. Otherwise is for an
-// address without one.
+// remoteHost returns the remote address of a request without the port, or otherwise if it has no
+// port.
 func remoteHost(r *http.Request, otherwise string) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host

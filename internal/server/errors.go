@@ -67,8 +67,8 @@ func (c *call) logRefusal(status int, e *perigee.Error) {
 	c.opts.Logger.Log(c.r.Context(), level, "refused", about...)
 }
 
-// record has a request recorded that was admitted and then refused here, and reports whether it
-// did.
+// record records a request that was admitted and then refused. It reports false if the request is
+// not one to a model.
 func (c *call) record(e *perigee.Error, status int) bool {
 	if c.operation == "" || c.opts.Refused == nil {
 		return false

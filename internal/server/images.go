@@ -14,8 +14,8 @@ import (
 	"perigee/internal/server/mount"
 )
 
-// A ImageStore keeps images. Open returns fs.ErrNotExist for an image that is not there, or no
-// longer.
+// An ImageStore keeps images. Open returns fs.ErrNotExist for an image that does not exist or has
+// expired.
 type ImageStore interface {
 	Save(mime string, data []byte) (id string, err error)
 	Open(id string) (image *os.File, mime string, err error)
@@ -71,7 +71,7 @@ const (
 
 var errTooMany = errors.New("the answer has more images than are kept of one answer")
 
-// A imageKeeper stores the images of one answer. It is for one goroutine.
+// An imageKeeper stores the images of one answer. It is for one goroutine.
 type imageKeeper struct {
 	Store  ImageStore
 	Logger *slog.Logger

@@ -21,7 +21,7 @@ import (
 // ResponseLife is how long a stored answer can be continued, as in OpenAI's API.
 const ResponseLife = 30 * 24 * time.Hour
 
-// saveTime is how long writing an answer down may take before the client gets it all the same.
+// saveTime bounds how long a client waits until its answer is stored.
 const saveTime = 3 * time.Second
 
 // responsesDialect is OpenAI's Responses API, over HTTP and over WebSockets.
@@ -136,8 +136,7 @@ func (c *call) collector(req *responses.Request) *responses.Collector {
 // for it but its last event.
 var notStored = perigee.Note{Action: perigee.NoteDropped, Subject: "store (the response could not be stored)"}
 
-// keep stores an answer, and reports whether that went well. A store that fails does not take the
-// answer from the client.
+// keep stores an answer, and reports whether it is stored. The client gets the answer in any case.
 func (c *call) keep(req *responses.Request, stored func() (response, output json.RawMessage)) bool {
 	err := c.lease.Grow(storedFactor * c.content)
 	if err == nil {
@@ -235,7 +234,7 @@ func (c *call) responsesBackground(req *responses.Request) error {
 	}
 	c.routed, c.ongoing = true, true
 	c.note(req.Log.Notes())
-	c.log = nil // its status and its answer are those that are stored
+	c.log = nil // the answer to this request is not the one that is recorded
 	held := c.places.handOver()
 	c.beginCall()
 	go func() {

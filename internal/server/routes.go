@@ -91,7 +91,7 @@ func (c *call) ignore() error {
 	return nil
 }
 
-// unknownPath is the error about a path that there is not, with the nearest that there is.
+// unknownPath returns the error about a path that does not exist, with the nearest that does.
 func (s *Server) unknownPath(method, path string) error {
 	var known []string
 	for _, r := range s.routes {

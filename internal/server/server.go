@@ -153,8 +153,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	return s
 }
 
-// Apply makes new settings hold for every request from now on. What a key has used of its limits
-// stays used.
+// Apply sets the settings for all requests from now on. Keys keep the use of their limits.
 func (s *Server) Apply(settings Settings) {
 	settings.KeepAlive = cmp.Or(settings.KeepAlive, 15*time.Second)
 	var before []*clientkey.Guarded
@@ -164,7 +163,7 @@ func (s *Server) Apply(settings Settings) {
 	s.settings.Store(&state{Settings: settings, keys: clientkey.Guard(settings.Keys, before)})
 }
 
-// Active is how many requests are being answered right now.
+// Active returns the number of requests that are being answered.
 func (s *Server) Active() int { return int(s.active.Load()) }
 
 // ServeHTTP answers a request from the network.
@@ -176,13 +175,12 @@ func (s *Server) Trusted() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// Finish returns when no answer is being made in the background any more, or when ctx ends before.
-// It comes after http.Server.Shutdown and Drain, which see to it that no request begins another
-// one.
+// Finish waits until no answer is being made in the background, or until ctx ends. It is called
+// after http.Server.Shutdown and Drain, when no request can start another answer.
 func (s *Server) Finish(ctx context.Context) error { return s.runs.Wait(ctx) }
 
 // Close ends the answers that are being made in the background and over sockets, and waits until
-// that is written down. The server takes no more of them.
+// they are stored. Later ones are refused.
 func (s *Server) Close() {
 	if s.idle != nil {
 		s.idle.Stop()
@@ -224,12 +222,12 @@ type call struct {
 	unread     bool               // the body, or the rest of it, has not been read
 	wrote      bool               // the head of the answer is out
 	operation  string             // the operation; empty if the request does not call a model
-	model      string             // that it asks, as far as it was read
-	routed     bool               // the call went on to the upstream, which records how it ends
-	body       []byte             // of the request, until its memory is given back
-	log        *perigee.CallLog   // of the request, once it was read
+	model      string             // of the request; empty until it is read
+	routed     bool               // the upstream has the call, and records its outcome
+	body       []byte             // of the request, until it is released
+	log        *perigee.CallLog   // of the request; nil until that is read
 	places     places
-	keyChecked bool // the client has shown a key, or needs none
+	keyChecked bool // the client has presented a key, or needs none
 
 	lease     membudget.Lease
 	reserved  int64 // of the lease, for the body, recalled and fetched
@@ -321,8 +319,8 @@ func (c *call) answer() error {
 	return handle(c)
 }
 
-// survive turns a panic into an error answer, or into a cut connection when the answer had begun.
-// The process lives either way.
+// survive turns a panic into an error answer, or closes the connection if the answer has begun. The
+// process continues in both cases.
 func (c *call) survive() {
 	v := recover()
 	if v == nil {

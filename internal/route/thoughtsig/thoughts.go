@@ -15,8 +15,8 @@ const claude = "claude"
 // most.
 const maxThoughts = 256 << 10
 
-// A thinking is the signed thinking of an answer so far, as it is remembered under the calls that
-// follow it: the value of the first such call has all of it, block for block as
+// A thinking is the signed thinking of an answer so far. It is remembered under the calls that
+// follow it: the value of the first such call has all of it, block for block in the form
 //
 //	LENGTH:TEXT LENGTH:SIGNATURE
 //

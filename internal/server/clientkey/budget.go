@@ -13,7 +13,7 @@ import (
 type daySpent struct {
 	day   time.Time     // its first moment, in UTC; zero if nothing is known
 	read  perigee.Spent // the cost in the store at the time of asked
-	saved perigee.Spent // with at least so much of it by this process
+	saved perigee.Spent // the part of it that calls of this process have cost, at least
 	asked time.Time     // when the store was last read, or last failed; zero if not on this day
 	query *spentQuery
 }
@@ -110,8 +110,8 @@ func (k *Guarded) readSpent(ctx context.Context, midnight time.Time, stored peri
 		t.query, query.err = nil, err
 		close(query.done)
 	}()
-	// What is saved between this and the answer counts twice until the store is asked again, which
-	// is better than not at all.
+	// Costs that are saved between this and the answer count twice until the store is asked again.
+	// The reverse order would not count them at all.
 	_, saved := spent(k.Name, midnight)
 	var rows []perigee.UsageRow
 	k.use.unlocked(func() {
@@ -133,7 +133,7 @@ func (k *Guarded) readSpent(ctx context.Context, midnight time.Time, stored peri
 	return err
 }
 
-// unlocked does something without the lock, which is held before and after.
+// unlocked calls do without the lock, which is held before and after.
 func (u *keyUse) unlocked(do func()) {
 	u.mu.Unlock()
 	defer u.mu.Lock()

@@ -18,7 +18,7 @@ import (
 // how often they are logged.
 //
 // An answer to a wrong key waits when its address has sent more than ten within a minute. Keys are
-// compared before that, so the right one works at once, whatever else comes from its address.
+// compared before that, so a valid key works at once, even if its address has sent wrong ones.
 // Waiting answers are few: without a place, a wrong key is answered 429 at once and its connection
 // is closed, so that each further guess costs a connection.
 const (
@@ -31,8 +31,8 @@ const (
 	maxLogLines  = 20 // lines a minute about new addresses, and again as many about known ones
 )
 
-// FailedAuth counts requests without a valid key by the address they come from: one that has many
-// in IPv6 counts as one with its /64. The zero value is ready once Now and Logger are set.
+// FailedAuth counts requests without a valid key by the address that they come from; an IPv6 /64
+// counts as one address. The zero value is ready once Now and Logger are set.
 type FailedAuth struct {
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -56,8 +56,8 @@ type failures struct {
 	last    []any     // attributes of the last of them
 }
 
-// AddressOf is the address that requests of a client count for. Requests without one count
-// together.
+// AddressOf returns the address that a request counts for. It is the zero Addr for requests without
+// one.
 func AddressOf(r *http.Request) netip.Addr {
 	port, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *FailedAuth) find(address netip.Addr) *failures {
 	return found
 }
 
-// Guess counts a wrong key and waits where there were too many. It returns the error to answer
-// with.
+// Guess counts a wrong key, and waits for a second if its address has sent too many. It returns the
+// error to answer with: wrong, or a refusal if too many answers are waiting.
 func (s *FailedAuth) Guess(ctx context.Context, address netip.Addr, wrong error) error {
 	s.mu.Lock()
 	now, found := s.Now(), s.find(address)

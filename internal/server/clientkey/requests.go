@@ -26,13 +26,13 @@ func (k *Guarded) TakeRequest(ctx context.Context, shared *SharedLimit, now time
 	return k.tooManyRequests(k.requestsAfter(ctx, shared, 1, now))
 }
 
-// TakeMore takes the other requests of a call that makes so many of the provider, after TakeRequest
-// has taken one.
+// TakeMore takes the remaining requests of a call that makes this many requests to the provider,
+// after TakeRequest has taken one.
 func (k *Guarded) TakeMore(ctx context.Context, shared *SharedLimit, requests int, now time.Time) error {
 	if k.RPM == 0 || requests < 2 {
 		return nil
 	}
-	if requests > k.RPM { // no time to wait would be true
+	if requests > k.RPM { // it would never be allowed, however long the client waits
 		return perigee.Errorf(perigee.ClassInvalid, "the key %s may make %d requests a minute, and this call makes %d", k.Name,
 			k.RPM, requests).
 			WithHint("ask for fewer at once, or raise its rpm")
@@ -44,8 +44,8 @@ func (k *Guarded) TakeMore(ctx context.Context, shared *SharedLimit, requests in
 	return k.tooManyRequests(wait)
 }
 
-// tooManyRequests is the error for a key that has to wait before its next request; nil where it has
-// not.
+// tooManyRequests returns the error for a key that has to wait before its next request, or nil if
+// wait is 0.
 func (k *Guarded) tooManyRequests(wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (u *keyUse) stillRefused(n, rpm int, now time.Time) time.Duration {
 	return left + perRequest(n-1, rpm)
 }
 
-// perRequest is the time in which n requests come into the bucket.
+// perRequest returns the time in which n requests are added to the bucket.
 func perRequest(n, rpm int) time.Duration { return time.Duration(n) * time.Minute / time.Duration(rpm) }
 
 // A SharedLimit asks a RequestCounter for as long as that answers. Without one, each server counts
@@ -166,8 +166,8 @@ func (s *SharedLimit) take(ctx context.Context, key string, n, rpm int, now time
 	return wait, err == nil
 }
 
-// shouldAsk reports whether there will be an answer. While there was none, one call at a time finds
-// out.
+// shouldAsk reports whether to ask the counter. While the counter does not answer, one call asks it
+// every five seconds.
 func (s *SharedLimit) shouldAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ type State string
 // The states.
 const (
 	Connected    State = "connected"
-	Changed      State = "changed"       // its settings differ from what connect has written
-	NotConnected State = "not connected" //
+	Changed      State = "changed" // its settings differ from what connect has written
+	NotConnected State = "not connected"
 	NotInstalled State = "not installed" // and not connected
 )
 

@@ -41,7 +41,7 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
-// checkRedirect is asked before each redirect is followed.
+// checkRedirect is called before each redirect is followed.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
@@ -50,8 +50,8 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return checkURL(next.URL)
 }
 
-// checkAddress is asked by the dialer with the address that it is about to connect to, after names
-// were resolved: a name that resolves differently the next time wins nothing.
+// checkAddress is called by the dialer with the address that it is about to connect to, after names
+// were resolved, so a name that resolves differently the next time is checked again.
 func (f *Fetcher) checkAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

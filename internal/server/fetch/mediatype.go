@@ -9,7 +9,7 @@ import (
 	"perigee"
 )
 
-// maxType is how much of a type that a server made up is repeated.
+// maxType is the maximum length of a declared type in an error.
 const maxType = 60
 
 // A detection is the media type of a medium, and the one that its server declared; empty if it
@@ -45,7 +45,7 @@ func mediaType(contentType string, head []byte) (detection, error) {
 	return detection{is: said, declared: said}, nil
 }
 
-// usual is the name that the provider has for a type of many names.
+// usual returns the name that the provider uses for a type with several names.
 func usual(t string) string {
 	switch t {
 	case "image/jpg", "image/pjpeg":
@@ -56,7 +56,7 @@ func usual(t string) string {
 	return t
 }
 
-// isReadable reports whether models can make something of a type.
+// isReadable reports whether models accept a type.
 func isReadable(t string) bool {
 	switch family(t) {
 	case "image", "audio", "video":

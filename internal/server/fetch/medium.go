@@ -22,8 +22,7 @@ type medium struct {
 	note *perigee.Note
 }
 
-// A budget is how many bytes all media of a request may have together. They take from it as they
-// arrive.
+// A budget limits the bytes of all media of a request together.
 type budget struct {
 	limit   int64
 	reserve func(bytes int64) error // in memory
@@ -120,7 +119,7 @@ func checkHead(resp *http.Response, room *budget) error {
 // sniffed is how much of a medium http.DetectContentType looks at.
 const sniffed = 512
 
-// read reads the body into base64 as it comes, so that no second copy of it is ever there.
+// read reads the body and encodes it in base64 at the same time, so that there is only one copy.
 func read(resp *http.Response, u *url.URL, room *budget) (*medium, error) {
 	body := meteredReader{resp.Body, room}
 	head := make([]byte, sniffed)

@@ -101,7 +101,7 @@ func (s *Store) Save(mime string, data []byte) (id string, err error) {
 	return id, nil
 }
 
-// write makes the file. Its time is the store's, so that its age is, too.
+// write creates the file. Its modification time is at, from which its age is computed.
 func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error {
 	f, err := root.OpenFile(id, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) write(root *os.Root, id string, data []byte, at time.Time) error
 	}
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Close(), root.Chtimes(id, at, at)); err != nil {
-		_ = root.Remove(id) // half an image is none
+		_ = root.Remove(id) // it is incomplete
 		return err
 	}
 	return nil
@@ -233,8 +233,7 @@ func (s *Store) newID(extension string) (string, error) {
 	return encoding.EncodeToString(random[:]) + extension, nil
 }
 
-// isID reports whether a name could be one that newID made. Nothing else is ever looked for on
-// disk.
+// isID reports whether newID could have returned a name. Other names are not looked up on disk.
 func isID(name string) bool {
 	if len(name) <= idLength || strings.Trim(name[:idLength], alphabet) != "" {
 		return false

@@ -51,7 +51,7 @@ func NewCollector() *Collector {
 	return c
 }
 
-// Hold counts bytes that calls have reserved; negative: released.
+// Hold counts bytes that calls have reserved. A negative number is released.
 func (c *Collector) Hold(bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

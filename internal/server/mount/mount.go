@@ -29,7 +29,7 @@ const (
 
 // A Point is a handler and the path that it answers.
 type Point struct {
-	Path    string // * a * matches one or more characters; Wildcard returns them
+	Path    string // a * matches one or more characters; see Wildcard
 	Access  Access
 	Methods []string // the accepted methods; nil if the handler decides
 	Handler http.Handler

@@ -7,8 +7,8 @@ import (
 	"perigee/internal/lib/match"
 )
 
-// UnknownPath is the error about a path that there is not, with the nearest that there is: one that
-// exists, or one of the known ones.
+// UnknownPath returns the error about a path that does not exist. Its hint is a similar path for
+// which exists returns true, or the nearest of the known ones.
 func UnknownPath(method, path string, known []string, exists func(path string) bool) error {
 	e := perigee.Errorf(perigee.ClassNotFound, "no such path: %s %s", method, Shorten(path))
 	// Clients are given base URLs with too much or too little at their ends.

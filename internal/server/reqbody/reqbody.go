@@ -32,7 +32,7 @@ func Time(received int) time.Duration {
 	return time.Duration(slow/MinRate+(received-slow)/LargeRate) * time.Second
 }
 
-// deadlineStep is after how many bytes the deadline of a body is moved on.
+// deadlineStep is the number of bytes after which the deadline of a body is extended.
 const deadlineStep = 64 << 10
 
 // Small is the size up to which a body may arrive slowly, and counts once in the memory budget
@@ -52,8 +52,7 @@ func Weight(size, maxCall int64) int64 { return min(Factor*size, max(maxCall, si
 // ErrTooLarge is the error about a body beyond its limit.
 var ErrTooLarge = errors.New("body too large")
 
-// announcedFrom is how much must have arrived before memory is allocated for all that was
-// announced.
+// announcedFrom is the number of bytes after which memory is allocated for the announced size.
 const announcedFrom = 256 << 10
 
 // bodies pools the buffers of bodies. Agents send hundreds of kilobytes with each call, and
@@ -103,7 +102,7 @@ func Release(body []byte) {
 	}
 }
 
-// newBuffer returns an empty buffer with room for size bytes at least.
+// newBuffer returns an empty buffer with a capacity of at least size bytes.
 func newBuffer(size int64) []byte {
 	if b, ok := bodies.Get().(*[]byte); ok && int64(cap(*b)) >= size {
 		return *b
@@ -154,7 +153,7 @@ func Read(src io.Reader, announced, limit int64, reserve func(size int64) error,
 	}
 }
 
-// grow returns a buffer with the bytes of buf, and room for that many.
+// grow returns a buffer with the content of buf and a capacity of at least room bytes.
 func grow(buf []byte, room int64) []byte {
 	if room <= int64(cap(buf)) {
 		return buf

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// What one socket may bring about at once. The first two are the API's.
+// Limits of one socket. The first two are the API's.
 const (
 	maxAnswers = 16 // being made
 	maxStreams = 32 // with names
@@ -25,11 +25,11 @@ const (
 // stream of their own.
 type queue struct {
 	mu      sync.Mutex
-	waiting []*responses.Message // in the order in which they came
-	bytes   int                  // of those
+	waiting []*responses.Message // in the order of arrival
+	bytes   int                  // of the waiting requests
 	busy    map[string]bool      // streams with an answer in the making
-	names   map[string]bool      // all streams that there have been
-	end     *closeReason         // set: nothing new is begun
+	names   map[string]bool      // all streams so far
+	end     *closeReason         // if it is not nil, no request is started
 }
 
 // A closeReason is how a socket is closed: after the answers that are being made, with an error for

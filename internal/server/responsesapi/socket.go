@@ -26,7 +26,7 @@ import (
 	"perigee/internal/server/reqbody"
 )
 
-// maxInvalid is after how many invalid messages in a row a socket is closed.
+// maxInvalid is the number of consecutive invalid messages after which a socket is closed.
 const maxInvalid = 16
 
 // A Socket is a WebSocket on which a client sends one request after the other. Every message of the
@@ -42,8 +42,8 @@ type Socket struct {
 
 	ctx    context.Context // of the answers; see Context
 	cancel context.CancelCauseFunc
-	leave  chan struct{}  // closed: the daemon wants to end
-	over   chan struct{}  // closed: nothing is read any more
+	leave  chan struct{}  // closed when the daemon is stopping
+	over   chan struct{}  // closed when nothing more is read
 	idle   chan struct{}  // signaled when an answer has ended
 	group  sync.WaitGroup // of everything that was started for this socket
 
@@ -219,8 +219,7 @@ func (s *Socket) serve() {
 // read returns the next message, or nil for one that is not a text. The error is a perigee.Error
 // when the message is too large; otherwise the connection is closed.
 //
-// A message that has begun must arrive as fast as any body. There is no limit before: the agent is
-// at work.
+// A message that has begun must arrive as fast as any body. Between messages there is no limit.
 func (s *Socket) read() ([]byte, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
