@@ -10,7 +10,7 @@ type EventKind uint8
 const (
 	// EventFlush has no content. It follows an event with More if no other event comes.
 	EventFlush EventKind = iota
-	// EventStart is the first event. It has Upstream, Model and ResponseID as far as they are
+	// EventStart is the first event. It has Upstream, Model and ResponseID if they are
 	// known.
 	EventStart
 	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk

@@ -2,7 +2,7 @@
 // but the root package, and import no other room. Every room may import them. Begin with rawjson
 // and wire, which carry the bytes of every call.
 //
-//	atomicfile   writes small files whole or not at all, locks them, and tells how much disk is free
+//	atomicfile   writes small files whole or not at all, locks them, and reads the free disk space
 //	connlimit    limits connections and request heads of an HTTP server, for draining, too
 //	edit         changes single values in settings files, and keeps every other byte
 //	filetool     reads, writes and lists files within given roots, through links and races

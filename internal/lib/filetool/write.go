@@ -26,8 +26,8 @@ type WriteInput struct {
 	Content string `json:"content" jsonschema:"the whole new content of the file"`
 	// Encoding is utf-8, which is the default, or base64.
 	Encoding string `json:"encoding,omitzero" jsonschema:"utf-8, the default, or base64 for content that is not text"`
-	// ExpectedSHA256 is the hash that the file must have. Empty: it must not exist. Nil: anything
-	// is replaced.
+	// ExpectedSHA256 is the hash that the file must have. If it is empty, the file must not exist;
+	// if it is nil, anything is replaced.
 	ExpectedSHA256 *string `json:"expected_sha256,omitzero" jsonschema:"write only if the file has this SHA-256, as read_file returned it; an empty string: only if there is no such file"`
 	CreateDirs     bool    `json:"create_dirs,omitzero" jsonschema:"create missing directories"`
 }

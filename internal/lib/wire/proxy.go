@@ -18,8 +18,8 @@ import (
 const NoProxy = "none"
 
 // NewProxyTransport is NewTransport through the proxy at an address: http, https or socks5, with a
-// user and password if it has any. Empty: the proxy of the environment (HTTPS_PROXY, NO_PROXY and
-// so on), if there is one. Loopback addresses are never reached through a proxy. A SOCKS5 proxy
+// user and password if it has any. Empty means the proxy of the environment (HTTPS_PROXY, NO_PROXY
+// and so on), if there is one. Loopback addresses are never reached through a proxy. A SOCKS5 proxy
 // resolves the names of hosts itself.
 func NewProxyTransport(address perigee.Secret) (*Transport, error) {
 	t := NewTransport()

@@ -73,8 +73,8 @@ type Config struct {
 
 	// The proxy for connections to providers: calls, sign-in, token refresh and quota. An http://,
 	// https:// or socks5:// URL, with user:password@ before the host if the proxy requires it, or
-	// none to connect directly. Empty: the proxy that HTTPS_PROXY and NO_PROXY specify, if any.
-	// Loopback addresses and downloads for media.fetch never use a proxy.
+	// none to connect directly. Empty means the proxy that HTTPS_PROXY and NO_PROXY specify, if
+	// any. Loopback addresses and downloads for media.fetch never use a proxy.
 	Proxy perigee.Secret `yaml:"proxy" format:"proxy" example:"http://proxy.example.com:3128"`
 
 	// The sources of answers. A model that no route matches is tried at each upstream in this
@@ -111,11 +111,12 @@ type Config struct {
 	MCP MCP `yaml:"mcp"`
 }
 
-// Telemetry says where OpenTelemetry traces are sent.
+// Telemetry is the destination of OpenTelemetry traces.
 type Telemetry struct {
 	// The URL of an OpenTelemetry collector that accepts OTLP over HTTP. perigee appends
 	// /v1/traces, and sends a span for each call and each of its attempts, with the attributes of
-	// the GenAI conventions and without prompts, answers and accounts. Empty: nothing is sent.
+	// the GenAI conventions and without prompts, answers and accounts. If it is empty, nothing is
+	// sent.
 	OTLPEndpoint string `yaml:"otlp_endpoint" format:"url?" example:"http://127.0.0.1:4318"`
 
 	// Headers for the collector, such as an API key: name=value, several separated by commas, as in
@@ -146,13 +147,13 @@ type TLS struct {
 	Key string `yaml:"key" format:"path" example:"/etc/perigee/tls/privkey.pem"`
 }
 
-// Interception is how perigee stands between a program and its servers.
+// Interception is the set-up of the proxy between a program and its servers.
 type Interception struct {
 	// The address of the intercepting proxy, which must be a loopback address. perigee serve opens
 	// it only if an upstream has intercept: proxy or transparent. Port 0 chooses a free port.
 	Listen string `yaml:"listen" default:"127.0.0.1:8742" format:"listen" example:"127.0.0.1:8742"`
 
-	// Patterns for the hosts whose traffic is intercepted, where * stands for characters other than
+	// Patterns for the hosts with intercepted traffic, where * matches characters other than
 	// the dot. Connections to other hosts pass through unread. If the list changes, perigee creates
 	// a new certificate authority, which clients must then trust.
 	Hosts []string `yaml:"hosts" default:"cloudcode-pa.googleapis.com,daily-cloudcode-pa.googleapis.com,daily-cloudcode-pa.sandbox.googleapis.com,autopush-cloudcode-pa.sandbox.googleapis.com" format:"hosts" example:"*.example.org"`
@@ -161,8 +162,8 @@ type Interception struct {
 	// servers. A relative path is resolved against the directory of the configuration file.
 	UpstreamCA string `yaml:"upstream_ca" format:"path" example:"/etc/ssl/company.pem"`
 
-	// The proxy for intercepted and tunnelled connections: an http:// or socks5:// URL. Empty: no
-	// proxy.
+	// The proxy for intercepted and tunnelled connections: an http:// or socks5:// URL. Empty means
+	// no proxy.
 	UpstreamProxy perigee.Secret `yaml:"upstream_proxy" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
 	// What happens to usage statistics that a language server sends: pass sends them on, local
@@ -180,29 +181,30 @@ type Key struct {
 
 	// Patterns for the models that the key may use. A request is allowed if a pattern matches
 	// either the requested name or the model that an alias resolves to; a model that answers in
-	// place of an unavailable one must match as well. Other models get 403. Empty: all models.
+	// place of an unavailable one must match as well. Other models get 403. Empty means all models.
 	Models []string `yaml:"models" format:"glob" example:"gemini-*"`
 
 	// The maximum number of requests per minute; further ones get 429. A request counts when it
 	// arrives, even if it is then refused because of its body or its model. Embeddings and images
-	// count once per request to the provider. 0: no limit.
+	// count once per request to the provider. 0 means no limit.
 	RPM int `yaml:"rpm" default:"0" min:"0"`
 
 	// The maximum number of input and output tokens per day, in UTC; when they are used up,
 	// requests get 429. Tokens that the provider does not report, for example when the client
-	// disconnects, are estimated. 0: no limit.
+	// disconnects, are estimated. 0 means no limit.
 	TokensPerDay int64 `yaml:"tokens_per_day" default:"0" min:"0"`
 
 	// The maximum cost per day, in UTC, in US dollars at list price; when it is reached, requests
 	// get 429. A call counts when it ends. Calls of models without a price do not count, and
-	// perigee config check names these models. 0: no limit.
+	// perigee config check names these models. 0 means no limit.
 	CostPerDay float64 `yaml:"cost_per_day" default:"0" min:"0" example:"5.00"`
 
 	// The maximum number of simultaneous calls, background responses included; further ones get
-	// 429. A call counts as soon as its body begins to arrive. 0: no limit.
+	// 429. A call counts as soon as its body begins to arrive. 0 means no limit.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
-	// The time from which the key gets 401, in RFC 3339 format. Empty: it does not expire.
+	// The time from which the key gets 401, in RFC 3339 format. Empty means that it does not
+	// expire.
 	Expires time.Time `yaml:"expires" example:"2027-01-31T00:00:00Z"`
 }
 
@@ -215,21 +217,22 @@ type Price struct {
 	// The price of input tokens.
 	Input float64 `yaml:"input" required:"true" min:"0" example:"0.50"`
 
-	// The price of input tokens that the provider had in its cache. 0: they are free. Not set, or
-	// -1: the same as input.
+	// The price of input tokens that the provider had in its cache. 0 means that they are free. If
+	// it is not set, or -1, it is the same as input.
 	Cached float64 `yaml:"cached" default:"-1" min:"-1" example:"0.05"`
 
 	// The price of output tokens, including thinking.
 	Output float64 `yaml:"output" required:"true" min:"0" example:"3.00"`
 
-	// The price of input tokens in requests with more than 200,000 of them. 0: the same as input.
+	// The price of input tokens in requests with more than 200,000 of them. 0 means the same as
+	// input.
 	LongInput float64 `yaml:"long_input" default:"0" min:"0" example:"1.00"`
 
-	// The price of cached input tokens in such requests. 0: they are free. Not set, or -1: the same
-	// as long_input, or else as cached.
+	// The price of cached input tokens in such requests. 0 means that they are free. If it is not
+	// set, or -1, it is the same as long_input, or else as cached.
 	LongCached float64 `yaml:"long_cached" default:"-1" min:"-1" example:"0.10"`
 
-	// The price of output tokens in such requests. 0: the same as output.
+	// The price of output tokens in such requests. 0 means the same as output.
 	LongOutput float64 `yaml:"long_output" default:"0" min:"0" example:"4.50"`
 }
 
@@ -251,7 +254,8 @@ type Limits struct {
 	Memory AutoSize `yaml:"memory" default:"auto" min:"64MiB" example:"auto"`
 
 	// The maximum number of open client connections. A further connection replaces an idle one; if
-	// none is idle, it gets 503 and is closed, or with tls fails in the handshake. 0: no limit.
+	// none is idle, it gets 503 and is closed, or with tls fails in the handshake. 0 means no
+	// limit.
 	Connections int `yaml:"connections" default:"4096" min:"0" max:"1000000"`
 
 	// The maximum size of the request line and headers. Larger ones get 431 (as plain text if they
@@ -259,15 +263,15 @@ type Limits struct {
 	Head Size `yaml:"head" default:"64KiB" min:"4KiB" max:"1MiB" example:"64KiB"`
 
 	// The maximum number of simultaneous calls from all clients, background responses included;
-	// further ones get 429. A call counts once its body has arrived. 0: no limit.
+	// further ones get 429. A call counts once its body has arrived. 0 means no limit.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0"`
 
 	// The maximum time to wait for the first byte of an upstream's answer. After that the attempt
-	// fails, and so does the call, with 504, if no other upstream can answer. 0: no limit.
+	// fails, and so does the call, with 504, if no other upstream can answer. 0 means no limit.
 	FirstByte time.Duration `yaml:"first_byte" default:"120s" example:"120s"`
 
-	// The maximum time between two events of an upstream's answer. After that the attempt fails. 0:
-	// no limit.
+	// The maximum time between two events of an upstream's answer. After that the attempt fails.
+	// 0 means no limit.
 	Idle time.Duration `yaml:"idle" default:"300s" example:"300s"`
 
 	// How long a stream may be silent before the client is sent a keep-alive, which prevents
@@ -278,9 +282,9 @@ type Limits struct {
 	// that they are cut off.
 	Drain time.Duration `yaml:"drain" default:"30s" example:"30s"`
 
-	// How long perigee accepts new calls after it was told to stop, while GET /ready answers 503,
-	// so that a load balancer can remove it from service before connections are refused. 0: it
-	// stops listening at once.
+	// How long perigee accepts new calls after it was asked to stop, while GET /ready answers 503,
+	// so that a load balancer can remove it from service before connections are refused. If it is
+	// 0, it stops listening at once.
 	ShutdownDelay time.Duration `yaml:"shutdown_delay" default:"0s" example:"10s"`
 }
 
@@ -328,14 +332,14 @@ type Upstream struct {
 	// gemini-cli pool uses only the last one.
 	Endpoints []string `yaml:"endpoints" kinds:"antigravity" default:"https://daily-cloudcode-pa.googleapis.com,https://autopush-cloudcode-pa.sandbox.googleapis.com,https://cloudcode-pa.googleapis.com" format:"url"`
 
-	// The upstream of kind antigravity whose accounts the language server uses. Empty: accounts of
-	// its own, which perigee login
+	// The upstream of kind antigravity with the accounts that the language server uses. Empty means
+	// accounts of its own, which perigee login
 	// --upstream NAME and perigee account import --upstream NAME add.
 	AccountsFrom string `yaml:"accounts_from" kinds:"langserver" format:"name?" example:"antigravity"`
 
-	// The address of the only account that the language server may use. Empty: the account that the
-	// pool chooses for each call, as for kind antigravity. The language server has one account at a
-	// time; calls with different accounts take turns until they have been sent.
+	// The address of the only account that the language server may use. Empty means the account
+	// that the pool chooses for each call, as for kind antigravity. The language server has one
+	// account at a time; calls with different accounts take turns until they have been sent.
 	Account string `yaml:"account" kinds:"langserver" format:"email?" example:"ada@example.com"`
 
 	// The OAuth client and the endpoints for sign-in. A language server needs them only for
@@ -351,16 +355,16 @@ type Upstream struct {
 	Pools []string `yaml:"pools" kinds:"antigravity" default:"antigravity,gemini-cli" enum:"antigravity,gemini-cli"`
 
 	// The maximum time that a call waits for an available account before it fails with 429 and
-	// Retry-After. 0: calls do not wait.
+	// Retry-After. If it is 0, calls do not wait.
 	MaxWait time.Duration `yaml:"max_wait" kinds:"antigravity" default:"60s" example:"60s"`
 
 	// For antigravity, the maximum number of simultaneous calls per account: further calls use
 	// another account or wait for up to max_wait. For langserver and ide, the maximum number of
-	// simultaneous conversations: further calls wait in the queue. 0: no limit.
+	// simultaneous conversations: further calls wait in the queue. 0 means no limit.
 	Concurrency int `yaml:"concurrency" kinds:"antigravity,langserver,ide" default:"0" kind_default:"langserver=2,ide=4" min:"0"`
 
-	// The calls that wait for a language server or an IDE whose conversations are all in use. They
-	// begin in the order of their arrival.
+	// The calls that wait for a language server or an IDE while all its conversations are in use.
+	// They begin in the order of their arrival.
 	Queue Queue `yaml:"queue" kinds:"langserver,ide"`
 
 	// The fraction of its quota, from 0 to 1, that an account may use before other accounts are
@@ -376,15 +380,15 @@ type Upstream struct {
 	// more, with a note in x-perigee-notes.
 	SessionRecovery bool `yaml:"session_recovery" kinds:"antigravity" default:"true"`
 
-	// The client version at the start of the User-Agent header. Empty: the version that this build
-	// was tested with.
+	// The client version at the start of the User-Agent header. Empty means the version that this
+	// build was tested with.
 	ClientVersion string `yaml:"client_version" kinds:"antigravity" format:"token"`
 
-	// The complete User-Agent header. Empty: antigravity/<client_version> <os>/<arch>
+	// The complete User-Agent header. Empty means antigravity/<client_version> <os>/<arch>
 	// perigee/<version>.
 	UserAgent string `yaml:"user_agent" kinds:"antigravity" format:"header"`
 
-	// The path of the language server program. Empty: the path where the IDE installs it.
+	// The path of the language server program. Empty means the path where the IDE installs it.
 	// simulator: a built-in stand-in, to try everything without the IDE. A relative path is
 	// resolved against the directory of the configuration file.
 	Binary string `yaml:"binary" kinds:"langserver" format:"program" example:"/usr/share/antigravity/resources/app/extensions/antigravity/bin/language_server_linux_x64"`
@@ -393,9 +397,9 @@ type Upstream struct {
 	// auto detects it.
 	Profile string `yaml:"profile" kinds:"langserver" default:"auto" enum:"auto,classic,hub"`
 
-	// The version of the IDE that the language server reports to the provider. Empty: the version
-	// of the IDE that the program is installed with, or else what the program prints with --stamp,
-	// if that has the form 1.20.5. If the version is unknown, a warning in the log says so.
+	// The version of the IDE that the language server reports to the provider. Empty means the
+	// version of the IDE that the program is installed with, or else what the program prints with
+	// --stamp, if that has the form 1.20.5. If the version is unknown, a warning is logged.
 	Version string `yaml:"version" kinds:"langserver" format:"token" example:"1.20.5"`
 
 	// How the language server's calls to the cloud are intercepted: endpoint gives it a loopback
@@ -403,8 +407,8 @@ type Upstream struct {
 	// redirect install creates the user that it runs as.
 	Intercept string `yaml:"intercept" kinds:"langserver" default:"endpoint" enum:"endpoint,proxy,transparent"`
 
-	// The URL to which intercepted calls are sent. Empty: the host that the language server calls,
-	// which is https://daily-cloudcode-pa.googleapis.com.
+	// The URL to which intercepted calls are sent. Empty means the host that the language server
+	// calls, which is https://daily-cloudcode-pa.googleapis.com.
 	CloudURL string `yaml:"cloud_url" kinds:"langserver" format:"url?" example:"https://daily-cloudcode-pa.googleapis.com"`
 
 	// The maximum time from the start of the language server until it can answer. After that it is
@@ -413,13 +417,13 @@ type Upstream struct {
 	StartTimeout time.Duration `yaml:"start_timeout" kinds:"langserver" default:"60s" min:"100ms" example:"60s"`
 
 	// The memory of the language server and its child processes beyond which it is restarted, as
-	// soon as no call is running. 0: no limit.
+	// soon as no call is running. 0 means no limit.
 	Memory Size `yaml:"memory" kinds:"langserver" default:"0" min:"0" example:"2GiB"`
 
-	// The directory that the language server works in. Empty: an empty directory in data_dir that
-	// is private to it. With attach, the directory that is open in the IDE. For ide, a directory
-	// that is open in the IDE; empty: the only open window. A relative path is resolved against the
-	// directory of the configuration file.
+	// The directory that the language server works in. Empty means an empty directory in data_dir
+	// that is private to it. With attach, the directory that is open in the IDE. For ide, a
+	// directory that is open in the IDE; empty means the only open window. A relative path is
+	// resolved against the directory of the configuration file.
 	Workspace string `yaml:"workspace" kinds:"langserver,ide" format:"path" example:"~/project"`
 
 	// What the language server may do through perigee: edit lets it change files in workspace,
@@ -431,7 +435,7 @@ type Upstream struct {
 	// does not.
 	Policies Policies `yaml:"policies" kinds:"langserver"`
 
-	// Additional arguments for the language server, after those of perigee.
+	// Additional arguments for the language server, after perigee's own.
 	Args []string `yaml:"args" kinds:"langserver" format:"argument" example:"--verbose"`
 
 	// Additional environment variables for the language server. It gets only PATH, HOME, LANG,
@@ -446,11 +450,11 @@ type Upstream struct {
 // Queue bounds the calls that wait.
 type Queue struct {
 	// The maximum number of waiting calls. Further ones get 503 with class capacity and
-	// Retry-After. 0: calls do not wait.
+	// Retry-After. If it is 0, calls do not wait.
 	Depth int `yaml:"depth" default:"50" min:"0"`
 
 	// The maximum time that a call waits. After that it gets 408 with class unavailable and
-	// Retry-After. 0: no limit.
+	// Retry-After. 0 means no limit.
 	Timeout time.Duration `yaml:"timeout" default:"600s" example:"600s"`
 }
 
@@ -482,24 +486,24 @@ type OAuth struct {
 	// The URL of the userinfo endpoint, which returns the email address of the signed-in account.
 	UserinfoURL string `yaml:"userinfo_url" default:"https://www.googleapis.com/oauth2/v2/userinfo" format:"url"`
 
-	// The client ID. Empty: the client of an installed Antigravity IDE.
+	// The client ID. Empty means the client of an installed Antigravity IDE.
 	ClientID string `yaml:"client_id" format:"token"`
 
 	// The client secret.
 	ClientSecret perigee.Secret `yaml:"client_secret" example:"env:ANTIGRAVITY_CLIENT_SECRET"`
 
-	// The local port that receives the callback. 0: a free port.
+	// The local port that receives the callback. 0 means a free port.
 	RedirectPort int `yaml:"redirect_port" default:"51121" min:"0" max:"65535"`
 }
 
 // Models selects models and upstreams for requests.
 type Models struct {
-	// The model for requests that name none. Empty: such requests fail with 400.
+	// The model for requests that name none. If it is empty, such requests fail with 400.
 	Default string `yaml:"default" format:"token" example:"gemini-3-flash"`
 
 	// The model that answers requests for a model that no upstream has; x-perigee-notes names the
 	// substitution. It is not used for embeddings, if strict is true, or if the client's key does
-	// not allow both models. Empty: such requests fail with
+	// not allow both models. If it is empty, such requests fail with
 	// 404.
 	Fallback string `yaml:"fallback" format:"token" example:"gemini-3-flash"`
 
@@ -542,21 +546,21 @@ type Media struct {
 
 // Store is the database.
 type Store struct {
-	// The URL of a PostgreSQL database (postgres://…), which several replicas can share. Empty:
-	// SQLite in data_dir. The URL is treated as a secret because it may contain a password. A
+	// The URL of a PostgreSQL database (postgres://…), which several replicas can share. Empty
+	// means SQLite in data_dir. The URL is treated as a secret because it may contain a password. A
 	// change requires a restart.
 	URL perigee.Secret `yaml:"url" format:"postgres" example:"env:DATABASE_URL"`
 
 	// The key that encrypts refresh tokens in the database: 32 bytes in base64, as printed by
-	// openssl rand -base64 32. Replicas that share a database need the same key. Empty: a key that
-	// is generated for this machine and kept in the OS keyring or in data_dir. A change requires a
-	// restart.
+	// openssl rand -base64 32. Replicas that share a database need the same key. Empty means a key
+	// that is generated for this machine and kept in the OS keyring or in data_dir. A change
+	// requires a restart.
 	SealKey perigee.Secret `yaml:"seal_key" format:"seal" example:"env:PERIGEE_SEAL_KEY"`
 
 	// The maximum total size of stored responses (POST /v1/responses with store, the default
 	// there). When it is reached, the oldest are deleted; each is deleted after 30 days in any
 	// case. What responses of one key have in common is stored and counted once. A response whose
-	// conversation exceeds the limit is not stored. At least 1MiB; 0: no limit.
+	// conversation exceeds the limit is not stored. At least 1MiB; 0 means no limit.
 	Responses Size `yaml:"responses" default:"1GiB" min:"0" example:"1GiB"`
 }
 
@@ -564,15 +568,15 @@ type Store struct {
 type Retention struct {
 	// How long calls are kept in the database, where perigee trace list finds them. Older ones are
 	// deleted in small batches while perigee runs. Daily usage totals are kept, so perigee usage
-	// does not change. 0: forever.
+	// does not change. 0 means forever.
 	Calls time.Duration `yaml:"calls" default:"90d" example:"90d"`
 }
 
 // Traces controls what is kept of each call.
 type Traces struct {
 	// The maximum total size of the files in data_dir/traces; the oldest calls are deleted first.
-	// Calls that are still open may exceed it. 0: no files are written, and existing ones are
-	// deleted.
+	// Calls that are still open may exceed it. If it is 0, no files are written, and existing ones
+	// are deleted.
 	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
 	// If true, traces contain request and response bodies, without the secrets that perigee knows;
@@ -584,9 +588,9 @@ type Traces struct {
 // MCP controls what the MCP server may access and how it answers ask_antigravity.
 type MCP struct {
 	// Directories that the file tools may use. A relative path is resolved against the directory of
-	// the configuration file. Empty: perigee mcp uses the directory in which it was started, and
-	// /mcp has no file tools. /mcp has them only for clients with a key from keys, or with the
-	// admin token. perigee's own files cannot be accessed.
+	// the configuration file. If it is empty, perigee mcp uses the directory in which it was
+	// started, and /mcp has no file tools. /mcp has them only for clients with a key from keys, or
+	// with the admin token. perigee's own files cannot be accessed.
 	Roots []string `yaml:"roots" format:"dir" example:"~/project"`
 
 	// If true, the tools of perigee mcp may write files. If false, the prompts of ask_antigravity
@@ -602,8 +606,8 @@ type MCP struct {
 	// one is tried only if none has received the prompt yet.
 	Ask []string `yaml:"ask" default:"ide,langserver,model" enum:"ide,langserver,model"`
 
-	// The model that answers ask_antigravity in place of an agent. Empty: models.default, or else a
-	// fast model.
+	// The model that answers ask_antigravity in place of an agent. Empty means models.default, or
+	// else a fast model.
 	Model string `yaml:"model" example:"gemini-3-flash"`
 
 	// How long ask_antigravity waits for progress. While the answer makes progress, it may take up

@@ -87,7 +87,7 @@ func (p Home) recent(t Times) html.HTML {
 			html.Each(p.Recent, func(c perigee.Call) html.HTML { return CallRow(t, c) }))), icon("next"))
 }
 
-// upstream is an upstream with its state as far as it is known without a call. text is its name
+// upstream is an upstream with its state if it is known without a call. text is its name
 // and, in brackets, its description.
 func (p Home) upstream(text string) html.HTML {
 	name, what, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")

@@ -81,13 +81,13 @@ CREATE TABLE stored_responses (
 	client_key  TEXT   NOT NULL,
 	created_us  BIGINT NOT NULL,
 	expires_us  BIGINT NOT NULL,
-	-- The id of the last item of input and output; empty: there are no items.
+	-- The id of the last item of input and output; empty if there are none.
 	items       BYTEA  NOT NULL,
 	-- How many bytes of the items are input; -1: input and output are in plain.
 	input_bytes BIGINT NOT NULL,
-	-- The calls that items are named after; empty: those in response_items.
+	-- The calls that items are named after; empty if they are in response_items.
 	names       TEXT   NOT NULL,
-	-- The id of the last large member that was cut out of the response; empty: none was.
+	-- The id of the last large member that was cut out of the response; empty if none was.
 	members     BYTEA  NOT NULL,
 	response    BYTEA  NOT NULL, -- the response, with a NUL in place of each of these members
 	-- The length of the input, the input and the output, if they are not items.
@@ -104,10 +104,10 @@ CREATE INDEX stored_responses_by_end ON stored_responses (expires_us);
 -- digest of the key, the parent and the body. Only refs ever changes in a row.
 CREATE TABLE response_items (
 	id     BYTEA  NOT NULL PRIMARY KEY,
-	parent BYTEA  NOT NULL, -- the id of the row before this one; empty: it is the first
+	parent BYTEA  NOT NULL, -- the id of the row before this one; empty if it is the first
 	-- How many rows of stored_responses and response_items have this id; never 0.
 	refs   BIGINT NOT NULL,
-	-- The call that the items were first named after; empty: body contains their names.
+	-- The call that the items were first named after; empty if body contains their names.
 	name   TEXT   NOT NULL,
 	named  BYTEA  NOT NULL, -- a digest of the names of this row and of all rows before it
 	body   BYTEA  NOT NULL  -- the items, with a NUL in place of name
@@ -200,7 +200,7 @@ CREATE TABLE replicas (
 CREATE TABLE key_requests (
 	client_key TEXT   NOT NULL PRIMARY KEY,
 	paid_us    BIGINT NOT NULL, -- when the full rpm is available again
-	wait_us    BIGINT NOT NULL  -- not a time: how long the last request has to wait; 0: not at all
+	wait_us    BIGINT NOT NULL  -- not a time: how long the last request has to wait; 0 if it need not
 );
 
 -- Administrative acts. Rows older than a year, and the oldest of more than 100,000, are removed.
