@@ -68,7 +68,7 @@ func (c *call) run(ctx context.Context) error {
 		return err
 	}
 	if c.spec.Family != models.Image {
-		c.session = SessionID(c.req.Client, prompt)
+		c.session = sessionID(c.req.Client, prompt)
 	}
 	r := recovery{call: c, prompt: prompt, options: adapt.AntigravityOptions{
 		KeepThinking: c.upstream.opts.KeepThinking,
@@ -153,7 +153,7 @@ func (c *call) message(p *perigee.Prompt, options adapt.AntigravityOptions) mess
 // requestType returns the type of a request to a model.
 func requestType(spec models.Spec) string {
 	if spec.Family == models.Image {
-		return TypeImage
+		return typeImage
 	}
 	return typeAgent
 }
@@ -161,7 +161,7 @@ func requestType(spec models.Spec) string {
 // encode writes an adapted prompt into a buffer of package wire. Requests for images and searches
 // have no session.
 func encode(p *perigee.Prompt, session string) []byte {
-	p = WithSession(p, session)
+	p = withSession(p, session)
 	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
 }
 
@@ -183,7 +183,7 @@ const (
 // ask sends a message with one account after the other until one is answered. It returns nil for an
 // answer, and otherwise the last error.
 func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Diagnosis {
-	acquisition := c.upstream.opts.Accounts.Acquire(c.want())
+	acquisition := c.upstream.opts.Accounts.Acquire(c.poolRequest())
 	// an account that is tried again after a pause counts once; the pool bounds the waiting
 	accounts := map[string]bool{}
 	var v *providererr.Diagnosis
@@ -206,8 +206,8 @@ func (c *call) ask(ctx context.Context, m *message, out *answer) *providererr.Di
 	}
 }
 
-// want describes the accounts that can serve the call.
-func (c *call) want() pool.Request {
+// poolRequest describes the accounts that can serve the call.
+func (c *call) poolRequest() pool.Request {
 	return pool.Request{Model: c.req.Model, Family: c.spec.Family, Session: c.session, OnTokenFailure: c.tokenFailed}
 }
 
@@ -379,9 +379,9 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 		if c.attempts++; c.attempts > maxAttempts {
 			return tooOften(first)
 		}
-		e := Envelope{Project: leased.Project, Model: c.req.Model, Type: m.kind, CLI: leased.CLI}
-		if m.kind != TypeSearch {
-			e.RequestID = RequestID(c.req.ID, c.attempts)
+		e := envelope{Project: leased.Project, Model: c.req.Model, Type: m.kind, CLI: leased.CLI}
+		if m.kind != typeSearch {
+			e.RequestID = requestID(c.req.ID, c.attempts)
 		}
 		before, after := e.Wrap()
 		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log).Carried(c.upstream.opts.Carried)
@@ -397,12 +397,12 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 			first = v
 		}
 	}
-	return everywhere(first)
+	return widenScope(first)
 }
 
-// everywhere widens the scope of an error that all endpoints have returned. Another account shows
+// widenScope widens the scope of an error that all endpoints have returned. Another account shows
 // whether the error concerns the pool.
-func everywhere(v *providererr.Diagnosis) *providererr.Diagnosis {
+func widenScope(v *providererr.Diagnosis) *providererr.Diagnosis {
 	if v == nil || v.Scope != providererr.ScopeHost {
 		return v
 	}

@@ -31,7 +31,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		return nil, err
 	}
 	var count *perigee.TokenCount
-	inner := Unwrap(raw)
+	inner := unwrap(raw)
 	if err = rawjson.Check(inner); err == nil {
 		count, err = dialect.DecodeTokenCount(inner)
 	}

@@ -13,16 +13,16 @@ import (
 // The types of requests that the API distinguishes.
 const (
 	typeAgent  = "agent"
-	TypeImage  = "image_gen"
-	TypeSearch = "web_search"
+	typeImage  = "image_gen"
+	typeSearch = "web_search"
 )
 
 // ResponseMember is the member of an answer, or of a chunk of a stream, that holds the answer of
 // the model.
 const ResponseMember = "response"
 
-// An Envelope is the object around a request.
-type Envelope struct {
+// An envelope is the object around a request.
+type envelope struct {
 	Project   string
 	Model     string
 	Type      string
@@ -32,7 +32,7 @@ type Envelope struct {
 
 // Wrap returns the bytes before and after the request. Equal requests give equal bytes except for
 // the request id, which is in the bytes before.
-func (e Envelope) Wrap() (before, after []byte) {
+func (e envelope) Wrap() (before, after []byte) {
 	w := rawjson.Writer{Buf: make([]byte, 0, 256)}
 	w.Object().Key("project").String(e.Project).Key("model").String(e.Model)
 	if !e.CLI {
@@ -44,9 +44,9 @@ func (e Envelope) Wrap() (before, after []byte) {
 	return w.Key("request").Buf, []byte{'}'}
 }
 
-// Unwrap returns the answer inside its envelope. An answer without an envelope is returned
+// unwrap returns the answer inside its envelope. An answer without an envelope is returned
 // unchanged.
-func Unwrap(data []byte) []byte {
+func unwrap(data []byte) []byte {
 	c := rawjson.NewCursor(data)
 	if c.Kind() != rawjson.Object {
 		return data
@@ -59,9 +59,9 @@ func Unwrap(data []byte) []byte {
 	return data
 }
 
-// RequestID identifies one attempt of a call, in the form of a UUID. It is derived from the id of
+// requestID identifies one attempt of a call, in the form of a UUID. It is derived from the id of
 // the call, so that the logs of both sides can be compared.
-func RequestID(call string, attempt int) string {
+func requestID(call string, attempt int) string {
 	sum := sha256.Sum256([]byte("request " + strconv.Itoa(attempt) + " " + call))
 	sum[6] = sum[6]&0x0F | 0x40
 	sum[8] = sum[8]&0x3F | 0x80
@@ -69,10 +69,10 @@ func RequestID(call string, attempt int) string {
 	return "agent-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// SessionID identifies a conversation, so that the API finds its prompt cache. It is the same for
+// sessionID identifies a conversation, so that the API finds its prompt cache. It is the same for
 // all turns: it is derived from the session that the client names, or else from the user's first
 // text.
-func SessionID(client perigee.Client, p *perigee.Prompt) string {
+func sessionID(client perigee.Client, p *perigee.Prompt) string {
 	from := client.Session
 	if from == "" {
 		from = firstText(p)
@@ -96,8 +96,8 @@ func firstText(p *perigee.Prompt) string {
 	return ""
 }
 
-// WithSession returns the prompt with a session id, unless the client has set one.
-func WithSession(p *perigee.Prompt, session string) *perigee.Prompt {
+// withSession returns the prompt with a session id, unless the client has set one.
+func withSession(p *perigee.Prompt, session string) *perigee.Prompt {
 	if session == "" || p.Extra.Get("sessionId") != nil {
 		return p
 	}

@@ -33,11 +33,11 @@ func TestTroubleOfAllEndpoints(t *testing.T) {
 		{providererr.KindNotFound, nil, providererr.ScopeAccountModel, providererr.ScopeAccountModel},
 	} {
 		v := &providererr.Diagnosis{Kind: c.kind, Scope: c.scope, Error: &perigee.Error{Class: perigee.ClassUnavailable, Cause: c.cause}}
-		if got := everywhere(v).Scope; got != c.want || v.Scope != c.scope {
+		if got := widenScope(v).Scope; got != c.want || v.Scope != c.scope {
 			t.Errorf("%s: %s, want %s", c.kind, got, c.want)
 		}
 	}
-	if everywhere(nil) != nil {
+	if widenScope(nil) != nil {
 		t.Error("nothing is something")
 	}
 }

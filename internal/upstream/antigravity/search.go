@@ -103,7 +103,7 @@ func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis 
 			c.spent = c.spent.Plus(*out.usage)
 		}
 		if out.step.others && len(out.step.searched) > 0 {
-			c.late(perigee.Note{Action: perigee.NoteDropped, Subject: "search beside other tool calls"})
+			c.addLateNote(perigee.Note{Action: perigee.NoteDropped, Subject: "search beside other tool calls"})
 		}
 		if !out.step.searches() {
 			return nil
@@ -112,7 +112,7 @@ func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis 
 			return &providererr.Diagnosis{Kind: providererr.KindOther, Scope: providererr.ScopeRequest,
 				Error: perigee.Errorf(perigee.ClassUnavailable, "the model only searched, %d times", maxRounds).WithHint("try again, or without search")}
 		}
-		next, v := c.searched(ctx, m, &out.step)
+		next, v := c.withResults(ctx, m, &out.step)
 		if v != nil || c.left {
 			return v
 		}
@@ -120,23 +120,23 @@ func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis 
 	}
 }
 
-// late adds a note after the answer has started.
-func (c *call) late(n perigee.Note) {
+// addLateNote adds a note after the answer has started.
+func (c *call) addLateNote(n perigee.Note) {
 	// clients of the Gemini dialect get the provider's own chunks
 	if c.req.Dialect != perigee.DialectGemini {
 		c.req.Log.NoteOnce(n)
 	}
 }
 
-// enough is the result of a search beyond maxSearches.
-var enough = textMember("error", "no more searches can be made for this answer: answer with what was found")
+// searchLimit is the result of a search beyond maxSearches.
+var searchLimit = textMember("error", "no more searches can be made for this answer: answer with what was found")
 
-// searched returns the prompt with the parts of the round and the results of its searches.
-func (c *call) searched(ctx context.Context, m *message, s *step) (adapt.Adapted, *providererr.Diagnosis) {
+// withResults returns the prompt with the parts of the round and the results of its searches.
+func (c *call) withResults(ctx context.Context, m *message, s *step) (adapt.Adapted, *providererr.Diagnosis) {
 	s.close()
 	var results []perigee.Part
 	for _, call := range s.searched {
-		found := enough
+		found := searchLimit
 		if c.searches < maxSearches {
 			c.searches++
 			var v *providererr.Diagnosis
@@ -162,7 +162,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 		yield: inner.take, attempts: c.attempts, retries: c.retries,
 	}
 	prompt := adapt.SearchPrompt(query, urls, search)
-	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: TypeSearch}
+	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: typeSearch}
 	m.body = encode(m.Prompt, "")
 	out := newAnswer(sub, &m)
 	v := sub.ask(ctx, &m, out)

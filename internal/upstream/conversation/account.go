@@ -67,8 +67,8 @@ func onCall(expected *cloud.Expected, f func()) (stop func()) {
 	return func() { close(over) }
 }
 
-// called reports whether the language server has called the cloud.
-func called(expected *cloud.Expected) bool {
+// hasCalled reports whether the language server has called the cloud.
+func hasCalled(expected *cloud.Expected) bool {
 	select {
 	case <-expected.Taken():
 		return true

@@ -141,7 +141,7 @@ func (c *call) ask(ctx context.Context) error {
 
 // submit sends the message, to the conversation that has the history if there is one.
 func (c *call) submit(ctx context.Context) error {
-	kept, ok := c.u.kept.take(c.chat.history())
+	kept, ok := c.u.reusable.take(c.chat.history())
 	if ok {
 		// If the user of the IDE has continued the conversation, it and its next answer belong to
 		// the user.
@@ -156,7 +156,7 @@ func (c *call) submit(ctx context.Context) error {
 		}
 	}
 	cascade, err := c.u.opts.Client.Start(ctx, c.model)
-	c.u.opts.Own.started(cascade)
+	c.u.opts.Own.addConversation(cascade)
 	fresh := &conversation{cascade: cascade}
 	if err != nil {
 		c.u.discard(fresh)
@@ -168,7 +168,7 @@ func (c *call) submit(ctx context.Context) error {
 // send sends a text. From then on the conversation has to be canceled, unless its turn ends.
 func (c *call) send(ctx context.Context, to *conversation, text string) error {
 	c.open, c.ended = to, false
-	c.u.opts.Own.message(to.cascade, text)
+	c.u.opts.Own.addMessage(to.cascade, text)
 	err := c.u.opts.Client.Send(ctx, to.cascade, Message{Text: text, Model: c.model, Known: to.cursor.Size()})
 	if errors.Is(err, ErrLost) {
 		c.lost()

@@ -55,8 +55,8 @@ type CarrierOptions struct {
 // stays in one place, the upstream that uses it. The access token of a request selects the account
 // that the language server has to use; it is not sent.
 type Carrier struct {
-	opts CarrierOptions
-	kept conversations[*carriedTurn]
+	opts     CarrierOptions
+	reusable conversations[*carriedTurn]
 
 	base       context.Context // context of waits for the ends of turns; done at Close
 	cancel     context.CancelFunc
@@ -87,7 +87,7 @@ const closeLimit = 2 * time.Second
 // ends next.
 func (c *Carrier) Close(ctx context.Context) error {
 	c.cancel()
-	for _, turn := range c.kept.clear() {
+	for _, turn := range c.reusable.clear() {
 		turn.discard()
 	}
 	defer context.AfterFunc(ctx, c.stop)()
@@ -183,7 +183,7 @@ func newPayload(body []byte) (*payload, error) {
 // language server makes for that message.
 func (c *Carrier) carry(ctx context.Context, payload *payload) (*http.Response, error) {
 	turn := &carriedTurn{carrier: c, key: payload.after, over: make(chan struct{})}
-	if earlier, ok := c.kept.take(payload.before); ok {
+	if earlier, ok := c.reusable.take(payload.before); ok {
 		if earlier.awaitReusable(ctx) {
 			turn.conversation = earlier.conversation
 		} else {
@@ -193,7 +193,7 @@ func (c *Carrier) carry(ctx context.Context, payload *payload) (*http.Response, 
 	if turn.cascade == "" {
 		cascade, err := c.opts.Client.Start(ctx, payload.model)
 		turn.cascade = cascade
-		c.opts.Own.started(cascade)
+		c.opts.Own.addConversation(cascade)
 		if err != nil {
 			turn.lost()
 			return nil, err
@@ -206,7 +206,7 @@ func (c *Carrier) carry(ctx context.Context, payload *payload) (*http.Response, 
 		return nil, err
 	}
 	defer release()
-	c.opts.Own.message(turn.cascade, carrierText)
+	c.opts.Own.addMessage(turn.cascade, carrierText)
 	expected := c.opts.Calls.Expect(ctx, turn.cascade, cloud.Call{
 		Model: payload.model, Request: payload.request, Sent: func(body []byte) { wire.Sent(ctx, body) },
 	})
@@ -223,7 +223,7 @@ func (c *Carrier) carry(ctx context.Context, payload *payload) (*http.Response, 
 		resp, err = turn.answer(ctx, expected)
 	}
 	if err != nil {
-		payload.called = called(expected)
+		payload.called = hasCalled(expected)
 		expected.Cancel()
 		turn.ends(false)
 		return nil, err
@@ -310,7 +310,7 @@ func (t *carriedTurn) ends(answered bool) {
 	t.once.Do(func() {
 		c := t.carrier
 		if answered {
-			for _, earlier := range c.kept.keep(t.key, t) {
+			for _, earlier := range c.reusable.keep(t.key, t) {
 				earlier.discard()
 			}
 		}
@@ -321,13 +321,13 @@ func (t *carriedTurn) ends(answered bool) {
 			close(t.over)
 			if t.well {
 				time.AfterFunc(c.opts.Keep, func() {
-					if c.kept.drop(t.key, t) {
+					if c.reusable.drop(t.key, t) {
 						t.discard()
 					}
 				})
 				return
 			}
-			c.kept.drop(t.key, t)
+			c.reusable.drop(t.key, t)
 			t.discard()
 		})
 		if !runs {
@@ -411,8 +411,8 @@ func (b *carriedBody) Close() error {
 	return err
 }
 
-// carried returns the gateway's answer to a request.
-func (u *Upstream) carried(ctx context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
+// streamCarried returns the gateway's answer to a request.
+func (u *Upstream) streamCarried(ctx context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
 	model, leave, err := u.admit(ctx, req)
 	if err != nil {
 		yield(perigee.Event{}, u.explain(req.Model, err))

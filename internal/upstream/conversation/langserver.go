@@ -82,9 +82,9 @@ type Options struct {
 
 // An Upstream calls a language server.
 type Upstream struct {
-	opts  Options
-	queue *queue
-	kept  conversations[*conversation]
+	opts     Options
+	queue    *queue
+	reusable conversations[*conversation]
 
 	background Background // cancellations and deletions
 }
@@ -108,7 +108,7 @@ func New(opts Options) *Upstream {
 // Close waits until the conversations of failed calls are canceled and the conversations of ended
 // calls are deleted, or until ctx ends.
 func (u *Upstream) Close(ctx context.Context) error {
-	for _, c := range u.kept.clear() {
+	for _, c := range u.reusable.clear() {
 		u.discard(c)
 	}
 	return u.background.Close(ctx)
@@ -116,11 +116,11 @@ func (u *Upstream) Close(ctx context.Context) error {
 
 // keep keeps a conversation for the next message, and deletes it if none comes in time.
 func (u *Upstream) keep(key historyKey, c *conversation) {
-	for _, earlier := range u.kept.keep(key, c) {
+	for _, earlier := range u.reusable.keep(key, c) {
 		u.discard(earlier)
 	}
 	time.AfterFunc(u.opts.Keep, func() {
-		if u.kept.drop(key, c) {
+		if u.reusable.drop(key, c) {
 			u.discard(c)
 		}
 	})
@@ -166,7 +166,7 @@ func (u *Upstream) CountTokens(_ context.Context, req *perigee.Request) (*perige
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
 		if u.opts.Gateway != nil {
-			u.carried(ctx, req, yield)
+			u.streamCarried(ctx, req, yield)
 			return
 		}
 		c := &call{u: u, req: req, model: req.Model, yield: yield}

@@ -73,16 +73,16 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// only reports whether each of the texts is one of these messages.
-func (m messages) only(texts []string) bool {
+// containAll reports whether each of the texts is one of these messages.
+func (m messages) containAll(texts []string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !slices.Contains(m, digest(text)) })
 }
 
-// started records a conversation before its first message.
-func (o *Own) started(cascade string) { o.note(cascade) }
+// addConversation records a conversation before its first message.
+func (o *Own) addConversation(cascade string) { o.note(cascade) }
 
-// message records that a message is about to be sent.
-func (o *Own) message(cascade, text string) { o.note(cascade, digest(text)) }
+// addMessage records that a message is about to be sent.
+func (o *Own) addMessage(cascade, text string) { o.note(cascade, digest(text)) }
 
 func (o *Own) note(cascade string, texts ...string) {
 	if o == nil || cascade == "" {
@@ -206,14 +206,14 @@ func (o *Own) isShared(ctx context.Context, cascade string) (bool, error) {
 	sent := o.sent[cascade]
 	o.mu.Unlock()
 	texts, err := o.opts.Client.Inputs(ctx, cascade)
-	return !sent.only(texts), err
+	return !sent.containAll(texts), err
 }
 
 // deleteOne removes a conversation unless it has a message that perigee has not sent: then it
 // belongs to the user, and kept is true.
 func (o *Own) deleteOne(ctx context.Context, cascade string, sent messages) (kept bool, err error) {
 	if o.opts.Attached {
-		if texts, err := o.opts.Client.Inputs(ctx, cascade); err != nil || !sent.only(texts) {
+		if texts, err := o.opts.Client.Inputs(ctx, cascade); err != nil || !sent.containAll(texts) {
 			return err == nil, err
 		}
 	}

@@ -192,7 +192,7 @@ func TestDeletionsAreRepeated(t *testing.T) {
 	var told []string
 	own := NewOwn(OwnOptions{Client: d, Dir: t.TempDir(), Deleted: func(cascade string) { told = append(told, cascade) }})
 	for _, cascade := range []string{"one", "two", "three", "../outside"} {
-		own.started(cascade)
+		own.addConversation(cascade)
 	}
 	own.delete(t.Context(), "one")
 	if len(own.Leftovers()) != 0 || len(told) != 0 {

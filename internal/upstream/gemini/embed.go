@@ -25,7 +25,7 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 			return nil, err
 		}
 		if len(vectors) != len(inputs) {
-			return nil, charged(e.Usage, u.garbled(req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(inputs))))
+			return nil, withUsage(e.Usage, u.malformed(req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(inputs))))
 		}
 		e.Vectors = append(e.Vectors, vectors...)
 	}
@@ -62,7 +62,7 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 		if ctx.Err() != nil {
 			e.Usage.Input += estimate()
 		}
-		return nil, charged(e.Usage, err)
+		return nil, withUsage(e.Usage, err)
 	}
 	var vectors [][]float32
 	var tokens int64
@@ -70,7 +70,7 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 		e.Raw, tokens = raw, dialect.EmbedTokens(raw)
 	} else if vectors, tokens, err = u.vectors(ctx, req, raw); err != nil {
 		e.Usage.Input += estimate()
-		return nil, charged(e.Usage, err)
+		return nil, withUsage(e.Usage, err)
 	}
 	if tokens == 0 {
 		tokens, e.Estimate = estimate(), true
@@ -89,13 +89,13 @@ func (u *Upstream) vectors(ctx context.Context, req *perigee.EmbedRequest, raw [
 		return nil, 0, u.explain(ctx, req.Model, err)
 	}
 	if vectors, tokens, err = dialect.DecodeEmbeddings(raw); err != nil {
-		return nil, 0, u.garbled(req.Model, err)
+		return nil, 0, u.malformed(req.Model, err)
 	}
 	return vectors, tokens, nil
 }
 
-// charged returns an error with the usage before it.
-func charged(usage perigee.Usage, err error) error {
+// withUsage returns an error with the usage before it.
+func withUsage(usage perigee.Usage, err error) error {
 	if usage == (perigee.Usage{}) {
 		return err
 	}

@@ -45,7 +45,7 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 	return e
 }
 
-func (u *Upstream) garbled(model string, err error) error {
+func (u *Upstream) malformed(model string, err error) error {
 	return &perigee.Error{Class: perigee.ClassUnavailable, Upstream: u.opts.Name, Model: model,
 		Message: u.keys.secret.Text(fmt.Sprintf("upstream %s sent an answer that cannot be read: %v", u.opts.Name, err)), Cause: err}
 }

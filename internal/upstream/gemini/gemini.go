@@ -162,7 +162,7 @@ func (m *message) giveBack() {
 // message returns the message to send: the client's own bytes if possible, the adapted prompt
 // otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
-	if asItCame(req) {
+	if isVerbatim(req) {
 		m.body, m.notes, err = ownBytes(req)
 		return m, err
 	}
@@ -183,10 +183,10 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	return m, nil
 }
 
-// asItCame reports whether the client's own bytes can be sent: they are in the Gemini dialect, and
-// the model is one that the dialect was made for. Claude behind the same API has rules that
+// isVerbatim reports whether the client's own bytes can be sent: they are in the Gemini dialect,
+// and the model is one that the dialect was made for. Claude behind the same API has rules that
 // clients of the dialect do not follow.
-func asItCame(req *perigee.Request) bool {
+func isVerbatim(req *perigee.Request) bool {
 	return req.Verbatim(perigee.DialectGemini) && models.Of(req.Model).Family != models.Claude
 }
 
@@ -226,7 +226,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	}
 	count, err := dialect.DecodeTokenCount(raw)
 	if err != nil {
-		return nil, u.garbled(req.Model, err)
+		return nil, u.malformed(req.Model, err)
 	}
 	count.Upstream, count.Model = u.opts.Name, req.Model
 	if req.Dialect == perigee.DialectGemini {
@@ -250,7 +250,7 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 		}
 		models, next, err := dialect.DecodeModels(raw)
 		if err != nil {
-			return nil, u.garbled("", err)
+			return nil, u.malformed("", err)
 		}
 		for i := range models {
 			models[i].Upstream = u.opts.Name

@@ -168,9 +168,9 @@ func moreHelpful(a, b *perigee.Error) *perigee.Error {
 	return b
 }
 
-// accepted records that a call with the key was answered: it ends the key's rejection and the
+// markAccepted records that a call with the key was answered: it ends the key's rejection and the
 // cooldown of this quota.
-func (r *keyring) accepted(k *key, q quota) {
+func (r *keyring) markAccepted(k *key, q quota) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.rejected = time.Time{}

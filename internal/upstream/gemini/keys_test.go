@@ -163,16 +163,16 @@ func TestAnswersEndTheRest(t *testing.T) {
 	for _, q := range []quota{pro, flash} {
 		ring.coolDown(key, q, &perigee.Error{Class: perigee.ClassExhausted, Retry: time.Hour}, now)
 	}
-	ring.accepted(key, pro)
+	ring.markAccepted(key, pro)
 	if key.rest(pro, now) != 0 || key.rest(flash, now) == 0 {
 		t.Errorf("it rests for %v and %v", key.rest(pro, now), key.rest(flash, now))
 	}
 	ring.coolDown(key, pro, &perigee.Error{Class: perigee.ClassUnauthenticated}, now)
-	ring.accepted(key, quota{}) // a list says nothing about calls
+	ring.markAccepted(key, quota{}) // a list says nothing about calls
 	if key.rest(pro, now) == 0 {
 		t.Error("the list has ended it")
 	}
-	if ring.accepted(key, pro); key.rest(pro, now) != 0 {
+	if ring.markAccepted(key, pro); key.rest(pro, now) != 0 {
 		t.Errorf("it rests for %v", key.rest(pro, now))
 	}
 }

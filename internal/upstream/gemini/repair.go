@@ -16,7 +16,7 @@ import (
 // Requests in the Gemini dialect are adapted only here, because most of them are valid unchanged.
 // ok is false if the repair would change nothing.
 func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
-	signatures, own := refusedFor(refused, "signature"), asItCame(req)
+	signatures, own := refusedFor(refused, "signature"), isVerbatim(req)
 	thinking, results := own && refusedFor(refused, "thinking"), own && refusedFor(refused, "function response")
 	if !signatures && !thinking && !results {
 		return m, false

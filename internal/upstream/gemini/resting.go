@@ -15,7 +15,7 @@ import (
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
-	if until = u.keys.resting(quotaOf(model, ""), u.opts.Now()); until.IsZero() {
+	if until = u.keys.cooldownEnd(quotaOf(model, ""), u.opts.Now()); until.IsZero() {
 		return "", until
 	}
 	if len(u.keys.keys) == 1 {
@@ -24,9 +24,9 @@ func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	return fmt.Sprintf("the provider has limited its %d API keys", len(u.keys.keys)), until
 }
 
-// resting returns the end of the first cooldown of a key for a quota, or the zero time if a key
+// cooldownEnd returns the end of the first cooldown of a key for a quota, or the zero time if a key
 // has none. The caller holds the lock.
-func (r *keyring) resting(q quota, now time.Time) (until time.Time) {
+func (r *keyring) cooldownEnd(q quota, now time.Time) (until time.Time) {
 	for _, k := range r.keys {
 		rest := k.rest(q, now)
 		if rest == 0 {
@@ -49,7 +49,7 @@ func (u *Upstream) KeyProblems() (list []perigee.KeyProblem) {
 	var refused []string
 	for _, k := range u.keys.keys {
 		for q := range k.models {
-			if until := u.keys.resting(q, now); q.method == "" && !until.IsZero() {
+			if until := u.keys.cooldownEnd(q, now); q.method == "" && !until.IsZero() {
 				limited[q] = until
 			}
 		}

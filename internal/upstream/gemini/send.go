@@ -91,7 +91,7 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 			}
 		}
 		if err == nil {
-			u.keys.accepted(key, q)
+			u.keys.markAccepted(key, q)
 			return resp, nil
 		}
 		if ctx.Err() != nil {

@@ -137,7 +137,7 @@ func New(opts Options) *Server {
 	s.client = lsclient.New(lsclient.Options{Endpoint: s.endpoint, Version: opts.Upstream.Version, Users: s.users, Logger: opts.Logger})
 	s.signIn = signin.New(signin.Options{
 		Name: opts.AccountsOf, Accounts: s.accountsInForce, Feed: opts.Feed, Email: opts.Upstream.Account,
-		Changed: s.signedIn, Now: opts.Now, Logger: opts.Logger,
+		Changed: s.applyChange, Now: opts.Now, Logger: opts.Logger,
 	})
 	return s
 }
@@ -179,7 +179,7 @@ func (s *Server) extend(ctx context.Context) error {
 	}
 	s.extension = extserver.New(extserver.Options{
 		Workspace: s.workspace(), AllowEdit: slices.Contains(u.Allow, "edit"), AllowCommand: slices.Contains(u.Allow, "command"), Home: s.home(),
-		Policies: policiesOf(u.Policies), Users: s.users(), Started: s.reported, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
+		Policies: policiesOf(u.Policies), Users: s.users(), Started: s.setEndpoint, Transient: s.carried.IsOwn, Logger: s.opts.Logger, Now: s.opts.Now,
 	})
 	return s.extension.Start(ctx)
 }
@@ -194,7 +194,7 @@ func policiesOf(p config.Policies) extserver.Policies {
 // cloud.
 func (s *Server) intercept(ctx context.Context) error {
 	opts := cloud.Options{
-		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.outdated, Follow: s.follow,
+		Calls: s.carried, Transport: s.opts.Transport, Cloud: s.opts.Cloud, Project: s.projectOf, Own: s.isOwn, Outdated: s.isOutdated, Follow: s.follow,
 		LocalTelemetry: s.opts.Telemetry == "local",
 		Logger:         s.opts.Logger.With("upstream", s.opts.Upstream.Name),
 	}
@@ -310,16 +310,16 @@ func (s *Server) supervisor() *supervisor.Supervisor {
 	return s.process
 }
 
-// signedIn hands a new token to the language server, and starts it with the first one. Another
+// applyChange hands a new token to the language server, and starts it with the first one. Another
 // account takes effect with the next call; only if its project is unknown, the process is
 // restarted when it is idle, to learn it. A process of profile hub, which reads its token from a
 // file, is restarted with each token, because it may read the file only once. A process that has
 // failed with a refused token is restarted with the next one. Without an account the process is
 // stopped.
-func (s *Server) signedIn(change signin.Change) {
+func (s *Server) applyChange(change signin.Change) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	defer s.announce()
+	defer s.notifyChange()
 	s.mu.Lock()
 	before := s.account
 	s.account = change.Credential
@@ -335,7 +335,7 @@ func (s *Server) signedIn(change signin.Change) {
 	if change.Email == "" {
 		s.extension.SetToken(extserver.Token{})
 		if process != nil {
-			s.keepToken(process, change.Credential)
+			s.writeToken(process, change.Credential)
 			_ = process.Stop(s.base)
 		}
 		return
@@ -343,14 +343,14 @@ func (s *Server) signedIn(change signin.Change) {
 	s.extension.SetToken(extserver.Token{Access: change.Access, Expiry: change.Expiry})
 	switch {
 	case process == nil:
-		s.begin(s.base)
+		s.startLaunch(s.base)
 	case before.Email == "":
-		s.keepToken(process, change.Credential)
+		s.writeToken(process, change.Credential)
 		if err := process.Start(s.base); err != nil {
 			s.opts.Logger.Warn("language server not started", "upstream", s.opts.Upstream.Name, "error", err)
 		}
 	default:
-		s.keepToken(process, change.Credential)
+		s.writeToken(process, change.Credential)
 		switch {
 		case process.Status().State == supervisor.Failed && wasRefused && change.Access != before.Access:
 			process.Restart("it has another token than the one that was refused")
@@ -362,9 +362,9 @@ func (s *Server) signedIn(change signin.Change) {
 	}
 }
 
-// keepToken writes the token file for a language server that reads one, and redacts the token in
+// writeToken writes the token file for a language server that reads one, and redacts the token in
 // the output of the process.
-func (s *Server) keepToken(process *supervisor.Supervisor, c roster.Credential) {
+func (s *Server) writeToken(process *supervisor.Supervisor, c roster.Credential) {
 	process.HideToken(c.Access)
 	if process.Status().Profile != probe.Hub {
 		return
@@ -374,8 +374,8 @@ func (s *Server) keepToken(process *supervisor.Supervisor, c roster.Credential) 
 	}
 }
 
-// reported passes on the endpoint that the process has reported to the Extension Server.
-func (s *Server) reported(e lsclient.Endpoint) {
+// setEndpoint passes on the endpoint that the process has reported to the Extension Server.
+func (s *Server) setEndpoint(e lsclient.Endpoint) {
 	if process := s.supervisor(); process != nil {
 		process.SetEndpoint(e)
 	}
@@ -391,15 +391,15 @@ func (s *Server) Changed() <-chan struct{} {
 	return s.changed
 }
 
-func (s *Server) announce() {
+func (s *Server) notifyChange() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// begin starts a launch, unless one is running.
-func (s *Server) begin(ctx context.Context) *launch {
+// startLaunch starts a launch, unless one is running.
+func (s *Server) startLaunch(ctx context.Context) *launch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.process != nil || s.launch != nil && s.launch.running() {
@@ -408,7 +408,7 @@ func (s *Server) begin(ctx context.Context) *launch {
 	l := &launch{done: make(chan struct{}), since: s.opts.Now()}
 	s.launch = l
 	s.working.Go(func() {
-		defer s.announce()
+		defer s.notifyChange()
 		defer close(l.done)
 		if err := s.run(ctx); err != nil {
 			l.err = err
@@ -442,7 +442,7 @@ func (s *Server) run(ctx context.Context) *perigee.Error {
 	s.process = process
 	account := s.account
 	s.mu.Unlock()
-	s.keepToken(process, account)
+	s.writeToken(process, account)
 	if account.Email == "" {
 		return nil // the account was removed; the next one starts the process
 	}

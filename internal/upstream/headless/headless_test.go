@@ -247,7 +247,7 @@ func TestAnotherTokenStartsAFailedProcess(t *testing.T) {
 	r.accounts.set(before)
 	r.Server.signIn.Check()
 	failed := r.wants("failed", func(s supervisor.Status) bool { return s.State == supervisor.Failed })
-	r.refused(before.Access)
+	r.replaceToken(before.Access)
 	r.accounts.set(r.signIn("ada"))
 	r.Server.signIn.Check()
 	r.wants("another start", func(s supervisor.Status) bool { return s.Restarts > failed.Restarts })

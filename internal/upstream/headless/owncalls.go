@@ -129,7 +129,7 @@ func (c *ownCall) End(left bool) {
 			c.observation.End(ctx)
 		}
 		if v.Kind == providererr.KindUnauthenticated {
-			c.server.refused(c.token)
+			c.server.replaceToken(c.token)
 		}
 	}
 	if !c.server.completing.Go(complete) {

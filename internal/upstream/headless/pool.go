@@ -109,10 +109,10 @@ func (s *Server) recordHolder(token perigee.Secret, h holder) {
 	s.holders.Put(token, h)
 }
 
-// refused replaces an access token that the cloud has refused to the language server itself, and
-// signs the language server in with the new one, or with another account. It ignores tokens that
-// perigee has not issued.
-func (s *Server) refused(token perigee.Secret) {
+// replaceToken replaces an access token that the cloud has refused to the language server itself,
+// and signs the language server in with the new one, or with another account. It ignores tokens
+// that perigee has not issued.
+func (s *Server) replaceToken(token perigee.Secret) {
 	s.mu.Lock()
 	h, ok := s.holders.Get(token)
 	if ok {
@@ -144,18 +144,18 @@ func (s *Server) use(ctx context.Context, token string) (release func(), err err
 	return s.signIn.Use(ctx, h.email)
 }
 
-// outdated reports whether the language server must stop using an access token: it belongs to
+// isOutdated reports whether the language server must stop using an access token: it belongs to
 // another account than the one that the language server is signed in with, or the provider has
 // refused it. It returns false for tokens that perigee has not issued.
-func (s *Server) outdated(token string) bool {
+func (s *Server) isOutdated(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.holders.Get(perigee.NewSecret(token))
 	return ok && (h.refused || h.email != s.account.Email)
 }
 
-// stuck restarts the process, because it keeps using an outdated access token.
-func (s *Server) stuck() {
+// restartStuck restarts the process, because it keeps using an outdated access token.
+func (s *Server) restartStuck() {
 	if process := s.supervisor(); process != nil {
 		process.RestartIdle("it does not use the account that it has been given")
 	}

@@ -113,7 +113,7 @@ func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, e
 	if _, err := s.signIn.Current(ctx); err != nil {
 		return lsclient.Endpoint{}, err
 	}
-	process, err := s.launched(ctx)
+	process, err := s.awaitLaunch(ctx)
 	if err != nil {
 		return lsclient.Endpoint{}, err
 	}
@@ -124,8 +124,8 @@ func (s *Server) endpoint(ctx context.Context, stale bool) (lsclient.Endpoint, e
 	return wait(ctx)
 }
 
-// launched waits for a launch and returns the supervisor.
-func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
+// awaitLaunch waits for a launch and returns the supervisor.
+func (s *Server) awaitLaunch(ctx context.Context) (*supervisor.Supervisor, error) {
 	s.mu.Lock()
 	l, process := s.launch, s.process
 	s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Server) launched(ctx context.Context) (*supervisor.Supervisor, error) {
 		return process, nil
 	}
 	if l == nil || !l.running() && s.opts.Now().Sub(l.since) >= retryLaunch {
-		l = s.begin(s.base)
+		l = s.startLaunch(s.base)
 	}
 	if l == nil {
 		return nil, perigee.Errorf(perigee.ClassUnavailable, "the language server of %s is being stopped", s.opts.Upstream.Name)

@@ -36,7 +36,7 @@ func NewUpstream(opts Options) *Upstream {
 	})
 	carrier := conversation.NewCarrier(conversation.CarrierOptions{
 		Name: u.Name, Client: client, Calls: server.carried, Own: own, Logger: opts.Logger,
-		Settle: opts.delays.settle, Reuse: opts.delays.reuse, Keep: opts.delays.keep, Use: server.use, Stuck: server.stuck,
+		Settle: opts.delays.settle, Reuse: opts.delays.reuse, Keep: opts.delays.keep, Use: server.use, Stuck: server.restartStuck,
 	})
 	return &Upstream{server: server, carrier: carrier, own: own, agent: newAgent(opts, server), Upstream: conversation.New(conversation.Options{
 		Name: u.Name, Client: client, Wait: server.Wait,

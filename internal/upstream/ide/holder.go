@@ -43,11 +43,11 @@ func (u *Upstream) Has(ctx context.Context, id string) (bool, error) {
 	return false, failure
 }
 
-// having returns the window that has a conversation. Language servers share their files, so
+// windowOf returns the window that has a conversation. Language servers share their files, so
 // several may have read it. It prefers the window with an agent that works on the conversation,
 // then the one that has most of it, then the one that had it last, then the one of the ask's
 // workspace.
-func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*window, error) {
+func (u *Upstream) windowOf(ctx context.Context, open *windows, r ask.Request) (*window, error) {
 	var fits []holding
 	var failure *perigee.Error
 	for _, h := range u.holdings(ctx, open, r.Conversation) {
@@ -60,7 +60,7 @@ func (u *Upstream) having(ctx context.Context, open *windows, r ask.Request) (*w
 			failure = perigee.AsError(h.err)
 		}
 	}
-	last := u.remembered(r.Conversation)
+	last := u.lastWindow(r.Conversation)
 	switch at := slices.IndexFunc(fits, func(h holding) bool { return h.window.pid == last }); {
 	case at >= 0:
 		return fits[at].window, nil
@@ -96,7 +96,7 @@ func compare(a, b holding) int {
 // holdings queries all windows for a conversation in parallel. The window that had it last is
 // queried first, because another one may be stuck.
 func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []holding {
-	last := u.remembered(id)
+	last := u.lastWindow(id)
 	if at := slices.IndexFunc(open.list, func(w *window) bool { return w.pid == last }); at >= 0 {
 		h := holding{window: open.list[at]}
 		if h.look(ctx, u, id); h.has {
@@ -115,7 +115,7 @@ func (u *Upstream) holdings(ctx context.Context, open *windows, id string) []hol
 
 // look queries the window.
 func (h *holding) look(ctx context.Context, u *Upstream, id string) {
-	h.window = u.awake(ctx, h.window)
+	h.window = u.queryAgain(ctx, h.window)
 	w := h.window
 	if w.endpoint == (lsclient.Endpoint{}) {
 		h.recent(ctx, u, id)

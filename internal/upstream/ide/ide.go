@@ -102,7 +102,7 @@ func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Pro
 	if err != nil {
 		return ask.Answer{}, err
 	}
-	w = u.awake(ctx, w)
+	w = u.queryAgain(ctx, w)
 	answer, err := u.ask(ctx, w, r, progress)
 	if err != nil {
 		return ask.Answer{}, err
@@ -115,7 +115,7 @@ func (u *Upstream) Ask(ctx context.Context, r ask.Request, progress func(ask.Pro
 // window chooses the window of an ask.
 func (u *Upstream) window(ctx context.Context, open *windows, r ask.Request) (*window, error) {
 	if r.Conversation != "" {
-		return u.having(ctx, open, r)
+		return u.windowOf(ctx, open, r)
 	}
 	return open.choose(cmp.Or(r.Workspace, u.opts.Workspace), r.Roots)
 }
@@ -178,7 +178,7 @@ func (u *Upstream) remember(id string, w *window) {
 	u.holder.Put(id, w.pid)
 }
 
-func (u *Upstream) remembered(id string) int {
+func (u *Upstream) lastWindow(id string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	pid, _ := u.holder.Get(id)

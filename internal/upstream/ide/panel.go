@@ -44,7 +44,7 @@ func (u *Upstream) askExtension(ctx context.Context, w *window, r ask.Request, p
 		return conn.Ask(ctx, r, progress)
 	}
 	p := &panel{u: u, w: w, conn: conn, r: r}
-	p.Following = ask.Following{Progress: progress, Cancel: p.cancel, Explain: unfound}
+	p.Following = ask.Following{Progress: progress, Cancel: p.cancel, Explain: answerError}
 	p.places()
 	if r.Prompt == "" {
 		return p.resume(ctx)
@@ -134,7 +134,7 @@ func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, err
 	defer leave()
 	s, err := p.conn.Submit(ctx, p.r.ID, p.r.Prompt, p.r.Conversation)
 	if errors.Is(err, bridge.ErrUnclear) {
-		return trajectory.Match{}, submitted(err)
+		return trajectory.Match{}, submitError(err)
 	}
 	if err != nil {
 		return trajectory.Match{}, err
@@ -146,12 +146,12 @@ func (p *panel) submit(ctx context.Context, leave func()) (trajectory.Match, err
 		p.u.opts.Logger.Debug("source of conversations degraded", "upstream", p.u.opts.Name, "call", p.r.ID, "problem", d)
 	}
 	if err != nil {
-		return match, submitted(err)
+		return match, submitError(err)
 	}
 	return match, nil
 }
 
-func submitted(err error) error {
+func submitError(err error) error {
 	e := *perigee.AsError(err)
 	e.Cause = errors.Join(errSubmitted, err)
 	return &e
@@ -172,9 +172,9 @@ func (p *panel) resume(ctx context.Context) (ask.Answer, error) {
 	return ask.Answer{}, perigee.AsError(last)
 }
 
-// unfound returns the error for an answer that cannot be followed to its end, after the prompt was
-// submitted.
-func unfound(err error) *perigee.Error {
+// answerError returns the error for an answer that cannot be followed to its end, after the prompt
+// was submitted.
+func answerError(err error) *perigee.Error {
 	e := *perigee.AsError(err)
 	if e.Class == perigee.ClassNotFound || e.Class == perigee.ClassInternal {
 		e.Class = perigee.ClassUnavailable

@@ -73,10 +73,10 @@ func (w *window) String() string {
 	return fmt.Sprintf("%s (%s window, process %d)", where, w.name, w.pid)
 }
 
-// opened returns the open directory that equals or contains a directory, or "" if there is none. A
+// openDir returns the open directory that equals or contains a directory, or "" if there is none. A
 // language server without an extension reports its directory by the path that the user opened, so
 // the path with links counts as well.
-func (w *window) opened(dir place) string {
+func (w *window) openDir(dir place) string {
 	var open []os.FileInfo
 	for _, folder := range w.folders {
 		if info, err := os.Stat(folder); err == nil {
@@ -118,7 +118,7 @@ func (w *window) inside(dir string) string {
 	if err != nil {
 		return dir
 	}
-	return w.opened(path)
+	return w.openDir(path)
 }
 
 // windows are the windows that were open at one moment. Asks share them; they must not be
@@ -164,7 +164,7 @@ func (u *Upstream) search(ctx context.Context) *windows {
 	var announced []*window
 	var found []discover.Prospect
 	var wait sync.WaitGroup
-	wait.Go(func() { announced = u.announced(ctx) })
+	wait.Go(func() { announced = u.announcedWindows(ctx) })
 	wait.Go(func() {
 		var err error
 		if found, err = discover.Scan(discover.Options{Home: u.opts.Home, Limit: u.opts.limits.slow}); err != nil {
@@ -266,8 +266,8 @@ func (u *Upstream) verified(ctx context.Context, p discover.Prospect) (discover.
 	return c, ok
 }
 
-// awake queries a window again, with more time, if it was slow during the search.
-func (u *Upstream) awake(ctx context.Context, w *window) *window {
+// queryAgain queries a window again, with more time, if it was slow during the search.
+func (u *Upstream) queryAgain(ctx context.Context, w *window) *window {
 	switch {
 	case w.endpoint != (lsclient.Endpoint{}) || w.hello != nil && w.slow == nil:
 		return w
@@ -292,9 +292,9 @@ func (u *Upstream) awake(ctx context.Context, w *window) *window {
 
 var errNoExtension = ask.Declined(perigee.ClassUnavailable, "the window has no extension of perigee")
 
-// announced connects to the windows with the extension. It skips announcements with a port that is
-// closed or that does not accept the token.
-func (u *Upstream) announced(ctx context.Context) []*window {
+// announcedWindows connects to the windows with the extension. It skips announcements with a port
+// that is closed or that does not accept the token.
+func (u *Upstream) announcedWindows(ctx context.Context) []*window {
 	dir := u.opts.Bridges
 	var err error
 	if dir == "" {
@@ -388,12 +388,12 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 		case len(fits) == 1:
 			return fits[0], nil
 		case len(fits) > 1:
-			return nil, unchosen(perigee.ClassInvalid, fits, "several windows have "+workspace+" open", "close all but one of them")
+			return nil, choiceError(perigee.ClassInvalid, fits, "several windows have "+workspace+" open", "close all but one of them")
 		case len(deepest(o.without, dir)) > 0:
 			return nil, ask.Declined(perigee.ClassUnavailable, "the window with %s has no agent; open windows of Antigravity: %s", workspace, names(o.list)).
 				WithHint("open the workspace in Antigravity")
 		}
-		return nil, unchosen(perigee.ClassNotFound, o.list, "no window of Antigravity has "+workspace+" open", "open it in Antigravity, or name a workspace that is open")
+		return nil, choiceError(perigee.ClassNotFound, o.list, "no window of Antigravity has "+workspace+" open", "open it in Antigravity, or name a workspace that is open")
 	}
 	var fits []*window
 	for _, root := range roots {
@@ -407,7 +407,7 @@ func (o *windows) choose(workspace string, roots []string) (*window, error) {
 		fits = o.list
 	}
 	if len(fits) > 1 {
-		return nil, unchosen(perigee.ClassInvalid, fits, "several windows of Antigravity are open", "name the workspace")
+		return nil, choiceError(perigee.ClassInvalid, fits, "several windows of Antigravity are open", "name the workspace")
 	}
 	return fits[0], nil
 }
@@ -417,7 +417,7 @@ func deepest(list []*window, dir place) []*window {
 	var fits []*window
 	most := 1
 	for _, w := range list {
-		switch depth := len(w.opened(dir)); {
+		switch depth := len(w.openDir(dir)); {
 		case depth > most || depth == most && len(fits) == 0:
 			most, fits = depth, []*window{w}
 		case depth == most:
@@ -435,8 +435,8 @@ func names(list []*window) string {
 	return strings.Join(texts, "; ")
 }
 
-// unchosen returns an error that lists windows.
-func unchosen(class perigee.Class, list []*window, what, hint string) error {
+// choiceError returns an error that lists windows.
+func choiceError(class perigee.Class, list []*window, what, hint string) error {
 	e := perigee.Errorf(class, "%s: %s", what, names(list)).WithHint("%s", hint)
 	e.Cause = errWindow
 	return e
