@@ -22,17 +22,11 @@ type askInput struct {
 	Decision       *ask.Decision `json:"decision"`
 }
 
-// An askResult is the structured result of ask_antigravity.
+// An askResult is the structured result of ask_antigravity: an answer with the usage in the form of
+// the other tools.
 type askResult struct {
-	Text         string        `json:"text"`
-	Conversation string        `json:"conversation"`
-	Status       ask.Status    `json:"status"`
-	WaitingFor   string        `json:"waiting_for,omitempty"`
-	Source       string        `json:"source"`
-	Model        string        `json:"model,omitempty"`
-	Usage        *askUsage     `json:"usage,omitempty"`
-	Error        *ask.Failure  `json:"error,omitempty"`
-	Skipped      []ask.Skipped `json:"skipped,omitempty"`
+	ask.Answer
+	Usage *askUsage `json:"usage,omitempty"`
 }
 
 type askUsage struct {
@@ -156,10 +150,8 @@ func (c *call) askRequest(in askInput) (ask.Request, error) {
 // askAnswer returns the result of an ask. Its first text is the answer; another one explains how
 // to continue, for models that see texts only.
 func askAnswer(a ask.Answer) (*mcp.CallToolResult, error) {
-	out := askResult{
-		Text: a.Text, Conversation: a.Conversation, Status: a.Status, WaitingFor: a.WaitingFor, Source: a.Source, Model: a.Model,
-		Error: a.Error,
-	}
+	out := askResult{Answer: a}
+	out.Skipped = nil
 	for _, s := range a.Skipped { // some clients show it to the model before the text
 		out.Skipped = append(out.Skipped, ask.Skipped{Source: s.Source, Reason: perigee.Clip(s.Reason, 200)})
 	}
