@@ -28,7 +28,7 @@ func (d *Daemon) auditReload(path, changed, pending string) {
 	_ = d.audit.Save(d.base, e)
 }
 
-// auditRefusedReload records that one was not. Why is in the log.
+// auditRefusedReload records that a changed configuration was refused. The log has the reason.
 func (d *Daemon) auditRefusedReload(path string) {
 	_ = d.audit.Save(d.base, perigee.AuditEntry{Action: perigee.AuditConfigReload, Actor: perigee.ActorFile, Object: path,
 		Detail: "refused: the previous configuration stays in force", Result: string(perigee.ClassInvalid)})

@@ -95,7 +95,7 @@ func (c control) RemoveAccount(ctx context.Context, name perigee.AccountName) er
 	return c.Control.RemoveAccount(ctx, name)
 }
 
-// StartLogin begins a sign-in to an upstream. The caller owes a Wait or a Close; ctx is for the
+// StartLogin begins a sign-in to an upstream. The caller must call Wait or Close; ctx is for the
 // start alone.
 func StartLogin(ctx context.Context, opts Options, u config.Upstream, email string) (*roster.Login, error) {
 	opts = opts.complete()

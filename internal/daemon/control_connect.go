@@ -21,7 +21,7 @@ var ErrNoAnswer = remote.ErrNoAnswer
 // ErrNotRunning means that there is no daemon.
 var ErrNotRunning = errors.New("no daemon is running")
 
-// A Handle is the control of a perigee. It has to be closed after its use.
+// A Handle is the control of a daemon, or of its data without one. It must be closed after use.
 type Handle struct {
 	perigee.Control
 	close func()

@@ -140,7 +140,7 @@ type Daemon struct {
 }
 
 // Start opens the store, builds the upstreams and listens. When it returns without an error,
-// requests are being answered and the caller owes a Stop.
+// requests are being answered and the caller must call Stop.
 func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	opts = opts.complete()
 	kept := &warnings{}

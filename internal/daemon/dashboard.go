@@ -30,7 +30,7 @@ func (o *observers) newDashboard(recorded record.Reader, stored keeper) *dashboa
 	})
 }
 
-// authority describes the CA of interception; nothing: there is none.
+// authority describes the CA of interception. It returns nil if there is none.
 func (o *observers) authority() []dashboard.Fact {
 	info, err := authority.Read(filepath.Join(o.d.config().DataDir, "ca"))
 	if err != nil {

@@ -65,7 +65,7 @@ func (o *observers) Apply(cfg *config.Config) {
 }
 
 // Drain ends the streams of live views, which would keep the server open, and the replays of the
-// dashboard, which the server does not know of.
+// dashboard, which are not requests of the server.
 func (o *observers) Drain() {
 	o.live.Stop()
 	o.drain()

@@ -101,7 +101,7 @@ func (s *clientService) Start(_ context.Context, failed func(error)) (err error)
 }
 
 // Drain closes the listeners and waits for the calls of connections that were accepted before, for
-// WebSockets, which http.Server does not know of, and for responses in the background.
+// WebSockets, which http.Server does not track, and for responses in the background.
 func (s *clientService) Drain(ctx context.Context) error {
 	for _, l := range s.listeners {
 		_ = l.Close()

@@ -1,5 +1,5 @@
 // Package gateway builds the upstreams of a configuration and routes calls to them: the
-// configuration that is in force, and those that replace it while calls continue. It is the only
+// configuration that is in force, and those that replace it while calls are open. It is the only
 // package that imports all upstreams.
 package gateway
 
@@ -47,7 +47,7 @@ type Options struct {
 	Builders map[string]Builder // by kind of upstream; Builders() if nil
 }
 
-// A Gateway is the routing that is in force, which a new configuration replaces while calls continue.
+// A Gateway has the routing in force, which a new configuration replaces while calls are open.
 // It is the Upstream that everything in front of routing sees.
 type Gateway struct {
 	opts       Options
@@ -228,7 +228,7 @@ func (r *routing) entry(name string) *Entry {
 	return nil
 }
 
-// retireExcept ends the upstreams that another routing does not use, in the background:
+// retireExcept ends the upstreams that another routing does not use as well, in the background:
 // open calls are not disturbed.
 func (g *Gateway) retireExcept(r, other *routing) {
 	for _, e := range r.entries {

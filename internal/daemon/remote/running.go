@@ -186,7 +186,7 @@ func (d *Daemon) finish(ctx context.Context, stopping bool, limit time.Duration,
 		if ended, err := d.wait(ctx, 0); ended || err != nil {
 			return ended, err
 		}
-		status, _ := d.ask(ctx, time.Until(over)) // if it does not answer any more, the time to wait stays the same
+		status, _ := d.ask(ctx, time.Until(over)) // without an answer, the time to wait stays the same
 		stopping = status.Stopping
 	}
 	if stopping {

@@ -1,6 +1,6 @@
 // Package netguard classifies network addresses: which ones only this machine can reach, and which
-// ones belong to the public internet. The server uses it to decide whether it needs keys, and the
-// fetcher to refuse internal addresses. A HostList has patterns of host names.
+// ones belong to the public internet. The server requires keys unless only this machine can reach
+// it, and the fetcher refuses internal addresses. A HostList has patterns of host names.
 package netguard
 
 import (

@@ -4,8 +4,8 @@ package peeruser
 
 import "net/netip"
 
-// userOf does not know: the check is left out here.
+// userOf finds no user: connections are not checked on this system.
 func userOf(netip.AddrPort, netip.AddrPort) (user int, found bool) { return 0, false }
 
-// listenerOf does not know either.
+// listenerOf finds no user either.
 func listenerOf(netip.AddrPort) (user int, found bool) { return 0, false }

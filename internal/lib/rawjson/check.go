@@ -23,7 +23,7 @@ const MaxDepth = 1000
 
 // Check reports, as an *Error, the first thing wrong with data as one JSON text, or nil.
 //
-// It asks for more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u
+// It requires more than RFC 8259 does: the text is valid UTF-8 without a byte order mark, every \u
 // surrogate has its partner, no object has two members of the same name (compared after
 // unescaping), and containers nest no deeper than MaxDepth. Time is linear in len(data) whatever
 // the data; ordinary texts cost no allocation.

@@ -25,8 +25,8 @@ const (
 	freeCost    = 36 << 20
 )
 
-// Err returns an error when decoding a text of so many bytes could take more than four times
-// its size and 32 MB, else nil. The first elements and members are free: conversations of millions
+// Err returns an error if decoding a text of that many bytes could take more than four times its
+// size and 32 MB, else nil. The first elements and members are free: conversations of millions
 // of tokens have fewer.
 func (n Count) Err(bytes int) error { return n.err(bytes, elementCost) }
 

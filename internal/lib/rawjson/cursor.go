@@ -56,7 +56,7 @@ func (e *TypeError) Error() string {
 type Cursor struct {
 	data []byte
 	pos  int // where the value about to be read starts
-	left int // loops left early: so many containers have to be closed before pos counts
+	left int // the number of loops left early: their containers end before the next value
 	err  error
 
 	scratch []byte // for unescaping text that is copied anyway

@@ -2,7 +2,7 @@ package rawjson
 
 import "encoding/json"
 
-// Read reads an object into variables: into has names and pointers in turns. A null leaves its
+// Read reads an object into variables: into alternates names and pointers. A null leaves its
 // variable unchanged. Members that into does not name are passed to rest, which may read them; nil
 // skips them. It is for objects that a text has few of: for many, a switch in a loop over Object is
 // quicker.

@@ -12,7 +12,7 @@ import (
 type Writer struct {
 	Buf []byte
 	// Flush, if set, is called with Buf whenever that has FlushSize bytes or more after a string or
-	// raw value, and within long ones. It returns the buffer to continue with.
+	// raw value, and within long ones. It returns the buffer to use next.
 	Flush func(buf []byte) []byte
 
 	more bool // a value ended here: the next value of the same object or array needs a comma

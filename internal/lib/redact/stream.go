@@ -8,11 +8,12 @@ import (
 // A Stream replaces known secrets in a text that comes in pieces, such as the body of an answer.
 // The zero value is ready; each text needs its own. A secret is found
 //   - wherever pieces begin and end,
-//   - as it is,
-//   - with any of its characters escaped as in JSON (\u002d, \/, \"), also in JSON inside of strings of JSON,
+//   - unencoded,
+//   - with any of its characters escaped as in JSON (\u002d, \/, \"), also in JSON inside of strings
+//     of JSON,
 //   - with any of its characters percent-encoded, up to three times, and with + for a space,
-//   - in base64 of any text that it is a part of, as in basic authentication, also in lines of at least 60 characters if the
-//     secret has at least 13.
+//   - in base64 of any text that it is a part of, as in basic authentication, also in lines of at
+//     least 60 characters if the secret has at least 13.
 //
 // Secrets of less than eight characters are found only unencoded, and only where they are words of
 // their own. A secret that is spread over several strings, such as the text deltas of a stream of

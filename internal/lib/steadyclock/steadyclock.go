@@ -23,8 +23,8 @@ type Clock struct {
 	monotonic func() time.Duration
 
 	mu   sync.Mutex
-	wall time.Time     // both clocks at the last jump
-	mono time.Duration // …
+	wall time.Time     // the wall clock at the last jump
+	mono time.Duration // the monotonic clock at the last jump
 	skew time.Duration // how much the wall clock has jumped ahead
 }
 

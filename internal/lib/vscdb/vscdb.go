@@ -90,7 +90,7 @@ func readOnce(ctx context.Context, path string, keys []string) (values map[strin
 	return values, size, err
 }
 
-// copyStill copies a database and its log of one moment, by means of copyFile.
+// copyStill copies a database and its log with copyFile, and checks that neither changed.
 func copyStill(path, to string, copyFile func(from, to string, size int64) error) (size int64, err error) {
 	before, err := look(path)
 	if err != nil {

@@ -66,7 +66,7 @@ func (c *conn) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
-	// Without the other methods of both, of which io.CopyBuffer would call one instead.
+	// Other methods of c and r are hidden, because io.CopyBuffer would call them instead.
 	return io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, *buf)
 }
 

@@ -42,8 +42,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return nil, err
 	}
-	if tell, ok := req.Context().Value(resendKey{}).(func(error)); ok {
-		tell(err)
+	if notify, ok := req.Context().Value(resendKey{}).(func(error)); ok {
+		notify(err)
 	}
 	return new(attempt).send(t.current.Load(), again)
 }
@@ -70,7 +70,8 @@ func timedOut(ctx context.Context) bool {
 	return errors.Is(cause, ErrFirstByte) || errors.Is(cause, context.DeadlineExceeded)
 }
 
-// rewind returns a request with its body at the beginning; not ok: the body can be read only once.
+// rewind returns a request with its body at the start. ok is false if the body can be read once
+// only.
 func rewind(req *http.Request) (again *http.Request, ok bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return req, true

@@ -36,7 +36,7 @@ func Watch(ctx context.Context, firstByte time.Duration) (context.Context, *Watc
 	return ctx, w
 }
 
-// Busy reports whether the caller is at work, and the provider may be quiet for as long.
+// Busy sets whether the caller handles an event. The provider may be quiet for as long.
 func (w *Watchdog) Busy(busy bool) { w.busy.Store(busy) }
 
 // Reset starts the wait anew. Each cause has its own limit.
