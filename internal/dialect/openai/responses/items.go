@@ -302,7 +302,11 @@ func (d *decoder) functionCall(i int, item *inputItem) {
 
 // nameOf returns the name under which the model gets the tool of a call.
 func (d *decoder) nameOf(item *inputItem) string {
-	return d.out.tools.flat(string(item.namespace), string(item.name))
+	// This is flat without a string for each call: the result of find does not refer to its arguments.
+	if tool := d.out.tools.find(string(item.namespace), string(item.name)); tool != nil {
+		return tool.flat
+	}
+	return flatName(string(item.namespace), string(item.name))
 }
 
 // call adds a call to the model's turn, under the model's name for the tool and with the signature
