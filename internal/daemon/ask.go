@@ -25,7 +25,7 @@ func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, s
 		Sources: func() []ask.Source { return askSources(g, settings().MCP.Ask, models) },
 		Idle:    func() time.Duration { return settings().MCP.AskTimeout },
 		Max:     func() time.Duration { return settings().MCP.AskMax },
-		Record:  recorder, NewID: opts.NewID,
+		Resolve: g.Model, Record: recorder, NewID: opts.NewID,
 	})
 }
 
