@@ -81,8 +81,8 @@ func (b budget) forecast(now time.Time) string {
 }
 
 // runsOut returns when the budget runs out at the recent rate of use, or the zero time if that is
-// not before the UTC day ends, or if it has run out. In the first hour of a day, the rate is the use
-// since midnight.
+// not before the UTC day ends, or if it has run out. In the first hour of a day, the rate is the
+// use since midnight.
 func (b budget) runsOut(now time.Time) time.Time {
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	passed := min(recent, now.Sub(midnight))

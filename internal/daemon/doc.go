@@ -1,9 +1,10 @@
 // Package daemon puts the parts of perigee together and runs them. Commands start it; nothing
 // imports it but commands and tests.
 //
-// This room alone builds upstreams, and imports every room that serves. Begin with Start in daemon.go,
-// which has the list of services; service.go documents their life cycle, reload.go applies a changed
-// file, offline.go is the same without a daemon. Transcripts of all dialects are in testdata.
+// This room alone builds upstreams, and imports every room that serves. Begin with Start in
+// daemon.go, which has the list of services; service.go documents their life cycle, reload.go
+// applies a changed file, offline.go is the same without a daemon. Transcripts of all dialects are
+// in testdata.
 //
 //	accounttests  tests of a whole daemon: accounts and their pools
 //	gateway       the upstreams of a configuration and the way to them, which a reload replaces

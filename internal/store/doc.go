@@ -1,5 +1,5 @@
-// Package store is the room of everything that perigee keeps on disk. It is independent of what uses
-// it: account, route, upstream, mcp, observe, daemon and cli may import it. Begin with
+// Package store is the room of everything that perigee keeps on disk. It is independent of what
+// uses it: account, route, upstream, mcp, observe, daemon and cli may import it. Begin with
 // config/config.go, where every setting is documented, and sqlstore/store.go.
 //
 //	audit            records administrative actions, one log line and one row each

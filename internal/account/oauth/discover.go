@@ -158,8 +158,9 @@ func (d *Discoverer) failed(status json.RawMessage) error {
 	return perigee.Errorf(perigee.ClassUnavailable, "the provider could not set the account up").WithHint("try again in a minute")
 }
 
-// call calls the endpoints one after the other until one answers, or returns an error that the other
-// endpoints would return as well. If none answers, the error is the one of the first endpoint.
+// call calls the endpoints one after the other until one answers, or returns an error that the
+// other endpoints would return as well. If none answers, the error is the one of the first
+// endpoint.
 func (d *Discoverer) call(ctx context.Context, access perigee.Secret, method string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -183,7 +183,8 @@ func (i *Installed) read(dir string) error {
 			script, failed = root.ReadFile(name)
 		}
 		if failed != nil {
-			// Not wrapped: a script that does not exist does not mean that the installation is missing.
+			// Not wrapped: a script that does not exist does not mean that the installation is
+			// missing.
 			err = errors.Join(err, fmt.Errorf("%q: %v", name, failed))
 		}
 		for _, c := range clientsIn(script) {

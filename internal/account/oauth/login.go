@@ -59,8 +59,8 @@ type attempt struct {
 	result chan<- error // receives the result of the attempt
 }
 
-// StartLogin opens the callback. The caller must call Wait or Close. ctx bounds only the start, which
-// may have to search for the OAuth client.
+// StartLogin opens the callback. The caller must call Wait or Close. ctx bounds only the start,
+// which may have to search for the OAuth client.
 func StartLogin(ctx context.Context, opts LoginOptions) (*Login, error) {
 	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Minute)
 	identity, err := opts.Client.Identity(ctx)

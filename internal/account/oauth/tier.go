@@ -70,8 +70,8 @@ func (a *assistance) withTier(id string) Project {
 const freeTier = "free-tier"
 
 // choose picks the tier to onboard to: the provider's default, else its first, else the account's
-// current tier. A tier that requires the user's own project is not chosen. The ids of paid tiers are
-// not for onboarding.
+// current tier. A tier that requires the user's own project is not chosen. The ids of paid tiers
+// are not for onboarding.
 func (a *assistance) choose(now time.Time) (tier, error) {
 	usable := slices.DeleteFunc(slices.Clone(a.Allowed), func(t tier) bool { return t.ID == "" || t.OwnProject })
 	if i := slices.IndexFunc(usable, func(t tier) bool { return t.Default }); i >= 0 {

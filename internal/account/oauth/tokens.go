@@ -40,8 +40,8 @@ const (
 //
 // All methods may be called concurrently. The exported fields are set before the first call.
 type Tokens struct {
-	// Guard is shared with the other accounts of the OAuth client. NewTokens sets one for this account
-	// alone, which never pauses.
+	// Guard is shared with the other accounts of the OAuth client. NewTokens sets one for this
+	// account alone, which never pauses.
 	Guard *Guard
 	// Changed, if not nil, is called whenever refreshing has changed the account: its state, its
 	// project or whether it is enabled. It is called before the callers that wait for the refresh
@@ -154,7 +154,8 @@ func (t *Tokens) Token(ctx context.Context) (perigee.Secret, error) {
 	return access, err
 }
 
-// ownToken returns an access token of this sign-in, or errReplaced when another has taken its place.
+// ownToken returns an access token of this sign-in, or errReplaced when another has taken its
+// place.
 func (t *Tokens) ownToken(ctx context.Context) (perigee.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return perigee.Secret{}, err
@@ -372,8 +373,8 @@ func (t *Tokens) cacheRefusal(refusal *Refusal, used perigee.Secret) {
 	t.lastRefusal, t.refusedToken, t.refusedGeneration = refusal, used, t.SignIn().Generation
 }
 
-// storeRotated stores a rotated token and returns the access token that came with it. When storing fails
-// the answer stays in unsaved: it may have the only copy of the new token.
+// storeRotated stores a rotated token and returns the access token that came with it. When storing
+// fails the answer stays in unsaved: it may have the only copy of the new token.
 func (t *Tokens) storeRotated(ctx context.Context) (*accessToken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()

@@ -16,7 +16,8 @@ const (
 	fewRefused = 2
 	// sameCause is the time within which refusals presumably have one cause.
 	sameCause = time.Minute
-	// firstPause is how long no further account is tried. It doubles with each that is refused as well.
+	// firstPause is how long no further account is tried. It doubles with each that is refused as
+	// well.
 	firstPause   = 10 * time.Second
 	longestPause = 5 * time.Minute
 )
@@ -32,8 +33,8 @@ const (
 type Guard struct {
 	clock *steadyclock.Clock
 	// names is the guard of the userinfo endpoint; nil in that guard itself. If the endpoint names
-	// another owner for one account after the other, it is more likely to be wrong than the accounts
-	// are.
+	// another owner for one account after the other, it is more likely to be wrong than the
+	// accounts are.
 	names *Guard
 
 	mu          sync.Mutex

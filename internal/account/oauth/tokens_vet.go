@@ -17,10 +17,10 @@ const ownerRetry = 5 * time.Minute
 // ownerTime is how long a call waits for the check. It does not need the result.
 const ownerTime = 5 * time.Second
 
-// verifyOwner checks the owner of an imported account with its first access token. If the email is the one
-// that the account was imported under, the account is stored as ready. If it is another one, the
-// account is stored as misnamed and no longer used: under two names, one account would get twice
-// the load. If the server does not answer, the account stays untested.
+// verifyOwner checks the owner of an imported account with its first access token. If the email is
+// the one that the account was imported under, the account is stored as ready. If it is another
+// one, the account is stored as misnamed and no longer used: under two names, one account would get
+// twice the load. If the server does not answer, the account stays untested.
 func (t *Tokens) verifyOwner(ctx context.Context, h *accessToken) error {
 	s := t.SignIn()
 	if s.State != perigee.AccountUntested {
@@ -77,8 +77,8 @@ func (t *Tokens) setMisnamed(ctx context.Context, refusal *Refusal) error {
 	return refusal
 }
 
-// setState stores the state of an account that was untested, unless the user has changed it since. If
-// that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
+// setState stores the state of an account that was untested, unless the user has changed it since.
+// If that fails, the next refresh checks the account again. It returns errReplaced or errRemoved if
 // the stored sign-in is no longer this one.
 func (t *Tokens) setState(ctx context.Context, state, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)

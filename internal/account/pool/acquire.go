@@ -127,8 +127,8 @@ func (a *acquisition) Next(ctx context.Context) (Lease, error) {
 	return nil, a.tokens.err
 }
 
-// recordLost records that the call has lost an account to a cause, and reports whether it may lose no
-// more to that cause.
+// recordLost records that the call has lost an account to a cause, and reports whether it may lose
+// no more to that cause.
 func (a *acquisition) recordLost(kind providererr.Kind, m *member) (enough bool) {
 	if a.lost == nil {
 		a.lost = map[providererr.Kind][]*member{}

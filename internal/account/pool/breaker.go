@@ -71,8 +71,8 @@ func (b *breaker) startProbe(l *lease, now instant) {
 	}
 }
 
-// endProbe applies the result of a call that may be the probe. A call that was canceled, or was wrong
-// in itself, has proven nothing, so that the next call probes.
+// endProbe applies the result of a call that may be the probe. A call that was canceled, or was
+// wrong in itself, has proven nothing, so that the next call probes.
 func (b *breaker) endProbe(l *lease, v *providererr.Diagnosis, now instant) {
 	if b.probe != l {
 		return

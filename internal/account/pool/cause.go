@@ -20,7 +20,8 @@ type cause struct {
 	one    string        // describes one account
 	many   string        // follows the number of accounts
 	costly bool          // the call, or even the owner, loses an account
-	// state is the state of the account until its sign-in changes; empty if the cause ends by itself.
+	// state is the state of the account until its sign-in changes; empty if the cause ends by
+	// itself.
 	state  string
 	remedy string // a hint for a cause that does not end by itself
 }

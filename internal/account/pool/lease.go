@@ -106,8 +106,8 @@ func (l *lease) paused(ctx context.Context) bool {
 	return l.pause == 0 || perigee.Pause(ctx, l.pause)
 }
 
-// maxTokenFailures is for how many accounts one Next tries to renew a token that cannot be renewed at
-// the moment. After that the sign-in server is presumably down, and each attempt may take long.
+// maxTokenFailures is for how many accounts one Next tries to renew a token that cannot be renewed
+// at the moment. After that the sign-in server is presumably down, and each attempt may take long.
 const maxTokenFailures = 3
 
 // getToken gets the access token, so that an account that has lost its sign-in is noticed while

@@ -64,8 +64,8 @@ type Options struct {
 	Selection string        // Sticky if empty
 	Pools     []string      // in the order of use; nil for PoolAntigravity, then PoolCLI
 	MaxWait   time.Duration // the longest wait of one call, over all its leases; 0 for none
-	// SoftQuota is the used fraction from which an account is chosen only if no other is usable. 0 and
-	// 1 turn that off.
+	// SoftQuota is the used fraction from which an account is chosen only if no other is usable. 0
+	// and 1 turn that off.
 	SoftQuota   float64
 	Concurrency int // leases that an account may have at a time; 0 for any number
 	// OnState is called when an answer of the provider stops an account, so that it can be stored.

@@ -134,9 +134,9 @@ func (l *lease) hasQuota() bool {
 	return ok && l.group.pool == PoolAntigravity && q.until > l.pool.now && q.fraction >= someLeft
 }
 
-// requestQuota requests the quota of the accounts that the call could not get because their quota was used
-// up. It returns a channel to wait for, or nil if there is nothing to wait for. It is called
-// without the lock.
+// requestQuota requests the quota of the accounts that the call could not get because their quota
+// was used up. It returns a channel to wait for, or nil if there is nothing to wait for. It is
+// called without the lock.
 func (a *acquisition) requestQuota() <-chan struct{} {
 	p := a.pool
 	if p.opts.Look == nil || a.quotaRequested {
@@ -158,7 +158,8 @@ func (a *acquisition) requestQuota() <-chan struct{} {
 	return done
 }
 
-// exhaustedAccounts lists the accounts of which the quota may have returned and was not read lately.
+// exhaustedAccounts lists the accounts of which the quota may have returned and was not read
+// lately.
 func (a *acquisition) exhaustedAccounts() (emails []string) {
 	p := a.pool
 	if p.breaker.tripped() {

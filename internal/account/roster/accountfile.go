@@ -36,10 +36,10 @@ type FileLine struct {
 // maxImport bounds a file that is read as JSON; an account takes a few kilobytes at most.
 const maxImport = 16 << 20
 
-// readAccounts reads accounts from a file, which it does not change. If an entry cannot be used, the
-// whole file is refused, unless partial is true. A file that is refused for its entries is still
-// returned, without accounts, for its Lines. Errors name places in the file and never quote it.
-// Limits that have expired by now are left out.
+// readAccounts reads accounts from a file, which it does not change. If an entry cannot be used,
+// the whole file is refused, unless partial is true. A file that is refused for its entries is
+// still returned, without accounts, for its Lines. Errors name places in the file and never quote
+// it. Limits that have expired by now are left out.
 func readAccounts(ctx context.Context, path string, partial bool, now time.Time) (*accountList, error) {
 	list, err := readAny(ctx, path, now)
 	if err != nil {
@@ -86,8 +86,8 @@ func unwrapPath(err error) error {
 }
 
 // parseAccounts reads accounts from the text of any of the JSON formats: a list of accounts or one
-// of these alone, the document of an export, the file of the OpenCode plugin in its versions 1 to 4,
-// and one credential with the type antigravity.
+// of these alone, the document of an export, the file of the OpenCode plugin in its versions 1 to
+// 4, and one credential with the type antigravity.
 func parseAccounts(data []byte, now time.Time) (*accountList, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// A Feed informs subscribers about changes of accounts: an account was added, updated or removed, or
-// has a new access token. Several rosters share one, and it outlives them: after a reload the new
-// Roster of an upstream reports its accounts as a change. A nil Feed has no subscribers.
+// A Feed informs subscribers about changes of accounts: an account was added, updated or removed,
+// or has a new access token. Several rosters share one, and it outlives them: after a reload the
+// new Roster of an upstream reports its accounts as a change. A nil Feed has no subscribers.
 type Feed struct {
 	mu          sync.Mutex
 	subscribers []*func(upstream string)
 }
 
-// Subscribe has notify called after each change, with the upstream that the accounts belong to; their
-// new state is read from its Roster. notify may be called by any goroutine that makes a call: it must
-// not block, and must not use the Feed. After cancel it is not called any more.
+// Subscribe has notify called after each change, with the upstream that the accounts belong to;
+// their new state is read from its Roster. notify may be called by any goroutine that makes a call:
+// it must not block, and must not use the Feed. After cancel it is not called any more.
 func (f *Feed) Subscribe(notify func(upstream string)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

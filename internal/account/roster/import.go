@@ -111,7 +111,8 @@ func (r *Roster) storeCooldowns(ctx context.Context, signIns []perigee.SignIn, a
 }
 
 // recognize keeps the state of accounts that are stored as ready with the same refresh token:
-// importing such an account again changes nothing, even if the file is older and has it as disabled.
+// importing such an account again changes nothing, even if the file is older and has it as
+// disabled.
 func (r *Roster) recognize(ctx context.Context, signIns []perigee.SignIn) error {
 	stored, err := r.store.SignIns(ctx, r.upstream)
 	if err != nil {

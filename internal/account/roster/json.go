@@ -188,8 +188,8 @@ func (e *entry) readState(m members) {
 // the links in it.
 const mostWords = 1000
 
-// oneLine returns a text of a file as one line of at most mostWords characters. Links are kept whole
-// whatever their length.
+// oneLine returns a text of a file as one line of at most mostWords characters. Links are kept
+// whole whatever their length.
 func oneLine(text string) string {
 	var kept []string
 	room := mostWords

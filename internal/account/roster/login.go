@@ -40,9 +40,9 @@ type SignedIn struct {
 	Tier    string
 	Import  perigee.AccountImport // for Control.ImportAccounts
 
-	// State is perigee.AccountReady, or the state that keeps the account from being used. Err is the
-	// reason for that state, or for a ready account why its project could not be found yet; nil if
-	// there is no error.
+	// State is perigee.AccountReady, or the state that keeps the account from being used. Err is
+	// the reason for that state, or for a ready account why its project could not be found yet; nil
+	// if there is no error.
 	State string
 	Err   error
 	Link  string // where the account is verified, if the provider requires that

@@ -31,9 +31,9 @@ func (r *Roster) ReadQuotaFrom(reporter QuotaReporter, watch bool) {
 	r.quotas, r.watchQuota = reporter, watch
 }
 
-// readQuotaOnUse reads the quota of an account that is being used, in the background and every quotaPause at
-// most. That costs no tokens. It does not read the quota of an unused account, or of an only
-// account.
+// readQuotaOnUse reads the quota of an account that is being used, in the background and every
+// quotaPause at most. That costs no tokens. It does not read the quota of an unused account, or of
+// an only account.
 func (r *Roster) readQuotaOnUse(s *Source) {
 	if !r.watchQuota {
 		return

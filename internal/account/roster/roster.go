@@ -28,7 +28,8 @@ type Options struct {
 	UserAgent string            // for requests to the gateway
 	Transport http.RoundTripper // to the sign-in server and the gateway
 	Feed      *Feed             // for changes; nil if there is none
-	// Installed is the IDE with the OAuth client to use if none is configured; nil if there is none.
+	// Installed is the IDE with the OAuth client to use if none is configured; nil if there is
+	// none.
 	Installed *oauth.Installed
 	Now       func() time.Time
 	Logger    *slog.Logger
@@ -54,8 +55,8 @@ type Roster struct {
 
 	feed  *Feed
 	stops queue // states on their way to the store
-	// loading is held while the store is read and the result is applied, so that loads take effect in
-	// the order in which they read.
+	// loading is held while the store is read and the result is applied, so that loads take effect
+	// in the order in which they read.
 	loading  sync.Mutex
 	mu       sync.Mutex // held for memory only: every call that gets an access token may need it
 	sources  []*Source

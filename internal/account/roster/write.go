@@ -29,8 +29,8 @@ type documentAccount struct {
 	Cooldowns    []perigee.Cooldown `json:"cooldowns,omitempty"`
 }
 
-// encodeAccounts writes accounts as parseAccounts reads them. Those that are ready are taken to have
-// been tested just now. active may be empty.
+// encodeAccounts writes accounts as parseAccounts reads them. Those that are ready are taken to
+// have been tested just now. active may be empty.
 func encodeAccounts(list []perigee.SignIn, active string) []byte {
 	d := document{Active: active, Accounts: []documentAccount{}}
 	for _, s := range list {
@@ -84,8 +84,8 @@ func exportable(list []perigee.SignIn) (kept []perigee.SignIn, skipped []string,
 }
 
 // writeAccounts writes accounts to a file that only the user can read (0600). The file is there
-// whole or not at all. One that exists is replaced if replace is true, and is fs.ErrExist otherwise.
-// active may be empty.
+// whole or not at all. One that exists is replaced if replace is true, and is fs.ErrExist
+// otherwise. active may be empty.
 func writeAccounts(path string, list []perigee.SignIn, active string, replace bool) error {
 	write := atomicfile.Create
 	if replace {

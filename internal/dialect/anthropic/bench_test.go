@@ -101,7 +101,7 @@ func BenchmarkEncodeRequest(b *testing.B) {
 // BenchmarkHostile decodes what would cost the square of its size if something were searched for
 // each time.
 func BenchmarkHostile(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 100_000} {
+	for _, n := range []int{1000, 10_000} {
 		var s strings.Builder
 		s.WriteString(`{"messages":[{"role":"assistant","content":[`)
 		for i := range n {

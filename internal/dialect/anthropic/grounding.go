@@ -23,8 +23,8 @@ func (e *encoder) cite() {
 	e.cited = len(ground.Supports)
 }
 
-// writeSearches writes the searches that the client has not received, and their results, as blocks of
-// this API.
+// writeSearches writes the searches that the client has not received, and their results, as blocks
+// of this API.
 func (e *encoder) writeSearches() {
 	for _, g := range e.trail.New() {
 		e.searches += max(1, len(g.Queries))

@@ -104,8 +104,8 @@ func (t *Tools) readFile(ctx context.Context, w *walk, in ReadInput, f *os.File,
 	}
 }
 
-// open opens the regular file at the end of a path for reading. It never waits for a FIFO, and never opens a
-// device.
+// open opens the regular file at the end of a path for reading. It never waits for a FIFO, and
+// never opens a device.
 func (w *walk) open(parts []string) (*os.File, fs.FileInfo, error) {
 	for {
 		if err := w.run(parts); err != nil {

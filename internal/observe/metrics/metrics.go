@@ -26,8 +26,8 @@ type Options struct {
 	Version string
 	Logger  *slog.Logger
 
-	// Known reports whether there is a model that has not answered yet. Other models have a label of
-	// their own from their first answer on.
+	// Known reports whether there is a model that has not answered yet. Other models have a label
+	// of their own from their first answer on.
 	Known func(model string) bool
 
 	OpenCalls   func() int

@@ -46,8 +46,8 @@ func fieldsOf(t reflect.Type) []*field {
 	return kept.([]*field)
 }
 
-// fieldCache has the fields of structs by type. Tags are read once, because a file may have thousands
-// of the same structs.
+// fieldCache has the fields of structs by type. Tags are read once, because a file may have
+// thousands of the same structs.
 var fieldCache sync.Map
 
 func readTags(t reflect.Type, index int) *field {

@@ -417,7 +417,8 @@ func (l *loader) origin(key string) Origin {
 	return Origin{Source: fromDefault}
 }
 
-// accepted reports whether neither the value of a key nor the mapping or list around it was refused.
+// accepted reports whether neither the value of a key nor the mapping or list around it was
+// refused.
 func (l *loader) accepted(key string) bool {
 	for ; key != ""; key = parentKey(key) {
 		if l.bad[key] {
@@ -439,8 +440,8 @@ func (l *loader) isSet(key string) bool {
 type Value struct {
 	Key   string `json:"key"`
 	Value string `json:"-"`
-	// Typed is Value as a bool, a number, an empty list or an empty map if it is one, and otherwise the
-	// text.
+	// Typed is Value as a bool, a number, an empty list or an empty map if it is one, and otherwise
+	// the text.
 	Typed any `json:"value"`
 	// Origin is "default", "/path/config.yaml:12", "environment PERIGEE_LISTEN" or "flag --listen".
 	Origin string `json:"origin"`

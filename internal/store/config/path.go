@@ -19,8 +19,8 @@ func Files(src Sources) []string {
 	return paths
 }
 
-// files is Files for sources with defaults. named is the flag or variable that names the file; empty
-// if none does, so that the file may be missing.
+// files is Files for sources with defaults. named is the flag or variable that names the file;
+// empty if none does, so that the file may be missing.
 func (s Sources) files() (paths []string, named string) {
 	if s.Path != "" {
 		return []string{s.Path}, "--config"

@@ -80,8 +80,8 @@ func (w *Watcher) poll() {
 	}
 }
 
-// requiredReads returns how many consecutive reads must agree on new content. A last line without a line
-// break is common in a file that is still being written, and rare in a complete one.
+// requiredReads returns how many consecutive reads must agree on new content. A last line without a
+// line break is common in a file that is still being written, and rare in a complete one.
 func requiredReads(inputs []input) int {
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.unfinished }) {
 		return 3

@@ -17,8 +17,8 @@ const (
 	maxBytesToSearch = 64 << 10
 )
 
-// parseTree returns the root of the only document in a text, nil if the text is empty. If the text is
-// not one YAML document, it returns a problem without a source.
+// parseTree returns the root of the only document in a text, nil if the text is empty. If the text
+// is not one YAML document, it returns a problem without a source.
 func parseTree(text []byte) (*yaml.Node, *Problem) {
 	if offset := firstInvalid(text); offset >= 0 {
 		before := text[:offset]

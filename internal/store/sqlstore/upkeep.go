@@ -46,8 +46,8 @@ func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more
 
 const upkeepDoing = "sum up and remove rows in"
 
-// pickedRows names the rows of a query in the statement that follows. It is materialized, so that the
-// query runs once.
+// pickedRows names the rows of a query in the statement that follows. It is materialized, so that
+// the query runs once.
 func pickedRows(query string) string { return `WITH picked AS MATERIALIZED (` + query + `) ` }
 
 // upkeep runs one piece of work in a transaction, if no other replica is at it.

@@ -18,8 +18,8 @@ type Answer struct {
 	Log     *perigee.CallLog // collects notes while the answer is written; nil discards them
 }
 
-// noteNoLogprobs adds a note when a choice has ended without the requested log probabilities. Some models
-// have none, which only the end of the answer shows.
+// noteNoLogprobs adds a note when a choice has ended without the requested log probabilities. Some
+// models have none, which only the end of the answer shows.
 func (a *Answer) noteNoLogprobs(c *choice) {
 	if a.Style.Logprobs && c.hasText && !c.hasLogprobs {
 		a.Log.NoteOnce(openai.NoLogprobs)

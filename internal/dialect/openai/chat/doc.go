@@ -6,6 +6,7 @@
 // the vendor is in package openai.
 //
 // The files: request.go reads the envelope, options.go, reasoning.go and tools.go its members;
-// messages.go and parts.go read the conversation, talk.go converts it to contents; choice.go
-// follows one answer, stream.go and collect.go write it with the shared code of answer.go.
+// messages.go and parts.go read the conversation, conversation.go converts it to contents;
+// choice.go follows one answer, stream.go and collect.go write it with the shared code of
+// answer.go.
 package chat

@@ -302,7 +302,8 @@ func (d *decoder) functionCall(i int, item *inputItem) {
 
 // nameOf returns the name under which the model gets the tool of a call.
 func (d *decoder) nameOf(item *inputItem) string {
-	// This is flat without a string for each call: the result of find does not refer to its arguments.
+	// This is flat without a string for each call: the result of find does not refer to its
+	// arguments.
 	if tool := d.out.tools.find(string(item.namespace), string(item.name)); tool != nil {
 		return tool.flat
 	}

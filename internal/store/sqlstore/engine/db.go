@@ -34,9 +34,11 @@ type DB struct {
 	Driver Driver
 	Read   *sql.DB
 	Write  *sql.DB // nil if read-only; the same as Read if one pool serves both
-	// hot has the statements of Options.Hot, prepared once for the one writing connection of SQLite.
+	// hot has the statements of Options.Hot, prepared once for the one writing connection of
+	// SQLite.
 	hot map[string]*sql.Stmt
-	// leases is for Lease, which keeps transactions open for a while; nil if the database is not shared.
+	// leases is for Lease, which keeps transactions open for a while; nil if the database is not
+	// shared.
 	leases *sql.DB
 	// refreshing is for Lease where leases is nil. It has [2]string{upstream, email} and a chan
 	// struct{} with one place, which the lease takes.
@@ -53,15 +55,18 @@ type Dialect struct {
 	Bytewise string // behind an expression: compare it as bytes
 	Listed   string // a query for the texts in $1, which is a JSON array
 	LockRows string // behind a query for rows by id: other transactions wait for these rows
-	// SkipLocked follows a query: it locks the rows, without those that another transaction has locked.
+	// SkipLocked follows a query: it locks the rows, without those that another transaction has
+	// locked.
 	SkipLocked string
 
 	lock, tryLock string // other transactions with the same $1 wait until this one ends
 	tables        string // how many tables there are where ours would be, and whether they are ours
 	elsewhere     string // the hint when they are another program's
-	// lockSchema makes other processes that migrate the same schema wait until the transaction ends.
+	// lockSchema makes other processes that migrate the same schema wait until the transaction
+	// ends.
 	lockSchema string
-	// warm is how many reading connections are opened at the start. If 0, nothing is prepared either.
+	// warm is how many reading connections are opened at the start. If 0, nothing is prepared
+	// either.
 	warm int
 
 	// backUp copies the database before it is migrated; nil if the database has backups of its own.

@@ -85,8 +85,8 @@ func schemaVersion(ctx context.Context, db querier) (version int, err error) {
 	return version, err
 }
 
-// checkSchema returns an error if a perigee with these steps cannot use a schema of this version: the
-// schema records that it needs a newer perigee, or it is older than the first step.
+// checkSchema returns an error if a perigee with these steps cannot use a schema of this version:
+// the schema records that it needs a newer perigee, or it is older than the first step.
 func (db *DB) checkSchema(ctx context.Context, q querier, version int, steps []migration) error {
 	if version > 0 && version < steps[0].version && !fromPrerelease(version, steps) {
 		return perigee.Errorf(perigee.ClassInvalid,

@@ -213,8 +213,8 @@ func (f *sqliteFile) Transact(ctx context.Context, db *sql.DB, durable bool, wor
 	return inTransaction(ctx, db, change)
 }
 
-// transactSynced runs change in a transaction with a commit that syncs the log. The setting cannot change
-// inside a transaction, hence the connection that is held around it.
+// transactSynced runs change in a transaction with a commit that syncs the log. The setting cannot
+// change inside a transaction, hence the connection that is held around it.
 func transactSynced(ctx context.Context, db *sql.DB, change func(tx *sql.Tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -51,7 +51,8 @@ func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
 }
 
 const (
-	// returnSome returns 256 pages in one transaction. Writers wait for that, for some milliseconds.
+	// returnSome returns 256 pages in one transaction. Writers wait for that, for some
+	// milliseconds.
 	returnSome   = `PRAGMA incremental_vacuum(256)`
 	compactSpace = 64 << 20 // on disk at most, for the log while pages are moved
 )
