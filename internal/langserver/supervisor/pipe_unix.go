@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 
+	"perigee/internal/lib/peeruser"
 	"perigee/internal/lib/procgroup"
 )
 
@@ -88,8 +89,8 @@ func (p *parentPipe) expects(conn net.Conn) bool {
 	if p.user == nil {
 		return true // no other user can enter the directory
 	}
-	uid, known := connUser(conn)
-	return !known || uid == p.user.UID || uid == 0
+	peer, known := peeruser.SocketPeer(conn.(*net.UnixConn))
+	return !known || peer.UID == -1 || peer.UID == p.user.UID || peer.UID == 0
 }
 
 // path returns the path for the language server, or "" for a nil pipe.

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,19 +52,6 @@ func killLeft(p *os.Process, mark string) {
 			return
 		}
 	}
-}
-
-// connUser returns the user of the process at the other end of a Unix socket.
-func connUser(conn net.Conn) (uid int, ok bool) {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	var peer *unix.Ucred
-	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
-		return 0, false
-	}
-	return int(peer.Uid), true
 }
 
 // groupMemory returns the resident bytes of the processes of a group.

@@ -3,7 +3,6 @@
 package supervisor
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -33,6 +32,3 @@ func killLeft(p *os.Process, _ string) {
 
 // groupMemory returns 0: without /proc it is unknown.
 func groupMemory(int) int64 { return 0 }
-
-// connUser returns false: the user is unknown on this system.
-func connUser(net.Conn) (int, bool) { return 0, false }
