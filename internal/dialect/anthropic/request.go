@@ -252,11 +252,14 @@ func emptyList(c *rawjson.Cursor) bool {
 func (d *decoder) contextManagement(c *rawjson.Cursor) {
 	c.Read(d.notes.Rest("context_management."), "edits", func() {
 		for range c.Array() {
-			c.Read(nil, "type", func() {
-				if kind := c.Bytes(); !strings.HasPrefix(string(kind), "clear_thinking_") {
+			for key := range c.Object() {
+				if string(key) != "type" {
+					continue
+				}
+				if kind := c.Bytes(); !strings.HasPrefix(string(kind), "clear_thinking_") { // null as well
 					d.notes.Unknown("context_management.edits[] ", kind)
 				}
-			})
+			}
 		}
 	})
 }

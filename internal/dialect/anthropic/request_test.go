@@ -98,6 +98,7 @@ func TestRequests(t *testing.T) {
 			`{` + said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2000}}}`, "dropped output_config.effort"},
 		{"adaptive without effort", hi + `,"thinking":{"type":"adaptive"}`, `{` + said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":-1}}}`, ""},
 		{"effort alone", hi + `,"output_config":{"effort":"medium"}`, `{` + said + `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"medium"}}}`, ""},
+		{"an edit of the context without a kind", hi + `,"context_management":{"edits":[{"type":null}]}`, `{` + said + `}`, "dropped context_management.edits[] "},
 		{"more fields than anybody reads", hi + func() string {
 			var b strings.Builder
 			for i := range 100 {
