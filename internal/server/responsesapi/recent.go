@@ -48,10 +48,12 @@ func (r *recentAnswers) put(a recentAnswer, memory *membudget.Budget) {
 	}
 	for r.bytes+a.size() > limit || !r.reserve(a.size(), memory) {
 		if len(r.list) == 0 {
+			r.lease.Close()
 			return
 		}
-		oldest := r.list[0]
-		r.drop(func(old recentAnswer) bool { return old == oldest })
+		r.release(r.list[0])
+		r.list[0] = recentAnswer{}
+		r.list = r.list[1:]
 	}
 	r.list = append(r.list, a)
 	r.bytes += a.size()
@@ -65,16 +67,21 @@ func (r *recentAnswers) reserve(bytes int, memory *membudget.Budget) bool {
 // drop removes the answers for which gone returns true. The lock is held.
 func (r *recentAnswers) drop(gone func(recentAnswer) bool) {
 	r.list = slices.DeleteFunc(r.list, func(a recentAnswer) bool {
-		if !gone(a) {
-			return false
+		if gone(a) {
+			r.release(a)
+			return true
 		}
-		r.bytes -= a.size()
-		r.lease.Shrink(int64(a.size()))
-		return true
+		return false
 	})
 	if len(r.list) == 0 {
 		r.lease.Close()
 	}
+}
+
+// release returns the memory of an answer that is removed from the list.
+func (r *recentAnswers) release(a recentAnswer) {
+	r.bytes -= a.size()
+	r.lease.Shrink(int64(a.size()))
 }
 
 // find returns the answer of a socket with an id, or nil if there is none.
