@@ -39,7 +39,7 @@ var rare = []struct {
 }{
 	{`\b(says|said) whether\b`, 0},
 	{`\bwhose\b`, 2},
-	{`\b(says?|said|tells?|told)\b`, 2},
+	{`\b(says?|said|tells?|told)\b`, 0},
 	{`\b(stands?|stood)\b`, 11},
 	{`\b(goes|go|gone|went) on\b`, 1},
 	{`\bas (it|they) (is|are|was|were|came|comes?|stands?)\b`, 4},

@@ -154,7 +154,7 @@ func removeAccount(ctx context.Context, r *accountRun) error {
 	email := r.account().Email
 	if !r.yes && r.env.Input() == cli.TerminalInput {
 		if rows, err := r.control.Accounts(ctx); err == nil && r.exists(rows) {
-			r.env.Say("%s and its refresh token will be deleted; using it again requires a new sign-in", terminal.Printable(email))
+			r.env.Remark("%s and its refresh token will be deleted; using it again requires a new sign-in", terminal.Printable(email))
 			if err := r.env.Confirm(ctx, "remove it?", "pass --yes"); err != nil {
 				return err
 			}
@@ -178,11 +178,11 @@ func useAccount(ctx context.Context, r *accountRun) error {
 		}
 		switch email := terminal.Printable(row.Email); {
 		case !row.Enabled:
-			r.env.Say("%s is preferred, but disabled, so other accounts are used; run perigee account enable %[1]s", email)
+			r.env.Remark("%s is preferred, but disabled, so other accounts are used; run perigee account enable %[1]s", email)
 		case !perigee.UsableState(row.State):
-			r.env.Say("%s is preferred, but %s, so other accounts are used; perigee account list has details", email, command.StateText(row.State))
+			r.env.Remark("%s is preferred, but %s, so other accounts are used; perigee account list has details", email, command.StateText(row.State))
 		case row.State == perigee.AccountUntested:
-			r.env.Say("%s is preferred, but untested; the first call will show whether it works", email)
+			r.env.Remark("%s is preferred, but untested; the first call will show whether it works", email)
 		}
 	}
 	return r.done("preferred", r.account().Email)

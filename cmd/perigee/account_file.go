@@ -74,11 +74,11 @@ func (r *accountRun) reportEntries(lines []roster.FileLine) {
 			continue
 		}
 		if reported++; reported <= maxReported {
-			r.env.Say("%s", terminal.Printable(text))
+			r.env.Remark("%s", terminal.Printable(text))
 		}
 	}
 	if reported > maxReported {
-		r.env.Say("and %d more", reported-maxReported)
+		r.env.Remark("and %d more", reported-maxReported)
 	}
 }
 
@@ -100,7 +100,7 @@ func (r *accountRun) reportAddresses(lines []roster.FileLine, rows []perigee.Imp
 		return
 	}
 	for i, line := range nameless {
-		r.env.Say("%s is %s, according to the provider", terminal.Printable(line.Where), terminal.Printable(found[i]))
+		r.env.Remark("%s is %s, according to the provider", terminal.Printable(line.Where), terminal.Printable(found[i]))
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *accountRun) warnNoClient(ctx context.Context) {
 			continue
 		}
 		if _, ok := errors.AsType[*daemon.ConfigError](err); ok {
-			r.env.Say("upstream %s has no OAuth client, neither in the configuration nor in an IDE that is installed here; refresh tokens "+
+			r.env.Remark("upstream %s has no OAuth client, neither in the configuration nor in an IDE that is installed here; refresh tokens "+
 				"are good only with the client that they were issued to, so set oauth.client_id and oauth.client_secret", terminal.Printable(u.Name))
 		}
 	}
@@ -145,7 +145,7 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 	if _, err := os.Lstat(r.argument); err == nil && !r.yes {
 		return exists
 	}
-	r.env.Say("%s will contain refresh tokens in plain text: anyone with the file can use these accounts "+
+	r.env.Remark("%s will contain refresh tokens in plain text: anyone with the file can use these accounts "+
 		"until you revoke their access at the provider", name)
 	if !r.yes {
 		if err := r.env.Confirm(ctx, "write it?", "pass --yes"); err != nil {
@@ -161,13 +161,13 @@ func exportAccounts(ctx context.Context, r *accountRun) error {
 		return exists
 	}
 	for _, email := range done.Skipped {
-		r.env.Say("%s is left out: its refresh token cannot be decrypted; perigee account list says why", terminal.Printable(email))
+		r.env.Remark("%s is left out: its refresh token cannot be decrypted; perigee account list says why", terminal.Printable(email))
 	}
 	if err != nil {
 		return err
 	}
 	for _, row := range done.WithoutState {
-		r.env.Say("%s is %s, which is not part of the file: after an import, it is untested again",
+		r.env.Remark("%s is %s, which is not part of the file: after an import, it is untested again",
 			terminal.Printable(row.Email), command.StateText(row.State))
 	}
 	return r.done("exported "+terminal.Number(done.Accounts, "account", "accounts"), r.argument)

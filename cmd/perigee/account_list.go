@@ -28,7 +28,7 @@ func listAccounts(ctx context.Context, r *accountRun) error {
 		if len(command.WithAccounts(r.loaded.Config)) == 0 {
 			next = "add an upstream of kind antigravity, then run perigee login"
 		}
-		if r.env.Say("no accounts; %s", next); !r.env.JSON {
+		if r.env.Remark("no accounts; %s", next); !r.env.JSON {
 			return nil
 		}
 	}

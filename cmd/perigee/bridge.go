@@ -26,10 +26,10 @@ func bridgeCommand(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	for _, p := range problems {
-		env.Say("%s", terminal.Printable(p.String())) // the directory can have any names
+		env.Remark("%s", terminal.Printable(p.String())) // the directory can have any names
 	}
 	if len(rows) == 0 {
-		env.Say("no editor window is announced in %s; install perigee's extension in the editor and open a window", dir)
+		env.Remark("no editor window is announced in %s; install perigee's extension in the editor and open a window", dir)
 		if !env.JSON {
 			return nil
 		}

@@ -40,11 +40,11 @@ func configure(ctx context.Context, env *cli.Env, args []string) error {
 func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
 	loaded, borrowed, err := command.Inspect(ctx, env, src)
 	for _, name := range borrowed {
-		env.Say("%s is not set in this shell; the running daemon has it", name)
+		env.Remark("%s is not set in this shell; the running daemon has it", name)
 	}
 	if loaded != nil {
 		for _, warning := range loaded.Warnings {
-			env.Say("warning: %s", warning)
+			env.Remark("warning: %s", warning)
 		}
 	}
 	if env.JSON {
@@ -55,7 +55,7 @@ func checkConfig(ctx context.Context, env *cli.Env, src config.Sources) error {
 	}
 	where := cmp.Or(loaded.Path, "no file at "+loaded.Searched+"; the defaults apply")
 	if line := answersFrom(loaded, false); line != "" {
-		env.Say("%s", line)
+		env.Remark("%s", line)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "ok: %s\n", where)
 	return err
@@ -99,10 +99,10 @@ func showConfig(env *cli.Env, src config.Sources) error {
 		return problems
 	}
 	for _, warning := range loaded.Warnings {
-		env.Say("warning: %s", warning)
+		env.Remark("warning: %s", warning)
 	}
 	if loaded.KeyVariable != "" {
-		env.Say("%s", answersFrom(loaded, false))
+		env.Remark("%s", answersFrom(loaded, false))
 	}
 	values := loaded.Values()
 	if !env.JSON {
@@ -169,7 +169,7 @@ func initConfig(env *cli.Env, src config.Sources) error {
 	if err != nil {
 		return fmt.Errorf("config init: %w", err)
 	}
-	env.Say("edit the file, then run perigee config check")
+	env.Remark("edit the file, then run perigee config check")
 	_, err = fmt.Fprintln(env.Stdout, path)
 	return err
 }

@@ -40,9 +40,9 @@ func dashboardCommand(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	switch {
 	case !*noBrowser && cli.OpenBrowser(ctx, ticket.URL):
-		env.Say("opening the dashboard in a browser; the link works once, within a minute")
+		env.Remark("opening the dashboard in a browser; the link works once, within a minute")
 	default:
-		env.Say("open the link in a browser; it works once, within a minute")
+		env.Remark("open the link in a browser; it works once, within a minute")
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func langserverStatus(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	if len(rows) == 0 {
-		env.Say("the daemon has no upstream of kind langserver")
+		env.Remark("the daemon has no upstream of kind langserver")
 	}
 	now := time.Now()
 	heads := []string{"UPSTREAM", "STATE", "FOR", "PID", "HTTP", "HTTPS", "VERSION", "PROFILE", "ACCOUNT", "RESTARTS", "MEMORY", "LAST EXIT"}

@@ -73,7 +73,7 @@ func login(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	for line := range strings.Lines(risk) {
-		env.Say("%s", strings.TrimSpace(line))
+		env.Remark("%s", strings.TrimSpace(line))
 	}
 	if !*yes {
 		if err := env.Confirm(ctx, "sign in at your own risk?", "pass --yes to accept the risk"); err != nil {
@@ -142,9 +142,9 @@ func (r *loginRun) choose(cfg *config.Config) (config.Upstream, error) {
 func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.SignedIn, error) {
 	r.reportClient(login)
 	if !r.noBrowser && !r.paste && cli.OpenBrowser(ctx, login.URL) {
-		r.env.Say("a browser opens; if it does not, open this page:")
+		r.env.Remark("a browser opens; if it does not, open this page:")
 	} else {
-		r.env.Say("open this page in a browser:")
+		r.env.Remark("open this page in a browser:")
 	}
 	fmt.Fprintln(r.env.Stderr, login.URL)
 	waiting, cancel := context.WithCancelCause(ctx)
@@ -152,10 +152,10 @@ func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.Sig
 	progress := r.env.Progress(ctx)
 	defer progress.Close()
 	if r.env.Input() == cli.NoInput {
-		r.env.Say("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
+		r.env.Remark("if the browser is on another machine, run perigee login --paste at a terminal or with a pipe on stdin instead")
 		progress.Step("waiting for the browser")
 	} else {
-		r.env.Say("if the browser stops at a page that it cannot load, paste its address here and press Enter")
+		r.env.Remark("if the browser stops at a page that it cannot load, paste its address here and press Enter")
 		go r.readPasted(waiting, cancel, login) // without progress, which would be drawn over the typed text
 	}
 	user, err := login.Wait(waiting, func(step string) { progress.Step("%s", step) })
@@ -172,12 +172,12 @@ func (r *loginRun) signIn(ctx context.Context, login *roster.Login) (*roster.Sig
 func (r *loginRun) reportClient(login *roster.Login) {
 	switch {
 	case login.Identity.File == "" && r.ide != "":
-		r.env.Say("%s was not searched: oauth.client_id and oauth.client_secret are configured", terminal.Printable(r.ide))
+		r.env.Remark("%s was not searched: oauth.client_id and oauth.client_secret are configured", terminal.Printable(r.ide))
 	case login.Identity.File != "":
-		r.env.Say("the OAuth client is %s, found in %s", terminal.Printable(login.Identity.ID), terminal.Printable(login.Identity.File))
-		r.env.Say("the provider's page will therefore name the IDE, and not perigee")
+		r.env.Remark("the OAuth client is %s, found in %s", terminal.Printable(login.Identity.ID), terminal.Printable(login.Identity.File))
+		r.env.Remark("the provider's page will therefore name the IDE, and not perigee")
 		if dir, err := filepath.Abs(r.ide); r.ide != "" && err == nil {
-			r.env.Say("perigee serve needs it, too, and finds it there when %s=%s is in its environment", roster.IDEVariable, terminal.Printable(dir))
+			r.env.Remark("perigee serve needs it, too, and finds it there when %s=%s is in its environment", roster.IDEVariable, terminal.Printable(dir))
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFun
 		}
 		cancel(perigee.Errorf(perigee.ClassUnauthenticated, "login: %w", err).WithHint("run perigee login again"))
 	default:
-		r.env.Say("stdin has ended; still waiting for the browser")
+		r.env.Remark("stdin has ended; still waiting for the browser")
 	}
 }
 
@@ -218,9 +218,9 @@ func (r *loginRun) readPasted(ctx context.Context, cancel context.CancelCauseFun
 func (r *loginRun) reportRefused(refused error) {
 	switch e := perigee.AsError(refused); e.Class {
 	case perigee.ClassInvalid:
-		r.env.Say("%s", terminal.Printable(refused.Error()))
+		r.env.Remark("%s", terminal.Printable(refused.Error()))
 	case perigee.ClassUnauthenticated, perigee.ClassIdentity:
-		r.env.Say("%s; paste another, or press Ctrl-C to give up", terminal.Printable(e.Message))
+		r.env.Remark("%s; paste another, or press Ctrl-C to give up", terminal.Printable(e.Message))
 	}
 }
 
@@ -236,13 +236,13 @@ func (r *loginRun) keep(ctx context.Context, control perigee.Control, upstream c
 	switch {
 	case user.State == perigee.AccountVerification:
 		if user.Link != "" {
-			r.env.Say("the provider requires verification of this account; open this page in a browser that is signed in to it:")
+			r.env.Remark("the provider requires verification of this account; open this page in a browser that is signed in to it:")
 			fmt.Fprintln(r.env.Stderr, terminal.Printable(user.Link))
 		}
 		return perigee.Errorf(perigee.ClassVerification, "%s: %s", user.Email, perigee.AsError(user.Err).Message).
 			WithHint("verify it, then run perigee account enable %s", user.Email)
 	case user.Err != nil:
-		r.env.Say("its project is not known yet (%s); it is requested with the first call", terminal.Printable(user.Err.Error()))
+		r.env.Remark("its project is not known yet (%s); it is requested with the first call", terminal.Printable(user.Err.Error()))
 	}
 	result := perigee.ImportAdded
 	if len(rows) > 0 {

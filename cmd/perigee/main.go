@@ -84,7 +84,7 @@ func run(ctx context.Context, env *cli.Env, args []string) (code int) {
 		return status.Code
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		env.Say("%s", terminal.Printable(line)) // it may quote a provider
+		env.Remark("%s", terminal.Printable(line)) // it may quote a provider
 	}
 	return exitCode(err)
 }

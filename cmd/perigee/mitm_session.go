@@ -88,9 +88,9 @@ func (s *mitmSession) openAuthority() (err error) {
 	if s.authority, made, err = authority.Open(dir, s.hosts, time.Now); err != nil {
 		return err
 	}
-	s.env.Say("certificate authority: %s", s.authority.Info().Path)
+	s.env.Remark("certificate authority: %s", s.authority.Info().Path)
 	if made {
-		s.env.Say("the certificate authority is new; clients must trust it first")
+		s.env.Remark("the certificate authority is new; clients must trust it first")
 	}
 	return nil
 }
@@ -171,13 +171,13 @@ func (s *mitmSession) announce() {
 	if bundle, err := s.authority.WriteBundle(); err != nil {
 		s.logger.Warn("no file with the certificates of the system and of the authority", "error", err)
 	} else if terminal.Is(s.env.Stderr) {
-		s.env.Say("hosts: %s", strings.Join(s.hosts.Patterns(), ", "))
-		s.env.Say("to intercept a program: HTTPS_PROXY=%s SSL_CERT_FILE=%s NODE_EXTRA_CA_CERTS=%s PROGRAM", address, bundle, s.authority.Info().Path)
+		s.env.Remark("hosts: %s", strings.Join(s.hosts.Patterns(), ", "))
+		s.env.Remark("to intercept a program: HTTPS_PROXY=%s SSL_CERT_FILE=%s NODE_EXTRA_CA_CERTS=%s PROGRAM", address, bundle, s.authority.Info().Path)
 	}
 	for _, l := range s.redirected {
-		s.env.Say("intercepting redirected connections on %s", l.Addr())
+		s.env.Remark("intercepting redirected connections on %s", l.Addr())
 	}
-	s.env.Say("intercepting on %s", address)
+	s.env.Remark("intercepting on %s", address)
 }
 
 // finish completes the recordings.
@@ -190,7 +190,7 @@ func (s *mitmSession) finish(observer *flows.Observer) error {
 	case <-s.lines.Broken():
 	default:
 		if missed > 0 {
-			s.env.Say("%s not printed, because nothing read the output", terminal.Number(missed, "flow was", "flows were"))
+			s.env.Remark("%s not printed, because nothing read the output", terminal.Number(missed, "flow was", "flows were"))
 		}
 	}
 	if s.har == nil {

@@ -39,7 +39,7 @@ func models(ctx context.Context, env *cli.Env, args []string) error {
 		return command.Misused(notSignedIn(ctx, handle.Control, loaded.Config, err))
 	}
 	for _, p := range found.Problems {
-		env.Say("no models from %s: %s", p.Upstream, terminal.Printable(p.Why))
+		env.Remark("no models from %s: %s", p.Upstream, terminal.Printable(p.Why))
 	}
 	return cli.List(env, found.Rows, []string{"MODEL", "UPSTREAM", "CONTEXT", "OUTPUT", "THINKING"}, func(r perigee.ModelRow) []any {
 		name := r.ID

@@ -41,7 +41,7 @@ func quotaCommand(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	if filter.upstream == "" && len(command.WithAccounts(loaded.Config)) == 0 {
-		env.Say("there is no quota to show: %s", command.NoAccounts(loaded.Config))
+		env.Remark("there is no quota to show: %s", command.NoAccounts(loaded.Config))
 		return command.PrintQuota(env, nil, false)
 	}
 	if err := command.AccountUpstream("quota", loaded.Config, filter.upstream, false); err != nil {
@@ -86,7 +86,7 @@ func (f quotaFilter) reportProblems(env *cli.Env, problems []perigee.Problem, ac
 		if row.Unopened {
 			why = row.Reason // a new sign-in does not help
 		}
-		env.Say("%s: %s", terminal.Printable(row.Email), terminal.Printable(command.Addressed(why, row.Email)))
+		env.Remark("%s: %s", terminal.Printable(row.Email), terminal.Printable(command.Addressed(why, row.Email)))
 	}
 }
 

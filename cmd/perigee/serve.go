@@ -69,7 +69,7 @@ func serve(ctx context.Context, env *cli.Env, args []string) error {
 		return listenError(ctx, err, loaded.Config)
 	}
 	out.started(d, loaded, *simulate)
-	env.Say("listening on %s", d.URL()) // in every log format: scripts wait for this line
+	env.Remark("listening on %s", d.URL()) // in every log format: scripts wait for this line
 	if err := service.Ready("listening on " + d.URL()); err != nil {
 		out.report(slog.LevelWarn, fmt.Sprintf("the service manager was not notified that perigee is ready: %v", err))
 	}
@@ -180,7 +180,7 @@ func newLogger(env *cli.Env, format string, level slog.Leveler) *slog.Logger {
 
 func (r *reporter) report(level slog.Level, sentence string) {
 	if r.terminal {
-		r.env.Say("%s", sentence)
+		r.env.Remark("%s", sentence)
 		return
 	}
 	r.own.Log(context.Background(), level, r.env.Hint(sentence))
@@ -200,15 +200,15 @@ func (r *reporter) started(d *daemon.Daemon, loaded *config.Loaded, simulate boo
 		path = whole
 	}
 	if path != "" && r.terminal {
-		r.env.Say("configuration: %s", path)
+		r.env.Remark("configuration: %s", path)
 	}
 	if line := answersFrom(loaded, simulate); line != "" {
 		r.report(slog.LevelInfo, line)
 	}
 	upstreams := strings.Join(d.Upstreams(), ", ")
 	if r.terminal {
-		r.env.Say("upstreams: %s", upstreams)
-		r.env.Say("data: %s", loaded.Config.DataDir)
+		r.env.Remark("upstreams: %s", upstreams)
+		r.env.Remark("data: %s", loaded.Config.DataDir)
 	} else {
 		facts := []any{"version", programVersion(), "upstreams", upstreams, "data_dir", loaded.Config.DataDir}
 		if path != "" {
@@ -227,7 +227,7 @@ func (r *reporter) stopping(cause error, open int) {
 	case !r.terminal:
 		r.own.Info("stopping", "cause", cause, "open_calls", open)
 	case open > 0:
-		r.env.Say("waiting for %s; press Ctrl-C again to stop now", terminal.Number(open, "open call", "open calls"))
+		r.env.Remark("waiting for %s; press Ctrl-C again to stop now", terminal.Number(open, "open call", "open calls"))
 	}
 }
 

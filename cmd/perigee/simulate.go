@@ -77,7 +77,7 @@ func serveSimulator(ctx context.Context, out *reporter, sim *simulator.Server, l
 	}
 	server := &http.Server{Handler: sim, ReadHeaderTimeout: 10 * time.Second}
 	// This line is printed in every log format, because scripts wait for it.
-	out.env.Say("simulating the provider on http://%s (GET / lists directives and faults)", l.Addr())
+	out.env.Remark("simulating the provider on http://%s (GET / lists directives and faults)", l.Addr())
 	for line := range strings.Lines(simulator.Hint) {
 		out.report(slog.LevelInfo, strings.TrimSpace(line))
 	}

@@ -23,7 +23,7 @@ func stopCommand(ctx context.Context, env *cli.Env, args []string) error {
 			return problems
 		}
 		for line := range strings.SplitSeq(problems.Error(), "\n") {
-			env.Say("warning: %s", line)
+			env.Remark("warning: %s", line)
 		}
 	}
 	pid, err := command.StopDaemon(ctx, env, loaded.Config, "stop")

@@ -34,7 +34,7 @@ func store(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	report, err := daemon.StoreReport(ctx, loaded.Config)
 	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
-		if env.Say("%v", nothingStored(err)); env.JSON {
+		if env.Remark("%v", nothingStored(err)); env.JSON {
 			return printStore(env, perigee.StoreReport{Rows: []perigee.StoreRow{}})
 		}
 		return nil
@@ -79,7 +79,7 @@ func printCompacted(env *cli.Env, done perigee.StoreCompacted) error {
 	fmt.Fprintf(env.Stdout, "%s: %s before, %s after, %s freed\n",
 		terminal.Printable(done.Database), terminal.Size(done.Before), terminal.Size(done.After), terminal.Size(done.Freed))
 	if done.Note != "" {
-		env.Say("%s", done.Note)
+		env.Remark("%s", done.Note)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 		cost, unpriced = cost+row.CostUSD.USD, unpriced+row.UnpricedCalls
 	}
 	if cost > 0 && unpriced > 0 {
-		env.Say("%s not included; --by model shows the models, and prices in the configuration adds prices",
+		env.Remark("%s not included; --by model shows the models, and prices in the configuration adds prices",
 			terminal.Number(int(unpriced), "call without a known price is", "calls without a known price are"))
 	}
 }
@@ -127,6 +127,6 @@ func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q peri
 		}
 	}
 	if simulated > 0 && others > 0 {
-		env.Say("includes %s to the simulator; --by upstream lists them separately", terminal.Number(int(simulated), "call", "calls"))
+		env.Remark("includes %s to the simulator; --by upstream lists them separately", terminal.Number(int(simulated), "call", "calls"))
 	}
 }

@@ -39,7 +39,7 @@ func noteBudgets(ctx context.Context, env *cli.Env, cfg *config.Config, now time
 			{k.CostPerDay, spent.USD, rate.USD, fmt.Sprintf("%s of its %s", perigee.USD(spent.USD), perigee.USD(k.CostPerDay))},
 		} {
 			if b.limit > 0 {
-				env.Say("key %s has used %s for today%s", terminal.Printable(k.Name), b.words, b.forecast(now))
+				env.Remark("key %s has used %s for today%s", terminal.Printable(k.Name), b.words, b.forecast(now))
 			}
 		}
 	}

@@ -56,12 +56,12 @@ func (e *UsageError) Error() string { return e.message }
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Say writes a message to Stderr. At a terminal it is folded.
-func (e *Env) Say(format string, args ...any) {
-	e.progress.Load().Around(func() { e.say(fmt.Sprintf(format, args...)) })
+// Remark writes a message to Stderr. At a terminal it is folded.
+func (e *Env) Remark(format string, args ...any) {
+	e.progress.Load().Around(func() { e.remark(fmt.Sprintf(format, args...)) })
 }
 
-func (e *Env) say(text string) {
+func (e *Env) remark(text string) {
 	line := "perigee: " + e.Hint(text)
 	if width := terminal.Width(e.Stderr); width > 0 && utf8.RuneCountInString(line) > width {
 		line = strings.Join(terminal.Fold(line, width-2), "\n  ")

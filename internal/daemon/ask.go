@@ -46,7 +46,7 @@ func askSources(g *gateway.Gateway, names []string, models ask.Asker) (list []as
 func agentSource(g *gateway.Gateway, kind string) ask.Source {
 	for _, e := range g.Entries() {
 		if a, ok := e.Upstream.(agentUpstream); ok && e.Config.Kind == kind {
-			return ask.Source{Name: kind, Asker: heldAgent{a, g, e}}
+			return ask.Source{Name: kind, Asker: retainedAgent{a, g, e}}
 		}
 	}
 	return ask.Source{Name: kind, Why: "no upstream of kind " + kind + " is configured"}
@@ -58,14 +58,14 @@ type agentUpstream interface {
 	ask.Holder
 }
 
-// A heldAgent keeps its upstream from being closed during an ask.
-type heldAgent struct {
+// A retainedAgent keeps its upstream from being closed during an ask.
+type retainedAgent struct {
 	agentUpstream
 	gateway *gateway.Gateway
 	entry   *gateway.Entry
 }
 
-func (h heldAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
+func (h retainedAgent) Ask(ctx context.Context, r ask.Request, progress func(ask.Progress)) (ask.Answer, error) {
 	entries, release := h.gateway.Hold()
 	defer release()
 	if slices.Contains(entries, h.entry) {

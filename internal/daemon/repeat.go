@@ -29,7 +29,7 @@ func (o *observers) replay(ctx context.Context, id string) (string, error) {
 	o.replays.Go(func() {
 		defer cancel()
 		defer stop()
-		if err := o.newReplays().Send(&discard{header: http.Header{}, begun: begun}, r, id, replay.Change{}); err != nil {
+		if err := o.newReplays().Send(&discard{header: http.Header{}, started: begun}, r, id, replay.Change{}); err != nil {
 			failed <- err
 		}
 	})
@@ -56,9 +56,9 @@ func (o *observers) shrink(ctx context.Context, id string, progress func(replay.
 
 // A discard is a response that is not read, except for the ID of the call.
 type discard struct {
-	header http.Header
-	begun  chan<- string // has room for one
-	wrote  bool
+	header  http.Header
+	started chan<- string // has room for one
+	wrote   bool
 }
 
 // Header returns the headers.
@@ -68,7 +68,7 @@ func (d *discard) Header() http.Header { return d.header }
 func (d *discard) WriteHeader(int) {
 	if !d.wrote {
 		d.wrote = true
-		d.begun <- d.header.Get("X-Perigee-Call")
+		d.started <- d.header.Get("X-Perigee-Call")
 	}
 }
 

@@ -15,8 +15,8 @@ const maxWarnings = 20
 
 // warnings are the last warnings and errors of a log.
 type warnings struct {
-	mu   sync.Mutex
-	kept []dashboard.Warning // the oldest first
+	mu     sync.Mutex
+	recent []dashboard.Warning // the oldest first
 }
 
 // capture returns a logger that writes to the given one, and adds its warnings to w.
@@ -29,7 +29,7 @@ func (w *warnings) capture(logger *slog.Logger) *slog.Logger {
 func (w *warnings) list() []dashboard.Warning {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := slices.Clone(w.kept)
+	list := slices.Clone(w.recent)
 	slices.Reverse(list)
 	return list
 }
@@ -37,8 +37,8 @@ func (w *warnings) list() []dashboard.Warning {
 func (w *warnings) add(warning dashboard.Warning) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.kept = append(w.kept, warning); len(w.kept) > maxWarnings {
-		w.kept = slices.Delete(w.kept, 0, 1)
+	if w.recent = append(w.recent, warning); len(w.recent) > maxWarnings {
+		w.recent = slices.Delete(w.recent, 0, 1)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func DaemonOptions(env *cli.Env, loaded *config.Loaded) daemon.Options {
 	return daemon.Options{
 		Loaded: loaded, Version: env.Program.Version,
-		Logger: slog.New(terminal.NewSentenceHandler(func(sentence string) { env.Say("%s", sentence) })),
+		Logger: slog.New(terminal.NewSentenceHandler(func(sentence string) { env.Remark("%s", sentence) })),
 	}
 }
 
@@ -83,13 +83,13 @@ func (r Recorded[T]) Get(ctx context.Context, env *cli.Env, cfg *config.Config) 
 			return found, nil
 		}
 		if other := FindElsewhere(ctx, cfg); other != nil {
-			env.Say("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, terminal.ShellWord(other.Dir))
+			env.Remark("%s; export PERIGEE_DATA_DIR=%s to see what it has", other, terminal.ShellWord(other.Dir))
 			return found, nil
 		}
 		if _, missing := os.Stat(cfg.DataDir); errors.Is(missing, fs.ErrNotExist) && cfg.Store.URL.IsZero() {
-			env.Say("the data directory %s does not exist", cfg.DataDir)
+			env.Remark("the data directory %s does not exist", cfg.DataDir)
 		}
-		env.Say("%s", strings.Replace(err.Error(), "no calls", "no "+r.What, 1))
+		env.Remark("%s", strings.Replace(err.Error(), "no calls", "no "+r.What, 1))
 		return found, nil
 	}
 	if err != nil {

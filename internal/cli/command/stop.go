@@ -28,7 +28,7 @@ func StopDaemon(ctx context.Context, env *cli.Env, cfg *config.Config, verb stri
 	progress.Step("waiting for the daemon (process %d) to end", d.PID)
 	// The daemon reports how long it waits for open calls. The limits of cfg are for a daemon that
 	// does not answer.
-	return d.PID, d.Stop(ctx, remote.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Say, Verb: verb})
+	return d.PID, d.Stop(ctx, remote.StopOptions{Drain: cfg.Limits.ShutdownDelay + cfg.Limits.Drain, Report: env.Remark, Verb: verb})
 }
 
 // An Elsewhere is a daemon that listens on the port of a configuration and uses another data

@@ -62,7 +62,7 @@ func reachDaemon(ctx context.Context, env *cli.Env, loaded *config.Loaded, lease
 	defer done()
 	status, err := daemon.Status(ctx, cfg)
 	if err == nil && status.Stopping {
-		env.Say("the running daemon is stopping; waiting for its open calls")
+		env.Remark("the running daemon is stopping; waiting for its open calls")
 		status, err = nextDaemon(ctx, cfg)
 	}
 	if !errors.Is(err, daemon.ErrNotRunning) {

@@ -132,7 +132,7 @@ func (s *setup) connect(ctx context.Context) error {
 		return err
 	}
 	if s.client.CanProbe() && !connect.OnPath(s.client.Program) {
-		s.env.Say("%s is not installed: %s", s.client.Title, s.client.Install)
+		s.env.Remark("%s is not installed: %s", s.client.Title, s.client.Install)
 	}
 	release, err := s.store.Lock(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *setup) write(ctx context.Context) error {
 		return err
 	}
 	if plan.Empty() {
-		s.env.Say("%s has these settings already", s.client.Title)
+		s.env.Remark("%s has these settings already", s.client.Title)
 		return nil
 	}
 	fmt.Fprint(s.env.Stdout, plan.Diff())
@@ -163,12 +163,12 @@ func (s *setup) write(ctx context.Context) error {
 		return err
 	}
 	for _, f := range plan.Files {
-		s.env.Say("wrote %s", f.Path)
+		s.env.Remark("wrote %s", f.Path)
 	}
 	if plan.Secret() {
-		s.env.Say("the secret of key %s is in this file, which only you can read now; do not publish it", s.keyName)
+		s.env.Remark("the secret of key %s is in this file, which only you can read now; do not publish it", s.keyName)
 	}
-	s.env.Say("perigee connect %s --undo restores the previous settings", s.client.Name)
+	s.env.Remark("perigee connect %s --undo restores the previous settings", s.client.Name)
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (s *setup) confirm(ctx context.Context) error {
 // undo restores the settings from before connect.
 func (s *setup) undo(ctx context.Context) error {
 	if s.client.Refused || len(s.client.Files(s.machine, connect.Target{URL: "http://127.0.0.1"})) == 0 {
-		s.env.Say("perigee has written nothing for %s", s.client.Title)
+		s.env.Remark("perigee has written nothing for %s", s.client.Title)
 		return nil
 	}
 	release, err := s.store.Lock(ctx)
@@ -198,18 +198,18 @@ func (s *setup) undo(ctx context.Context) error {
 	for _, o := range outcomes {
 		switch o.Result {
 		case connect.Restored, connect.Removed:
-			s.env.Say("%s %s", o.Result, o.Path)
+			s.env.Remark("%s %s", o.Result, o.Path)
 		default:
-			s.env.Say("%s: %s", o.Path, o.Result)
+			s.env.Remark("%s: %s", o.Path, o.Result)
 		}
 		for _, path := range o.Kept {
-			s.env.Say("%s: kept, you have changed it", path)
+			s.env.Remark("%s: kept, you have changed it", path)
 		}
 		for _, path := range o.Gone {
-			s.env.Say("%s: not restored, you have removed it", path)
+			s.env.Remark("%s: not restored, you have removed it", path)
 		}
 		if o.Copy != "" {
-			s.env.Say("%s from before perigee connect is in %s", filepath.Base(o.Path), o.Copy)
+			s.env.Remark("%s from before perigee connect is in %s", filepath.Base(o.Path), o.Copy)
 		}
 	}
 	return err

@@ -59,15 +59,15 @@ func readCatalog(ctx context.Context, env *cli.Env, loaded *config.Loaded) catal
 	return c
 }
 
-// sayProblems prints why upstreams have not listed their models, unless the model of a target is
+// printProblems prints why upstreams have not listed their models, unless the model of a target is
 // listed by another one. Some clients retry for minutes without a message, so a user would not see
 // it otherwise.
-func (c *catalog) sayProblems(env *cli.Env, client *connect.Client, target *connect.Target) {
+func (c *catalog) printProblems(env *cli.Env, client *connect.Client, target *connect.Target) {
 	if c.find(cmp.Or(target.Model, client.Model)) != nil {
 		return
 	}
 	for _, problem := range c.problems {
-		env.Say("warning: %s", problem)
+		env.Remark("warning: %s", problem)
 	}
 }
 
@@ -140,9 +140,9 @@ func (c *catalog) apply(env *cli.Env, client *connect.Client, target *connect.Ta
 		if near := match.Nearest(name, ids, 1); len(near) > 0 {
 			hint = "did you mean " + near[0] + "?"
 		}
-		env.Say("warning: no upstream lists the model %s; %s", name, hint)
+		env.Remark("warning: no upstream lists the model %s; %s", name, hint)
 	}
 	if command.WithoutTools(c.config, name) {
-		env.Say("warning: %s is the agent of the IDE, which ignores the tools of %s: it answers, but cannot read, edit or run anything for it", name, client.Title)
+		env.Remark("warning: %s is the agent of the IDE, which ignores the tools of %s: it answers, but cannot read, edit or run anything for it", name, client.Title)
 	}
 }

@@ -56,10 +56,10 @@ func (p *private) end() {
 	}
 	messages, err := p.launch.Return(p.dir)
 	for _, message := range messages {
-		p.env.Say("%s", message)
+		p.env.Remark("%s", message)
 	}
 	if err != nil {
-		p.env.Say("not everything that the client has changed could be saved: %v; it is in %s", err, p.dir)
+		p.env.Remark("not everything that the client has changed could be saved: %v; it is in %s", err, p.dir)
 		return
 	}
 	p.discard()
@@ -84,14 +84,14 @@ func returnEarlier(ctx context.Context, env *cli.Env, client string, launch *con
 		}
 		messages, ok, err := launch.ReturnEarlier(dir)
 		for _, message := range messages {
-			env.Say("%s", message)
+			env.Remark("%s", message)
 		}
 		switch {
 		case !ok: // it is of another client
 			_ = held.Close()
 			continue
 		case err != nil:
-			env.Say("an earlier run of %s was killed, and not everything that it has changed could be saved: %v; it is in %s", client, err, dir)
+			env.Remark("an earlier run of %s was killed, and not everything that it has changed could be saved: %v; it is in %s", client, err, dir)
 			_ = held.Close()
 		default:
 			(&private{dir: dir, lock: held}).discard()

@@ -34,19 +34,19 @@ const recordTime = 2 * time.Second
 func (s *setup) prove(ctx context.Context) error {
 	overrides := s.client.Overrides(s.machine, s.target)
 	for _, o := range overrides {
-		s.env.Say("warning: %s overrides these settings", o)
+		s.env.Remark("warning: %s overrides these settings", o)
 	}
 	if s.options.noProbe {
 		return nil
 	}
 	program, err := exec.LookPath(s.client.Program)
 	if !s.running {
-		s.env.Say("warning: perigee is not running, so nothing was tried; start it with perigee serve")
+		s.env.Remark("warning: perigee is not running, so nothing was tried; start it with perigee serve")
 	}
 	if err != nil || !s.running || !s.client.CanProbe() {
 		return nil
 	}
-	s.env.Say("testing %s with a short prompt, which uses a few tokens; --no-probe skips this", s.client.Title)
+	s.env.Remark("testing %s with a short prompt, which uses a few tokens; --no-probe skips this", s.client.Title)
 	since, mark := time.Now(), strings.ToLower(rand.Text()[:10])
 	said, failed := s.ask(ctx, program, mark)
 	if ctx.Err() != nil {
@@ -71,11 +71,11 @@ func (s *setup) prove(ctx context.Context) error {
 			WithHint("perigee trace show %s has the reason", row.ID)
 	}
 	if !row.Bodies && s.client.Agent == "" {
-		s.env.Say("warning: traces.bodies is off, so the call may have been that of another program")
+		s.env.Remark("warning: traces.bodies is off, so the call may have been that of another program")
 	}
-	s.env.Say("%s uses these settings: model %s of upstream %s answered (perigee trace show %s)", s.client.Title, row.Model, row.Upstream, row.ID)
+	s.env.Remark("%s uses these settings: model %s of upstream %s answered (perigee trace show %s)", s.client.Title, row.Model, row.Upstream, row.ID)
 	if failed != nil && !s.client.Cuts {
-		s.env.Say("warning: %s was answered, but %v%s", s.client.Title, failed, quoteLast(said))
+		s.env.Remark("warning: %s was answered, but %v%s", s.client.Title, failed, quoteLast(said))
 	}
 	return nil
 }

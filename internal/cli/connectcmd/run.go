@@ -82,14 +82,14 @@ func Run(ctx context.Context, env *cli.Env, args []string) error {
 	target := connect.Target{Key: secret}
 	catalog := readCatalog(ctx, env, loaded)
 	catalog.apply(env, c, &target, *model)
-	catalog.sayProblems(env, c, &target)
+	catalog.printProblems(env, c, &target)
 	if target.URL, err = command.Address(loaded.Config, status.Listen); err != nil {
 		return err
 	}
 	if stale := command.StaleEnvironment(ctx, loaded, status); stale != "" {
-		env.Say("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
+		env.Remark("%s: %s", stale, status.ReplaceCommand(loaded.Config.Listen))
 	} else if status.Simulated {
-		env.Say("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
+		env.Remark("no upstream is configured: the built-in simulator answers; set GEMINI_API_KEY, or see perigee config init")
 	}
 	return starter{env: env, client: c, program: program, lease: held}.run(ctx, target, clientArgs)
 }
@@ -172,7 +172,7 @@ func (s starter) run(ctx context.Context, target connect.Target, args []string) 
 		}
 	}
 	if launch.Warning != "" {
-		env.Say("%s", launch.Warning)
+		env.Remark("%s", launch.Warning)
 	}
 	private, err := newPrivate(ctx, env, &launch)
 	if err != nil {

@@ -57,7 +57,7 @@ func replayCall(ctx context.Context, env *cli.Env, args []string) error {
 		return refused(remote.Refusal(resp), id)
 	}
 	if warning := resp.Header.Get(replay.WarningHeader); warning != "" {
-		env.Say("%s", warning)
+		env.Remark("%s", warning)
 	}
 	r := replayResult{client: client, of: of, id: resp.Header.Get("X-Perigee-Call"), status: resp.StatusCode}
 	if *diff || env.JSON {
@@ -113,7 +113,7 @@ func (r *replayResult) result(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	env.Say("call %s repeats %s: %s", r.id, r.of, summary(&t))
+	env.Remark("call %s repeats %s: %s", r.id, r.of, summary(&t))
 	return r.failed(&t)
 }
 
@@ -166,7 +166,7 @@ func (r *replayResult) diff(ctx context.Context, env *cli.Env, cfg *config.Confi
 	case env.JSON:
 		err = cli.WriteJSON(env, result)
 	case result.Same:
-		env.Say("call %s has the same answer as %s", r.id, r.of)
+		env.Remark("call %s has the same answer as %s", r.id, r.of)
 	default:
 		err = printDiff(env, story.Unified("call "+r.of, was, "call "+r.id, is))
 	}
@@ -181,7 +181,7 @@ func firstAnswer(ctx context.Context, env *cli.Env, cfg *config.Config, call *pe
 		return nil, err
 	}
 	if why := t.Meta.Truncated[trace.ClientResponseName]; why != "" {
-		env.Say("%s of call %s is not complete (%s): the diff shows only a part", trace.ClientResponseName, call.ID, why)
+		env.Remark("%s of call %s is not complete (%s): the diff shows only a part", trace.ClientResponseName, call.ID, why)
 	}
 	body, err := t.Read(trace.ClientResponseName)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -25,7 +25,7 @@ func printCall(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee
 	if err != nil {
 		directory = nil
 		if perigee.AsError(err).Class != perigee.ClassNotFound {
-			env.Say("%v", err)
+			env.Remark("%v", err)
 		}
 	}
 	if env.JSON {

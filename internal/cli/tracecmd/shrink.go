@@ -60,7 +60,7 @@ func shrinkCall(ctx context.Context, env *cli.Env, args []string) error {
 	case !result.Whole:
 		end = "; calls or time are used up, so it may not be the smallest"
 	}
-	env.Say("%d calls: %d bytes became %d%s", result.Calls, result.Before, result.Bytes, end)
+	env.Remark("%d calls: %d bytes became %d%s", result.Calls, result.Before, result.Bytes, end)
 	return nil
 }
 

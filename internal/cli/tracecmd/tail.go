@@ -133,7 +133,7 @@ func (t *tailer) print(raw []byte) error {
 		return fmt.Errorf("calls come faster than they can be printed; use a filter")
 	case l.Event == live.Following:
 		if t.env.Width() > 0 {
-			t.env.Say("following calls; Ctrl-C ends")
+			t.env.Remark("following calls; Ctrl-C ends")
 		}
 		return nil
 	case t.env.JSON:

@@ -36,7 +36,7 @@ func Command(ctx context.Context, env *cli.Env, args []string, open func() (*CA,
 	if err != nil {
 		return err
 	}
-	ca.Remark = func(format string, args ...any) { env.Say("%s", terminal.Printable(fmt.Sprintf(format, args...))) }
+	ca.Remark = func(format string, args ...any) { env.Remark("%s", terminal.Printable(fmt.Sprintf(format, args...))) }
 	work := func() ([]string, error) { return show(ctx, env, ca) }
 	switch word {
 	case "install":

@@ -97,7 +97,7 @@ type source struct {
 	progress func() // called when bytes arrive
 
 	mu      sync.Mutex
-	kept    *[]byte // all bytes that were read, if whole
+	copied  *[]byte // all bytes that were read, if whole
 	whole   bool
 	dropped int         // number of bytes that were kept, and are not any more
 	err     error       // the end of the body
@@ -138,8 +138,8 @@ func (a *attempt) Read(p []byte) (int, error) {
 	s := a.source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.whole && s.kept != nil && a.offset < len(*s.kept) {
-		n := copy(p, (*s.kept)[a.offset:])
+	if s.whole && s.copied != nil && a.offset < len(*s.copied) {
+		n := copy(p, (*s.copied)[a.offset:])
 		a.offset += n
 		return n, nil
 	}
@@ -167,22 +167,22 @@ func (a *attempt) Read(p []byte) (int, error) {
 
 // keep stores bytes that were read, as long as they are within the limit.
 func (s *source) keep(p []byte) {
-	if s.kept == nil {
-		s.kept = replays.Get().(*[]byte)
+	if s.copied == nil {
+		s.copied = replays.Get().(*[]byte)
 	}
-	if len(*s.kept)+len(p) > replayLimit {
+	if len(*s.copied)+len(p) > replayLimit {
 		s.drop()
 		return
 	}
-	*s.kept = append(*s.kept, p...)
+	*s.copied = append(*s.copied, p...)
 }
 
 func (s *source) drop() {
 	s.whole = false
-	if s.kept != nil {
-		s.dropped, *s.kept = len(*s.kept), (*s.kept)[:0]
-		replays.Put(s.kept)
-		s.kept = nil
+	if s.copied != nil {
+		s.dropped, *s.copied = len(*s.copied), (*s.copied)[:0]
+		replays.Put(s.copied)
+		s.copied = nil
 	}
 }
 

@@ -87,8 +87,8 @@ type countedConn struct {
 	idle atomic.Int64
 	once sync.Once
 
-	opened time.Time
-	begun  atomic.Bool // its first request has reached a handler
+	opened    time.Time
+	requested atomic.Bool // its first request has reached a handler
 
 	// head is how many bytes were read since the last request, or -1 while a request is being
 	// answered.
@@ -207,7 +207,7 @@ func (c *Limiter) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(connKey{}).(*countedConn); ok {
 			conn.setHead(-1)
-			conn.begun.Store(true)
+			conn.requested.Store(true)
 		}
 		if c.draining.Load() {
 			w.Header().Set("Connection", "close")

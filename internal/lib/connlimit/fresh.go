@@ -33,7 +33,7 @@ func (c *Limiter) anyFresh() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for conn := range c.open {
-		if !conn.begun.Load() && time.Since(conn.opened) < firstRequestTime {
+		if !conn.requested.Load() && time.Since(conn.opened) < firstRequestTime {
 			return true
 		}
 	}

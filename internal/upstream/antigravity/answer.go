@@ -37,7 +37,7 @@ type answer struct {
 	// complete thoughts of each candidate so far, because later chunks may repeat them
 	thoughts [8]string
 	step     step
-	kept     perigee.Tally // memory charged for step
+	charged  perigee.Tally // memory charged for step
 	// why the attempt failed although the answer has ended; its usage may follow
 	useless error
 }
@@ -50,7 +50,7 @@ func newAnswer(c *call, m *message) *answer {
 
 // reset discards a failed attempt.
 func (a *answer) reset() {
-	a.kept.Drop(&a.call.req.Origin)
+	a.charged.Drop(&a.call.req.Origin)
 	*a = answer{call: a.call, relay: a.relay, undo: a.undo, search: a.search, frames: a.frames, acceptEmpty: a.acceptEmpty, events: a.events[:0], decoder: newDecoder()}
 	if a.call.spent != (perigee.Usage{}) {
 		a.frames = false // the provider's own chunks contain the usage of this attempt only
@@ -87,7 +87,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		}
 		ev := events[i]
 		if a.search != nil { // the whole round is sent back to the model after a search
-			if err := a.kept.Add(&a.call.req.Origin, roundFactor*ev.Size()); err != nil {
+			if err := a.charged.Add(&a.call.req.Origin, roundFactor*ev.Size()); err != nil {
 				return err
 			}
 		}

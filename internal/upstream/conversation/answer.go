@@ -26,7 +26,7 @@ type answer struct {
 	turn    trajectory.Turn // as the server has it
 	written strings.Builder
 	// bytes at the end of written that are held back from the client, because they may be a refusal
-	held    int
+	pending int
 	thought bool // the client has received thinking
 }
 
@@ -79,8 +79,8 @@ func (a *answer) writePart(kind perigee.EventKind, text string, begins bool) boo
 		text = trajectory.Separator + text
 	}
 	a.written.WriteString(text)
-	a.held += len(text)
-	if a.held == a.written.Len() && providererr.MayRefuse(a.written.String()) {
+	a.pending += len(text)
+	if a.pending == a.written.Len() && providererr.MayRefuse(a.written.String()) {
 		return true
 	}
 	return a.release()
@@ -88,8 +88,8 @@ func (a *answer) writePart(kind perigee.EventKind, text string, begins bool) boo
 
 // release sends the text that was held back.
 func (a *answer) release() bool {
-	text := a.written.String()[a.written.Len()-a.held:]
-	a.held = 0
+	text := a.written.String()[a.written.Len()-a.pending:]
+	a.pending = 0
 	return text == "" || a.emit(perigee.Event{Kind: perigee.EventText, Text: text})
 }
 
@@ -119,7 +119,7 @@ func (a *answer) finish(done trajectory.Event) error {
 	if !a.c.req.Stream && !a.flush() {
 		return nil
 	}
-	if d, refused := providererr.ClassifyText(a.written.String()); refused && a.held > 0 {
+	if d, refused := providererr.ClassifyText(a.written.String()); refused && a.pending > 0 {
 		return d.Error
 	}
 	if done.Reason == trajectory.ReasonWaiting {

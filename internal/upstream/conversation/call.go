@@ -32,13 +32,13 @@ type call struct {
 	yield func(perigee.Event, error) bool
 	left  bool // the caller has left
 
-	chat   *chat
-	sent   int           // messages
-	open   *conversation // nil if there is none
-	ended  bool          // the server has reported the end of the turn
-	users  bool          // the user of the IDE continues the conversation
-	kept   bool          // the conversation is kept for the next message
-	answer *answer
+	chat     *chat
+	sent     int           // messages
+	open     *conversation // nil if there is none
+	ended    bool          // the server has reported the end of the turn
+	users    bool          // the user of the IDE continues the conversation
+	reusable bool          // the conversation is kept for the next message
+	answer   *answer
 }
 
 // run waits for a place in the queue and for the server, and retries until there is an answer.
@@ -221,7 +221,7 @@ func (c *call) finish(done trajectory.Event) error {
 		return err
 	}
 	if done.Reason == trajectory.ReasonDone {
-		c.kept = true
+		c.reusable = true
 		c.u.keep(c.chat.after(c.answer.written.String()), c.open)
 	}
 	return nil
@@ -231,7 +231,7 @@ func (c *call) finish(done trajectory.Event) error {
 // still run, and deletes it unless it is kept.
 func (c *call) leave(leave func()) {
 	switch {
-	case c.open == nil || c.kept:
+	case c.open == nil || c.reusable:
 		leave()
 		return
 	case c.users:

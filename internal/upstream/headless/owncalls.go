@@ -73,12 +73,12 @@ type ownCall struct {
 	tap         perigee.Tap
 	generates   bool
 
-	status int
-	header http.Header
-	stream bool   // the answer consists of events
-	coded  bool   // it is compressed
-	kept   []byte // bytes of the answer
-	lost   bool   // the answer was larger than the limit
+	status  int
+	header  http.Header
+	stream  bool   // the answer consists of events
+	coded   bool   // it is compressed
+	content []byte // bytes of the answer
+	lost    bool   // the answer was larger than the limit
 }
 
 func (c *ownCall) Answer(status int, header http.Header) {
@@ -101,14 +101,14 @@ func (c *ownCall) Body(p []byte) {
 	switch {
 	case c.observation == nil && c.status < http.StatusBadRequest:
 	case c.stream && !c.coded:
-		if len(c.kept)+len(p) > 2*maxTail {
-			c.kept = append(c.kept[:0], c.kept[max(0, len(c.kept)-maxTail):]...)
+		if len(c.content)+len(p) > 2*maxTail {
+			c.content = append(c.content[:0], c.content[max(0, len(c.content)-maxTail):]...)
 		}
-		c.kept = append(c.kept, p[max(0, len(p)-maxTail):]...)
-	case c.lost || len(c.kept)+len(p) > maxWhole:
-		c.lost, c.kept = true, nil
+		c.content = append(c.content, p[max(0, len(p)-maxTail):]...)
+	case c.lost || len(c.content)+len(p) > maxWhole:
+		c.lost, c.content = true, nil
 	default:
-		c.kept = append(c.kept, p...)
+		c.content = append(c.content, p...)
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *ownCall) End(left bool) {
 
 // body returns the readable part of the answer.
 func (c *ownCall) body() []byte {
-	body := c.kept
+	body := c.content
 	if c.coded && !c.lost {
 		if reader, err := cloud.NewDecoder(c.header.Get("Content-Encoding"), bytes.NewReader(body)); err == nil && reader != nil {
 			body, _ = io.ReadAll(io.LimitReader(reader, 4*maxWhole)) // the readable part

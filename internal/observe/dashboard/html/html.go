@@ -114,7 +114,7 @@ type place struct {
 	name      string // in a tag, the name of the tag or attribute that has begun; in a raw element, its own name
 	tag       string // that is open; empty while its name is being read
 	attribute string // in a value: its name
-	begun     bool   // the value has begun before
+	started   bool   // the value has begun before
 	query     bool   // in an address: behind the question mark
 }
 
@@ -158,7 +158,7 @@ func (p *place) pass(markup string) {
 				*p = place{in: inTag, tag: p.tag}
 				continue
 			}
-			p.begun, p.query = true, p.query || c == '?'
+			p.started, p.query = true, p.query || c == '?'
 		case inSingle:
 			if c == '\'' {
 				*p = place{in: inTag, tag: p.tag}
@@ -214,7 +214,7 @@ func (p *place) fill(value any) (string, bool) {
 	case !slices.Contains(textAttributes, p.attribute) && !strings.HasPrefix(p.attribute, "aria-") && !strings.HasPrefix(p.attribute, "data-"):
 		return "", false
 	}
-	p.begun = p.in == inValue
+	p.started = p.in == inValue
 	return escaper.Replace(text), true
 }
 
@@ -224,9 +224,9 @@ func (p *place) address(text string) string {
 	switch {
 	case p.query:
 		return url.QueryEscape(text)
-	case p.begun && strings.Trim(text, ".") == "" && text != "":
+	case p.started && strings.Trim(text, ".") == "" && text != "":
 		return "#"
-	case p.begun:
+	case p.started:
 		return url.PathEscape(text)
 	case !strings.HasPrefix(text, "/"), strings.HasPrefix(text, "//"), strings.Contains(text, `\`), strings.ContainsFunc(text, isControl),
 		strings.Contains(text+"/", "/../"), strings.Contains(text+"/", "/./"):
