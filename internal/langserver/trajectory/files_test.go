@@ -21,15 +21,15 @@ func TestAFileIsFoundAndFollowed(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "encrypted.pb"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			other := newConversationFile(t, dir, "other", journal, "file:///work/b")
+			other := newConversationFile(t, dir, "other", journal, "file:///code/b")
 			other.add(said("hello", time.Now()))
 			submitted := time.Now()
-			f := newConversationFile(t, dir, "ours", journal, "file:///work/a")
+			f := newConversationFile(t, dir, "ours", journal, "file:///code/a")
 			f.add(said("before", submitted.Add(-time.Hour)), answered("x"))
 			writing := make(chan error, 1)
 			found := make(chan Match, 1)
 			go func() {
-				m, err := Find(t.Context(), Query{Prompt: "hello", Workspaces: []string{"/work/a"}, Since: submitted},
+				m, err := Find(t.Context(), Query{Prompt: "hello", Workspaces: []string{"/code/a"}, Since: submitted},
 					[]Source{ConversationFilesSource(dir)}, readers(Database{Dir: dir}))
 				found <- m
 				writing <- err

@@ -25,7 +25,7 @@ type rule struct {
 	report string // a part of the degradations; empty means there are none
 }
 
-var ours = []string{"/work/a"}
+var ours = []string{"/code/a"}
 
 const (
 	hour = time.Hour
@@ -37,42 +37,42 @@ func later(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
 var rules = []rule{
 	{"a new conversation", Query{}, func(m *memory, now time.Time) {
-		m.put(at("old", now.Add(-hour), "/work/a"), said("hello", now.Add(-hour)))
-		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said(" hello\r\n", time.Now())) })
+		m.put(at("old", now.Add(-hour), "/code/a"), said("hello", now.Add(-hour)))
+		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/code/a"), said(" hello\r\n", time.Now())) })
 	}, "new 0", 3 * time.Second, ""},
 	{"one that is continued", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now, "/work/a"), said("before", now.Add(-hour)), answered("x"), said("hello", now.Add(time.Millisecond)), answered("y"))
+		m.put(at("c", now, "/code/a"), said("before", now.Add(-hour)), answered("x"), said("hello", now.Add(time.Millisecond)), answered("y"))
 	}, "c 2", poll, ""},
 	{"the last message is another one", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now, "/work/a"), said("hello", now), answered("x"), said("and now?", now))
+		m.put(at("c", now, "/code/a"), said("hello", now), answered("x"), said("and now?", now))
 	}, "not_found 1 conversations have changed since, and none of them has the prompt", defaultWindow, ""},
 	{"an older conversation with the same prompt still runs", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now.Add(time.Second), "/work/a"), said("hello", now.Add(-time.Minute)), answered("x"))
+		m.put(at("c", now.Add(time.Second), "/code/a"), said("hello", now.Add(-time.Minute)), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"the same without times, but known before", Query{Before: []Summary{{ID: "c", Steps: 1}}}, func(m *memory, now time.Time) {
-		m.put(at("c", now.Add(time.Second), "/work/a"), said("hello", time.Time{}), answered("x"))
+		m.put(at("c", now.Add(time.Second), "/code/a"), said("hello", time.Time{}), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"the same prompt a second before", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now, "/work/a"), said("hello", now.Add(-time.Second)), answered("x"))
-		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/work/a"), said("hello", time.Now())) })
+		m.put(at("c", now, "/code/a"), said("hello", now.Add(-time.Second)), answered("x"))
+		later(1500*time.Millisecond, func() { m.put(at("new", time.Now(), "/code/a"), said("hello", time.Now())) })
 	}, "new 0", 3 * time.Second, ""},
 	{"the same prompt at the same time, but known before", Query{Before: []Summary{{ID: "c", Steps: 2}}}, func(m *memory, now time.Time) {
-		m.put(at("c", now, "/work/a"), said("hello", now), answered("x"))
+		m.put(at("c", now, "/code/a"), said("hello", now), answered("x"))
 	}, "not_found none of them has the prompt", defaultWindow, ""},
 	{"nothing changes", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now.Add(-hour), "/work/a"), said("hello", now.Add(-hour)))
+		m.put(at("c", now.Add(-hour), "/code/a"), said("hello", now.Add(-hour)))
 	}, "not_found no conversation has changed since", defaultWindow, ""},
 	{"nothing is there", Query{}, func(*memory, time.Time) {}, "not_found no conversation has changed since", defaultWindow, ""},
 	{"a part of the prompt", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c", now, "/work/a"), said("hello there", now))
+		m.put(at("c", now, "/code/a"), said("hello there", now))
 	}, "not_found none of them", defaultWindow, ""},
 	{"two in the workspace", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"), said("hello", now))
-		m.put(at("c2", now, "file:///work/a/"), said("hello", now))
+		m.put(at("c1", now, "/code/a"), said("hello", now))
+		m.put(at("c2", now, "file:///code/a/"), said("hello", now))
 	}, "unavailable several conversations have begun with this prompt: c1, c2", defaultWindow, ""},
 	{"two, of which one is ours", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/b"), said("hello", now))
-		m.put(at("c2", now, "/work/x", "file:///work/a"), said("hello", now))
+		m.put(at("c1", now, "/code/b"), said("hello", now))
+		m.put(at("c2", now, "/code/x", "file:///code/a"), said("hello", now))
 		m.put(at("c3", now), said("hello", now))
 	}, "c2 0", poll, ""},
 	{"two of unknown workspaces", Query{}, func(m *memory, now time.Time) {
@@ -83,32 +83,32 @@ var rules = []rule{
 		m.put(at("c1", now), said("hello", now))
 	}, "c1 0", stableTime + 2*poll, ""},
 	{"one in a directory above", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work"), said("hello", now))
+		m.put(at("c1", now, "/code"), said("hello", now))
 	}, "c1 0", stableTime + 2*poll, ""},
 	{"an unknown workspace, and then ours", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
-		later(400*time.Millisecond, func() { m.put(at("c2", time.Now(), "/work/a"), said("hello", time.Now())) })
+		later(400*time.Millisecond, func() { m.put(at("c2", time.Now(), "/code/a"), said("hello", time.Now())) })
 	}, "c2 0", 2 * time.Second, ""},
 	{"the workspace is known later", Query{}, func(m *memory, now time.Time) {
 		m.put(at("c1", now), said("hello", now))
 		m.put(at("c2", now), said("hello", now))
-		later(3*time.Second, func() { m.put(at("c1", now, "/work/a"), said("hello", now)) })
+		later(3*time.Second, func() { m.put(at("c1", now, "/code/a"), said("hello", now)) })
 	}, "c1 0", 5 * time.Second, ""},
 	{"only one of another workspace", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/b"), said("hello", now))
+		m.put(at("c1", now, "/code/b"), said("hello", now))
 	}, "not_found of another workspace have begun with this prompt: c1", defaultWindow, ""},
 	{"a message without a time counts less", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"), said("hello", time.Time{}))
-		m.put(at("c2", now, "/work/a"), said("hello", now))
+		m.put(at("c1", now, "/code/a"), said("hello", time.Time{}))
+		m.put(at("c2", now, "/code/a"), said("hello", now))
 	}, "c2 0", poll, ""},
 	{"a message without a time, in the only one", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"), said("hello", time.Time{}))
+		m.put(at("c1", now, "/code/a"), said("hello", time.Time{}))
 	}, "c1 0", poll, ""},
 	{"it is named", Query{Conversation: "c1"}, func(m *memory, now time.Time) {
-		m.put(at("c1", now.Add(-hour), "/work/b"), said("before", now.Add(-hour)))
-		m.put(at("c2", now, "/work/a"), said("hello", now))
+		m.put(at("c1", now.Add(-hour), "/code/b"), said("before", now.Add(-hour)))
+		m.put(at("c2", now, "/code/a"), said("hello", now))
 		later(1200*time.Millisecond, func() {
-			m.put(at("c1", now.Add(-hour), "/work/b"), said("before", now.Add(-hour)), said("hello", time.Now()))
+			m.put(at("c1", now.Add(-hour), "/code/b"), said("before", now.Add(-hour)), said("hello", time.Now()))
 		})
 	}, "c1 1", 4 * time.Second, ""},
 	{"it is named and does not exist", Query{Conversation: "c3"}, func(*memory, time.Time) {},
@@ -117,17 +117,17 @@ var rules = []rule{
 		m.readErr = errors.New("encrypted")
 	}, "c1 7 unverified", defaultWindow, "search: the steps of the conversation cannot be read"},
 	{"no steps, and one new conversation", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"))
-		m.put(at("old", now.Add(-hour), "/work/a"))
+		m.put(at("c1", now, "/code/a"))
+		m.put(at("old", now.Add(-hour), "/code/a"))
 		m.readErr = errors.New("encrypted")
 	}, "c1 0 unverified", defaultWindow, "search: no reader can show the messages; this is the only new conversation of the workspace"},
 	{"no steps, and two new conversations", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"))
-		m.put(at("c2", now, "/work/b"))
+		m.put(at("c1", now, "/code/a"))
+		m.put(at("c2", now, "/code/b"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found 2 conversations have changed since, of which 2 cannot be read", defaultWindow, "conversation c1: encrypted"},
 	{"no steps, and one that has changed", Query{Before: []Summary{{ID: "c1"}}}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"))
+		m.put(at("c1", now, "/code/a"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
 	{"no steps, and a new one of an unknown workspace", Query{Before: []Summary{{ID: "known"}}}, func(m *memory, now time.Time) {
@@ -135,7 +135,7 @@ var rules = []rule{
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
 	{"no steps, and it is unknown what there was", Query{Before: []Summary{}}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"))
+		m.put(at("c1", now, "/code/a"))
 		m.readErr = errors.New("encrypted")
 	}, "not_found of which 1 cannot be read", defaultWindow, "conversation c1: encrypted"},
 	{"the source fails", Query{}, func(m *memory, now time.Time) { m.err = errors.New("no database") },
@@ -143,23 +143,23 @@ var rules = []rule{
 	{"the source fails at first", Query{}, func(m *memory, now time.Time) {
 		m.err = errors.New("no database")
 		later(2*time.Second, func() {
-			m.put(at("c1", time.Now(), "/work/a"), said("hello", time.Now()))
+			m.put(at("c1", time.Now(), "/code/a"), said("hello", time.Now()))
 			m.mu.Lock()
 			m.err = nil
 			m.mu.Unlock()
 		})
 	}, "c1 0", 4 * time.Second, ""},
 	{"the source is degraded", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"), said("hello", now))
+		m.put(at("c1", now, "/code/a"), said("hello", now))
 		m.listing.Degraded = []string{"status is a list"}
 	}, "c1 0", poll, "memory: status is a list"},
 	{"the source never says when", Query{Before: []Summary{{ID: "c1", Steps: 1}, {ID: "c2"}}}, func(m *memory, now time.Time) {
-		m.put(at("c1", time.Time{}, "/work/a"), said("hello", time.Time{}), answered("x"))
-		m.put(at("c2", time.Time{}, "/work/a"), said("x", time.Time{}))
-		m.put(at("c3", time.Time{}, "/work/a"), said("hello", now))
+		m.put(at("c1", time.Time{}, "/code/a"), said("hello", time.Time{}), answered("x"))
+		m.put(at("c2", time.Time{}, "/code/a"), said("x", time.Time{}))
+		m.put(at("c3", time.Time{}, "/code/a"), said("hello", now))
 	}, "c3 0", poll, ""},
 	{"the source is slow to say that it has changed", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"))
+		m.put(at("c1", now, "/code/a"))
 		later(3*time.Second, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -170,21 +170,21 @@ var rules = []rule{
 		step := said("look at", now)
 		in := step.GetUserInput()
 		in.Items = append(in.Items, &codeiumcommonpb.TextOrScopeItem{Chunk: &codeiumcommonpb.TextOrScopeItem_Text{Text: "it"}})
-		m.put(at("c1", now, "/work/a"), step)
+		m.put(at("c1", now, "/code/a"), step)
 	}, "c1 0", poll, ""},
 	{"in another member", Query{}, func(m *memory, now time.Time) {
-		m.put(at("c1", now, "/work/a"), &geminicoder.Step{Step: &geminicoder.Step_UserInput{UserInput: &cortexpb.CortexStepUserInput{UserResponse: "hello"}}})
+		m.put(at("c1", now, "/code/a"), &geminicoder.Step{Step: &geminicoder.Step_UserInput{UserInput: &cortexpb.CortexStepUserInput{UserResponse: "hello"}}})
 	}, "c1 0", poll, ""},
 	{"in the queue", Query{}, func(m *memory, now time.Time) {
 		step := said("hello", now)
 		step.GetUserInput().IsQueuedMessage = true
-		m.put(at("c1", now, "/work/a"), step)
+		m.put(at("c1", now, "/code/a"), step)
 	}, "c1 0", poll, ""},
 	{"many have changed", Query{}, func(m *memory, now time.Time) {
 		for i := range 100 {
-			m.put(at(fmt.Sprint("other", i), now.Add(-time.Second), "/work/a"), said("x", now))
+			m.put(at(fmt.Sprint("other", i), now.Add(-time.Second), "/code/a"), said("x", now))
 		}
-		m.put(at("c1", now, "/work/a"), said("hello", now))
+		m.put(at("c1", now, "/code/a"), said("hello", now))
 	}, "c1 0", poll, ""},
 }
 
@@ -297,9 +297,9 @@ func TestOneThatHangs(t *testing.T) {
 		m := newMemory()
 		now := time.Now()
 		for i := range 20 {
-			m.put(at(fmt.Sprint("other", i), now.Add(time.Second), "/work/a"), said("x", now))
+			m.put(at(fmt.Sprint("other", i), now.Add(time.Second), "/code/a"), said("x", now))
 		}
-		m.put(at("c1", now, "/work/a"), said("hello", now))
+		m.put(at("c1", now, "/code/a"), said("hello", now))
 		match, err := Find(t.Context(), Query{Prompt: "hello", Workspaces: ours}, []Source{hangingSource, m.source()}, readers(hangingReader{m}, m))
 		if err != nil || match.Conversation != "c1" || match.Reader != m || time.Since(now) > 5*time.Second {
 			t.Errorf("got %+v, %v after %v", match, err, time.Since(now))

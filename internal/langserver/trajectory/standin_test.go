@@ -168,9 +168,9 @@ func TestWithALanguageServer(t *testing.T) {
 	r := startServer(t, t.TempDir(), "store=pb page=3")
 	list := readers(r.Client)
 	const prompt = "[[text: Hello there.]]"
-	first := r.submit(prompt, "/work/a")
+	first := r.submit(prompt, "/code/a")
 	all := []Source{LanguageServerSource(r.Client)}
-	m, err := Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/work/a"}, Since: time.Now().Add(-time.Minute), Before: []Summary{{ID: "known"}}}, all, list)
+	m, err := Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/code/a"}, Since: time.Now().Add(-time.Minute), Before: []Summary{{ID: "known"}}}, all, list)
 	if err != nil || m.Conversation != first || m.Reader == nil || m.Degraded != nil {
 		t.Fatalf("got %+v, %v", m, err)
 	}
@@ -182,9 +182,9 @@ func TestWithALanguageServer(t *testing.T) {
 	// was there before is known.
 	before := []Summary{{ID: first, Modified: time.Now(), Steps: 4}}
 	submitted := time.Now()
-	r.submit(prompt, "/work/b")
+	r.submit(prompt, "/code/b")
 	r.send(first, prompt)
-	m, err = Find(t.Context(), Query{Prompt: prompt + "\n", Workspaces: []string{"/work/a"}, Since: submitted, Before: before}, all, list)
+	m, err = Find(t.Context(), Query{Prompt: prompt + "\n", Workspaces: []string{"/code/a"}, Since: submitted, Before: before}, all, list)
 	if err != nil || m.Conversation != first || m.Step < 4 {
 		t.Fatalf("got %+v, %v", m, err)
 	}
@@ -193,16 +193,16 @@ func TestWithALanguageServer(t *testing.T) {
 	}
 
 	// A second one in the workspace.
-	second := r.submit(prompt, "/work/a")
+	second := r.submit(prompt, "/code/a")
 	m, err = Find(t.Context(), Query{Prompt: prompt, Conversation: second, Since: submitted}, nil, list)
 	if err != nil || m.Conversation != second {
 		t.Fatalf("got %+v, %v", m, err)
 	}
-	_, err = Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/work/a"}, Since: submitted, Before: before, Window: 3 * time.Second}, all, list)
+	_, err = Find(t.Context(), Query{Prompt: prompt, Workspaces: []string{"/code/a"}, Since: submitted, Before: before, Window: 3 * time.Second}, all, list)
 	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), first) {
 		t.Errorf("got %v", err)
 	}
-	_, err = Find(t.Context(), Query{Prompt: "another", Workspaces: []string{"/work/a"}, Since: submitted, Window: time.Second}, all, list)
+	_, err = Find(t.Context(), Query{Prompt: "another", Workspaces: []string{"/code/a"}, Since: submitted, Window: time.Second}, all, list)
 	if perigee.AsError(err).Class != perigee.ClassNotFound {
 		t.Errorf("got %v", err)
 	}
@@ -218,8 +218,8 @@ func TestTheLanguageServerIsKilled(t *testing.T) {
 	database := Database{Dir: r.dir}
 	slow := "[[text: " + strings.Repeat("word ", 200) + "]][[chunks: 200]][[pace: 50ms]]"
 	submitted := time.Now()
-	id := r.submit(slow, "/work/a")
-	m, err := Find(t.Context(), Query{Prompt: slow, Workspaces: []string{"/work/a"}, Since: submitted}, []Source{ConversationFilesSource(r.dir)}, readers(database))
+	id := r.submit(slow, "/code/a")
+	m, err := Find(t.Context(), Query{Prompt: slow, Workspaces: []string{"/code/a"}, Since: submitted}, []Source{ConversationFilesSource(r.dir)}, readers(database))
 	if err != nil || m.Conversation != id || m.Degraded != nil {
 		t.Fatalf("got %+v, %v", m, err)
 	}
@@ -249,7 +249,7 @@ func TestTheLanguageServerIsKilled(t *testing.T) {
 		}
 		before := files(t, r.dir)
 		l, err := ConversationFilesSource(r.dir).Summaries(t.Context())
-		if err != nil || len(l.Conversations) != 1 || l.Conversations[0].Steps < 3 || relate(l.Conversations[0].Workspaces, []string{"/work/a"}) != relationSame {
+		if err != nil || len(l.Conversations) != 1 || l.Conversations[0].Steps < 3 || relate(l.Conversations[0].Workspaces, []string{"/code/a"}) != relationSame {
 			t.Errorf("got %+v, %v", l, err)
 		}
 		steps, err := database.Steps(t.Context(), id, 0)
@@ -284,9 +284,9 @@ func TestEncryptedFiles(t *testing.T) {
 	makeFiles(t, filepath.Join(dir, "new.pb"))
 	submitted := time.Now()
 	recent := RecentSource(func(context.Context) ([]Summary, error) {
-		return []Summary{at("new", submitted, "/work/a"), at("..", submitted)}, nil
+		return []Summary{at("new", submitted, "/code/a"), at("..", submitted)}, nil
 	})
-	q := Query{Prompt: "hello", Workspaces: []string{"/work/a"}, Since: submitted, Before: []Summary{{ID: "known"}}, Window: time.Second}
+	q := Query{Prompt: "hello", Workspaces: []string{"/code/a"}, Since: submitted, Before: []Summary{{ID: "known"}}, Window: time.Second}
 	m, err := Find(t.Context(), q, []Source{recent, ConversationFilesSource(dir)}, readers(Database{Dir: dir}))
 	if err != nil || m.Conversation != "new" || m.Reader != nil || len(m.Degraded) == 0 {
 		t.Fatalf("got %+v, %v", m, err)
