@@ -216,7 +216,7 @@ func (p *Prompt) EstimateTokens() int64 {
 		for i := range list {
 			switch p := &list[i]; p.Kind {
 			case PartText:
-				bytes += len(p.Text)
+				bytes += p.Text.Size()
 			case PartBlob, PartFile:
 				media++
 			case PartCall:

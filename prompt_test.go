@@ -10,8 +10,8 @@ import (
 
 func twoTurns() *perigee.Prompt {
 	return &perigee.Prompt{Contents: []perigee.Content{
-		{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "a"}, {Text: "b"}}},
-		{Role: perigee.RoleModel, Parts: []perigee.Part{{Text: "c"}}},
+		{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("a")}, {Text: perigee.Plain("b")}}},
+		{Role: perigee.RoleModel, Parts: []perigee.Part{{Text: perigee.Plain("c")}}},
 	}}
 }
 
@@ -19,13 +19,13 @@ func TestEditorLeavesTheOriginalAsItIs(t *testing.T) {
 	p := twoTurns()
 	e := p.Edit()
 	e.Generation.Stop = []string{"END"}
-	e.Part(0, 1).Text = "x"
-	e.Part(0, 0).Text = "y"
+	e.Part(0, 1).Text = perigee.Plain("x")
+	e.Part(0, 0).Text = perigee.Plain("y")
 	e.Content(1).Role = "other"
 	if !reflect.DeepEqual(p, twoTurns()) {
 		t.Errorf("the original became %+v", p)
 	}
-	if got := e.Contents; got[0].Parts[0].Text != "y" || got[0].Parts[1].Text != "x" || got[1].Role != "other" ||
+	if got := e.Contents; got[0].Parts[0].Text != perigee.Plain("y") || got[0].Parts[1].Text != perigee.Plain("x") || got[1].Role != "other" ||
 		e.Generation.Stop == nil {
 		t.Errorf("got %+v", e.Prompt)
 	}
@@ -40,14 +40,18 @@ func TestEditPartsCopiesOnlyWhatChanges(t *testing.T) {
 		t.Error("parts were copied although nothing changed")
 	}
 	for name, edit := range map[string]func(*perigee.Part) bool{
-		"b Y": func(p *perigee.Part) bool { p.Text = map[string]string{"a": "b", "b": "Y"}[p.Text]; return true },
-		"a":   func(p *perigee.Part) bool { return p.Text == "a" },
-		"b":   func(p *perigee.Part) bool { return p.Text == "b" },
-		"":    func(*perigee.Part) bool { return false },
+		"b Y": func(p *perigee.Part) bool {
+			p.Text = map[perigee.Text]perigee.Text{perigee.Plain("a"): perigee.Plain("b"), perigee.Plain("b"): perigee.Plain("Y")}[p.Text]
+			return true
+		},
+		"a": func(p *perigee.Part) bool { return p.Text == perigee.Plain("a") },
+		"b": func(p *perigee.Part) bool { return p.Text == perigee.Plain("b") },
+		"":  func(*perigee.Part) bool { return false },
 	} {
 		got := ""
 		for i, p := range perigee.EditParts(parts, edit) {
-			if got += p.Text; i == 0 && name == "b Y" {
+			text, _ := p.Text.Form()
+			if got += text; i == 0 && name == "b Y" {
 				got += " "
 			}
 		}
@@ -55,7 +59,7 @@ func TestEditPartsCopiesOnlyWhatChanges(t *testing.T) {
 			t.Errorf("got %q, want %q", got, name)
 		}
 	}
-	if parts[0].Text != "a" || parts[1].Text != "b" {
+	if parts[0].Text != perigee.Plain("a") || parts[1].Text != perigee.Plain("b") {
 		t.Errorf("the list given became %+v", parts)
 	}
 }

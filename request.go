@@ -227,7 +227,7 @@ const (
 type Part struct {
 	Kind      PartKind
 	Thought   bool   // the text is the model's thinking, not its answer
-	Text      string // PartText
+	Text      Text   // PartText
 	Signature string // the provider's thought signature, opaque, which must be returned unchanged
 	Blob      *Blob
 	File      *File
@@ -235,6 +235,29 @@ type Part struct {
 	Response  *FunctionResponse
 	Extra     Fields
 }
+
+// A Text is a text in one of two forms: plain, or with the escapes of JSON, as the client has sent
+// it. Codecs read and write the second without unescaping and escaping it, which most texts of a
+// request never need. Package rawjson converts them. Texts of different forms are different for ==.
+type Text struct {
+	text    string
+	escaped bool
+}
+
+// Plain returns a text in its plain form.
+func Plain(text string) Text { return Text{text: text} }
+
+// Escaped returns a text that is the inside of a valid JSON string, without the quotes.
+func Escaped(inside string) Text { return Text{inside, inside != ""} }
+
+// Form returns the text in the form that it has.
+func (t Text) Form() (text string, escaped bool) { return t.text, t.escaped }
+
+// Empty reports whether the text is empty.
+func (t Text) Empty() bool { return t.text == "" }
+
+// Size returns the number of bytes of the text in the form that it has.
+func (t Text) Size() int { return len(t.text) }
 
 // A Blob is data inside the message. Data stays base64, because no upstream needs it decoded.
 type Blob struct {

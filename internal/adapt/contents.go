@@ -156,7 +156,7 @@ func (a *adapter) instructions() (parts []perigee.Part, hoisted bool) {
 }
 
 // proceed is the user's message where the model requires one and there is none.
-var proceed = perigee.Part{Kind: perigee.PartText, Text: "Continue."}
+var proceed = perigee.Part{Kind: perigee.PartText, Text: perigee.Plain("Continue.")}
 
 // order makes every turn follow the rules of the provider: each call is followed by its result, the
 // user begins, and for Claude the user also ends, since it does not continue a text of its own.

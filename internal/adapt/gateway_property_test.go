@@ -264,12 +264,12 @@ func anyConversation(t *rapid.T) []perigee.Content {
 	}
 	var list []perigee.Content
 	for range rapid.IntRange(1, 4).Draw(t, "turns") {
-		list = append(list, perigee.Content{Role: "user", Parts: []perigee.Part{{Text: "do it"}}})
+		list = append(list, perigee.Content{Role: "user", Parts: []perigee.Part{{Text: perigee.Plain("do it")}}})
 		for range rapid.IntRange(0, 3).Draw(t, "rounds") {
 			list = append(list, anyRound(t)...)
 		}
 		if rapid.Bool().Draw(t, "answered") {
-			list = append(list, perigee.Content{Role: "model", Parts: []perigee.Part{{Text: "done", Signature: anySignature.Draw(t, "signature")}}})
+			list = append(list, perigee.Content{Role: "model", Parts: []perigee.Part{{Text: perigee.Plain("done"), Signature: anySignature.Draw(t, "signature")}}})
 		}
 	}
 	return list
@@ -283,13 +283,13 @@ func anyRound(t *rapid.T) []perigee.Content {
 	model, user := perigee.Content{Role: "model"}, perigee.Content{Role: "user"}
 	if rapid.Bool().Draw(t, "thinks") {
 		signature := anySignature.Draw(t, "signature")
-		model.Parts = append(model.Parts, perigee.Part{Text: "hm", Thought: true, Signature: signature})
+		model.Parts = append(model.Parts, perigee.Part{Text: perigee.Plain("hm"), Thought: true, Signature: signature})
 		if signature == "" {
 			model.Parts = append(model.Parts, perigee.Part{Thought: rapid.Bool().Draw(t, "thought"), Signature: anySignature.Draw(t, "late signature")})
 		}
 	}
 	if rapid.Bool().Draw(t, "talks") {
-		model.Parts = append(model.Parts, perigee.Part{Text: "let me see"})
+		model.Parts = append(model.Parts, perigee.Part{Text: perigee.Plain("let me see")})
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "calls") {
 		id, name := callIDs.Draw(t, "id"), gatewayNames.Draw(t, "name")
@@ -308,7 +308,7 @@ func anyGatewayPart(t *rapid.T) perigee.Part {
 	p := perigee.Part{Signature: anySignature.Draw(t, "signature"), Extra: anyExtra(t), Thought: rapid.IntRange(0, 3).Draw(t, "thought") == 0}
 	switch rapid.IntRange(0, 7).Draw(t, "part") {
 	case 0, 1:
-		p.Text = rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text")
+		p.Text = perigee.Plain(rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text"))
 	case 2:
 		p.Kind, p.Call = perigee.PartCall, &perigee.FunctionCall{ID: callIDs.Draw(t, "id"), Name: gatewayNames.Draw(t, "name"), Extra: anyExtra(t)}
 		if args := rapid.SampledFrom([]string{"", `{"a":1}`, `"{\"a\":1}"`, `7`, `"[undefined]"`}).Draw(t, "args"); args != "" {

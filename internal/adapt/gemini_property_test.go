@@ -89,7 +89,7 @@ func anyPrompt(t *rapid.T, signature string) *perigee.Prompt {
 	content := func(t *rapid.T) perigee.Content { return anyContent(t, signature) }
 	p := &perigee.Prompt{Contents: rapid.SliceOfN(rapid.Custom(content), 0, 12).Draw(t, "contents")}
 	if rapid.Bool().Draw(t, "system") {
-		p.System = &perigee.Content{Parts: []perigee.Part{{Text: rapid.SampledFrom([]string{"", " ", "be brief"}).Draw(t, "system text")}}}
+		p.System = &perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(rapid.SampledFrom([]string{"", " ", "be brief"}).Draw(t, "system text"))}}}
 	}
 	p.Tools = rapid.SliceOfN(rapid.Custom(anyTool), 0, 8).Draw(t, "tools")
 	if rapid.Bool().Draw(t, "tool config") {
@@ -134,9 +134,9 @@ func anyPart(t *rapid.T, signature string) perigee.Part {
 	p := perigee.Part{Signature: rapid.SampledFrom([]string{"", "", "", signature, sentinel}).Draw(t, "signature")}
 	switch rapid.IntRange(0, 6).Draw(t, "part") {
 	case 0:
-		p.Text = rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text")
+		p.Text = perigee.Plain(rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text"))
 	case 1:
-		p.Text, p.Thought = "hm", true
+		p.Text, p.Thought = perigee.Plain("hm"), true
 	case 2, 3:
 		p.Kind, p.Call = perigee.PartCall, &perigee.FunctionCall{ID: callIDs.Draw(t, "id"), Name: toolNames.Draw(t, "name")}
 	case 4, 5:
@@ -155,17 +155,17 @@ func anyPart(t *rapid.T, signature string) perigee.Part {
 
 // longPrompt is what an agent sends late in its work.
 func longPrompt(size int) *perigee.Prompt {
-	p := &perigee.Prompt{System: &perigee.Content{Parts: []perigee.Part{{Text: strings.Repeat("You are an agent. ", 300)}}}}
+	p := &perigee.Prompt{System: &perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(strings.Repeat("You are an agent. ", 300))}}}}
 	for i := range 40 {
 		p.Tools = append(p.Tools, perigee.Tool{Function: &perigee.Function{Name: fmt.Sprintf("tool/%d", i), JSONSchema: true,
 			Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}})
 	}
 	output := json.RawMessage(`{"output":"` + strings.Repeat("line of a file\\n", 60) + `"}`)
-	p.Contents = append(p.Contents, perigee.Content{Role: "user", Parts: []perigee.Part{{Text: "fix it"}}})
+	p.Contents = append(p.Contents, perigee.Content{Role: "user", Parts: []perigee.Part{{Text: perigee.Plain("fix it")}}})
 	for n := 0; n < size; n += len(output) + 200 {
 		id, name := fmt.Sprintf("call_%d", n), fmt.Sprintf("tool/%d", n%40)
 		p.Contents = append(p.Contents,
-			perigee.Content{Role: "model", Parts: []perigee.Part{{Text: "thinking about it", Thought: true}, {Text: "Let me look."},
+			perigee.Content{Role: "model", Parts: []perigee.Part{{Text: perigee.Plain("thinking about it"), Thought: true}, {Text: perigee.Plain("Let me look.")},
 				{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: id, Name: name, Args: json.RawMessage(`{"path":"a/b"}`)}}}},
 			perigee.Content{Role: "user", Parts: []perigee.Part{{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: id, Name: name, Response: output}}}})
 	}
@@ -190,7 +190,7 @@ func BenchmarkForGemini(b *testing.B) {
 
 // Ten thousand calls at once, answered in reverse, must not take ten thousand times as long as one.
 func BenchmarkManyCallsAtOnce(b *testing.B) {
-	p := &perigee.Prompt{Contents: []perigee.Content{{Role: "user", Parts: []perigee.Part{{Text: "go"}}}, {Role: "model"}, {Role: "user"}}}
+	p := &perigee.Prompt{Contents: []perigee.Content{{Role: "user", Parts: []perigee.Part{{Text: perigee.Plain("go")}}}, {Role: "model"}, {Role: "user"}}}
 	for i := range 10_000 {
 		p.Contents[1].Parts = append(p.Contents[1].Parts, perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: fmt.Sprint(i), Name: "f"}})
 		p.Contents[2].Parts = append(p.Contents[2].Parts, perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: fmt.Sprint(9_999 - i), Name: "f"}})

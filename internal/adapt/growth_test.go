@@ -23,10 +23,10 @@ func TestPreparingGrowsLinearly(t *testing.T) {
 	say := func(role string, parts ...perigee.Part) perigee.Content {
 		return perigee.Content{Role: role, Parts: parts}
 	}
-	thought := perigee.Part{Text: "hm", Thought: true, Signature: claudeTwice}
+	thought := perigee.Part{Text: perigee.Plain("hm"), Thought: true, Signature: claudeTwice}
 	for name, add := range map[string]func(p *perigee.Prompt, i int){
 		"system turns": func(p *perigee.Prompt, _ int) {
-			p.Contents = append(p.Contents, say("system", perigee.Part{Text: "a"}))
+			p.Contents = append(p.Contents, say("system", perigee.Part{Text: perigee.Plain("a")}))
 		},
 		"assistant turns": func(p *perigee.Prompt, _ int) { p.Contents = append(p.Contents, say("assistant", thought)) },
 		"calls in a row":  func(p *perigee.Prompt, i int) { p.Contents = append(p.Contents, say("model", thought, call("", "f"))) },
@@ -54,12 +54,12 @@ func TestPreparingGrowsLinearly(t *testing.T) {
 		},
 		"pieces of thought": func(p *perigee.Prompt, _ int) {
 			last := &p.Contents[len(p.Contents)-1]
-			last.Role, last.Parts = "model", append(last.Parts, perigee.Part{Text: "hm", Thought: true}, perigee.Part{Thought: true, Signature: claudeTwice})
+			last.Role, last.Parts = "model", append(last.Parts, perigee.Part{Text: perigee.Plain("hm"), Thought: true}, perigee.Part{Thought: true, Signature: claudeTwice})
 		},
 	} {
 		for _, model := range []string{claude, flash} {
 			spent := func(n int) uint64 {
-				p := &perigee.Prompt{Contents: []perigee.Content{say("user", perigee.Part{Text: "hi"}), say("user")}, ToolConfig: &perigee.ToolConfig{}}
+				p := &perigee.Prompt{Contents: []perigee.Content{say("user", perigee.Part{Text: perigee.Plain("hi")}), say("user")}, ToolConfig: &perigee.ToolConfig{}}
 				p.Generation.Thinking = &perigee.Thinking{Budget: new(int64(2048))}
 				for i := range n {
 					add(p, i)

@@ -17,7 +17,7 @@ func TestManySchemasTogetherStaySmall(t *testing.T) {
 		fmt.Fprintf(&doubling, `"%c":{"properties":{"a":{"$ref":"%c"},"b":{"$ref":"%c"}}},`, 'a'+i, 'b'+i, 'b'+i)
 	}
 	schema := `{"$defs":{` + doubling.String() + `"m":{"type":"string"}},"properties":{"a":{"$ref":"a"}}}`
-	p := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "hi"}}}}}
+	p := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("hi")}}}}}
 	const tools = 1000
 	for i := range tools {
 		p.Tools = append(p.Tools, perigee.Tool{Function: &perigee.Function{Name: fmt.Sprint("tool_", i), Parameters: []byte(schema)}})

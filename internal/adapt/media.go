@@ -21,7 +21,7 @@ func (a *adapter) media(p *perigee.Part, model bool) bool {
 	}
 	unread := func(note, text string) bool {
 		a.notes.Dropped("data of type " + clip(mime) + note)
-		*p = perigee.Part{Kind: perigee.PartText, Text: "[data of type " + mime + text + "]"}
+		*p = perigee.Part{Kind: perigee.PartText, Text: perigee.Plain("[data of type " + mime + text + "]")}
 		return true
 	}
 	switch {

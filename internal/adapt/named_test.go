@@ -9,7 +9,7 @@ import (
 
 // A model whose name ends in -thinking thinks unless the request says otherwise.
 func TestNamesThatAskForThinking(t *testing.T) {
-	text := []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "hi"}}}}
+	text := []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("hi")}}}}
 	with := func(g perigee.Generation) *perigee.Prompt { return &perigee.Prompt{Contents: text, Generation: g} }
 	for _, test := range []struct {
 		name, model string

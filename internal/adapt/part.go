@@ -3,9 +3,9 @@ package adapt
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // part adapts a part and reports whether it stays. The values that it points to are replaced, not
@@ -55,9 +55,9 @@ func (a *adapter) text(p *perigee.Part) bool {
 		*p = perigee.Part{Kind: perigee.PartText, Thought: true, Signature: p.Signature}
 		return true
 	case a.claude() || a.gateway && !a.native():
-		return strings.TrimSpace(p.Text) != ""
+		return !rawjson.IsBlank(p.Text.Form())
 	}
-	return p.Text != "" || p.Signature != "" || !a.gateway && len(p.Extra) > 0
+	return !p.Text.Empty() || p.Signature != "" || !a.gateway && len(p.Extra) > 0
 }
 
 // other keeps the provider's own kinds of parts for its own models, and makes texts of them for
@@ -144,7 +144,7 @@ func (a *adapter) response(p *perigee.Part, model, asText bool) bool {
 
 // textOf returns a call, or data of the provider, as a text.
 func textOf(what, name string, data json.RawMessage) perigee.Part {
-	return perigee.Part{Kind: perigee.PartText, Text: "[" + what + name + "] " + string(data)}
+	return perigee.Part{Kind: perigee.PartText, Text: perigee.Plain("[" + what + name + "] " + string(data))}
 }
 
 // textOfResult returns a result as a text.
@@ -153,5 +153,5 @@ func textOfResult(r *perigee.FunctionResponse) perigee.Part {
 		return textOf("result of tool ", r.Name, r.Response)
 	}
 	// Object would make one more copy.
-	return perigee.Part{Kind: perigee.PartText, Text: "[result of tool " + r.Name + `] {"output":` + string(r.Output) + "}"}
+	return perigee.Part{Kind: perigee.PartText, Text: perigee.Plain("[result of tool " + r.Name + `] {"output":` + string(r.Output) + "}")}
 }

@@ -156,7 +156,7 @@ const searcher = "You search the web for another program. Search for what you ar
 // may be nil.
 func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {
 	message := func(text string) perigee.Content {
-		return perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}}
+		return perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(text)}}}
 	}
 	tools := []perigee.Tool{{Builtin: googleSearch, Config: emptyObject}}
 	if s != nil {

@@ -139,10 +139,10 @@ func (a *adapter) interleave() {
 	if a.prompt.System != nil {
 		system = *a.prompt.System
 	}
-	if n := len(system.Parts); n > 0 && system.Parts[n-1].Text == interleaved {
+	if n := len(system.Parts); n > 0 && system.Parts[n-1].Text == perigee.Plain(interleaved) {
 		return
 	}
-	system.Parts = append(slices.Clip(system.Parts), perigee.Part{Kind: perigee.PartText, Text: interleaved})
+	system.Parts = append(slices.Clip(system.Parts), perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(interleaved)})
 	a.prompt.System = &system
 	a.notes.Add(perigee.NoteAdded, "system text: interleaved thinking")
 }

@@ -8,6 +8,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/models"
+	"perigee/internal/lib/rawjson"
 )
 
 // sentinel is accepted by the provider in place of a thought signature that was lost.
@@ -24,7 +25,7 @@ func (a *adapter) signature(p *perigee.Part, model bool) string {
 	case p.Signature == "" || !model || p.Kind == perigee.PartResponse || a.repairs(RepairSignatures):
 		return ""
 	case a.gateway && a.claude():
-		if p.Kind != perigee.PartText && p.Kind != perigee.PartOther || isSentinel(p.Signature) || !p.Thought && p.Text != "" {
+		if p.Kind != perigee.PartText && p.Kind != perigee.PartOther || isSentinel(p.Signature) || !p.Thought && !p.Text.Empty() {
 			return ""
 		}
 		return claudeSignature(p.Signature)
@@ -253,7 +254,7 @@ func thinkingIn(list []perigee.Content) (bytes int) {
 	for _, c := range list {
 		for i := range c.Parts {
 			if isThought(c.Parts[i]) {
-				bytes += len(c.Parts[i].Text)
+				bytes += c.Parts[i].Text.Size()
 			}
 		}
 	}
@@ -284,7 +285,7 @@ func withoutMereThoughts(list []perigee.Content) []perigee.Content {
 // thoughts come from an answer that the client has joined from several, and are dropped; so are
 // those without a signature.
 func thoughtsFirst(parts []perigee.Part) []perigee.Part {
-	incomplete := func(p perigee.Part) bool { return p.Signature == "" || p.Text == "" }
+	incomplete := func(p perigee.Part) bool { return p.Signature == "" || p.Text.Empty() }
 	if n := leading(parts); !slices.ContainsFunc(parts[:n], incomplete) && !slices.ContainsFunc(parts[n:], isThought) {
 		return parts
 	}
@@ -300,11 +301,11 @@ func thoughtsFirst(parts []perigee.Part) []perigee.Part {
 			open.Reset()
 		case ended:
 		case part.Signature == "":
-			open.WriteString(part.Text)
+			open.WriteString(rawjson.Unescaped(part.Text.Form()))
 		default:
 			thought := *part
-			if thought.Text == "" {
-				thought.Text = open.String()
+			if thought.Text.Empty() {
+				thought.Text = perigee.Plain(open.String())
 			}
 			thoughts = append(thoughts, thought)
 			open.Reset()
@@ -339,6 +340,6 @@ func closeRound(list []perigee.Content, from int) []perigee.Content {
 		texts = []perigee.Part{proceed}
 	}
 	return slices.Insert(list, at,
-		perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{{Kind: perigee.PartText, Text: closing}}},
+		perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(closing)}}},
 		perigee.Content{Role: perigee.RoleUser, Parts: texts})
 }

@@ -7,13 +7,14 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect"
+	"perigee/internal/lib/rawjson"
 )
 
 // play builds a conversation out of words: "m" and "u" are messages, "M" and "U" parts, "c1" calls
 // with the id 1 in one message, "r1" is the result of 1. It returns the contents, one word each.
 func play(b *dialect.Builder, words string) string {
 	for word := range strings.FieldsSeq(words) {
-		part := perigee.Part{Text: word}
+		part := perigee.Part{Text: perigee.Plain(word)}
 		switch word[0] {
 		case 'm':
 			b.Model([]perigee.Part{part})
@@ -56,7 +57,7 @@ func play(b *dialect.Builder, words string) string {
 			case perigee.PartResponse:
 				s += "r" + p.Response.ID + "=" + p.Response.Name + string(p.Response.Response)
 			default:
-				s += p.Text
+				s += rawjson.Unescaped(p.Text.Form())
 			}
 		}
 		out = append(out, s)

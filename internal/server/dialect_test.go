@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/route/record"
 )
 
@@ -35,7 +36,7 @@ func decodeLine(stream bool) func(*call, perigee.Origin) (*exchange, error) {
 		if !ok {
 			return nil, perigee.Errorf(perigee.ClassInvalid, "want model: text")
 		}
-		prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: text}}}}}
+		prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}}}
 		return &exchange{
 			request: perigee.NewRequest(origin, model, stream, func() (*perigee.Prompt, error) { return prompt, nil }),
 			stream:  func(*perigee.Request) streamEncoder { return lineStream{} },
@@ -75,7 +76,7 @@ func (echo) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Ev
 		case req.Model == "empty":
 			yield(perigee.Event{}, perigee.Errorf(perigee.ClassExhausted, "no quota"))
 		case !yield(perigee.Event{Kind: perigee.EventStart, Upstream: "echo", Model: req.Model}, nil):
-		case !yield(perigee.Event{Kind: perigee.EventText, Text: prompt.Contents[0].Parts[0].Text}, nil):
+		case !yield(perigee.Event{Kind: perigee.EventText, Text: rawjson.Unescaped(prompt.Contents[0].Parts[0].Text.Form())}, nil):
 		case req.Model == "broken":
 			yield(perigee.Event{}, perigee.Errorf(perigee.ClassUnavailable, "it broke"))
 		default:

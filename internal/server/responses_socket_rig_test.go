@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/server"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
@@ -214,14 +215,14 @@ func (p *echoRig) asked() []*perigee.Prompt {
 
 func lastText(p *perigee.Prompt) string {
 	last := p.Contents[len(p.Contents)-1]
-	return last.Parts[len(last.Parts)-1].Text
+	return rawjson.Unescaped(last.Parts[len(last.Parts)-1].Text.Form())
 }
 
 // talk is a conversation as its turns.
 func talk(p *perigee.Prompt) (turns []string) {
 	for _, c := range p.Contents {
 		for _, part := range c.Parts {
-			turns = append(turns, string(c.Role)+": "+part.Text)
+			turns = append(turns, string(c.Role)+": "+rawjson.Unescaped(part.Text.Form()))
 		}
 	}
 	return turns

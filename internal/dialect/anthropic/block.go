@@ -10,7 +10,7 @@ import (
 // used, and may come last.
 type block struct {
 	kind      []byte
-	text      string
+	text      perigee.Text
 	thinking  string
 	signature string
 	id        string
@@ -39,7 +39,7 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 	case "document":
 		m.parts = d.document(m.parts, &b)
 	case "search_result":
-		m.parts = appendText(m.parts, d.searchResult(&b))
+		m.parts = appendText(m.parts, perigee.Plain(d.searchResult(&b)))
 	case "tool_use":
 		d.toolUse(m, &b)
 	case "tool_result":
@@ -65,7 +65,7 @@ func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
 		case "type":
 			b.kind = c.Bytes()
 		case "text":
-			b.text = c.String()
+			b.text = perigee.Escaped(c.Inside())
 		case "thinking":
 			b.thinking = c.String()
 		case "signature":
@@ -190,14 +190,14 @@ func (d *decoder) document(parts []perigee.Part, b *block) []perigee.Part {
 	s := d.source(b.source, "source")
 	switch s.kind {
 	case "text":
-		return appendText(parts, labelled("", about, s.data))
+		return appendText(parts, perigee.Plain(labelled("", about, s.data)))
 	case "content":
 		var text string
 		var media []perigee.Part
 		d.inside(s.content, "source.content", func(c *rawjson.Cursor) { text, media = d.plain(c, media) })
-		return append(appendText(parts, labelled("", about, text)), media...)
+		return append(appendText(parts, perigee.Plain(labelled("", about, text))), media...)
 	}
-	return d.sourced(appendText(parts, about), s, "source", "application/pdf")
+	return d.sourced(appendText(parts, perigee.Plain(about)), s, "source", "application/pdf")
 }
 
 // labelled joins a title and a text with a line between them; either may be empty.

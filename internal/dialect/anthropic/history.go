@@ -32,7 +32,7 @@ func (d *decoder) history(parts []perigee.Part, b *block) []perigee.Part {
 	}
 	text := []byte(title)
 	d.inside(raw, "content", func(c *rawjson.Cursor) { text = appendValues(text, c, "") })
-	return appendText(parts, string(text))
+	return appendText(parts, perigee.Plain(string(text)))
 }
 
 // appendValues appends the strings and numbers of a value, line by line, each with the name of its

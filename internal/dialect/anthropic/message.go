@@ -63,7 +63,7 @@ func (d *decoder) message(c *rawjson.Cursor, i int) {
 
 func (d *decoder) content(c *rawjson.Cursor, m *message) {
 	if c.Kind() == rawjson.String {
-		m.parts = appendText(m.parts, c.String())
+		m.parts = appendText(m.parts, perigee.Escaped(c.Inside()))
 		return
 	}
 	for j := range c.Array() {

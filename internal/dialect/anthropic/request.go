@@ -218,7 +218,7 @@ func (d *decoder) readMessages(c *rawjson.Cursor) {
 // readSystem reads the system prompt: a text, or blocks of text.
 func (d *decoder) readSystem(c *rawjson.Cursor) {
 	if c.Kind() == rawjson.String {
-		d.system = appendText(d.system, c.String())
+		d.system = appendText(d.system, perigee.Escaped(c.Inside()))
 		return
 	}
 	for range c.Array() {
@@ -226,7 +226,7 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 		for key := range c.Object() {
 			switch string(key) {
 			case "text":
-				d.system = appendText(d.system, c.String())
+				d.system = appendText(d.system, perigee.Escaped(c.Inside()))
 			case "type":
 				if kind := c.Bytes(); string(kind) != "text" {
 					d.notes.Unknown("system[] ", kind)
@@ -316,8 +316,8 @@ func (d *decoder) finish() error {
 	return nil
 }
 
-func appendText(parts []perigee.Part, text string) []perigee.Part {
-	if text == "" {
+func appendText(parts []perigee.Part, text perigee.Text) []perigee.Part {
+	if text.Empty() {
 		return parts // the provider refuses parts with nothing in them, and nothing is lost
 	}
 	return append(parts, perigee.Part{Kind: perigee.PartText, Text: text})

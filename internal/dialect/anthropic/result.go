@@ -43,18 +43,18 @@ func (d *decoder) plain(c *rawjson.Cursor, media []perigee.Part) (string, []peri
 	}
 	var text rawjson.Text
 	first := true
-	media = d.plainBlocks(c, media, func(s string) {
+	media = d.plainBlocks(c, media, func(s string, escaped bool) {
 		if !first {
 			text.Add("\n")
 		}
 		first = false
-		text.Add(s)
+		text.Add(rawjson.Unescaped(s, escaped))
 	})
 	return text.String(), media
 }
 
 // plainBlocks reads a list of blocks, and passes each text to add.
-func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, add func(string)) []perigee.Part {
+func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, add func(text string, escaped bool)) []perigee.Part {
 	for range c.Array() {
 		if d.err != nil {
 			break
@@ -64,7 +64,7 @@ func (d *decoder) plainBlocks(c *rawjson.Cursor, media []perigee.Part, add func(
 	return media
 }
 
-func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, add func(string)) []perigee.Part {
+func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, add func(text string, escaped bool)) []perigee.Part {
 	raw := c.Raw()
 	var b block
 	d.inside(raw, "content[]", func(c *rawjson.Cursor) { d.readBlock(c, &b) })
@@ -73,24 +73,24 @@ func (d *decoder) plainBlock(c *rawjson.Cursor, media []perigee.Part, add func(s
 	}
 	switch string(b.kind) {
 	case "text":
-		add(b.text)
+		add(b.text.Form())
 	case "image":
 		media = d.media(media, b.source, "content[].source", "image/jpeg")
 	case "document":
 		for _, p := range d.document(nil, &b) {
 			if p.Kind == perigee.PartText {
-				add(p.Text)
+				add(p.Text.Form())
 			} else {
 				media = append(media, p)
 			}
 		}
 	case "search_result":
-		add(d.searchResult(&b))
+		add(d.searchResult(&b), false)
 	case "tool_reference":
-		add("Tool found: " + b.name)
+		add("Tool found: "+b.name, false)
 	default:
 		d.notes.Mapped(fieldName(b.kind) + " blocks")
-		add(string(raw))
+		add(string(raw), false)
 	}
 	return media
 }

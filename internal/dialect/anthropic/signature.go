@@ -48,5 +48,5 @@ func openSignature(parts []perigee.Part, b *block, waiting string) ([]perigee.Pa
 	if text == "" && signature == "" {
 		return parts, waiting
 	}
-	return append(parts, perigee.Part{Kind: perigee.PartText, Text: text, Thought: true, Signature: signature}), waiting
+	return append(parts, perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text), Thought: true, Signature: signature}), waiting
 }

@@ -43,14 +43,19 @@ func RequestSize(p *perigee.Prompt) int {
 	if size := promptSize(p, guessedSize); size < countedSize {
 		return size
 	}
-	return promptSize(p, rawjson.QuotedSize)
+	return promptSize(p, rawjson.FormSize)
 }
 
 // guessedSize is how long a text is when it is written: escapes make texts of code about a
 // sixteenth longer.
-func guessedSize(text string) int { return len(text) * 17 / 16 }
+func guessedSize(text string, escaped bool) int {
+	if escaped {
+		return len(text)
+	}
+	return len(text) * 17 / 16
+}
 
-func promptSize(p *perigee.Prompt, quoted func(string) int) int {
+func promptSize(p *perigee.Prompt, quoted func(text string, escaped bool) int) int {
 	size := 1024
 	for i := range p.Contents {
 		size += 64 + partsSize(p.Contents[i].Parts, quoted)
@@ -61,17 +66,17 @@ func promptSize(p *perigee.Prompt, quoted func(string) int) int {
 	for _, t := range p.Tools {
 		size += len(t.Config) + 64
 		if t.Function != nil {
-			size += len(t.Function.Name) + quoted(t.Function.Description) + len(t.Function.Parameters) + 64
+			size += len(t.Function.Name) + quoted(t.Function.Description, false) + len(t.Function.Parameters) + 64
 		}
 	}
 	return size
 }
 
-func partsSize(parts []perigee.Part, quoted func(string) int) int {
+func partsSize(parts []perigee.Part, quoted func(text string, escaped bool) int) int {
 	size := 0
 	for i := range parts {
 		part := &parts[i]
-		size += 64 + quoted(part.Text) + len(part.Signature)
+		size += 64 + quoted(part.Text.Form()) + len(part.Signature)
 		switch part.Kind {
 		case perigee.PartBlob:
 			size += len(part.Blob.Data)
@@ -168,7 +173,7 @@ func (w *writer) part(p *perigee.Part) {
 	}
 	switch p.Kind {
 	case perigee.PartText:
-		w.Key("text").String(p.Text)
+		w.Key("text").Form(p.Text.Form())
 	case perigee.PartBlob:
 		w.Key("inlineData").Object()
 		w.text("mimeType", p.Blob.MIME)

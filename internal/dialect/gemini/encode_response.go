@@ -143,7 +143,7 @@ func (c *collected) describe(ev *perigee.Event) {
 // flushText sets the collected text of the last part.
 func (c *collected) flushText() {
 	if n := len(c.parts); n > 0 && c.parts[n-1].Kind == perigee.PartText {
-		c.parts[n-1].Text = c.text.String()
+		c.parts[n-1].Text = perigee.Plain(c.text.String())
 	}
 	c.text = rawjson.Text{}
 }
@@ -183,9 +183,9 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 	p := perigee.Part{Signature: ev.Signature, Thought: ev.Thought}
 	switch ev.Kind {
 	case perigee.EventText, perigee.EventSignature:
-		p.Kind, p.Text = perigee.PartText, ev.Text
+		p.Kind, p.Text = perigee.PartText, perigee.Plain(ev.Text)
 	case perigee.EventThinking:
-		p.Kind, p.Text, p.Thought = perigee.PartText, ev.Text, true
+		p.Kind, p.Text, p.Thought = perigee.PartText, perigee.Plain(ev.Text), true
 	case perigee.EventCall:
 		p.Kind, p.Call = perigee.PartCall, ev.Call
 	case perigee.EventBlob:

@@ -162,7 +162,7 @@ func decodePart(c *rawjson.Cursor) perigee.Part {
 	for key := range c.Object() {
 		switch name := camel(key); name {
 		case "text":
-			part.Kind, part.Text = perigee.PartText, c.String()
+			part.Kind, part.Text = perigee.PartText, perigee.Escaped(c.Inside())
 		case "thought":
 			part.Thought = c.Bool()
 		case "thoughtSignature":

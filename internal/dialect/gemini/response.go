@@ -177,11 +177,11 @@ func (r *response) part(c *rawjson.Cursor) {
 	e := perigee.Event{Signature: p.Signature, Thought: p.Thought}
 	switch p.Kind {
 	case perigee.PartText:
-		e.Text = p.Text
+		e.Text = rawjson.Unescaped(p.Text.Form())
 		switch {
-		case p.Text == "" && p.Signature == "":
+		case e.Text == "" && p.Signature == "":
 			return
-		case p.Text == "":
+		case e.Text == "":
 			e.Kind = perigee.EventSignature
 		case p.Thought:
 			e.Kind = perigee.EventThinking

@@ -200,7 +200,7 @@ func (f *form) blocks(t *testing.T, program string, n int) (counts map[string]in
 			counts[words[0]] = count
 		}
 	}
-	if len(counts) < 500 {
+	if len(counts) < 400 {
 		t.Fatalf("%s: only %d blocks run", f.name, len(counts))
 	}
 	return counts, int64(len(data))

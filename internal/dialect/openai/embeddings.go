@@ -62,7 +62,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	}
 	req.Inputs = make([]perigee.EmbedInput, 0, len(inputs))
 	for _, text := range inputs {
-		content := perigee.Content{Parts: []perigee.Part{{Text: text}}}
+		content := perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(text)}}}
 		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
 	}
 	origin.Dialect = perigee.DialectOpenAIChat

@@ -42,7 +42,7 @@ func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: d.text}}}}}
+	prompt := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain(d.text)}}}}}
 	prompt.Generation.Modalities = []string{"IMAGE"}
 	if d.config != nil {
 		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}

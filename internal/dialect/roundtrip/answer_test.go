@@ -14,6 +14,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/lib/rawjson"
 )
 
 // An answer is what a model says: stretches of thinking and of text, and calls.
@@ -328,7 +329,7 @@ func sealedThoughts(p *perigee.Prompt) string {
 	for _, content := range p.Contents {
 		for _, part := range content.Parts {
 			if part.Thought && part.Signature != "" {
-				fmt.Fprintf(&b, "%q sealed %s\n", part.Text, part.Signature)
+				fmt.Fprintf(&b, "%q sealed %s\n", rawjson.Unescaped(part.Text.Form()), part.Signature)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/lib/rawjson"
 )
 
 // A dialect is how a conversation gets from its wire into perigee's words, and what the wire has no
@@ -241,7 +242,7 @@ func portrait(prompt *perigee.Prompt, d *dialect) string {
 	var p portraitist
 	if prompt.System != nil {
 		for _, part := range prompt.System.Parts {
-			p.line("system %q", part.Text)
+			p.line("system %q", rawjson.Unescaped(part.Text.Form()))
 		}
 	}
 	for _, content := range prompt.Contents {
@@ -275,8 +276,8 @@ func (p *portraitist) part(role string, part *perigee.Part, d *dialect) {
 	}
 	switch part.Kind {
 	case perigee.PartText:
-		p.piece(role, piece{text: part.Text})
-		if part.Text == "" {
+		p.piece(role, piece{text: rawjson.Unescaped(part.Text.Form())})
+		if part.Text.Empty() {
 			p.line("an empty text")
 		}
 	case perigee.PartBlob:

@@ -106,7 +106,7 @@ func TestStepsOfTheChange(t *testing.T) {
 		{"an image", "gemini-3-flash", `{"contents":[{"role":"user","parts":[{"text":"see"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}]}`, `"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}`},
 		{"tool results", "gemini-3-flash", `{"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"name":"read","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"read","response":{"output":"text of the file"}}}]}],"tools":[{"functionDeclarations":[{"name":"read"}]}]}`, `"functionResponse":`},
 		{"search", "gemini-3-flash", `{` + text + `,"tools":[{"googleSearch":{}}]}`, `"googleSearch"`},
-		{"the text of the user", "gemini-3-flash", `{` + text + `}`, `what is é < 1.0e2?`},
+		{"the text of the user", "gemini-3-flash", `{` + text + `}`, `what is \u00e9 < 1.0e2?`},
 		{"the system prompt", "gemini-3-flash", `{` + text + `,"systemInstruction":{"parts":[{"text":"be brief"}]}}`, `be brief`},
 		{"Claude", "claude-sonnet-4-6", `{` + text + `,"tools":[{"functionDeclarations":[{"name":"read"}]}]}`, `"name":"read"`},
 	} {

@@ -79,12 +79,16 @@ func NewLineJoiner(size int) *LineJoiner {
 	return &LineJoiner{json: append(make([]byte, 0, size+2), '"')}
 }
 
-// Add appends a text.
-func (j *LineJoiner) Add(text string) {
+// Add appends a text, which may be escaped.
+func (j *LineJoiner) Add(text string, escaped bool) {
 	if j.texts++; j.texts > 1 {
 		j.json = append(j.json, `\n`...)
 	}
-	j.json = AppendInner(j.json, text)
+	if escaped {
+		j.json = append(j.json, text...)
+	} else {
+		j.json = AppendInner(j.json, text)
+	}
 }
 
 // JSON returns the string with its quotes.

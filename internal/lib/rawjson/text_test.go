@@ -61,7 +61,7 @@ func TestJoined(t *testing.T) {
 	for _, texts := range [][]string{nil, {""}, {"", ""}, {"a"}, {"", "a\n", "\"ä"}, {strings.Repeat("\x00", 100), "b"}} {
 		joined := rawjson.NewLineJoiner(len(texts))
 		for _, text := range texts {
-			joined.Add(text)
+			joined.Add(text, false)
 		}
 		if got, want := string(joined.JSON()), string(rawjson.AppendString(nil, strings.Join(texts, "\n"))); got != want {
 			t.Errorf("%q: got %s, want %s", texts, got, want)

@@ -76,7 +76,7 @@ func (c *conversation) unknown() error {
 func (c *conversation) prompt(text string) *perigee.Prompt {
 	p := &perigee.Prompt{}
 	add := func(role, text string) {
-		p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}})
+		p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(text)}}})
 	}
 	for _, i := range c.items {
 		role := perigee.RoleUser

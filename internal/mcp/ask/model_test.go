@@ -93,8 +93,8 @@ func TestAConversationIsContinued(t *testing.T) {
 				t.Error(err)
 			}
 			asked = len(prompt.Contents)
-			if text := prompt.Contents[1].Parts[0].Text; prompt.Contents[1].Role != perigee.RoleModel || text != "My name is Ada." {
-				t.Errorf("the first answer is %q", text)
+			if text := prompt.Contents[1].Parts[0].Text; prompt.Contents[1].Role != perigee.RoleModel || text != perigee.Plain("My name is Ada.") {
+				t.Errorf("the first answer is %v", text)
 			}
 			return counting.Stream(ctx, req)
 		})

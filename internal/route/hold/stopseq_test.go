@@ -38,7 +38,7 @@ func (s *scripted) Stream(_ context.Context, req *perigee.Request) iter.Seq2[per
 
 func request(stops ...string) *perigee.Request {
 	req := perigee.NewRequest(perigee.Origin{Log: &perigee.CallLog{}}, "m", false, func() (*perigee.Prompt, error) {
-		said := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "eight by"}}}
+		said := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("eight by")}}}
 		return &perigee.Prompt{Contents: []perigee.Content{said}, Generation: perigee.Generation{Stop: stops}}, nil
 	})
 	req.ReportStopSequence = true

@@ -66,7 +66,7 @@ func request(id string) *perigee.Request {
 		Body:    []byte(`{"model":"gpt-4o"}`),
 		Client:  perigee.Client{Name: "codex", Version: "1.2", Key: "laptop", Session: "s"},
 	}, "gpt-4o", true, func() (*perigee.Prompt, error) {
-		return &perigee.Prompt{Contents: []perigee.Content{{Parts: []perigee.Part{{Text: "12345678"}}}}}, nil
+		return &perigee.Prompt{Contents: []perigee.Content{{Parts: []perigee.Part{{Text: perigee.Plain("12345678")}}}}}, nil
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *source) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perig
 }
 
 func request(dialect perigee.Dialect, model string, parts ...perigee.Part) *perigee.Request {
-	p := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "hi"}}}}}
+	p := &perigee.Prompt{Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("hi")}}}}}
 	if len(parts) > 0 {
 		p.Contents = append(p.Contents, perigee.Content{Role: perigee.RoleModel, Parts: parts})
 	}
@@ -90,8 +90,8 @@ func signed(ev perigee.Event, signature string) perigee.Event {
 	return ev
 }
 
-func partText(s string) perigee.Part    { return perigee.Part{Text: s} }
-func partThought(s string) perigee.Part { return perigee.Part{Text: s, Thought: true} }
+func partText(s string) perigee.Part    { return perigee.Part{Text: perigee.Plain(s)} }
+func partThought(s string) perigee.Part { return perigee.Part{Text: perigee.Plain(s), Thought: true} }
 func partCall(id string) perigee.Part {
 	return perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: id, Name: "f"}}
 }

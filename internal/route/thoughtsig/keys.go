@@ -129,7 +129,7 @@ func (s *scope) conversationTag() string {
 		hash.Write(mark)
 	}
 	if s.prompt.System != nil && len(s.prompt.System.Parts) > 0 {
-		write(s.prompt.System.Parts[0].Text)
+		write(plain(&s.prompt.System.Parts[0]))
 	}
 	for i := range s.prompt.Contents {
 		c := &s.prompt.Contents[i]
@@ -138,7 +138,7 @@ func (s *scope) conversationTag() string {
 		}
 		for j := range c.Parts {
 			if c.Parts[j].Kind == perigee.PartText {
-				write(c.Parts[j].Text)
+				write(plain(&c.Parts[j]))
 			}
 		}
 		break

@@ -139,7 +139,7 @@ func TestMarkOfALongQuestionTakesNoMemory(t *testing.T) {
 	question := perigee.Content{Role: perigee.RoleUser}
 	all := ""
 	for _, text := range []string{strings.Repeat("a", sample/2), strings.Repeat("b", 3*sample)} {
-		question.Parts = append(question.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
+		question.Parts = append(question.Parts, perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text)})
 		all += fmt.Sprintf("%d:%s%s", len(text), text[:min(len(text), sample)], text[max(0, len(text)-sample):])
 	}
 	mark := func() string {

@@ -125,9 +125,9 @@ func (s *scope) partKey(part *perigee.Part, text *textDigest) string {
 		return ""
 	case part.Kind == perigee.PartCall && part.Call != nil && part.Call.ID != "":
 		return s.callKey(part.Call.ID)
-	case part.Kind == perigee.PartText && part.Text != "":
+	case part.Kind == perigee.PartText && !part.Text.Empty():
 		text.reset()
-		text.write(part.Text)
+		text.write(plain(part))
 		kind := perigee.EventText
 		if part.Thought {
 			kind = perigee.EventThinking

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // A step is one message of the model with calls in the current turn: consecutive contents of the
@@ -78,7 +79,7 @@ func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
 			if !isThought(*part) {
 				continue
 			}
-			if n == len(thinking) || part.Text != thinking[n].Text || part.Signature != thinking[n].Signature {
+			if n == len(thinking) || plain(part) != plain(&thinking[n]) || part.Signature != thinking[n].Signature {
 				return false
 			}
 			n++
@@ -86,6 +87,8 @@ func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
 	}
 	return n == len(thinking)
 }
+
+func plain(p *perigee.Part) string { return rawjson.Unescaped(p.Text.Form()) }
 
 func isThought(p perigee.Part) bool { return p.Kind == perigee.PartText && p.Thought }
 

@@ -85,7 +85,7 @@ func thoughts(value string) []perigee.Part {
 		if !ok {
 			return nil
 		}
-		parts = append(parts, perigee.Part{Kind: perigee.PartText, Thought: true, Text: text, Signature: signature})
+		parts = append(parts, perigee.Part{Kind: perigee.PartText, Thought: true, Text: perigee.Plain(text), Signature: signature})
 		value = rest
 	}
 	return parts

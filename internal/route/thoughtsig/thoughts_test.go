@@ -54,11 +54,11 @@ func reaches(t *testing.T, m *Memory, req *perigee.Request) string {
 		for _, p := range c.Parts {
 			switch {
 			case p.Thought:
-				parts = append(parts, "("+p.Text+"|"+p.Signature+")")
+				parts = append(parts, "("+plain(&p)+"|"+p.Signature+")")
 			case p.Call != nil:
 				parts = append(parts, p.Call.ID)
 			default:
-				parts = append(parts, fmt.Sprintf("%q", p.Text))
+				parts = append(parts, fmt.Sprintf("%q", plain(&p)))
 			}
 		}
 		seen = append(seen, strings.Join(parts, " "))
@@ -296,8 +296,8 @@ func TestThoughtsReadWhatTrainsWrite(t *testing.T) {
 		var tr thinking
 		var want []perigee.Part
 		for range rapid.IntRange(1, 4).Draw(t, "blocks") {
-			p := perigee.Part{Thought: true, Text: rapid.StringMatching(`[a-z0-9: >\n…]{1,20}`).Draw(t, "text"), Signature: rapid.StringMatching(`[A-Za-z0-9+/:>]{1,20}`).Draw(t, "signature")}
-			tr.add(p.Text)
+			p := perigee.Part{Thought: true, Text: perigee.Plain(rapid.StringMatching(`[a-z0-9: >\n…]{1,20}`).Draw(t, "text")), Signature: rapid.StringMatching(`[A-Za-z0-9+/:>]{1,20}`).Draw(t, "signature")}
+			tr.add(plain(&p))
 			tr.close(p.Signature)
 			want = append(want, p)
 		}
@@ -317,7 +317,7 @@ func FuzzThoughts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		size := 0
 		for _, p := range thoughts(value) {
-			size += len(p.Text) + len(p.Signature)
+			size += p.Text.Size() + len(p.Signature)
 		}
 		if size > len(value) {
 			t.Errorf("%d bytes out of %d", size, len(value))

@@ -122,7 +122,7 @@ func file(uri string) perigee.Part {
 
 func asking(parts ...perigee.Part) *perigee.Prompt {
 	return &perigee.Prompt{Contents: []perigee.Content{
-		{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "Look."}}},
+		{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("Look.")}}},
 		{Role: perigee.RoleUser, Parts: parts},
 	}}
 }
@@ -149,7 +149,7 @@ func TestFilesOnTheWebBecomeData(t *testing.T) {
 	cat, moved, wrong := s.at("pictures.example", "/cat.png?token=abc"), s.at("pictures.example", "/moved"), s.at("pictures.example", "/mislabelled.jpg")
 	first := file(cat)
 	first.Signature, first.File.Extra = "seal", perigee.Fields{{Name: "displayName", Value: []byte(`"cat"`)}}
-	p := asking(first, perigee.Part{Text: "and"}, file(moved), file(cat), file("gs://bucket/a.png"), file("https://youtu.be/abc"),
+	p := asking(first, perigee.Part{Text: perigee.Plain("and")}, file(moved), file(cat), file("gs://bucket/a.png"), file("https://youtu.be/abc"),
 		file("https://www.youtube.com/watch?v=abc"), file("https://generativelanguage.googleapis.com/v1beta/files/abc"), file(wrong),
 		perigee.Part{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: "1", Media: []perigee.Part{file(cat)}}})
 	got, notes, err := s.fetcher(nil).Inline(t.Context(), p, free)
@@ -210,7 +210,7 @@ func TestNothingIsFetchedUnlessAllowed(t *testing.T) {
 
 // Requests without files cost a look at each part and nothing else.
 func TestPromptWithoutFilesIsLeftAlone(t *testing.T) {
-	f, p := New(Options{Allow: true}), asking(perigee.Part{Text: "hi"})
+	f, p := New(Options{Allow: true}), asking(perigee.Part{Text: perigee.Plain("hi")})
 	if n := testing.AllocsPerRun(100, func() {
 		if got, _, err := f.Inline(t.Context(), p, free); got != p || err != nil {
 			t.Fatal(got, err)

@@ -169,7 +169,7 @@ func TestHeadersAndEnvelope(t *testing.T) {
 		t.Errorf("the same question in other bytes:\n%s\n%s", bodies[0], bodies[1])
 	}
 	want := `{"project":"sim-project-ada","model":"claude-opus-4-6-thinking","userAgent":"antigravity","requestType":"agent","requestId":"agent-`
-	if !strings.HasPrefix(bodies[0], want) || !strings.Contains(bodies[0], `a<b & \"c\"`) || !strings.Contains(bodies[0], `"sessionId":"-`) {
+	if !strings.HasPrefix(bodies[0], want) || !strings.Contains(bodies[0], `a\u003cb \u0026 \"c\"`) || !strings.Contains(bodies[0], `"sessionId":"-`) {
 		t.Errorf("body %s", bodies[0])
 	}
 }

@@ -88,8 +88,8 @@ func firstText(p *perigee.Prompt) string {
 			continue
 		}
 		for j := range p.Contents[i].Parts {
-			if part := &p.Contents[i].Parts[j]; part.Kind == perigee.PartText && part.Text != "" {
-				return part.Text
+			if part := &p.Contents[i].Parts[j]; part.Kind == perigee.PartText && !part.Text.Empty() {
+				return rawjson.Unescaped(part.Text.Form())
 			}
 		}
 	}

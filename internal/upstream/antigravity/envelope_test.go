@@ -11,7 +11,7 @@ func promptOf(texts ...string) *perigee.Prompt {
 	p := &perigee.Prompt{}
 	for i, text := range texts {
 		role := []string{perigee.RoleUser, perigee.RoleModel}[i%2]
-		p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Text: text}}})
+		p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Text: perigee.Plain(text)}}})
 	}
 	return p
 }

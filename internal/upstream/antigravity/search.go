@@ -86,7 +86,7 @@ func (s *step) open(thought bool) bool {
 // close stores the text of the last part.
 func (s *step) close() {
 	if n := len(s.parts); n > 0 && s.parts[n-1].Kind == perigee.PartText {
-		s.parts[n-1].Text = string(s.text)
+		s.parts[n-1].Text = perigee.Plain(string(s.text))
 	}
 	s.text = s.text[:0]
 }

@@ -19,7 +19,7 @@ func TestChatsGrowWithTheirSize(t *testing.T) {
 		},
 		"empty messages": func(int) perigee.Content { return message(perigee.RoleUser, " ") },
 		"media types": func(i int) perigee.Content {
-			return perigee.Content{Parts: []perigee.Part{{Text: text}, {Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: fmt.Sprintf("image/x-%d", i)}}}}
+			return perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(text)}, {Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: fmt.Sprintf("image/x-%d", i)}}}}
 		},
 	} {
 		used := func(n int) float64 {

@@ -152,8 +152,8 @@ func TestWaiting(t *testing.T) {
 func TestNotes(t *testing.T) {
 	prompt := perigee.Prompt{
 		Contents: []perigee.Content{
-			{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "what is it?"}, {Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "AAAA"}}}},
-			{Role: perigee.RoleModel, Parts: []perigee.Part{{Thought: true, Text: "hm"}, {Kind: perigee.PartCall, Call: &perigee.FunctionCall{Name: "look", Args: []byte(`{"x":1}`)}}}},
+			{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("what is it?")}, {Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "AAAA"}}}},
+			{Role: perigee.RoleModel, Parts: []perigee.Part{{Thought: true, Text: perigee.Plain("hm")}, {Kind: perigee.PartCall, Call: &perigee.FunctionCall{Name: "look", Args: []byte(`{"x":1}`)}}}},
 			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{Name: "look", Output: []byte(`"a cat"`)}}}},
 		},
 		Tools:      []perigee.Tool{{Function: &perigee.Function{Name: "look"}}},
@@ -188,7 +188,7 @@ func TestNotes(t *testing.T) {
 	}
 	thought := request(true, perigee.Prompt{Contents: []perigee.Content{
 		message(perigee.RoleUser, "a?"),
-		{Role: perigee.RoleModel, Parts: []perigee.Part{{Thought: true, Text: "hm"}, {Text: "a"}, {Thought: true, Signature: "x"}}},
+		{Role: perigee.RoleModel, Parts: []perigee.Part{{Thought: true, Text: perigee.Plain("hm")}, {Text: perigee.Plain("a")}, {Thought: true, Signature: "x"}}},
 		message(perigee.RoleUser, "and b?"),
 	}})
 	thought.Strict = true

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // noteRequest notes the fields of a prompt, outside of its messages, that a text cannot carry.
@@ -55,11 +56,11 @@ func textOf(n *perigee.Notes, parts []perigee.Part) string {
 func textOfPart(n *perigee.Notes, p *perigee.Part) string {
 	switch {
 	case p.Thought:
-		if p.Text != "" {
+		if !p.Text.Empty() {
 			n.Add(perigee.NoteOmitted, "earlier thinking")
 		}
 	case p.Kind == perigee.PartText:
-		return p.Text
+		return rawjson.Unescaped(p.Text.Form())
 	case p.Kind == perigee.PartBlob:
 		n.Dropped("media " + perigee.Clip(p.Blob.MIME, maxNamed))
 	case p.Kind == perigee.PartFile:

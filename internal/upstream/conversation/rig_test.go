@@ -114,7 +114,7 @@ func request(stream bool, p perigee.Prompt) *perigee.Request {
 }
 
 func message(role, text string) perigee.Content {
-	return perigee.Content{Role: role, Parts: []perigee.Part{{Text: text}}}
+	return perigee.Content{Role: role, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}
 }
 
 func hello(stream bool) *perigee.Request {

@@ -14,7 +14,7 @@ import (
 func embedRequest(texts ...string) *perigee.EmbedRequest {
 	req := &perigee.EmbedRequest{Origin: perigee.Origin{Dialect: perigee.DialectOpenAIChat}, Model: "gemini-embedding-001"}
 	for _, text := range texts {
-		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: text}}}})
+		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}})
 	}
 	return req
 }

@@ -54,7 +54,7 @@ func TestAttachToARunningLanguageServer(t *testing.T) {
 
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
 		return &perigee.Prompt{Contents: []perigee.Content{
-			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "[[text: from the IDE]]"}}},
+			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("[[text: from the IDE]]")}}},
 		}}, nil
 	})
 	var text strings.Builder

@@ -76,7 +76,7 @@ func signedIn(t *testing.T, change func(*Options)) *rig {
 }
 
 func text(role, text string) perigee.Content {
-	return perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}}
+	return perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(text)}}}
 }
 
 // call sends a prompt and returns the events.
@@ -168,9 +168,9 @@ func TestCarriedConversation(t *testing.T) {
 			})
 			temperature := 0.25
 			p := perigee.Prompt{
-				System: &perigee.Content{Parts: []perigee.Part{{Kind: perigee.PartText, Text: "Be brief."}}},
+				System: &perigee.Content{Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("Be brief.")}}},
 				Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{
-					{Kind: perigee.PartText, Text: `[[call: weather {"city":"Paris"}]]`},
+					{Kind: perigee.PartText, Text: perigee.Plain(`[[call: weather {"city":"Paris"}]]`)},
 					{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}},
 				}}},
 				Tools:      []perigee.Tool{weather},
@@ -191,7 +191,7 @@ func TestCarriedConversation(t *testing.T) {
 				perigee.Content{Role: perigee.RoleModel, Parts: []perigee.Part{{Kind: perigee.PartCall, Call: calls[0].Call, Signature: calls[0].Signature}}},
 				perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{
 					{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{ID: calls[0].Call.ID, Name: "weather", Response: json.RawMessage(`{"sky":"clear"}`)}},
-					{Kind: perigee.PartText, Text: "[[text: It is clear.]]"},
+					{Kind: perigee.PartText, Text: perigee.Plain("[[text: It is clear.]]")},
 				}})
 			if events, err = r.call(t.Context(), "gemini-3-flash", p); err != nil || written(events) != "It is clear." {
 				t.Fatalf("got %+v, %v", events, err)

@@ -200,7 +200,7 @@ func TestAnswersNameTheAccount(t *testing.T) {
 	}
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
 		return &perigee.Prompt{Contents: []perigee.Content{
-			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "[[text: hello]]"}}},
+			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("[[text: hello]]")}}},
 		}}, nil
 	})
 	account := ""
@@ -409,7 +409,7 @@ func (r *rig) ask(text string) {
 	r.t.Helper()
 	request := perigee.NewRequest(perigee.Origin{}, "gemini-3-flash", true, func() (*perigee.Prompt, error) {
 		return &perigee.Prompt{Contents: []perigee.Content{
-			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: "[[text: " + text + "]]"}}},
+			{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain("[[text: " + text + "]]")}}},
 		}}, nil
 	})
 	var got strings.Builder

@@ -21,7 +21,7 @@ func said(stream bool, texts ...string) *perigee.Request {
 		p := &perigee.Prompt{}
 		for i, text := range texts {
 			role := []string{perigee.RoleUser, perigee.RoleModel}[i%2]
-			p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: text}}})
+			p.Contents = append(p.Contents, perigee.Content{Role: role, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(text)}}})
 		}
 		return p, nil
 	})

@@ -17,12 +17,9 @@ func (m *message) contentParts(more int) []perigee.Part {
 	if m.parts != nil {
 		return m.parts
 	}
-	if m.quoted != nil {
-		m.text = rawjson.NewCursor(m.quoted).String()
-	}
 	parts := make([]perigee.Part, 0, 1+more)
-	if m.text != "" {
-		parts = append(parts, perigee.Part{Text: m.text})
+	if text := rawjson.Inside(m.quoted); text != "" {
+		parts = append(parts, perigee.Part{Text: perigee.Escaped(text)})
 	}
 	return parts
 }
@@ -48,7 +45,7 @@ func (d *decoder) instruct(m *message) {
 func (d *decoder) assistant(m *message) {
 	parts := m.contentParts(len(m.images) + len(m.calls))
 	if m.refusal != "" {
-		parts = append(parts, perigee.Part{Text: m.refusal})
+		parts = append(parts, perigee.Part{Text: perigee.Escaped(m.refusal)})
 	}
 	if m.signatures.text != "" {
 		parts = sign(parts, m.signatures.text)
@@ -58,7 +55,7 @@ func (d *decoder) assistant(m *message) {
 	case m.signatures.reasoning == "": // the provider refuses unsigned thoughts, or forgets them
 		d.notes.Dropped("messages[].reasoning_content")
 	default:
-		thought := perigee.Part{Text: m.reasoning, Thought: true, Signature: m.signatures.reasoning}
+		thought := perigee.Part{Text: perigee.Escaped(m.reasoning), Thought: true, Signature: m.signatures.reasoning}
 		parts = append([]perigee.Part{thought}, parts...)
 	}
 	parts = append(parts, m.images...)
@@ -85,7 +82,7 @@ func (d *decoder) result(m *message) {
 	if match.Call == nil {
 		d.notes.Mapped("messages[].tool_call_id without its call")
 		text := "Result of the tool call " + strings.TrimSpace(m.name+" "+string(m.answers)) + ":"
-		d.turns.User(append([]perigee.Part{{Text: text}}, m.contentParts(0)...))
+		d.turns.User(append([]perigee.Part{{Text: perigee.Plain(text)}}, m.contentParts(0)...))
 		return
 	}
 	if !match.Exact {
@@ -103,12 +100,12 @@ func (d *decoder) result(m *message) {
 func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	size := 0
 	for _, part := range m.parts {
-		size += rawjson.QuotedSize(part.Text)
+		size += part.Text.Size()
 	}
 	joined := rawjson.NewLineJoiner(size)
 	for _, part := range m.parts {
 		if part.Kind == perigee.PartText {
-			joined.Add(part.Text)
+			joined.Add(part.Text.Form())
 		} else {
 			media = append(media, part)
 		}
@@ -122,7 +119,7 @@ func (d *decoder) endConversation() {
 	d.turns.Close()
 	if len(d.turns.Contents) > 0 && d.turns.Contents[0].Role == perigee.RoleModel {
 		d.notes.Repaired("messages that begin with role assistant")
-		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: "(The conversation begins here.)"}}}
+		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("(The conversation begins here.)")}}}
 		d.turns.Contents = append([]perigee.Content{opening}, d.turns.Contents...)
 	}
 	d.prompt.Contents = d.turns.Contents

@@ -12,14 +12,13 @@ import (
 type message struct {
 	role       string
 	name       string
-	text       string         // content that is a string
-	quoted     []byte         // content as raw JSON, of a tool result or before the role is known
+	quoted     []byte         // content that is a string, as JSON
 	parts      []perigee.Part // content that is a list
 	images     []perigee.Part // of an answer that came from here
-	refusal    string
+	refusal    string         // escaped
 	calls      []perigee.Part
 	answers    []byte // tool_call_id
-	reasoning  string
+	reasoning  string // escaped
 	signatures signatures
 }
 
@@ -86,13 +85,13 @@ func (d *decoder) messageField(i int, name string, m *message) {
 	case "tool_call_id":
 		m.answers = d.c.Bytes()
 	case "reasoning_content", "reasoning":
-		if text := d.c.String(); text != "" {
+		if text := d.c.Inside(); text != "" {
 			m.reasoning = text
 		}
 	case "extra_content":
 		m.signatures = d.signatures("messages[].")
 	case "refusal":
-		if m.refusal = d.c.String(); m.refusal != "" {
+		if m.refusal = d.c.Inside(); m.refusal != "" {
 			d.notes.Mapped("messages[].refusal")
 		}
 	case "images":

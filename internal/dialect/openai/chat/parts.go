@@ -13,11 +13,7 @@ import (
 func (d *decoder) content(i int, m *message) {
 	switch d.c.Kind() {
 	case rawjson.String:
-		if m.role == "" || m.role == "tool" || m.role == "function" {
-			m.quoted = d.c.Raw()
-		} else {
-			m.text = d.c.String()
-		}
+		m.quoted = d.c.Raw()
 	case rawjson.Array:
 		for j := range d.c.Array() {
 			m.parts = d.part(rawjson.Reserve(d.c, m.parts), func() string { return place(i, "content", j) })
@@ -34,7 +30,7 @@ func place(message int, list string, part int) string {
 // A part is one part while it is read. Its type may come last.
 type part struct {
 	kind     string
-	text     string
+	text     string // escaped, and so is the refusal
 	refusal  string
 	url      string
 	data     string
@@ -46,8 +42,8 @@ type part struct {
 // part appends the next part to parts. Empty texts are skipped, because some models refuse them.
 func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part {
 	if d.c.Kind() == rawjson.String { // a list of texts, which the API does not document
-		if text := d.c.String(); text != "" {
-			parts = append(parts, perigee.Part{Text: text})
+		if text := d.c.Inside(); text != "" {
+			parts = append(parts, perigee.Part{Text: perigee.Escaped(text)})
 		}
 		return parts
 	}
@@ -69,7 +65,7 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 		if p.text == "" {
 			return parts
 		}
-		return append(parts, perigee.Part{Text: p.text})
+		return append(parts, perigee.Part{Text: perigee.Escaped(p.text)})
 	case "image_url", "video_url", "input_audio", "file":
 		part, err := d.medium(&p)
 		if err != nil {
@@ -87,9 +83,9 @@ func (d *decoder) partField(key []byte, p *part) {
 	case "type":
 		p.kind = string(d.c.Bytes())
 	case "text":
-		p.text = d.c.String()
+		p.text = d.c.Inside()
 	case "refusal":
-		p.refusal = d.c.String()
+		p.refusal = d.c.Inside()
 	case "image_url", "video_url":
 		d.mediaField(string(key), p)
 	case "input_audio":

@@ -148,7 +148,7 @@ func (d *decoder) reasoningItem(i int, item *inputItem) {
 		}
 	})
 	if text.Len() > 0 {
-		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: text.String(), Thought: true})
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text.String()), Thought: true})
 	}
 }
 
@@ -161,7 +161,7 @@ func isEmptyList(raw json.RawMessage) bool {
 
 func (d *decoder) restore(c *carrier) {
 	for _, t := range c.thoughts {
-		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: t.text, Signature: t.signature, Thought: true})
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(t.text), Signature: t.signature, Thought: true})
 	}
 	if d.signatures == nil && len(c.calls) > 0 {
 		d.signatures = map[string]string{}

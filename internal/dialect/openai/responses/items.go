@@ -44,7 +44,7 @@ func (d *decoder) items(c *rawjson.Cursor) {
 			d.out.given = rawjson.Reserve(c, d.out.given)
 		}
 		if c.Kind() == rawjson.String { // a list of plain questions
-			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: c.String()})
+			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Escaped(c.Inside())})
 			d.keepItem(from, c.Offset(), &inputItem{apart: true})
 			continue
 		}

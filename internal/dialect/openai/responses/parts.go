@@ -13,7 +13,8 @@ import (
 
 // A part is one part of a message's content while it is read.
 type part struct {
-	kind, text                          string
+	kind                                string
+	text                                string // escaped
 	image, detail                       string
 	fileID, fileData, fileURL, filename string
 	audioData, audioFormat              string
@@ -22,8 +23,8 @@ type part struct {
 // content reads the content of a message: a string, or an array of parts. Empty texts are left out.
 func (d *decoder) content(c *rawjson.Cursor, role string) {
 	if c.Kind() == rawjson.String {
-		if text := c.String(); text != "" {
-			d.addPart(role, perigee.Part{Kind: perigee.PartText, Text: text})
+		if text := c.Inside(); text != "" {
+			d.addPart(role, perigee.Part{Kind: perigee.PartText, Text: perigee.Escaped(text)})
 		}
 		return
 	}
@@ -51,7 +52,7 @@ func (d *decoder) output(c *rawjson.Cursor) (answer json.RawMessage, media []per
 		switch p, ok := d.part(c); {
 		case !ok:
 		case p.Kind == perigee.PartText:
-			joined.Add(p.Text)
+			joined.Add(p.Text.Form())
 		default:
 			media = append(media, p)
 		}
@@ -86,7 +87,7 @@ func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 		case "type":
 			p.kind = word(c)
 		case "text", "refusal":
-			p.text = c.String()
+			p.text = c.Inside()
 		case "image_url":
 			p.image = c.String()
 		case "detail":
@@ -127,7 +128,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 		d.refuse(openai.Wrong("input[].content[].file_id", "perigee does not store files").WithHint("send the data itself, or a URL"))
 		return part, false
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
-		return perigee.Part{Kind: perigee.PartText, Text: p.text}, p.text != ""
+		return perigee.Part{Kind: perigee.PartText, Text: perigee.Escaped(p.text)}, p.text != ""
 	case p.kind == "input_image":
 		part, err = dialect.MediaPart(p.image, "image/jpeg")
 	case p.kind == "input_file" && p.fileURL != "":

@@ -83,7 +83,7 @@ type decoder struct {
 	model        string
 	stream       bool
 	session      string
-	instructions string
+	instructions perigee.Text
 	rawTools     json.RawMessage
 	rawChoice    json.RawMessage
 	logprobs     bool
@@ -113,7 +113,7 @@ func (d *decoder) read(members []member) error {
 		}
 	}
 	table := []any{
-		"model", &d.model, "instructions", &d.instructions, "previous_response_id", &d.out.previous,
+		"model", &d.model, "instructions", func() { d.instructions = perigee.Escaped(c.Inside()) }, "previous_response_id", &d.out.previous,
 		"stream", &d.stream, "store", &d.out.Store, "background", &d.out.Background, "prompt_cache_key", &d.session,
 		"input", func() { d.out.input = value },
 		"tools", func() {
@@ -217,8 +217,8 @@ func (d *decoder) conversation() error {
 }
 
 // instruct adds to the system instruction.
-func (d *decoder) instruct(text string) {
-	if text == "" {
+func (d *decoder) instruct(text perigee.Text) {
+	if text.Empty() {
 		return
 	}
 	if d.prompt.System == nil {
@@ -275,8 +275,8 @@ func (d *decoder) ownInput() error {
 	c := rawjson.NewCursor(d.out.input)
 	switch c.Kind() {
 	case rawjson.String:
-		if text := c.String(); text != "" {
-			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: text})
+		if text := c.Inside(); text != "" {
+			d.turns.UserPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Escaped(text)})
 		}
 	default:
 		d.keeping = d.out.Store

@@ -12,6 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/lib/rawjson"
 )
 
 var now = func() time.Time { return time.Unix(1773480413, 0) }
@@ -182,11 +183,11 @@ func TestSealsComeBack(t *testing.T) {
 	for _, part := range prompt.Contents[1].Parts {
 		switch {
 		case part.Thought:
-			got = append(got, "thought "+part.Text+" "+part.Signature)
+			got = append(got, "thought "+rawjson.Unescaped(part.Text.Form())+" "+part.Signature)
 		case part.Call != nil:
 			got = append(got, "call "+part.Call.ID+" "+string(part.Call.Args)+" "+part.Signature)
 		default:
-			got = append(got, "text "+part.Text)
+			got = append(got, "text "+rawjson.Unescaped(part.Text.Form()))
 		}
 	}
 	want := []string{"thought one two seal-1", "thought three seal-2", "text Let me see.", `call c1 {"a":1} seal-3`, "call c2 {} ", "call c3 {} seal-4"}

@@ -226,7 +226,7 @@ func (d *decoder) namespace(t *declaration) {
 	if t.name != defaultNamespace {
 		d.notes.Add(perigee.NoteRenamed, "tools[namespace] "+openai.Brief(t.name))
 		if t.description != "" {
-			d.instruct("Tools whose names begin with " + t.name + "__: " + t.description)
+			d.instruct(perigee.Plain("Tools whose names begin with " + t.name + "__: " + t.description))
 		}
 	}
 	if t.tools != nil {
