@@ -120,7 +120,7 @@ func (d *decoder) inside(raw []byte, field string, read func(c *rawjson.Cursor))
 	if raw == nil {
 		return
 	}
-	c := rawjson.NewCursor(raw)
+	c := d.doc.Value(raw)
 	read(c)
 	err, ok := c.Err().(*rawjson.TypeError)
 	if !ok {

@@ -46,18 +46,18 @@ func DecodeCount(origin perigee.Origin) (*perigee.Request, error) {
 }
 
 func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) {
-	pieces, err := rawjson.CheckCount(origin.Body)
+	doc, err := rawjson.Open(origin.Body, nil)
 	if err != nil {
 		return nil, nil, invalid("invalid JSON: " + err.Error())
 	}
-	if err := pieces.Err(len(origin.Body)); err != nil {
+	if err := doc.Count.Err(len(origin.Body)); err != nil {
 		return nil, nil, invalid(err.Error()).WithHint("join small blocks and messages, or send less")
 	}
-	c := rawjson.NewCursor(origin.Body)
+	c := doc.Cursor()
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
 		return nil, nil, invalid("the body is " + got.String() + ", not an object")
 	}
-	d := decoder{count: count, turns: dialect.Builder{JoinAfterCalls: true}}
+	d := decoder{doc: doc, count: count, turns: dialect.Builder{JoinAfterCalls: true}}
 	d.request(c)
 	if err := d.failure(c); err != nil {
 		return nil, nil, err
@@ -108,6 +108,7 @@ func fieldName(name []byte) string { return perigee.Clip(string(name), 60) }
 // A decoder reads one request. The first thing that is wrong ends up in err or in the cursor's own
 // error, after which everything else is read past.
 type decoder struct {
+	doc      *rawjson.Document
 	prompt   perigee.Prompt
 	notes    perigee.Notes
 	err      *perigee.Error

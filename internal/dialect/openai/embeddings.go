@@ -17,7 +17,7 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	if _, err := rawjson.CheckCount(origin.Body); err != nil {
 		return nil, false, InvalidBody(err)
 	}
-	c, err := openObject(origin.Body)
+	c, err := openObject(rawjson.NewCursor(origin.Body))
 	if err != nil {
 		return nil, false, err
 	}

@@ -24,20 +24,19 @@ func Wrong(param, format string, args ...any) *perigee.Error {
 // OpenBody validates a body as a JSON object and returns a cursor before it. It refuses a body that
 // is cut into more pieces than its size allows.
 func OpenBody(body []byte) (*rawjson.Cursor, error) {
-	count, err := rawjson.CheckCount(body)
+	doc, err := rawjson.Open(body, nil)
 	if err != nil {
 		return nil, InvalidBody(err)
 	}
-	if err := count.Err(len(body)); err != nil {
+	if err := doc.Count.Err(len(body)); err != nil {
 		return nil, TooManyPieces(err)
 	}
-	return openObject(body)
+	return openObject(doc.Cursor())
 }
 
 // openObject returns a cursor before the object that a valid body must be: null would pass for an
 // empty one.
-func openObject(body []byte) (*rawjson.Cursor, error) {
-	c := rawjson.NewCursor(body)
+func openObject(c *rawjson.Cursor) (*rawjson.Cursor, error) {
 	if got := c.Kind(); got != rawjson.Object {
 		return nil, InvalidBody(fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}

@@ -61,6 +61,11 @@ func CheckTop(data []byte, visit func(m Member)) error {
 
 func check(data []byte, finite bool, members func(m Member)) (Count, error) {
 	k := checkers.Get().(*checker)
+	defer k.release()
+	return k.check(data, finite, members)
+}
+
+func (k *checker) check(data []byte, finite bool, members func(m Member)) (Count, error) {
 	k.data, k.finite, k.count = data, finite, Count{}
 	k.maxKeys = max(manyKeys, len(data)/keyBytes)
 	k.members = members
@@ -69,9 +74,7 @@ func check(data []byte, finite bool, members func(m Member)) (Count, error) {
 		k.preferEarlierDuplicate()
 		err = newError(data, k.badOffset, k.badProblem)
 	}
-	count := k.count
-	k.release()
-	return count, err
+	return k.count, err
 }
 
 // checkers keeps the memory of finished checks for the next ones.
@@ -80,7 +83,7 @@ var checkers = sync.Pool{New: func() any { return &checker{seed: maphash.MakeSee
 // release returns the checker to the pool, without buffers that only an unusual text needed.
 func (k *checker) release() {
 	const usual = 4096
-	k.data, k.open, k.keys = nil, k.open[:0], k.keys[:0]
+	k.data, k.open, k.keys, k.begun = nil, k.open[:0], k.keys[:0], k.begun[:0]
 	if k.members != nil {
 		k.members, k.member = nil, Member{}
 	}
@@ -112,6 +115,11 @@ type checker struct {
 	// keys are the names read so far in the open objects, outermost object first.
 	keys    []key
 	maxKeys int
+
+	// The long values, if Open wants them; see document.go.
+	ends    []span
+	longest int   // of ends; 0 if they are not remembered
+	begun   []int // by open container: its index in ends, or -1
 
 	// For finding duplicates in large objects, see keys.go.
 	table   []uint32
@@ -166,6 +174,9 @@ func (k *checker) enter(i int) (next int, empty bool) {
 		return k.fail(i, problemDepth), false
 	}
 	object := k.data[i] == '{'
+	if k.longest > 0 {
+		k.begin(i)
+	}
 	i = skipSpace(k.data, i+1)
 	if !object {
 		k.open = append(k.open, inArray)
@@ -225,6 +236,9 @@ func (k *checker) after(i int) int {
 		}
 		k.open = k.open[:len(k.open)-1]
 		i++
+		if k.longest > 0 {
+			k.finish(i)
+		}
 	}
 }
 
@@ -271,8 +285,11 @@ func (k *checker) scalar(i int) int {
 	}
 	switch c := k.data[i]; {
 	case c == '"':
-		i, _ = k.text(i + 1)
-		return i
+		end, _ := k.text(i + 1)
+		if end-i >= longValue && len(k.ends) < k.longest {
+			k.ends = append(k.ends, span{uint32(i), uint32(end)})
+		}
+		return end
 	case c == '-' || '0' <= c && c <= '9':
 		return k.number(i)
 	case c == 't' && hasPrefixAt(k.data, i, "true"), c == 'n' && hasPrefixAt(k.data, i, "null"):

@@ -59,6 +59,9 @@ type Cursor struct {
 	left int // the number of loops left early: their containers end before the next value
 	err  error
 
+	ends []span // of a Document, from pos on
+	base int    // where data begins in its text
+
 	scratch []byte // for unescaping text that is copied anyway
 }
 
@@ -217,7 +220,7 @@ func (c *Cursor) more(closing byte) bool {
 func (c *Cursor) leave(before int) {
 	c.Kind()
 	if c.pos == before {
-		c.pos = max(skipValue(c.data, before), min(before+1, len(c.data)))
+		c.pos = max(c.skip(before), min(before+1, len(c.data)))
 	}
 }
 
@@ -249,7 +252,7 @@ func (c *Cursor) fail(want, got string) {
 // Skip reads a value of any kind and drops it.
 func (c *Cursor) Skip() {
 	c.Kind()
-	c.pos = skipValue(c.data, c.pos)
+	c.pos = c.skip(c.pos)
 }
 
 // Offset returns where in the text the value about to be read starts; after the last one, where
@@ -265,7 +268,7 @@ func (c *Cursor) Offset() int {
 func (c *Cursor) Span() (start, end int) {
 	c.Kind()
 	start = c.pos
-	c.pos = skipValue(c.data, c.pos)
+	c.pos = c.skip(c.pos)
 	return start, c.pos
 }
 
@@ -326,7 +329,7 @@ func (c *Cursor) text() []byte {
 // rawText reads the string at pos and leaves its escapes.
 func (c *Cursor) rawText() []byte {
 	start := c.pos + 1
-	c.pos = skipString(c.data, c.pos)
+	c.pos = c.skip(c.pos)
 	end := max(start, c.pos-1)
 	return c.data[start:end:end] // appending to it must not write into the text
 }

@@ -19,7 +19,12 @@ func (c *Cursor) Inside() string {
 }
 
 // Inside returns what is between the quotes of a JSON string. The result aliases quoted.
-func Inside(quoted []byte) string { return NewCursor(quoted).Inside() }
+func Inside(quoted []byte) string {
+	if len(quoted) < 2 {
+		return ""
+	}
+	return unsafe.String(&quoted[1], len(quoted)-2)
+}
 
 // Unescaped returns the plain form of a text. The result does not alias an escaped text.
 func Unescaped(text string, escaped bool) string {

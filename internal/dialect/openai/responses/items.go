@@ -208,7 +208,7 @@ func (d *decoder) nested(i int, member string, raw json.RawMessage, read func(c 
 	if raw == nil {
 		return
 	}
-	c := rawjson.NewCursor(raw)
+	c := d.doc.Value(raw)
 	read(c)
 	if err := c.Err(); err != nil {
 		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))
@@ -220,7 +220,7 @@ func (d *decoder) textOf(i int, member string, raw json.RawMessage) []byte {
 	if raw == nil {
 		return nil
 	}
-	c := rawjson.NewCursor(raw)
+	c := d.doc.Value(raw)
 	text := c.Bytes()
 	if err := c.Err(); err != nil {
 		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))

@@ -19,9 +19,9 @@ const maxMembers = 4096
 
 // membersOf checks a body and finds its members on the way. They are read in another order than
 // they have in the body, and finding their ends again would take as long as reading them.
-func membersOf(body []byte) ([]member, rawjson.Count, error) {
+func membersOf(body []byte) ([]member, *rawjson.Document, error) {
 	list := make([]member, 0, 16) // agents send about a dozen
-	count, err := rawjson.CheckMembers(body, func(m rawjson.Member) {
+	doc, err := rawjson.Open(body, func(m rawjson.Member) {
 		name := m.Name
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = rawjson.NewCursor(body[m.At:]).Bytes()
@@ -32,9 +32,9 @@ func membersOf(body []byte) ([]member, rawjson.Count, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, count, invalidBody("", err)
+		return nil, nil, invalidBody("", err)
 	case len(list) > maxMembers:
-		return nil, count, openai.Invalid("the body has more than %d members", maxMembers).WithHint("send only members that the API defines")
+		return nil, nil, openai.Invalid("the body has more than %d members", maxMembers).WithHint("send only members that the API defines")
 	}
-	return list, count, nil
+	return list, doc, nil
 }

@@ -38,20 +38,20 @@ type Request struct {
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because
 // a stored one may have to be found first; find may be nil where none is stored.
 func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
-	members, count, err := membersOf(origin.Body)
+	members, doc, err := membersOf(origin.Body)
 	if err != nil {
 		return nil, err
 	}
-	if got := rawjson.NewCursor(origin.Body).Kind(); got != rawjson.Object {
+	if got := doc.Cursor().Kind(); got != rawjson.Object {
 		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	d := &decoder{find: find, out: &Request{Store: true, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
+	d := &decoder{doc: doc, find: find, out: &Request{Store: true, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
 	if err := d.read(members); err != nil {
 		return nil, err
 	}
-	pieces := count.Err
+	pieces := doc.Count.Err
 	if d.out.Store {
-		pieces = count.ErrStored
+		pieces = doc.Count.ErrStored
 	}
 	if err := pieces(len(origin.Body)); err != nil {
 		return nil, openai.TooManyPieces(err)
@@ -74,6 +74,7 @@ type decoder struct {
 	recalled     map[string]bool // the ids of items that were read from the store
 	recalledSize int
 
+	doc    *rawjson.Document
 	find   Finder
 	out    *Request
 	prompt *perigee.Prompt
@@ -272,7 +273,7 @@ func (d *decoder) ownInput() error {
 	if d.out.input == nil {
 		return nil
 	}
-	c := rawjson.NewCursor(d.out.input)
+	c := d.doc.Value(d.out.input)
 	switch c.Kind() {
 	case rawjson.String:
 		if text := c.Inside(); text != "" {

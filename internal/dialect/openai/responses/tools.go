@@ -343,7 +343,7 @@ func (d *decoder) choose(mode string, allowed []string) {
 
 // tools reads a list of tools at the path param.
 func (d *decoder) tools(param string, raw json.RawMessage, namespace string) {
-	c := rawjson.NewCursor(raw)
+	c := d.doc.Value(raw)
 	d.toolList(c, namespace)
 	if err := c.Err(); err != nil {
 		d.refuse(invalidBody(param, err))

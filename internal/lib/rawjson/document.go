@@ -1,0 +1,97 @@
+package rawjson
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// A Document is a text that passed CheckCount. Its cursors know where long values end, so that the
+// bytes of such a value are looked at once, when the text is checked.
+type Document struct {
+	Count Count
+	data  []byte
+	ends  []span
+}
+
+// A span is the position of a value in the text.
+type span struct{ start, end uint32 }
+
+// longValue is the number of bytes from which the end of a value is remembered, in eight bytes.
+// There is at most one such value for each longValue bytes of the text; the ends of others are
+// searched for.
+const longValue = 128
+
+// Open is CheckCount, and calls visit, which may be nil, with each member of the object that data
+// is. It may find an error after it has called visit.
+func Open(data []byte, visit func(m Member)) (*Document, error) {
+	k := checkers.Get().(*checker)
+	if len(data) <= math.MaxUint32 {
+		k.longest = len(data) / longValue
+		k.ends = make([]span, 0, len(data)/(4*longValue)) // about what agents send
+	}
+	count, err := k.check(data, true, visit)
+	d := &Document{Count: count, data: data, ends: k.ends}
+	k.ends, k.longest = nil, 0
+	k.release()
+	return d, err
+}
+
+// Cursor returns a Cursor before the one value of the text.
+func (d *Document) Cursor() *Cursor { return &Cursor{data: d.data, ends: d.ends} }
+
+// Value returns a Cursor before a value that was read from the text, such as that of a Member, or
+// from elsewhere.
+func (d *Document) Value(raw []byte) *Cursor {
+	c := NewCursor(raw)
+	if len(raw) < longValue || d == nil {
+		return c
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.data)))
+	if at < uintptr(len(d.data)) { // raw is a part of the text
+		c.base = int(at)
+		from, _ := slices.BinarySearchFunc(d.ends, uint32(at), func(s span, at uint32) int { return cmp.Compare(s.start, at) })
+		c.ends = d.ends[from:]
+	}
+	return c
+}
+
+// skip returns the offset after the value that starts at i. Offsets of calls for one Cursor do not
+// decrease.
+func (c *Cursor) skip(i int) int {
+	at := c.base + i
+	for len(c.ends) > 0 && int(c.ends[0].start) < at {
+		c.ends = c.ends[1:]
+	}
+	if len(c.ends) > 0 && int(c.ends[0].start) == at {
+		return min(int(c.ends[0].end)-c.base, len(c.data))
+	}
+	return skipValue(c.data, i)
+}
+
+// begin remembers that a value starts at i. Values are remembered in the order in which they start;
+// a container is, before it is known to be long.
+func (k *checker) begin(i int) {
+	if len(k.ends) >= k.longest {
+		k.begun = append(k.begun, -1)
+		return
+	}
+	k.begun = append(k.begun, len(k.ends))
+	k.ends = append(k.ends, span{start: uint32(i)})
+}
+
+// finish is called at the end of the container that began last.
+func (k *checker) finish(end int) {
+	last := len(k.begun) - 1
+	mark := k.begun[last]
+	k.begun = k.begun[:last]
+	if mark < 0 {
+		return
+	}
+	if s := &k.ends[mark]; end-int(s.start) >= longValue {
+		s.end = uint32(end)
+	} else {
+		k.ends = k.ends[:mark] // it has no long value in it
+	}
+}
