@@ -73,6 +73,7 @@ func main() {
 	flag.StringVar(&o.against, "against", "", "compare with this older perigee, side by side, and measure nothing else")
 	flag.BoolVar(&o.peers, "peers", false, "compare with other gateways, which are built from their Go modules, and measure nothing else")
 	flag.StringVar(&o.only, "only", "", "take only the steps whose name contains this, such as slow")
+	flag.StringVar(&o.caseWord, "case", "", "measure only the cases whose name contains this, such as Chat")
 	flag.StringVar(&o.shape, "shape", "", "with -only shapes: weigh only bodies whose path and name contain this")
 	streams := flag.Int("streams", -1, "quiet streams to open at the same time; 0 leaves that out")
 	flag.Parse()
@@ -101,7 +102,7 @@ type options struct {
 	plan                plan
 	short, peers, write bool
 	binary, only, shape string
-	against             string
+	against, caseWord   string
 }
 
 func exit(err error) {
@@ -127,7 +128,7 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 	defer os.RemoveAll(dir)
 	machine := measure.Machine()
 	b := &bench{
-		plan: o.plan, dir: dir, binary: o.binary, older: o.against, shape: o.shape,
+		plan: o.plan, dir: dir, binary: o.binary, older: o.against, caseWord: o.caseWord, shape: o.shape,
 		report: report{machine: machine, short: o.short}, peers: peerReport{machine: machine, short: o.short}, against: againstReport{machine: machine},
 	}
 	defer b.stopAll()
@@ -141,7 +142,7 @@ func run(ctx context.Context, o options) (broken bool, err error) {
 	}
 	if o.against != "" {
 		steps, found = []step{{name: "comparing two binaries", run: b.measureAgainst}}, &b.against
-		b.caseWord, o.only = o.only, ""
+		o.only = ""
 	}
 	steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.name, o.only) || s.asked && o.only == "" })
 	if err := b.measure(ctx, steps); err != nil {
@@ -163,7 +164,7 @@ type bench struct {
 	dir      string // for data directories and the binary; removed at the end
 	binary   string
 	older    string // what -against compares it with
-	caseWord string // in the names of the cases that -against measures
+	caseWord string // in the names of the cases that are measured
 	shape    string // of the bodies that are weighed; empty means all
 	children []*measure.Process
 	provider *measure.Process

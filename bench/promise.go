@@ -83,7 +83,7 @@ func (r *report) promiseTimes(l *promises) {
 		}
 	}
 	if len(r.cases) > 0 {
-		*l = append(*l, r.caseAims()...)
+		*l = append(*l, r.caseLimits()...)
 	}
 	if len(r.late) > 0 {
 		for i := perigee; i < len(lateTargets); i++ {
