@@ -166,19 +166,27 @@ func readEntry(head, cells []string) (e PriceEntry, err error) {
 // Price returns the price of a model at a time.
 func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
 	model = strings.ToLower(strings.TrimPrefix(model, "models/"))
-	names := []string{model}
-	if base := baseName(model); base != model {
-		names = append(names, base)
-	}
 	for _, list := range [][]PriceEntry{t.own, t.standard} {
-		for _, name := range names {
-			for i := range list {
-				e := &list[i]
-				fits := strings.ToLower(e.Model) == name || match.IsPattern(e.Model) && match.Pattern(strings.ToLower(e.Model), name)
-				if fits && !at.Before(e.From) {
-					return e.Price, true
-				}
-			}
+		if len(list) == 0 {
+			continue
+		}
+		if p, ok := find(list, model, at); ok {
+			return p, true
+		}
+		if p, ok := find(list, baseName(model), at); ok {
+			return p, true
+		}
+	}
+	return Price{}, false
+}
+
+// find returns the price of the first entry for a name.
+func find(list []PriceEntry, name string, at time.Time) (Price, bool) {
+	for i := range list {
+		e := &list[i]
+		fits := strings.EqualFold(e.Model, name) || match.IsPattern(e.Model) && match.Pattern(strings.ToLower(e.Model), name)
+		if fits && !at.Before(e.From) {
+			return e.Price, true
 		}
 	}
 	return Price{}, false

@@ -225,11 +225,23 @@ func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
 		return nil
 	}
 	var prompt, candidates, thoughts, tools, total, cached int64
-	read(c, nil, "promptTokenCount", &prompt, "candidatesTokenCount", &candidates, "thoughtsTokenCount", &thoughts,
-		"toolUsePromptTokenCount", &tools, "totalTokenCount", &total, "cachedContentTokenCount", &cached)
 	// No answer has a trillion tokens. Such a value would spoil every sum that includes it.
-	for _, n := range []*int64{&prompt, &candidates, &thoughts, &tools, &total, &cached} {
-		*n = min(max(*n, 0), 1<<40)
+	count := func() int64 { return min(max(c.Int64(), 0), 1<<40) }
+	for key := range c.Object() { // not with read: every chunk has one
+		switch camel(key) {
+		case "promptTokenCount":
+			prompt = count()
+		case "candidatesTokenCount":
+			candidates = count()
+		case "thoughtsTokenCount":
+			thoughts = count()
+		case "toolUsePromptTokenCount":
+			tools = count()
+		case "totalTokenCount":
+			total = count()
+		case "cachedContentTokenCount":
+			cached = count()
+		}
 	}
 	input := prompt + tools
 	// Some answers leave candidatesTokenCount out; the output is then computed from the total.
