@@ -71,7 +71,7 @@ func (s *scope) idKey(prefix, id string) string {
 }
 
 // textKey returns the key of a text, or "" if the text is only white space.
-func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
+func (s *scope) textKey(kind perigee.EventKind, text textSum) string {
 	if text.size == 0 {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (s *scope) textKey(kind perigee.EventKind, text *textDigest) string {
 	if text.size < shortText {
 		key += "." + s.conversationTag()
 	}
-	return key + ":" + hex.EncodeToString(text.sum())
+	return key + ":" + hex.EncodeToString(text.digest[:])
 }
 
 func signatureKey(value string) string { return "s:" + digest(value) }

@@ -122,7 +122,7 @@ func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
 		parts[i] = perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: claudesID, Name: "f"}, Signature: "c2VhbA=="}
 	}
 	p := &perigee.Prompt{Contents: []perigee.Content{hi(), model(parts...), results("x")}}
-	list := listPlaces(p, newScope(perigee.Client{}, p, "gemini"))
+	list := NewMemory(Options{}).listPlaces(p, newScope(perigee.Client{}, p, "gemini"))
 	if len(list) != len(parts) {
 		t.Fatalf("%d places for %d parts with signatures", len(list), len(parts))
 	}

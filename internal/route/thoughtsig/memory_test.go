@@ -202,18 +202,48 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A long conversation of which nothing is to be restored: what every request pays.
+// A long conversation: the cost for every request, by what is remembered. "unseen" has texts that no
+// earlier request had.
 func BenchmarkRestore(b *testing.B) {
-	var parts []perigee.Part
-	for i := range 200 {
-		parts = append(parts, partText(strings.Repeat("the model's words ", 20)+fmt.Sprint(i)), partCall(fmt.Sprint("call_", i)))
+	for _, size := range []int{100 << 10, 1 << 20} {
+		for _, remembered := range []string{"nothing", "others", "all", "unseen"} {
+			b.Run(fmt.Sprintf("%dKB/%s", size>>10, remembered), func(b *testing.B) { benchmarkRestore(b, size, remembered) })
+		}
+	}
+}
+
+func benchmarkRestore(b *testing.B, size int, remembered string) {
+	const length = 2 << 10
+	said := func(of string, i int) string {
+		s := fmt.Sprintf("%s %d: ", of, i)
+		return s + strings.Repeat("the model's words ", length)[:length-len(s)-1] + "."
 	}
 	m := NewMemory(Options{})
 	m.KeepIn(&shelf{})
 	defer func() { _ = m.Close(b.Context()) }()
+	var parts []perigee.Part
+	for i := range size / length {
+		parts = append(parts, partText(said("all", i)), partCall(fmt.Sprint("call_", i)))
+		if remembered == "others" || remembered == "all" {
+			events := []perigee.Event{text(said(remembered, i)), signature("S"), finish()}
+			for range m.Around(&source{events: events}).Stream(b.Context(), request(perigee.DialectAnthropic, flash)) {
+			}
+		}
+	}
 	p, _ := request(perigee.DialectAnthropic, flash, parts...).Prompt()
+	b.SetBytes(int64(size))
 	b.ReportAllocs()
-	for b.Loop() {
-		m.restore(b.Context(), p, newScope(perigee.Client{}, p, "gemini"))
+	for n := 0; b.Loop(); n++ {
+		if remembered == "unseen" {
+			b.StopTimer()
+			for i := range size / length {
+				parts[2*i].Text = perigee.Plain(said(fmt.Sprint(n), i))
+			}
+			b.StartTimer()
+		}
+		restored := m.restore(b.Context(), p, newScope(perigee.Client{}, p, "gemini"))
+		if got := restored.Contents[1].Parts[len(parts)-2].Signature; (got == "S") != (remembered == "all") {
+			b.Fatalf("the last text has %q", got)
+		}
 	}
 }

@@ -18,7 +18,7 @@ type place struct {
 // kind that the client kept, and with the remembered signatures and thinking that it lost. It does
 // not modify p, and returns p if nothing changes.
 func (m *Memory) restore(ctx context.Context, p *perigee.Prompt, s *scope) *perigee.Prompt {
-	places := listPlaces(p, s)
+	places := m.listPlaces(p, s)
 	steps := listSteps(p, s)
 	if len(places) == 0 && len(steps) == 0 {
 		return p
@@ -90,7 +90,7 @@ func modelParts(p *perigee.Prompt) (n int) {
 }
 
 // listPlaces returns the parts of the model that have a signature or may have lost one.
-func listPlaces(p *perigee.Prompt, s *scope) []place {
+func (m *Memory) listPlaces(p *perigee.Prompt, s *scope) []place {
 	list := make([]place, 0, len(p.Contents))
 	var text textDigest
 	old := modelParts(p) - maxPlaces
@@ -106,7 +106,7 @@ func listPlaces(p *perigee.Prompt, s *scope) []place {
 				}
 				continue
 			}
-			at := place{content: i, part: j, key: s.partKey(part, &text)}
+			at := place{content: i, part: j, key: m.partKey(part, s, &text)}
 			if part.Signature != "" {
 				at.own = signatureKey(part.Signature)
 			}
@@ -119,20 +119,18 @@ func listPlaces(p *perigee.Prompt, s *scope) []place {
 }
 
 // partKey returns the key of the signature of a part.
-func (s *scope) partKey(part *perigee.Part, text *textDigest) string {
+func (m *Memory) partKey(part *perigee.Part, s *scope, text *textDigest) string {
 	switch {
 	case !s.signs(part.Thought):
 		return ""
 	case part.Kind == perigee.PartCall && part.Call != nil && part.Call.ID != "":
 		return s.callKey(part.Call.ID)
 	case part.Kind == perigee.PartText && !part.Text.Empty():
-		text.reset()
-		text.write(plain(part))
 		kind := perigee.EventText
 		if part.Thought {
 			kind = perigee.EventThinking
 		}
-		return s.textKey(kind, text)
+		return s.textKey(kind, m.sums.sum(part.Text, text))
 	}
 	return ""
 }

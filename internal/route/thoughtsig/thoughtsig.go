@@ -23,6 +23,7 @@ package thoughtsig
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"time"
 
@@ -66,6 +67,7 @@ const (
 type Memory struct {
 	opts   Options
 	cache  *cache
+	sums   sumCache
 	store  perigee.SignatureStore
 	writer *batchwriter.Writer[string, perigee.Signature] // nil if there is no store
 }
@@ -84,7 +86,7 @@ func NewMemory(opts Options) *Memory {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Memory{opts: opts, cache: newCache(opts.MaxBytes, opts.MaxCount)}
+	return &Memory{opts: opts, cache: newCache(opts.MaxBytes, opts.MaxCount), sums: sumCache{seed: maphash.MakeSeed()}}
 }
 
 // KeepIn makes the memory write signatures to a store as well. It must be called at most once,
@@ -153,7 +155,8 @@ func (m *Memory) find(ctx context.Context, keys []string) entries {
 		case !ok:
 			missing = append(missing, key)
 		case s.Kind != "":
-			result[key] = &s
+			found := s // a copy, so that only an entry that is found is allocated
+			result[key] = &found
 		}
 	}
 	if m.store != nil && len(missing) > 0 {

@@ -161,7 +161,7 @@ func (w *watch) close(c *candidate) {
 }
 
 func (w *watch) rememberText(kind perigee.EventKind, d *textDigest, signature string) {
-	if key := w.scope.textKey(kind, d); key != "" {
+	if key := w.scope.textKey(kind, d.sum()); key != "" {
 		w.memory.remember(key, signature, w.scope.kind)
 	}
 }
