@@ -55,7 +55,7 @@ func (o *observers) Watch() []func(*perigee.Call, *perigee.Origin) perigee.Watch
 
 // Points returns the paths of the observers and of the dashboard.
 func (o *observers) Points(pages *dashboard.Dashboard) []mount.Point {
-	return slices.Concat(o.newReplays().Points(), pages.Points(), []mount.Point{o.newTail(), o.newBundles(), o.metrics.Point()})
+	return slices.Concat(o.newReplays().Points(), pages.Points(), []mount.Point{o.newTail(), o.newBundles(), o.newProfiles(), o.metrics.Point()})
 }
 
 // Apply puts a changed configuration in force.
