@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"time"
 
@@ -14,13 +15,20 @@ import (
 const defaultLimit = 5 * time.Second
 
 // Command is perigee doctor: it checks this machine and prints the results. Something that failed
-// is an error. machine is where trust stores are looked for.
+// is an error. With --profile it records a profile of the daemon instead. machine is where trust
+// stores are looked for.
 func Command(ctx context.Context, env *cli.Env, args []string, machine truststore.Machine) error {
 	e := examination{env: env, machine: machine}
 	env.Flags.BoolVar(&e.offline, "offline", false, "")
 	env.Flags.DurationVar(&e.limit, "timeout", defaultLimit, "")
+	profile := env.Flags.Duration("profile", 0, "")
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
+	}
+	profiled := false
+	env.Flags.Visit(func(f *flag.Flag) { profiled = profiled || f.Name == "profile" })
+	if profiled {
+		return recordProfile(ctx, env, *profile)
 	}
 	if e.limit <= 0 {
 		return cli.Usagef("doctor: --timeout takes a duration such as 30s")
