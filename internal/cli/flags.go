@@ -47,23 +47,24 @@ const undefinedFlag = "flag provided but not defined: -"
 
 // flagErrors are the errors of package flag, which are texts only, and how perigee reports them.
 var flagErrors = []struct {
-	pattern *regexp.Regexp
+	pattern string
 	message string
 }{
-	{regexp.MustCompile(`^` + undefinedFlag + `-*(.*)$`), "no flag --$1"},
-	{regexp.MustCompile(`^flag needs an argument: -+(.*)$`), "--$1 needs a value"},
-	{regexp.MustCompile(`^invalid boolean value (".*") for -([^:]*): .*$`), "--$2 takes no value, or true or false, and not $1"},
-	{regexp.MustCompile(`^invalid value (".*") for flag -([^:]*): .*$`), "--$2 takes a number, and not $1"},
-	{regexp.MustCompile(`^bad flag syntax: (.*)$`), `"$1" is not a flag`},
+	{`^` + undefinedFlag + `-*(.*)$`, "no flag --$1"},
+	{`^flag needs an argument: -+(.*)$`, "--$1 needs a value"},
+	{`^invalid boolean value (".*") for -([^:]*): .*$`, "--$2 takes no value, or true or false, and not $1"},
+	{`^invalid value (".*") for flag -([^:]*): .*$`, "--$2 takes a number, and not $1"},
+	{`^bad flag syntax: (.*)$`, `"$1" is not a flag`},
 }
 
 func (e *Env) flagError(err error) error {
 	text, name := err.Error(), e.Command.Name
 	for _, f := range flagErrors {
-		if parts := f.pattern.FindStringSubmatch(text); len(parts) > 2 && e.takesDuration(parts[2]) {
+		pattern := regexp.MustCompile(f.pattern)
+		if parts := pattern.FindStringSubmatch(text); len(parts) > 2 && e.takesDuration(parts[2]) {
 			text = fmt.Sprintf("--%s takes a duration such as 30s, and not %s", parts[2], parts[1])
 		}
-		text = f.pattern.ReplaceAllString(text, f.message)
+		text = pattern.ReplaceAllString(text, f.message)
 	}
 	if unknown, ok := strings.CutPrefix(err.Error(), undefinedFlag); ok {
 		var known []string

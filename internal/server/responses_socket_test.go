@@ -225,6 +225,7 @@ func TestSocketSaysWhatItDoesNotUnderstand(t *testing.T) {
 			{`{"type":"response.create","type":"response.create"}`, "invalid message: ", "invalid", "", 400},
 			{`["response.create"]`, "a message is an object", "invalid", "", 400},
 			{`{"type":"response.create","stream_id":"","input":"hi"}`, "stream_id is not", "invalid_stream_id", "", 400},
+			{`{"type":"response.create","stream_id":"` + strings.Repeat("a", 257) + `","input":"hi"}`, "stream_id is not", "invalid_stream_id", "", 400},
 			{`{"type":"response.create","stream_id":"a b","input":"hi"}`, "stream_id is not", "invalid_stream_id", "", 400},
 			{`{"type":"response.create","stream_id":"a","model":"m"}`, "nothing is asked", "invalid", "a", 400},
 			{`{"type":"response.create","model":"m","input":7}`, "want an array, found a number", "invalid", "", 400},

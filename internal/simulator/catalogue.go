@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"perigee/internal/simulator/rules"
 )
@@ -87,16 +88,16 @@ func (c catalogue) floor(id string) string {
 }
 
 var (
-	agentVersion   = regexp.MustCompile(`(?i)antigravity/(?:hub/)?(\d+\.\d+\.\d+)`)
-	versionPattern = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	agentVersion   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)antigravity/(?:hub/)?(\d+\.\d+\.\d+)`) })
+	versionPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+\.\d+\.\d+$`) })
 )
 
-func validVersion(v string) bool { return versionPattern.MatchString(v) }
+func validVersion(v string) bool { return versionPattern().MatchString(v) }
 
 // clientVersion reads the version out of a User-Agent; one that names none counts as the oldest
 // there is.
 func clientVersion(userAgent string) string {
-	if match := agentVersion.FindStringSubmatch(userAgent); match != nil {
+	if match := agentVersion().FindStringSubmatch(userAgent); match != nil {
 		return match[1]
 	}
 	return "0.0.0"

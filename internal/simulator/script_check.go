@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -70,7 +71,7 @@ func decodeStrict(r io.Reader, v any) error {
 // wrongType matches the YAML package's error for a value of the wrong type, and typeWords maps its
 // types to plain words.
 var (
-	wrongType = regexp.MustCompile("^cannot unmarshal !!\\w+ `(.*)` into (.*)$")
+	wrongType = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^cannot unmarshal !!\\w+ `(.*)` into (.*)$") })
 	typeWords = map[string]string{"int": "a number", "bool": "true or false"}
 )
 
@@ -84,7 +85,7 @@ func readMistakes(lines []string) (mistakes []mistake) {
 				m = mistake{n, after}
 			}
 		}
-		if found := wrongType.FindStringSubmatch(m.text); found != nil {
+		if found := wrongType().FindStringSubmatch(m.text); found != nil {
 			m.text = fmt.Sprintf("%q is not %s", found[1], cmp.Or(typeWords[found[2]], "what stands here; a list or a mapping does"))
 		}
 		mistakes = append(mistakes, m)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // InstalledVariable is the environment variable that names the directory of the installed IDE.
@@ -198,7 +198,7 @@ func (i *Installed) read(dir string) error {
 }
 
 // markPattern is the form of the provider's OAuth clients: ids, and words that begin like secrets.
-var markPattern = regexp.MustCompile(`\b[0-9]{6,20}-[a-z0-9]{1,64}\.apps\.googleusercontent\.com|GOCSPX-[A-Za-z0-9_-]+`)
+var markPattern = lazyregexp.New(`\b[0-9]{6,20}-[a-z0-9]{1,64}\.apps\.googleusercontent\.com|GOCSPX-[A-Za-z0-9_-]+`)
 
 const secretPrefix, secretLength = "GOCSPX-", 35
 
@@ -208,7 +208,7 @@ const secretPrefix, secretLength = "GOCSPX-", 35
 func clientsIn(script []byte) (clients []Identity) {
 	text := func(at []int) string { return string(script[at[0]:at[1]]) }
 	isSecret := func(at []int) bool { return strings.HasPrefix(text(at), secretPrefix) }
-	marks := slices.DeleteFunc(markPattern.FindAllIndex(script, maxMarks), func(at []int) bool {
+	marks := slices.DeleteFunc(markPattern().FindAllIndex(script, maxMarks), func(at []int) bool {
 		return isSecret(at) && at[1]-at[0] != secretLength
 	})
 	for len(marks) > 0 {

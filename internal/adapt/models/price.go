@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/match"
 )
 
@@ -194,12 +194,12 @@ func find(list []PriceEntry, name string, at time.Time) (Price, bool) {
 
 // variant is a part of a name that does not change the price: how much a model thinks, how old a
 // version is.
-var variant = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
+var variant = lazyregexp.New(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
 
 // baseName returns the name of a model without its variants.
 func baseName(model string) string {
 	for {
-		shorter := variant.ReplaceAllString(model, "")
+		shorter := variant().ReplaceAllString(model, "")
 		if shorter == model || shorter == "" {
 			return model
 		}

@@ -3,10 +3,11 @@ package providererr
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // MaxDelay is the longest delay that is accepted: the longest window of the provider is a week.
@@ -64,11 +65,11 @@ func until(stamp, layout string, now time.Time) (time.Duration, bool) {
 
 // delayPattern leads up to a delay in a sentence: "your quota will reset after 2h5m", "please
 // retry in 12.3s", "try again in 5 minutes", "wait 30 seconds", and nothing but "after 30s".
-var delayPattern = regexp.MustCompile(`(?i)\b(?:(?:reset|resets|retry|again|available|wait|back ?off)(?: (?:after|in|for|at))?|after):? `)
+var delayPattern = lazyregexp.New(`(?i)\b(?:(?:reset|resets|retry|again|available|wait|back ?off)(?: (?:after|in|for|at))?|after):? `)
 
 func messageDelay(message string, now time.Time) (time.Duration, bool) {
 	message = strings.Join(strings.Fields(message[:min(len(message), maxText)]), " ")
-	for _, at := range delayPattern.FindAllStringIndex(message, maxLists) {
+	for _, at := range delayPattern().FindAllStringIndex(message, maxLists) {
 		rest := message[at[1]:]
 		stamp, _, _ := strings.Cut(rest, " ")
 		if d, ok := until(strings.TrimRight(stamp, ".,;)"), time.RFC3339, now); ok {
@@ -113,7 +114,7 @@ var units = map[string]float64{
 	"h": 3600, "hr": 3600, "hrs": 3600, "hour": 3600, "hours": 3600, "d": 86400, "day": 86400, "days": 86400,
 }
 
-var durationPart = regexp.MustCompile(`^(?:,? (?:and )?)?(\d+(?:\.\d+)?) ?([A-Za-zµμ]*)`)
+var durationPart = lazyregexp.New(`^(?:,? (?:and )?)?(\d+(?:\.\d+)?) ?([A-Za-zµμ]*)`)
 
 // readDuration reads a duration from the start of text: numbers with their units, or one number of
 // seconds without a unit. A negative one has been over for a while and is 0. time.ParseDuration
@@ -122,7 +123,7 @@ func readDuration(text string) (d time.Duration, rest string, ok bool) {
 	rest, negative := strings.CutPrefix(strings.TrimSpace(text), "-")
 	var sum float64
 	for {
-		m := durationPart.FindStringSubmatch(rest)
+		m := durationPart().FindStringSubmatch(rest)
 		if m == nil {
 			break
 		}

@@ -3,12 +3,13 @@ package providererr
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // How much of a body is read and kept. Explanations of errors are shorter, and a hostile answer can
@@ -134,7 +135,7 @@ func (e *evidence) readValue(raw json.RawMessage, depth int) {
 	code, described := textOf(inner), o.text("error_description")
 	switch {
 	case inner == nil || string(inner) == "null":
-	case oauthCode.MatchString(code) && (described != "" || slices.Contains(oauthCodes, code)):
+	case oauthCode().MatchString(code) && (described != "" || slices.Contains(oauthCodes, code)):
 		e.isError = true
 		e.oauth = code
 		e.readMessage(strings.TrimSuffix(code+": "+described, ": "), depth)
@@ -147,7 +148,7 @@ func (e *evidence) readValue(raw json.RawMessage, depth int) {
 	e.readStatus(o, depth)
 }
 
-var oauthCode = regexp.MustCompile(`^[a-z]+(_[a-z]+)+$`)
+var oauthCode = lazyregexp.New(`^[a-z]+(_[a-z]+)+$`)
 
 // oauthCodes are the codes that are recognized without a description beside them.
 var oauthCodes = []string{"access_denied", "admin_policy_enforced", "deleted_client", "disabled_client", "internal_failure",
@@ -302,12 +303,12 @@ func (e *evidence) distrust() {
 }
 
 // scraps matches members in a text that is not complete JSON.
-var scraps = regexp.MustCompile(`"(reason|message|error_description|error|status|code|retryDelay|quotaResetDelay|quotaResetTimeStamp|validation_url)"\s*:\s*(?:"((?:[^"\\]|\\.)*)("?)|(\d+))`)
+var scraps = lazyregexp.New(`"(reason|message|error_description|error|status|code|retryDelay|quotaResetDelay|quotaResetTimeStamp|validation_url)"\s*:\s*(?:"((?:[^"\\]|\\.)*)("?)|(\d+))`)
 
 // scrape reads a body that is not JSON: the beginning of JSON, or plain text.
 func (e *evidence) scrape(body []byte) {
 	found := object{}
-	for _, m := range scraps.FindAllSubmatch(body, maxLists) {
+	for _, m := range scraps().FindAllSubmatch(body, maxLists) {
 		key, closed := string(m[1]), len(m[3]) > 0 || len(m[4]) > 0
 		value := slices.Concat([]byte(`"`), m[2], m[4], []byte(`"`))
 		if key == "reason" {
@@ -340,11 +341,11 @@ func (e *evidence) recognizeOAuth() {
 	}
 }
 
-var titlePattern = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+var titlePattern = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
 
 // title returns the title of a page.
 func title(page string) string {
-	if m := titlePattern.FindStringSubmatch(page); m != nil {
+	if m := titlePattern().FindStringSubmatch(page); m != nil {
 		return m[1]
 	}
 	return ""

@@ -50,7 +50,7 @@ func checkDiagnosis(t *testing.T, v Diagnosis) {
 	if v.Link != "" && !trusted(v.Link) {
 		t.Errorf("link %q", v.Link)
 	}
-	for _, link := range linkPattern.FindAllString(text, -1) {
+	for _, link := range linkPattern().FindAllString(text, -1) {
 		if !trusted(link) {
 			t.Errorf("link %q in %q", link, text)
 		}

@@ -3,21 +3,22 @@ package providererr
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 var (
 	// statusInText finds an HTTP status in a text: "code 429", "HTTP/1.1 503", "status: 403", and
 	// without such a word those that are hardly ever other numbers.
-	statusInText = regexp.MustCompile(
+	statusInText = lazyregexp.New(
 		`(?i)\b(?:code|status|http(?:/\d(?:\.\d)?)?|error)[ :=(]*(4\d\d|5\d\d)\b|\b(429|503|529)\b`)
 
 	// versionInText finds the refusal of a version of the product, which often has no status.
-	versionInText = regexp.MustCompile(
+	versionInText = lazyregexp.New(
 		`(?is)\bversion\b.{0,80}\b(?:no longer supported|not supported|out of date)\b` +
 			`|\bno longer supported\b.{0,80}\bversion\b|\bunsupported client version\b`)
 )
@@ -29,7 +30,7 @@ var (
 func FromText(
 	status int, text string, details []json.RawMessage, now time.Time,
 ) (d Diagnosis, known bool) {
-	if versionInText.MatchString(text) {
+	if versionInText().MatchString(text) {
 		return New(KindVersion, "", 0, now), true
 	}
 	if at, end := strings.Index(text, "{"), strings.LastIndex(text, "}"); at >= 0 && end > at {
@@ -54,7 +55,7 @@ func namedStatus(text string) int {
 	if strings.Contains(strings.ToLower(text), "no capacity") {
 		return http.StatusServiceUnavailable
 	}
-	if m := statusInText.FindStringSubmatch(text); m != nil {
+	if m := statusInText().FindStringSubmatch(text); m != nil {
 		status, _ := strconv.Atoi(m[1] + m[2])
 		return status
 	}

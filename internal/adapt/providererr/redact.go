@@ -2,12 +2,12 @@ package providererr
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/redact"
 )
 
@@ -17,7 +17,7 @@ const (
 	maxLink  = 4096 // the links for verification are long
 )
 
-var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
+var linkPattern = lazyregexp.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s"'<>\\.,;:!?)\]}]`)
 
 // clean removes private data of the user from text: credentials, e-mail addresses, and links to
 // other sites. Links to the provider's own pages keep their parameters only if wholeLinks is
@@ -26,7 +26,7 @@ var linkPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>\\]*[^\s
 func clean(text string, wholeLinks bool) string {
 	var b strings.Builder
 	last := 0
-	for _, at := range linkPattern.FindAllStringIndex(text, -1) {
+	for _, at := range linkPattern().FindAllStringIndex(text, -1) {
 		b.WriteString(redact.MixedWords(cleanWords(text[last:at[0]])))
 		b.WriteString(cleanLink(text[at[0]:at[1]], wholeLinks))
 		last = at[1]
@@ -78,7 +78,7 @@ func trusted(link string) bool {
 // likeliest of those in the message.
 func (e *evidence) bestLink() (best string) {
 	worth := 0
-	for _, link := range slices.Concat(e.links, linkPattern.FindAllString(e.message, maxLists)) {
+	for _, link := range slices.Concat(e.links, linkPattern().FindAllString(e.message, maxLists)) {
 		if w := linkWorth(link); w > worth {
 			best, worth = link, w
 		}

@@ -3,13 +3,13 @@ package command
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"perigee"
 	"perigee/internal/cli"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/terminal"
 )
 
@@ -78,11 +78,11 @@ func PrintBelow(env *cli.Env, text string) error {
 }
 
 // accountAdvice is a command for one account, with or without its address.
-var accountAdvice = regexp.MustCompile("perigee account (?:enable|remove)(?: EMAIL\\b| [^\\s`]+@[^\\s`]+)?")
+var accountAdvice = lazyregexp.New("perigee account (?:enable|remove)(?: EMAIL\\b| [^\\s`]+@[^\\s`]+)?")
 
 // Addressed adds an address to the commands in a text about one account.
 func Addressed(text, email string) string {
-	text = accountAdvice.ReplaceAllStringFunc(text, func(command string) string {
+	text = accountAdvice().ReplaceAllStringFunc(text, func(command string) string {
 		if strings.Contains(command, "@") {
 			return command
 		}

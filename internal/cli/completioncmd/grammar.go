@@ -1,9 +1,10 @@
 package completioncmd
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A usage is one form of a command, as the help describes it: "perigee account import FILE
@@ -22,8 +23,8 @@ type flag struct {
 }
 
 var (
-	placeholder = regexp.MustCompile(`^[A-Z][A-Z_]*$`)
-	description = regexp.MustCompile(`^ +(--[a-z-]+|[a-z]+)(?: [A-Z][A-Za-z_]*)? {2,}(\S.*)$`)
+	placeholder = lazyregexp.New(`^[A-Z][A-Z_]*$`)
+	description = lazyregexp.New(`^ +(--[a-z-]+|[a-z]+)(?: [A-Z][A-Za-z_]*)? {2,}(\S.*)$`)
 )
 
 // parseHelp reads the usage lines of a help text, and the descriptions of flags and subcommands.
@@ -39,7 +40,7 @@ func parseHelp(help string, subcommands []string) (forms []usage, describes map[
 	}
 	describes = map[string]string{}
 	for line := range strings.Lines(rest) {
-		if found := description.FindStringSubmatch(strings.TrimRight(line, "\n")); found != nil && describes[found[1]] == "" {
+		if found := description().FindStringSubmatch(strings.TrimRight(line, "\n")); found != nil && describes[found[1]] == "" {
 			describes[found[1]] = found[2]
 		}
 	}
@@ -63,7 +64,7 @@ func parseForm(words, subcommands []string) (u usage) {
 			u.flags = append(u.flags, f)
 		case i == 0 && slices.Contains(subcommands, strings.Split(word, "|")[0]):
 			u.subcommands = strings.Split(word, "|")
-		case placeholder.MatchString(word):
+		case placeholder().MatchString(word):
 			u.arguments = append(u.arguments, word)
 		case i == 0 && strings.Contains(word, "|"): // the values of an argument
 			u.arguments = append(u.arguments, word)

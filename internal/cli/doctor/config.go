@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
 )
@@ -57,13 +57,13 @@ func several(list []config.Problem, more int) string {
 
 // Commands that problems suggest: export NAME=… for a variable that is not set, chmod for a file
 // that other users can read.
-var suggested = regexp.MustCompile(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
+var suggested = lazyregexp.New(`\b(export [A-Za-z_][A-Za-z0-9_]*=…|chmod (?:600|o=) \S.*)`)
 
 // configFix returns the command for a problem: the one that the problem suggests, or else to edit
 // the file or to unset the variable.
 func configFix(p config.Problem, loaded *config.Loaded) string {
 	for _, text := range []string{p.Hint, p.Message} {
-		if found := suggested.FindString(text); found != "" {
+		if found := suggested().FindString(text); found != "" {
 			found, _, _ = strings.Cut(found, " in the shell")
 			return found
 		}

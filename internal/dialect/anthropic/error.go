@@ -3,9 +3,9 @@ package anthropic
 import (
 	"errors"
 	"net/http"
-	"regexp"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -55,13 +55,13 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 }
 
 // tooLong matches the provider's message that a conversation does not fit.
-var tooLong = regexp.MustCompile(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
+var tooLong = lazyregexp.New(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
 
 // errorMessage returns the message of an error. For a conversation that is too long it is the
 // message of Anthropic's API, by which agents recognize that they have to compact it.
 func errorMessage(err *perigee.Error) string {
 	if err.Class == perigee.ClassInvalid {
-		if m := tooLong.FindStringSubmatch(err.Message); m != nil {
+		if m := tooLong().FindStringSubmatch(err.Message); m != nil {
 			return "prompt is too long: " + m[1] + " tokens > " + m[2] + " maximum"
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -61,7 +61,7 @@ func encodeObject(status int, err *perigee.Error, class perigee.Class) []byte {
 }
 
 // tooLong matches providers' messages that a conversation does not fit.
-var tooLong = regexp.MustCompile(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
+var tooLong = lazyregexp.New(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
 
 // Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is
 // empty.
@@ -72,7 +72,7 @@ func Code(err *perigee.Error) string {
 	switch {
 	case errors.Is(err, perigee.ErrBadKey):
 		return "invalid_api_key"
-	case err.Class == perigee.ClassInvalid && tooLong.MatchString(err.Message):
+	case err.Class == perigee.ClassInvalid && tooLong().MatchString(err.Message):
 		return "context_length_exceeded"
 	case err.Class == perigee.ClassExhausted:
 		return "insufficient_quota"

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 const table = "perigee_redirect"
@@ -54,8 +55,8 @@ func (n *nftables) remove(ctx context.Context) error {
 }
 
 var (
-	nftTCP = regexp.MustCompile(`^meta skuid (\d+) tcp dport 443 redirect to :(\d+)$`)
-	nftUDP = regexp.MustCompile(`^meta skuid (\d+) udp dport 443 reject( |$)`)
+	nftTCP = lazyregexp.New(`^meta skuid (\d+) tcp dport 443 redirect to :(\d+)$`)
+	nftUDP = lazyregexp.New(`^meta skuid (\d+) udp dport 443 reject( |$)`)
 )
 
 func (n *nftables) inspect(ctx context.Context) (rules, error) {
@@ -89,15 +90,15 @@ func (r *rules) readTable(text string) (problem string) {
 			name = words[1]
 		case words[0] == "type":
 			hooks[name] = strings.Join(words[1:min(4, len(words))], " ")
-		case nftTCP.MatchString(line) && name == "to_proxy":
-			m := nftTCP.FindStringSubmatch(line)
+		case nftTCP().MatchString(line) && name == "to_proxy":
+			m := nftTCP().FindStringSubmatch(line)
 			tcp++
 			uids[m[1]] = true
 			r.uid, _ = strconv.Atoi(m[1])
 			r.port, _ = strconv.Atoi(m[2])
-		case nftUDP.MatchString(line) && name == "no_quic":
+		case nftUDP().MatchString(line) && name == "no_quic":
 			udp++
-			uids[nftUDP.FindStringSubmatch(line)[1]] = true
+			uids[nftUDP().FindStringSubmatch(line)[1]] = true
 		default:
 			other++
 		}

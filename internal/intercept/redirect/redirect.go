@@ -16,12 +16,13 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // Dir is the directory of the state and of the homes of users that are created. There is one for
@@ -224,14 +225,14 @@ func (p parts) names() (list []string) {
 	return list
 }
 
-var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+var userName = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,30}$`)
 
 // check validates a request, independent of the system.
 func (q Request) check() error {
 	switch {
 	case q.User == "":
 		return &InvalidError{"choose the user whose connections are redirected with --user"}
-	case !userName.MatchString(q.User):
+	case !userName().MatchString(q.User):
 		return &InvalidError{fmt.Sprintf("%q is not a valid user name; use lower-case letters, digits, - and _, at most 31", q.User)}
 	case q.Port < 1 || q.Port > 65535 || q.Port == 443:
 		return &InvalidError{fmt.Sprintf("%d is not a port to redirect to; use 1 to 65535, except 443", q.Port)}

@@ -9,9 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // anchors is a trust store of Linux: administrators put certificates into a directory, and a tool
@@ -280,7 +281,7 @@ func acceptedBy(bundle []byte, c *x509.Certificate) bool {
 	return err == nil
 }
 
-var hashName = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
+var hashName = lazyregexp.New(`^[0-9a-f]{8}\.[0-9]+$`)
 
 // links reports whether there are any links by hash, and whether one leads to the certificate.
 func (a *anchors) links(c *x509.Certificate) (any, linked bool, err error) {
@@ -293,7 +294,7 @@ func (a *anchors) links(c *x509.Certificate) (any, linked bool, err error) {
 		return false, false, err
 	}
 	for _, entry := range entries {
-		if !hashName.MatchString(entry.Name()) {
+		if !hashName().MatchString(entry.Name()) {
 			continue
 		}
 		any = true

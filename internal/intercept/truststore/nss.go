@@ -9,11 +9,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	_ "modernc.org/sqlite" // NSS databases
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A database is an NSS database, in the directory of a browser profile. It is read as an SQLite
@@ -145,7 +146,7 @@ func (d *database) state(ctx context.Context, c *x509.Certificate) (State, error
 		return Partial, err
 	}
 	for line := range strings.Lines(listed) {
-		if fields := listedLine.FindStringSubmatch(line); fields != nil && fields[1] == rows[i].nickname && strings.Contains(fields[2], "C") {
+		if fields := listedLine().FindStringSubmatch(line); fields != nil && fields[1] == rows[i].nickname && strings.Contains(fields[2], "C") {
 			return Trusted, nil
 		}
 	}
@@ -153,7 +154,7 @@ func (d *database) state(ctx context.Context, c *x509.Certificate) (State, error
 }
 
 // listedLine matches a nickname and its trust: to identify servers, for mail, for code.
-var listedLine = regexp.MustCompile(`^(.*?)\s+([A-Za-z]*),[A-Za-z]*,[A-Za-z]*\s*$`)
+var listedLine = lazyregexp.New(`^(.*?)\s+([A-Za-z]*),[A-Za-z]*,[A-Za-z]*\s*$`)
 
 func (d *database) list(ctx context.Context) (all []*x509.Certificate, err error) {
 	rows, err := d.rows(ctx)

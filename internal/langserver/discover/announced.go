@@ -10,9 +10,10 @@ import (
 
 	"perigee"
 	"perigee/internal/langserver/lsclient"
+	"perigee/internal/lib/lazyregexp"
 )
 
-var announcementName = regexp.MustCompile(`^ls_([0-9a-f]{16})\.json$`)
+var announcementName = lazyregexp.New(`^ls_([0-9a-f]{16})\.json$`)
 
 // maxAnnouncement is larger than any announcement.
 const maxAnnouncement = 64 << 10
@@ -27,7 +28,7 @@ func announcements(home string) []Prospect {
 	}
 	var found []Prospect
 	for _, path := range paths {
-		name := announcementName.FindStringSubmatch(filepath.Base(path))
+		name := announcementName().FindStringSubmatch(filepath.Base(path))
 		if name == nil {
 			continue
 		}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // Choose returns the language server of a workspace, a path of a directory or of a
@@ -140,10 +140,10 @@ func escape(path string) string {
 }
 
 // punctuation matches a run of ASCII characters other than letters and digits.
-var punctuation = regexp.MustCompile(`[^0-9A-Za-z\x{80}-\x{10FFFF}]+`)
+var punctuation = lazyregexp.New(`[^0-9A-Za-z\x{80}-\x{10FFFF}]+`)
 
 // underscored replaces every run of punctuation and space, and each byte that is not UTF-8 with
 // the replacement character.
 func underscored(uri string) string {
-	return punctuation.ReplaceAllString(string([]rune(uri)), "_")
+	return punctuation().ReplaceAllString(string([]rune(uri)), "_")
 }

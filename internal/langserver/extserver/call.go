@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"strconv"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A call is a request on its way through the handlers. It is the ResponseWriter that they get, and
@@ -72,7 +73,7 @@ func (c *call) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-var codeMember = regexp.MustCompile(`"code"\s*:\s*"([a-z_]+)"`)
+var codeMember = lazyregexp.New(`"code"\s*:\s*"([a-z_]+)"`)
 
 // result returns the code that the caller got.
 func (c *call) result(streaming bool) string {
@@ -83,7 +84,7 @@ func (c *call) result(streaming bool) string {
 	if !failed {
 		return "ok"
 	}
-	if code := codeMember.FindSubmatch(c.head); code != nil {
+	if code := codeMember().FindSubmatch(c.head); code != nil {
 		return string(code[1])
 	}
 	if c.status >= 400 {

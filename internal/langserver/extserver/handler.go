@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	pb "perigee/gen/exa/extension_server_pb"
 	"perigee/gen/exa/extension_server_pb/extensionserverpbconnect"
 	"perigee/internal/langserver/connectframe"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/netguard"
 )
 
@@ -114,8 +114,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.calls.add(counted, c.result(streaming))
 }
 
-// methodName matches the name of a method of a service.
-var methodName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+// methodName matches the name of a method of a service, of up to maxMethodName bytes.
+var methodName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+const maxMethodName = 128
 
 // refusal returns the HTTP status and the text for a request that must not reach a method, or 0 if
 // it may.
@@ -132,7 +134,7 @@ func (f *front) refusal(r *http.Request) (int, string) {
 		return http.StatusForbidden, "web pages cannot call this server"
 	case r.Method != http.MethodPost:
 		return http.StatusMethodNotAllowed, "use POST"
-	case !ours || !methodName.MatchString(method):
+	case !ours || len(method) > maxMethodName || !methodName().MatchString(method):
 		return http.StatusNotFound, "the path is " + servicePath + "METHOD"
 	}
 	switch mediaType(r) {

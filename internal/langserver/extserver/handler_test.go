@@ -54,6 +54,8 @@ func TestOrderOfChecks(t *testing.T) {
 		"another service":        {with(wrongPath, grpc), 404},
 		"no method":              {with(func(q *request) { q.path = path }), 404},
 		"a path below":           {with(func(q *request) { q.path = path + "Heartbeat/x" }), 404},
+		"a long name":            {with(func(q *request) { q.path = path + strings.Repeat("A", 128) }), 200},
+		"a longer name":          {with(func(q *request) { q.path = path + strings.Repeat("A", 129) }), 404},
 		"root":                   {with(func(q *request) { q.path = "/" }), 404},
 		"gRPC":                   {with(grpc), 415},
 		"gRPC with codec":        {with(func(q *request) { q.contentType = "application/grpc+proto" }), 415},

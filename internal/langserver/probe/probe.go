@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/procgroup"
 	"perigee/internal/lib/redact"
 )
@@ -95,7 +95,7 @@ func (o Options) Probe(ctx context.Context) (Result, error) {
 		}
 	}
 	r.Profile, r.Flags = known.profile(), known.Flags
-	if r.Version == "" && versionForm.MatchString(known.Stamp) {
+	if r.Version == "" && versionForm().MatchString(known.Stamp) {
 		r.Version = known.Stamp
 	}
 	return r, nil
@@ -246,11 +246,11 @@ func (l *limitedBuffer) bytes() []byte {
 
 // usageLine matches a flag in the list that Go's flag package prints, and in the list of programs
 // with long and short names.
-var usageLine = regexp.MustCompile(`(?m)^ {1,8}(?:-[A-Za-z0-9], )?--?([A-Za-z0-9][A-Za-z0-9_.-]*)`)
+var usageLine = lazyregexp.New(`(?m)^ {1,8}(?:-[A-Za-z0-9], )?--?([A-Za-z0-9][A-Za-z0-9_.-]*)`)
 
 func usageFlags(text []byte) []string {
 	flags := []string{}
-	for _, found := range usageLine.FindAllSubmatch(text, -1) {
+	for _, found := range usageLine().FindAllSubmatch(text, -1) {
 		flags = append(flags, string(found[1]))
 	}
 	slices.Sort(flags)
@@ -259,14 +259,14 @@ func usageFlags(text []byte) []string {
 
 // versionForm matches a stamp that counts as a version. Most builds print the number of their
 // changelist, and the provider refuses a version of another form.
-var versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+var versionForm = lazyregexp.New(`^\d+\.\d+\.\d+$`)
 
-var plainStamp = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+:/-]{0,63}$`)
+var plainStamp = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9 ._+:/-]{0,63}$`)
 
 // stamp returns the first line of the output of --stamp, if that looks like the name of a build.
 func stamp(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if line = strings.TrimSpace(line); plainStamp.MatchString(line) {
+	if line = strings.TrimSpace(line); plainStamp().MatchString(line) {
 		return line
 	}
 	return ""

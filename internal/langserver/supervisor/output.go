@@ -2,20 +2,20 @@ package supervisor
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // lineLimit is the number of bytes of a line that are searched.
 const lineLimit = 4 << 10
 
 // listening matches the line of a server that has opened a port.
-var listening = regexp.MustCompile(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
+var listening = lazyregexp.New(`(?i)listening on \S+ port at (\d{1,5}) for (HTTPS?)\b`)
 
 // crashes are parts of the line that explains why a process ends: crashes of Go programs first,
 // then of the loader and of the flags.
@@ -84,7 +84,7 @@ func portIn(line string) (Endpoint, bool) {
 	if !strings.Contains(line, "port at ") {
 		return Endpoint{}, false
 	}
-	found := listening.FindStringSubmatch(line)
+	found := listening().FindStringSubmatch(line)
 	if found == nil {
 		return Endpoint{}, false
 	}

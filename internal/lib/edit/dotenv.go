@@ -2,15 +2,16 @@ package edit
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // dotenvSyntax is the syntax of the npm package dotenv, which reads these files.
 type dotenvSyntax struct{}
 
 // dotenvLine is a variable with its value, which may span lines if it is in quotes.
-var dotenvLine = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([\w.-]+)(?:[ \t]*=[ \t]*|:[ \t]+)` +
+var dotenvLine = lazyregexp.New(`(?m)^[ \t]*(?:export[ \t]+)?([\w.-]+)(?:[ \t]*=[ \t]*|:[ \t]+)` +
 	`('(?:\\'|[^'])*'|"(?:\\"|[^"])*"|` + "`(?:\\\\`|[^`])*`" + `|[^#\r\n]+)?[ \t]*(?:#[^\n]*)?\r?$`)
 
 // A variable is an assignment: the offsets of its line and of its value, without the space around
@@ -24,7 +25,7 @@ type variable struct {
 
 func (dotenvSyntax) variables(src []byte) []variable {
 	var found []variable
-	for _, at := range dotenvLine.FindAllSubmatchIndex(src, -1) {
+	for _, at := range dotenvLine().FindAllSubmatchIndex(src, -1) {
 		v := variable{name: string(src[at[2]:at[3]]), line: at[0], end: at[1], from: at[1], to: at[1]}
 		if at[4] >= 0 {
 			v.from, v.to = at[4], at[4]+len(strings.TrimRight(string(src[at[4]:at[5]]), " \t\r"))

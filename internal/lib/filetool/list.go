@@ -284,7 +284,7 @@ func (l *lister) leftOut(d *listedDir, name string, isDir bool) (leftOut, ignore
 		return false, false
 	}
 	ignored = d.ignores.ignored(d.real+name, isDir)
-	return ignored || name == ".git" || temporaryName.MatchString(name), ignored
+	return ignored || name == ".git" || temporaryName().MatchString(name), ignored
 }
 
 // add adds an entry to the page, unless it is not to be listed, and reports whether it is a

@@ -11,11 +11,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"perigee/internal/lib/atomicfile"
+	"perigee/internal/lib/lazyregexp"
 
 	"perigee"
 )
@@ -243,7 +243,7 @@ func (r *replacement) data() []byte {
 }
 
 // temporaryName matches the names of files that are being written.
-var temporaryName = regexp.MustCompile(`^\.perigee-[0-9a-f]{32}\.tmp$`)
+var temporaryName = lazyregexp.New(`^\.perigee-[0-9a-f]{32}\.tmp$`)
 
 // replace writes a file next to the old one and renames it.
 func (r *replacement) replace(ctx context.Context, data []byte) error {

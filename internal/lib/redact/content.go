@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"regexp"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // Value replaces a secret in recordings of HTTP.
@@ -358,10 +360,10 @@ func (s *scan) tag(at int) int {
 }
 
 // forms are credentials that their own form shows.
-var forms = regexp.MustCompile(`\b(?:sk-|1\\/\\/|` + prefixed + `)[A-Za-z0-9._/\\-]{6,}|\b` + jwt)
+var forms = lazyregexp.New(`\b(?:sk-|1\\/\\/|` + prefixed + `)[A-Za-z0-9._/\\-]{6,}|\b` + jwt)
 
 // binaryForms are forms in binary data, where the byte before one may be a letter: it is a length.
-var binaryForms = regexp.MustCompile(
+var binaryForms = lazyregexp.New(
 	`(?:sk-[A-Za-z0-9_-]{10}|` + prefixed + `)[A-Za-z0-9._/-]{6,}|` + jwt)
 
 // formBeginnings are searched for first, because a search for forms takes longer.
@@ -371,8 +373,8 @@ var formBeginnings = [][]byte{
 }
 
 var (
-	bearers = regexp.MustCompile(`(?i)\b(bearer(?:\s+|%20|\+))([a-z0-9._~+/=-]{8,})`)
-	basics  = regexp.MustCompile(`(?i)\b(basic(?:\s+|%20|\+))([a-z0-9+/_=-]{4,})`)
+	bearers = lazyregexp.New(`(?i)\b(bearer(?:\s+|%20|\+))([a-z0-9._~+/=-]{8,})`)
+	basics  = lazyregexp.New(`(?i)\b(basic(?:\s+|%20|\+))([a-z0-9+/_=-]{4,})`)
 )
 
 // credentials replaces text that has the form of a credential; with pad, by as many bytes.
@@ -383,7 +385,7 @@ func credentials(text []byte, pad bool) []byte {
 	}
 	for _, beginning := range formBeginnings {
 		if bytes.Contains(text, beginning) {
-			text = shapes.ReplaceAllFunc(text, func(found []byte) []byte {
+			text = shapes().ReplaceAllFunc(text, func(found []byte) []byte {
 				if pad {
 					return append([]byte(Value), bytes.Repeat([]byte("*"), len(found)-len(Value))...)
 				}
@@ -393,13 +395,13 @@ func credentials(text []byte, pad bool) []byte {
 		}
 	}
 	if containsFold(text, "earer") {
-		text = replaceIf(text, bearers, func(word []byte) bool {
+		text = replaceIf(text, bearers(), func(word []byte) bool {
 			// A word without any of these is part of a sentence.
 			return bytes.ContainsAny(bytes.TrimRight(word, "."), "0123456789._~+/=-")
 		})
 	}
 	if containsFold(text, "asic") {
-		text = replaceIf(text, basics, func(word []byte) bool {
+		text = replaceIf(text, basics(), func(word []byte) bool {
 			plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(string(word), "="))
 			return err == nil && bytes.IndexByte(plain, ':') >= 0
 		})

@@ -8,9 +8,10 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // Mark replaces a secret.
@@ -22,10 +23,10 @@ const value = `(\\*["']?\s*[=:]\s*\\*["']?)(?:[^\s"'\\&,;}]|\\[^"'\\])+`
 // Credentials are recognized by the word before them, in a header, a query, a form or JSON in any
 // state of quoting, or by the prefixes of the providers.
 var (
-	schemes = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}`)
-	pairs   = regexp.MustCompile(`(?i)\b((?:[a-z_-]*[_-])?` +
+	schemes = lazyregexp.New(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}`)
+	pairs   = lazyregexp.New(`(?i)\b((?:[a-z_-]*[_-])?` +
 		`(?:(?:access|refresh|id|auth)_?token|client_?secret|password|api[_-]?key|authorization|cookie))` + value)
-	prefixes = regexp.MustCompile(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
+	prefixes = lazyregexp.New(`\b(?:sk-|` + prefixed + `)[A-Za-z0-9._/-]{6,}|\b` + jwt)
 )
 
 // The forms of credentials: the prefixes of providers' credentials, except for sk-, in which words
@@ -38,29 +39,29 @@ const (
 // Credentials replaces text that is recognized as a credential by the word before it or by its
 // prefix.
 func Credentials(text string) string {
-	text = schemes.ReplaceAllString(text, "$1 "+Mark)
-	text = pairs.ReplaceAllString(text, "$1$2"+Mark)
-	return prefixes.ReplaceAllString(text, Mark)
+	text = schemes().ReplaceAllString(text, "$1 "+Mark)
+	text = pairs().ReplaceAllString(text, "$1$2"+Mark)
+	return prefixes().ReplaceAllString(text, Mark)
 }
 
-var assignments = regexp.MustCompile(`(?i)\b([a-z_-]*(?:token|secret|password|api[_-]?key|authorization|cookie))` + value)
+var assignments = lazyregexp.New(`(?i)\b([a-z_-]*(?:token|secret|password|api[_-]?key|authorization|cookie))` + value)
 
 // Assignments replaces the value after any name of a token, secret, password or key. It is not for
 // errors of providers: "invalid_token:" is the beginning of a sentence there.
-func Assignments(text string) string { return assignments.ReplaceAllString(text, "$1$2"+Mark) }
+func Assignments(text string) string { return assignments().ReplaceAllString(text, "$1$2"+Mark) }
 
-var parameters = regexp.MustCompile(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=(?:[^\s"'\\&]|\\[^"'])+`)
+var parameters = lazyregexp.New(`(?i)\b((?:api_?|access_?)?key|[a-z_]*token|[a-z_]*secret|password|code)=(?:[^\s"'\\&]|\\[^"'])+`)
 
 // Parameters replaces the values of parameters that have credentials in URLs and forms. Errors of
 // net/http quote their URL.
-func Parameters(text string) string { return parameters.ReplaceAllString(text, "$1="+Mark) }
+func Parameters(text string) string { return parameters().ReplaceAllString(text, "$1="+Mark) }
 
-var emails = regexp.MustCompile(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)
+var emails = lazyregexp.New(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)
 
 // Emails replaces e-mail addresses, also those that a URL encodes.
-func Emails(text string) string { return emails.ReplaceAllString(text, Mark) }
+func Emails(text string) string { return emails().ReplaceAllString(text, Mark) }
 
-var mixedWords = regexp.MustCompile(`[A-Za-z0-9_-]{32,}`)
+var mixedWords = lazyregexp.New(`[A-Za-z0-9_-]{32,}`)
 
 // callIDs are the prefixes of ids of calls and answers, which are not secrets.
 var callIDs = []string{"toolu_", "call_", "msg_", "req_"}
@@ -68,7 +69,7 @@ var callIDs = []string{"toolu_", "call_", "msg_", "req_"}
 // MixedWords replaces words of 32 and more characters with capitals, small letters and digits,
 // except for ids of calls and answers. It leaves hexadecimal numbers, such as trace ids.
 func MixedWords(text string) string {
-	return mixedWords.ReplaceAllStringFunc(text, func(word string) string {
+	return mixedWords().ReplaceAllStringFunc(text, func(word string) string {
 		for _, prefix := range callIDs {
 			if strings.HasPrefix(word, prefix) {
 				return word
@@ -82,12 +83,12 @@ func MixedWords(text string) string {
 	})
 }
 
-var longWords = regexp.MustCompile(`[A-Za-z0-9_+/=-]{24,}`)
+var longWords = lazyregexp.New(`[A-Za-z0-9_+/=-]{24,}`)
 
 // RandomWords replaces words of 24 and more characters that are more likely a credential than a
 // name or the path of a file, in hexadecimal, base32 or base64.
 func RandomWords(text string) string {
-	return longWords.ReplaceAllStringFunc(text, func(word string) string {
+	return longWords().ReplaceAllStringFunc(text, func(word string) string {
 		if looksRandom(word) {
 			return Mark
 		}

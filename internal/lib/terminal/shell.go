@@ -1,18 +1,19 @@
 package terminal
 
 import (
-	"regexp"
 	"runtime"
 	"strings"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
-var plainWord = regexp.MustCompile(`^[\pL\pN@%+=:,./_\\-]+$`)
+var plainWord = lazyregexp.New(`^[\pL\pN@%+=:,./_\\-]+$`)
 
 // ShellWord returns a word for a command line of this system: quoted where that is needed.
 func ShellWord(word string) string {
 	windows := runtime.GOOS == "windows"
 	switch {
-	case plainWord.MatchString(word) && (windows || !strings.Contains(word, `\`)):
+	case plainWord().MatchString(word) && (windows || !strings.Contains(word, `\`)):
 		return word
 	case windows:
 		return `"` + word + `"`

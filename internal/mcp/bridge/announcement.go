@@ -17,7 +17,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,6 +25,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/store/datadir"
 )
 
@@ -103,7 +103,7 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("%s is ignored: %s", p.Path, p.Reason) }
 
-var fileName = regexp.MustCompile(`^([1-9][0-9]{0,9})\.json$`)
+var fileName = lazyregexp.New(`^([1-9][0-9]{0,9})\.json$`)
 
 // Find reads the announcements in a directory, in the order of their process IDs. It removes an
 // announcement if its process has ended and its port refuses connections: a process in a container
@@ -161,7 +161,7 @@ func Secrets(dir string) []perigee.Secret {
 // read reads an announcement. The file has to be a regular one of this user that no other user can
 // read.
 func read(path string) (Window, fs.FileInfo, error) {
-	if !fileName.MatchString(filepath.Base(path)) {
+	if !fileName().MatchString(filepath.Base(path)) {
 		return Window{}, nil, errors.New("its name is not that of an announcement, a process ID and .json")
 	}
 	info, err := os.Lstat(path)

@@ -2,13 +2,13 @@ package mcpserver
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 type explainResult struct {
@@ -57,12 +57,12 @@ func explainTool() *tool {
 
 // local matches addresses, paths and URLs in an error. The record of a call has no version of the
 // message without them.
-var local = regexp.MustCompile(`(?i)\b(?:dial|read|write|lookup|listen) (?:tcp|udp|unix|ip)?|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.%]*:[0-9a-f:.%]*\]|://|(?:^|[\s"'(=])(?:~?/|[a-z]:\\|\\\\)\S`)
+var local = lazyregexp.New(`(?i)\b(?:dial|read|write|lookup|listen) (?:tcp|udp|unix|ip)?|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.%]*:[0-9a-f:.%]*\]|://|(?:^|[\s"'(=])(?:~?/|[a-z]:\\|\\\\)\S`)
 
 // forClient returns the error of a call for a client that may not see details of this machine. The
 // provider's message about the request is not such a detail.
 func forClient(t perigee.Trace) string {
-	if t.Class != perigee.ClassUnavailable && t.Class != perigee.ClassInternal || !local.MatchString(t.Error) {
+	if t.Class != perigee.ClassUnavailable && t.Class != perigee.ClassInternal || !local().MatchString(t.Error) {
 		return t.Error
 	}
 	return "the call failed; perigee's log has the reason"

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"perigee"
@@ -156,7 +157,7 @@ func setHeaders(h http.Header) {
 
 // assets are the static files by name, with the sums that their addresses have: a browser keeps a
 // file for as long as its address stays the same.
-var assets = func() map[string]asset {
+var assets = sync.OnceValue(func() map[string]asset {
 	list := map[string]asset{}
 	for name, kind := range map[string]string{"style.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"} {
 		text, err := staticFiles.ReadFile("static/" + name)
@@ -167,7 +168,7 @@ var assets = func() map[string]asset {
 		list[name] = asset{text, kind + "; charset=utf-8", "/dashboard/static/" + name + "?v=" + hex.EncodeToString(sum[:6])}
 	}
 	return list
-}()
+})
 
 type asset struct {
 	text       []byte
@@ -175,7 +176,7 @@ type asset struct {
 }
 
 func (d *Dashboard) static(w http.ResponseWriter, r *http.Request) error {
-	file, ok := assets[mount.Wildcard(r)]
+	file, ok := assets()[mount.Wildcard(r)]
 	if !ok {
 		return perigee.Errorf(perigee.ClassNotFound, "no such file: %s", mount.Shorten(r.URL.Path))
 	}
@@ -207,7 +208,7 @@ func (v *visit) render(status int, title, section string, page pages.Page) error
 
 // write answers with a page in a frame.
 func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, frame pages.Frame, page pages.Page) error {
-	frame.Asset = func(name string) string { return assets[name].path }
+	frame.Asset = func(name string) string { return assets()[name].path }
 	text := frame.Write(page, d.times()).String()
 	setHeaders(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

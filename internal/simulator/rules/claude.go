@@ -5,11 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const thinkingAdvice = " When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
 
-var idPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var idPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) })
 
 // claudeRules returns the rules of the backend behind the gateway: it counts in messages and
 // content blocks.
@@ -86,7 +87,7 @@ func onlyClaude(check func(*request) *Refusal) func(*request) *Refusal {
 	}
 }
 
-var indexPattern = regexp.MustCompile(`contents\[(\d+)\](\.parts\[(\d+)\])?`)
+var indexPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`contents\[(\d+)\](\.parts\[(\d+)\])?`) })
 
 // checkCacheControl names the first place only, as the backend does.
 func checkCacheControl(r *request) *Refusal {
@@ -94,7 +95,7 @@ func checkCacheControl(r *request) *Refusal {
 		return nil
 	}
 	where := "system"
-	if m := indexPattern.FindStringSubmatch(r.extra); m != nil {
+	if m := indexPattern().FindStringSubmatch(r.extra); m != nil {
 		where = "messages." + m[1]
 		if m[3] != "" {
 			where += ".content." + m[3]
@@ -131,8 +132,8 @@ func checkCallIDs(r *request) *Refusal {
 		if id == "" {
 			return refuse(fmt.Sprintf("%v.%s: Field required", at, field))
 		}
-		if !idPattern.MatchString(id) {
-			return refuse(fmt.Sprintf("%v.%s: String should match pattern '%s'", at, field, idPattern))
+		if !idPattern().MatchString(id) {
+			return refuse(fmt.Sprintf("%v.%s: String should match pattern '%s'", at, field, idPattern()))
 		}
 		return nil
 	})

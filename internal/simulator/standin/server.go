@@ -83,14 +83,14 @@ func (s strictJSON) Name() string {
 }
 
 var (
-	modelNumber = regexp.MustCompile(`"(model|planModel|generatorModel)":\s*(1\d{3})\b`)
-	modelName   = regexp.MustCompile(`"(model|planModel)":\s*"MODEL_PLACEHOLDER_M(\d+)"`)
+	modelNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(model|planModel|generatorModel)":\s*(1\d{3})\b`) })
+	modelName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(model|planModel)":\s*"MODEL_PLACEHOLDER_M(\d+)"`) })
 )
 
 func (strictJSON) Marshal(message any) ([]byte, error) {
 	text, err := protojson.Marshal(message.(proto.Message))
-	return modelNumber.ReplaceAllFunc(text, func(found []byte) []byte {
-		parts := modelNumber.FindSubmatch(found)
+	return modelNumber().ReplaceAllFunc(text, func(found []byte) []byte {
+		parts := modelNumber().FindSubmatch(found)
 		number, _ := strconv.Atoi(string(parts[2]))
 		return []byte(`"` + string(parts[1]) + `":"` + enumName(int32(number)) + `"`)
 	}), err
@@ -106,8 +106,8 @@ func (s strictJSON) Unmarshal(text []byte, message any) error {
 			return err
 		}
 	}
-	text = modelName.ReplaceAllFunc(text, func(found []byte) []byte {
-		parts := modelName.FindSubmatch(found)
+	text = modelName().ReplaceAllFunc(text, func(found []byte) []byte {
+		parts := modelName().FindSubmatch(found)
 		number, _ := placeholderNumber("MODEL_PLACEHOLDER_M" + string(parts[2]))
 		return []byte(`"` + string(parts[1]) + `":` + strconv.Itoa(int(number)))
 	})

@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"unicode"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 const maxSecretFile = 64 << 10
@@ -145,20 +145,20 @@ func (s Sources) expandCredential(path string) (expanded string, ok bool) {
 }
 
 // References to environment variables in other programs and shells. YAML does not replace them.
-var variable = regexp.MustCompile(`^(?:\$\{?|\$env:|%|os\.environ/|(?:process\.)?env\.|\{\{? *env[:.])` +
+var variable = lazyregexp.New(`^(?:\$\{?|\$env:|%|os\.environ/|(?:process\.)?env\.|\{\{? *env[:.])` +
 	`([A-Za-z_][A-Za-z0-9_]*)(?:\}|%| *\}\})?$`)
 
 // Texts that examples have in place of a secret.
-var placeholder = regexp.MustCompile(`(?i)^(?:<.*>|\[.*\]|(?:sk-|aiza)?[x*]{3,}|change[-_ ]?me|replace[-_ ]?me|placeholder|todo|` +
+var placeholder = lazyregexp.New(`(?i)^(?:<.*>|\[.*\]|(?:sk-|aiza)?[x*]{3,}|change[-_ ]?me|replace[-_ ]?me|placeholder|todo|` +
 	`insert[-_ ].*|` +
 	`.*\byour?[-_ ](?:[a-z]+[-_ ]){0,3}(?:key|secret|token|password)(?:[-_ ]here)?|.*(?:\.\.\.|…))$`)
 
 // warnAboutPlaceholder warns about a text, or the value that it refers to, that is probably not a
 // secret.
 func (l *loader) warnAboutPlaceholder(text, value, key string) {
-	if name := variable.FindStringSubmatch(text); name != nil {
+	if name := variable().FindStringSubmatch(text); name != nil {
 		l.warn(key, "%s looks like a variable, which is not replaced here; write env:%s", key, name[1])
-	} else if placeholder.MatchString(value) {
+	} else if placeholder().MatchString(value) {
 		l.warn(key, "%s looks like a placeholder; write the secret itself, or env:NAME or file:PATH for where it is", key)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/netguard"
 	"perigee/internal/store/datadir"
@@ -299,7 +299,7 @@ func hintForUpstream(name string, known []string) string {
 }
 
 // thinkingSuffix is the part of a model name that sets how much the model thinks.
-var thinkingSuffix = regexp.MustCompile(`(?:\([^()]*\)|-(?:minimal|low|medium|high))$`)
+var thinkingSuffix = lazyregexp.New(`(?:\([^()]*\)|-(?:minimal|low|medium|high))$`)
 
 // checkModelNames warns about names that are similar to names of models. Only an upstream can
 // determine whether a model exists.
@@ -310,7 +310,7 @@ func (l *loader) checkModelNames() {
 		keys, names = append(keys, joinKey("models.aliases", alias)), append(names, models.Aliases[alias])
 	}
 	for i, name := range names {
-		key, base := keys[i], thinkingSuffix.ReplaceAllString(name, "")
+		key, base := keys[i], thinkingSuffix().ReplaceAllString(name, "")
 		_, isAlias := models.Aliases[name]
 		if name == "" || isAlias || slices.Contains(l.src.Models, name) || slices.Contains(l.src.Models, base) {
 			continue

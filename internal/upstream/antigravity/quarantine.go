@@ -3,7 +3,6 @@ package antigravity
 import (
 	"cmp"
 	"crypto/sha256"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"perigee"
 	"perigee/internal/adapt/models"
 	"perigee/internal/adapt/providererr"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A quarantine records the tools with schemas that the provider refused, so that later requests
@@ -99,10 +99,10 @@ func (r *recovery) sent() (functions []*perigee.Function) {
 }
 
 // toolIndexes matches the ways in which the provider names a tool.
-var toolIndexes = regexp.MustCompile(`(?:tools\.(\d+)\.(?:custom|input_schema)|function_?[dD]eclarations\[(\d+)\])`)
+var toolIndexes = lazyregexp.New(`(?:tools\.(\d+)\.(?:custom|input_schema)|function_?[dD]eclarations\[(\d+)\])`)
 
 func toolIndex(message string) (int, bool) {
-	m := toolIndexes.FindStringSubmatch(message)
+	m := toolIndexes().FindStringSubmatch(message)
 	if m == nil {
 		return 0, false
 	}

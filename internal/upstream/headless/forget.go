@@ -5,7 +5,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
+
+	"perigee/internal/lib/lazyregexp"
 )
 
 // ownDir returns the directory with a file for each conversation that perigee has started in a
@@ -26,7 +27,7 @@ func (s *Server) forget(cascade string) {
 }
 
 // named matches the IDs of conversations that are used as file names.
-var named = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+var named = lazyregexp.New(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // removeFiles removes the files of a conversation from the private home of the process: some
 // versions keep artifacts and logs (.gemini/*/brain/ID) next to the conversation itself
@@ -34,7 +35,7 @@ var named = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{
 // touched: perigee may have more permissions than that user, and the files there can change at any
 // moment.
 func (s *Server) removeFiles(cascade string) {
-	if s.user != nil || !named.MatchString(cascade) {
+	if s.user != nil || !named().MatchString(cascade) {
 		return
 	}
 	home, err := os.OpenRoot(s.home())

@@ -3,11 +3,11 @@ package responses
 import (
 	"bytes"
 	"maps"
-	"regexp"
 	"slices"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -22,8 +22,10 @@ type Message struct {
 // createEvent is the one type of message that is understood.
 const createEvent = "response.create"
 
-// streamNames matches valid names of streams.
-var streamNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,256}$`)
+// streamNames matches valid names of streams of up to maxStreamName bytes.
+var streamNames = lazyregexp.New(`^[A-Za-z0-9_.-]+$`)
+
+const maxStreamName = 256
 
 // DecodeMessage reads a message. It modifies message: the members that concern the socket are
 // blanked, so that the rest is a body as for POST. If there is an error, the Message still has the
@@ -68,7 +70,7 @@ func (m *Message) member(name string, c *rawjson.Cursor, kind *string) (mine boo
 		*kind = c.String()
 	case "stream_id":
 		m.Stream = c.String()
-		if c.Err() != nil || !streamNames.MatchString(m.Stream) {
+		if c.Err() != nil || len(m.Stream) > maxStreamName || !streamNames().MatchString(m.Stream) {
 			m.Stream = ""
 			return true, ErrStreamName
 		}

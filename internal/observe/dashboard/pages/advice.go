@@ -1,9 +1,8 @@
 package pages
 
 import (
-	"regexp"
-
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // An Advice is the meaning of an error, and what to do about it.
@@ -15,7 +14,7 @@ type Advice struct {
 }
 
 // plainModel matches names of models that need not be quoted in a shell.
-var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
+var plainModel = lazyregexp.New(`^[A-Za-z0-9._:/@-]+$`)
 
 var advices = map[perigee.Class]Advice{
 	perigee.ClassInvalid: {"The provider or perigee does not accept the request. Sending it again does not help.",
@@ -81,7 +80,7 @@ func AdviceOn(c *perigee.Call, shrinkable bool) *Advice {
 		a.Next, a.Command = "Compare the request with what the error names.", ""
 	}
 	switch {
-	case a.Command == "perigee explain" && !plainModel.MatchString(c.ModelAsked):
+	case a.Command == "perigee explain" && !plainModel().MatchString(c.ModelAsked):
 		a.Command = ""
 	case a.Command == "perigee explain":
 		a.Command += " " + c.ModelAsked

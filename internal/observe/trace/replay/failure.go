@@ -2,10 +2,10 @@ package replay
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A failure describes how a call failed. It has to stay the same when the request is made smaller.
@@ -35,13 +35,13 @@ func (f failure) String() string {
 }
 
 var (
-	quotedPath = regexp.MustCompile("'[^'\\s]*[./\\\\\\[][^'\\s]*'|\"[^\"\\s]*[./\\\\\\[][^\"\\s]*\"|`[^`\\s]*[./\\\\\\[][^`\\s]*`")
-	number     = regexp.MustCompile(`\d+`)
+	quotedPath = lazyregexp.New("'[^'\\s]*[./\\\\\\[][^'\\s]*'|\"[^\"\\s]*[./\\\\\\[][^\"\\s]*\"|`[^`\\s]*[./\\\\\\[][^`\\s]*`")
+	number     = lazyregexp.New(`\d+`)
 )
 
 // mask returns the first line of a message with # for each number and a dash for each quoted path.
 // A path is a word in quotes that has a dot, a slash or a bracket in it.
 func mask(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
-	return number.ReplaceAllString(quotedPath.ReplaceAllString(line, "-"), "#")
+	return number().ReplaceAllString(quotedPath().ReplaceAllString(line, "-"), "#")
 }

@@ -12,13 +12,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 	"perigee/internal/lib/terminal"
 	"perigee/internal/observe/trace"
 )
@@ -186,11 +186,11 @@ func (p *printer) isJSON() bool {
 	return err == nil && json.Valid(raw)
 }
 
-var plainModel = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
+var plainModel = lazyregexp.New(`^[A-Za-z0-9._:/@-]+$`)
 
 // modelWord returns a model as an argument of a command, or MODEL if it would have to be quoted.
 func modelWord(model string) string {
-	if plainModel.MatchString(model) {
+	if plainModel().MatchString(model) {
 		return model
 	}
 	return "MODEL"

@@ -178,7 +178,7 @@ func (db *DB) warmUp(ctx context.Context, hot []string) error {
 		return nil
 	}
 	for _, text := range hot {
-		statement, err := db.Write.PrepareContext(ctx, placeholders.ReplaceAllString(text, "?"))
+		statement, err := db.Write.PrepareContext(ctx, placeholders().ReplaceAllString(text, "?"))
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"perigee"
+	"perigee/internal/lib/lazyregexp"
 )
 
 // A sqliteFile is a database in a file.
@@ -238,7 +238,7 @@ func restore(ctx context.Context, conn *sql.Conn, setting string) {
 
 // placeholders are names to SQLite, and the driver looks up the name of each for each row, unless
 // it has none.
-var placeholders = regexp.MustCompile(`\$\d+`)
+var placeholders = lazyregexp.New(`\$\d+`)
 
 type sqliteTx struct {
 	*sql.Tx
@@ -285,7 +285,7 @@ func (tx sqliteTx) Each(ctx context.Context, b Bulk) (err error) {
 	}
 	statement := tx.hot(ctx, b.Statement)
 	if statement == nil {
-		if statement, err = tx.PrepareContext(ctx, placeholders.ReplaceAllString(b.Statement, "?")); err != nil {
+		if statement, err = tx.PrepareContext(ctx, placeholders().ReplaceAllString(b.Statement, "?")); err != nil {
 			return err
 		}
 	}
