@@ -73,27 +73,24 @@ func (c *commands) terminate(terminal string) {
 }
 
 // executeUnary refuses the unary form of ExecuteCommand.
-func (s *service) executeUnary(context.Context, *connect.Request[pb.ExecuteCommandRequest]) (
-	*connect.Response[common.TerminalShellCommandStreamChunk], error) {
+func (s *service) executeUnary(context.Context, *pb.ExecuteCommandRequest) (*common.TerminalShellCommandStreamChunk, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("ExecuteCommand streams its answer: call it as a stream"))
 }
 
 // CheckTerminalShellSupport returns the shell of commands, and whether commands are supported.
-func (s *service) CheckTerminalShellSupport(context.Context, *connect.Request[pb.CheckTerminalShellSupportRequest]) (
-	*connect.Response[pb.CheckTerminalShellSupportResponse], error) {
+func (s *service) CheckTerminalShellSupport(context.Context, *pb.CheckTerminalShellSupportRequest) (*pb.CheckTerminalShellSupportResponse, error) {
 	path := shell()
-	return connect.NewResponse(&pb.CheckTerminalShellSupportResponse{
+	return &pb.CheckTerminalShellSupportResponse{
 		HasShellIntegration: s.mayRun(),
 		ShellName:           strings.TrimSuffix(filepath.Base(path), ".exe"),
 		ShellPath:           path,
-	}), nil
+	}, nil
 }
 
 // TerminateCommand kills the commands of a terminal.
-func (s *service) TerminateCommand(_ context.Context, req *connect.Request[pb.TerminateCommandRequest]) (
-	*connect.Response[pb.TerminateCommandResponse], error) {
-	s.commands.terminate(req.Msg.GetTerminalId())
-	return empty[pb.TerminateCommandResponse]()
+func (s *service) TerminateCommand(_ context.Context, req *pb.TerminateCommandRequest) (*pb.TerminateCommandResponse, error) {
+	s.commands.terminate(req.GetTerminalId())
+	return &pb.TerminateCommandResponse{}, nil
 }
 
 func (s *service) mayRun() bool { return s.opts.AllowCommand && s.files != nil }

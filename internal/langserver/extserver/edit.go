@@ -17,34 +17,32 @@ import (
 
 // WriteCascadeEdit replaces the text of a file in the workspace, or makes the file and its
 // directories.
-func (s *service) WriteCascadeEdit(ctx context.Context, req *connect.Request[pb.WriteCascadeEditRequest]) (
-	*connect.Response[pb.WriteCascadeEditResponse], error) {
-	if err := s.editable(req.Msg.GetUri()); err != nil {
+func (s *service) WriteCascadeEdit(ctx context.Context, req *pb.WriteCascadeEditRequest) (*pb.WriteCascadeEditResponse, error) {
+	if err := s.editable(req.GetUri()); err != nil {
 		return nil, err
 	}
 	_, err := s.files.Write(ctx, filetool.WriteInput{
-		Path:       req.Msg.GetUri(),
-		Content:    base64.StdEncoding.EncodeToString([]byte(req.Msg.GetTargetContent())),
+		Path:       req.GetUri(),
+		Content:    base64.StdEncoding.EncodeToString([]byte(req.GetTargetContent())),
 		Encoding:   "base64", // keeps line endings unchanged
 		CreateDirs: true,
 	})
 	if err != nil {
 		return nil, fileError(err)
 	}
-	return empty[pb.WriteCascadeEditResponse]()
+	return &pb.WriteCascadeEditResponse{}, nil
 }
 
 // SaveDocument does nothing, because there are no editors with unsaved text.
-func (s *service) SaveDocument(_ context.Context, req *connect.Request[pb.SaveDocumentRequest]) (
-	*connect.Response[pb.SaveDocumentResponse], error) {
-	if err := s.editable(req.Msg.GetUri()); err != nil {
+func (s *service) SaveDocument(_ context.Context, req *pb.SaveDocumentRequest) (*pb.SaveDocumentResponse, error) {
+	if err := s.editable(req.GetUri()); err != nil {
 		return nil, err
 	}
-	_, _, err := s.files.Find(req.Msg.GetUri())
+	_, _, err := s.files.Find(req.GetUri())
 	if err != nil && perigee.AsError(err).Class != perigee.ClassNotFound {
 		return nil, fileError(err)
 	}
-	return empty[pb.SaveDocumentResponse]()
+	return &pb.SaveDocumentResponse{}, nil
 }
 
 // editable returns an error if a URI is not a file that the language server may write. The

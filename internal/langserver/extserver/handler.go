@@ -41,40 +41,32 @@ var protocol = pb.File_exa_extension_server_pb_extension_server_proto.Services()
 type front struct {
 	*Server
 	connect http.Handler            // every method, in either form
-	unary   map[string]http.Handler // the unary form of streaming methods, by path
+	streams map[string]http.Handler // the methods that stream their answer, by path
+	unary   map[string]http.Handler // the unary form of all methods, by path
 
 	mu      sync.Mutex
 	unknown map[string]bool // methods that were logged
 }
 
 func (s *Server) handler() http.Handler {
-	service := newService(s)
 	options := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxBody),
 		connect.WithCompressMinBytes(math.MaxInt32), // answers stay on this machine
 		connect.WithInterceptors(watch{}),
 	}
-	_, methods := extensionserverpbconnect.NewExtensionServerServiceHandler(service, options...)
-	windows := windowHandlers(options...)
-	const (
-		subscribe = extensionserverpbconnect.ExtensionServerServiceSubscribeToUnifiedStateSyncTopicProcedure
-		execute   = extensionserverpbconnect.ExtensionServerServiceExecuteCommandProcedure
-	)
-	unary := map[string]http.Handler{
-		subscribe: connect.NewUnaryHandler(subscribe, service.snapshot, options...),
-		execute:   connect.NewUnaryHandler(execute, service.executeUnary, options...),
-	}
-	streams := func(path string) bool { return unary[path] != nil }
+	streams, unary := newService(s).handlers(options...)
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if handler := windows[r.URL.Path]; handler != nil {
-			handler.ServeHTTP(w, r)
-			return
+		handler := streams[r.URL.Path]
+		if handler == nil {
+			handler = unary[r.URL.Path]
 		}
-		methods.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	})
+	streaming := func(path string) bool { return streams[path] != nil }
 	return &front{
 		Server:  s,
-		connect: connectframe.EitherForm(connectframe.AcceptBare(all, maxBody), streams, maxBody),
+		connect: connectframe.EitherForm(connectframe.AcceptBare(all, maxBody), streaming, maxBody),
+		streams: streams,
 		unary:   unary,
 		unknown: map[string]bool{},
 	}
@@ -107,8 +99,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler := f.connect
 	if !known {
 		handler = http.HandlerFunc(f.serveUnknown)
-	} else if unary := f.unary[r.URL.Path]; unary != nil && !streaming {
-		handler = unary
+	} else if f.streams[r.URL.Path] != nil && !streaming {
+		handler = f.unary[r.URL.Path]
 	}
 	handler.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 	f.calls.add(counted, c.result(streaming))

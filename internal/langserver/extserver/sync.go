@@ -60,15 +60,14 @@ func (s *service) SubscribeToUnifiedStateSyncTopic(ctx context.Context, req *con
 }
 
 // snapshot is the unary form of a subscription: the rows of the topic.
-func (s *service) snapshot(ctx context.Context, req *connect.Request[pb.SubscribeToUnifiedStateSyncTopicRequest]) (
-	*connect.Response[pb.UnifiedStateSyncUpdate], error) {
-	rows := s.topics.Rows(req.Msg.GetTopic())
+func (s *service) snapshot(ctx context.Context, req *pb.SubscribeToUnifiedStateSyncTopicRequest) (*pb.UnifiedStateSyncUpdate, error) {
+	rows := s.topics.Rows(req.GetTopic())
 	sent, err := s.snapshots.begin(rows)
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, sent)
-	return connect.NewResponse(initialState(rows)), nil
+	return initialState(rows), nil
 }
 
 // Limits of the snapshots that are being sent. Each is a copy of its rows, which a slow reader
@@ -106,9 +105,8 @@ func (s *Server) Forget(cascade string) { s.topics.Delete(summaries, cascade) }
 
 // PushUnifiedStateSyncUpdate changes a row for the language server, in the current or in the older
 // form. It does not change rows of the server itself, which are the access token and the settings.
-func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Request[pb.PushUnifiedStateSyncUpdateRequest]) (
-	*connect.Response[pb.PushUnifiedStateSyncUpdateResponse], error) {
-	update := req.Msg.GetUpdate()
+func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *pb.PushUnifiedStateSyncUpdateRequest) (*pb.PushUnifiedStateSyncUpdateResponse, error) {
+	update := req.GetUpdate()
 	key, row, deleted := update.GetKey(), update.GetRow(), false
 	if applied := update.GetAppliedUpdate(); applied != nil {
 		key, row, deleted = applied.GetKey(), applied.GetNewRow(), applied.GetDeleted()
@@ -129,7 +127,7 @@ func (s *service) PushUnifiedStateSyncUpdate(_ context.Context, req *connect.Req
 			return nil, connect.NewError(connect.CodeUnavailable, err)
 		}
 	}
-	return empty[pb.PushUnifiedStateSyncUpdateResponse]()
+	return &pb.PushUnifiedStateSyncUpdateResponse{}, nil
 }
 
 func initialState(rows map[string]Row) *pb.UnifiedStateSyncUpdate {

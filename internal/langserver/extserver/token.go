@@ -39,9 +39,8 @@ func (s *Server) currentToken() Token {
 	return s.token
 }
 
-func (s *service) GetSecretValue(_ context.Context, req *connect.Request[pb.GetSecretValueRequest]) (
-	*connect.Response[pb.GetSecretValueResponse], error) {
-	key := req.Msg.GetKey()
+func (s *service) GetSecretValue(_ context.Context, req *pb.GetSecretValueRequest) (*pb.GetSecretValueResponse, error) {
+	key := req.GetKey()
 	var value string
 	var ok bool
 	if key == tokenSecret {
@@ -55,15 +54,14 @@ func (s *service) GetSecretValue(_ context.Context, req *connect.Request[pb.GetS
 	if !ok {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("secret not found"))
 	}
-	return connect.NewResponse(&pb.GetSecretValueResponse{Value: value}), nil
+	return &pb.GetSecretValueResponse{Value: value}, nil
 }
 
 // StoreSecretValue keeps a secret in memory. It does not change the access token.
-func (s *service) StoreSecretValue(_ context.Context, req *connect.Request[pb.StoreSecretValueRequest]) (
-	*connect.Response[pb.StoreSecretValueResponse], error) {
-	key, value := req.Msg.GetKey(), req.Msg.GetValue()
+func (s *service) StoreSecretValue(_ context.Context, req *pb.StoreSecretValueRequest) (*pb.StoreSecretValueResponse, error) {
+	key, value := req.GetKey(), req.GetValue()
 	if key == tokenSecret {
-		return empty[pb.StoreSecretValueResponse]()
+		return &pb.StoreSecretValueResponse{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,5 +77,5 @@ func (s *service) StoreSecretValue(_ context.Context, req *connect.Request[pb.St
 		s.secrets = map[string]string{}
 	}
 	s.secrets[key], s.secretBytes = value, bytes
-	return empty[pb.StoreSecretValueResponse]()
+	return &pb.StoreSecretValueResponse{}, nil
 }

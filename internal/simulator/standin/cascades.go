@@ -31,30 +31,30 @@ func (s *service) find(id string) (*cascade, error) {
 }
 
 // StartCascade accepts an ID from the client. Then it can be repeated.
-func (s *service) StartCascade(_ context.Context, r *connect.Request[languageserverpb.StartCascadeRequest]) (*connect.Response[languageserverpb.StartCascadeResponse], error) {
-	for _, uri := range r.Msg.WorkspaceUris {
+func (s *service) StartCascade(_ context.Context, r *languageserverpb.StartCascadeRequest) (*languageserverpb.StartCascadeResponse, error) {
+	for _, uri := range r.WorkspaceUris {
 		if _, err := filePath(uri); err != nil {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
 	}
 	s.mu.Lock()
-	workspaces := slices.Concat(r.Msg.WorkspaceUris, s.directories)
+	workspaces := slices.Concat(r.WorkspaceUris, s.directories)
 	for _, path := range s.workspaces {
 		workspaces = append(workspaces, fileURI(path))
 	}
 	s.mu.Unlock()
-	c, id := s.p.conversations, cmp.Or(r.Msg.GetCascadeId(), newUUID())
+	c, id := s.p.conversations, cmp.Or(r.GetCascadeId(), newUUID())
 	if _, err := c.find(id); err != nil {
 		c.mu.Lock()
 		if c.cascades[id] == nil {
 			k := c.add(id)
-			k.source, k.workspaces = r.Msg.Source, workspaces
-			k.kind = cmp.Or(r.Msg.TrajectoryType, cortexpb.CortexTrajectoryType_CORTEX_TRAJECTORY_TYPE_CASCADE)
+			k.source, k.workspaces = r.Source, workspaces
+			k.kind = cmp.Or(r.TrajectoryType, cortexpb.CortexTrajectoryType_CORTEX_TRAJECTORY_TYPE_CASCADE)
 			k.summaryChanged()
 		}
 		c.mu.Unlock()
 	}
-	return connect.NewResponse(&languageserverpb.StartCascadeResponse{CascadeId: id}), nil
+	return &languageserverpb.StartCascadeResponse{CascadeId: id}, nil
 }
 
 // newMessage reads a message and the configuration that comes with it.
@@ -85,17 +85,17 @@ func chosenModel(config *cortexpb.CascadeConfig) int32 {
 
 // SendUserCascadeMessage starts a turn, or queues the message of a conversation that is busy. It
 // never waits for the answer.
-func (s *service) SendUserCascadeMessage(ctx context.Context, r *connect.Request[languageserverpb.SendUserCascadeMessageRequest]) (*connect.Response[languageserverpb.SendUserCascadeMessageResponse], error) {
+func (s *service) SendUserCascadeMessage(ctx context.Context, r *languageserverpb.SendUserCascadeMessageRequest) (*languageserverpb.SendUserCascadeMessageResponse, error) {
 	p := s.p
 	if p.faults.due("crash-on-send") {
 		p.crash("crash-on-send")
 	}
 	p.eat()
-	k, err := s.find(r.Msg.CascadeId)
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
-	m := newMessage(r.Msg)
+	m := newMessage(r)
 	switch {
 	case m.text == "" && len(m.media) == 0:
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the message has no items"))
@@ -103,21 +103,21 @@ func (s *service) SendUserCascadeMessage(ctx context.Context, r *connect.Request
 		return nil, unknown(errors.New("neither PlanModel nor RequestedModel specified"))
 	}
 	if queued := k.enqueue(m); queued {
-		return connect.NewResponse(&languageserverpb.SendUserCascadeMessageResponse{Queued: p.generation == classic}), nil
+		return &languageserverpb.SendUserCascadeMessageResponse{Queued: p.generation == classic}, nil
 	}
 	var accepted chan struct{}
-	if r.Msg.Blocking {
+	if r.Blocking {
 		accepted = make(chan struct{})
 	}
 	k.begin(m, accepted)
-	if r.Msg.Blocking {
+	if r.Blocking {
 		select {
 		case <-accepted:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	return connect.NewResponse(&languageserverpb.SendUserCascadeMessageResponse{}), nil
+	return &languageserverpb.SendUserCascadeMessageResponse{}, nil
 }
 
 // enqueue keeps a message for later if the conversation is busy. Otherwise it is busy now.
@@ -139,8 +139,8 @@ func (k *cascade) enqueue(m message) bool {
 }
 
 // SendAllQueuedMessages starts a turn with the messages that wait since the last one.
-func (s *service) SendAllQueuedMessages(_ context.Context, r *connect.Request[languageserverpb.SendAllQueuedMessagesRequest]) (*connect.Response[languageserverpb.SendAllQueuedMessagesResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) SendAllQueuedMessages(_ context.Context, r *languageserverpb.SendAllQueuedMessagesRequest) (*languageserverpb.SendAllQueuedMessagesResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
@@ -155,18 +155,18 @@ func (s *service) SendAllQueuedMessages(_ context.Context, r *connect.Request[la
 	k.queue = nil
 	c.mu.Unlock()
 	last := waiting[len(waiting)-1]
-	if model := chosenModel(r.Msg.CascadeConfig); model != 0 {
+	if model := chosenModel(r.CascadeConfig); model != 0 {
 		last.model = model
 	}
 	for _, m := range waiting[:len(waiting)-1] {
 		k.recordInput(m)
 	}
 	k.begin(last, nil)
-	return connect.NewResponse(&languageserverpb.SendAllQueuedMessagesResponse{}), nil
+	return &languageserverpb.SendAllQueuedMessagesResponse{}, nil
 }
 
-func (s *service) CancelCascadeInvocation(_ context.Context, r *connect.Request[languageserverpb.CancelCascadeInvocationRequest]) (*connect.Response[languageserverpb.CancelCascadeInvocationResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) CancelCascadeInvocation(_ context.Context, r *languageserverpb.CancelCascadeInvocationRequest) (*languageserverpb.CancelCascadeInvocationResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s *service) CancelCascadeInvocation(_ context.Context, r *connect.Request[
 		k.setStatus(canceling)
 		cancel()
 	}
-	return connect.NewResponse(&languageserverpb.CancelCascadeInvocationResponse{}), nil
+	return &languageserverpb.CancelCascadeInvocationResponse{}, nil
 }
 
 // window returns the range of the steps of one answer: an answer has at most a page of them.
@@ -187,52 +187,52 @@ func (s *service) window(k *cascade, offset uint32) (from, to int) {
 	return from, min(from+s.p.page, len(k.steps))
 }
 
-func (s *service) GetCascadeTrajectory(_ context.Context, r *connect.Request[languageserverpb.GetCascadeTrajectoryRequest]) (*connect.Response[languageserverpb.GetCascadeTrajectoryResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) GetCascadeTrajectory(_ context.Context, r *languageserverpb.GetCascadeTrajectoryRequest) (*languageserverpb.GetCascadeTrajectoryResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
 	s.p.conversations.mu.Lock()
 	defer s.p.conversations.mu.Unlock()
 	from, to := s.window(k, 0)
-	return connect.NewResponse(&languageserverpb.GetCascadeTrajectoryResponse{Trajectory: proto.CloneOf(k.snapshot(from, to)), Status: k.status,
-		NumTotalSteps: uint32(len(k.steps)), NumTotalGeneratorMetadata: uint32(len(k.generators))}), nil
+	return &languageserverpb.GetCascadeTrajectoryResponse{Trajectory: proto.CloneOf(k.snapshot(from, to)), Status: k.status,
+		NumTotalSteps: uint32(len(k.steps)), NumTotalGeneratorMetadata: uint32(len(k.generators))}, nil
 }
 
-func (s *service) GetCascadeTrajectorySteps(_ context.Context, r *connect.Request[languageserverpb.GetCascadeTrajectoryStepsRequest]) (*connect.Response[languageserverpb.GetCascadeTrajectoryStepsResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) GetCascadeTrajectorySteps(_ context.Context, r *languageserverpb.GetCascadeTrajectoryStepsRequest) (*languageserverpb.GetCascadeTrajectoryStepsResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
 	s.p.conversations.mu.Lock()
 	defer s.p.conversations.mu.Unlock()
-	from, to := s.window(k, r.Msg.StepOffset)
-	return connect.NewResponse(proto.CloneOf(&languageserverpb.GetCascadeTrajectoryStepsResponse{Steps: k.steps[from:to]})), nil
+	from, to := s.window(k, r.StepOffset)
+	return proto.CloneOf(&languageserverpb.GetCascadeTrajectoryStepsResponse{Steps: k.steps[from:to]}), nil
 }
 
-func (s *service) GetCascadeTrajectoryGeneratorMetadata(_ context.Context, r *connect.Request[languageserverpb.GetCascadeTrajectoryGeneratorMetadataRequest]) (*connect.Response[languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) GetCascadeTrajectoryGeneratorMetadata(_ context.Context, r *languageserverpb.GetCascadeTrajectoryGeneratorMetadataRequest) (*languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
 	s.p.conversations.mu.Lock()
 	defer s.p.conversations.mu.Unlock()
-	from := min(int(r.Msg.GeneratorMetadataOffset), len(k.generators))
-	return connect.NewResponse(proto.CloneOf(&languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse{GeneratorMetadata: k.generators[from:]})), nil
+	from := min(int(r.GeneratorMetadataOffset), len(k.generators))
+	return proto.CloneOf(&languageserverpb.GetCascadeTrajectoryGeneratorMetadataResponse{GeneratorMetadata: k.generators[from:]}), nil
 }
 
-func (s *service) GetAllCascadeTrajectories(context.Context, *connect.Request[languageserverpb.GetAllCascadeTrajectoriesRequest]) (*connect.Response[languageserverpb.GetAllCascadeTrajectoriesResponse], error) {
-	return connect.NewResponse(&languageserverpb.GetAllCascadeTrajectoriesResponse{TrajectorySummaries: s.p.conversations.summaries()}), nil
+func (s *service) GetAllCascadeTrajectories(context.Context, *languageserverpb.GetAllCascadeTrajectoriesRequest) (*languageserverpb.GetAllCascadeTrajectoriesResponse, error) {
+	return &languageserverpb.GetAllCascadeTrajectoriesResponse{TrajectorySummaries: s.p.conversations.summaries()}, nil
 }
 
 // HandleCascadeUserInteraction answers a step that waits. It has to be the right step, with the
 // member that the step asks for.
-func (s *service) HandleCascadeUserInteraction(_ context.Context, r *connect.Request[languageserverpb.HandleCascadeUserInteractionRequest]) (*connect.Response[languageserverpb.HandleCascadeUserInteractionResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) HandleCascadeUserInteraction(_ context.Context, r *languageserverpb.HandleCascadeUserInteractionRequest) (*languageserverpb.HandleCascadeUserInteractionResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
-	interaction := r.Msg.Interaction
+	interaction := r.Interaction
 	s.p.conversations.mu.Lock()
 	defer s.p.conversations.mu.Unlock()
 	w, ok := k.waiting[int(interaction.GetStepIndex())]
@@ -241,34 +241,34 @@ func (s *service) HandleCascadeUserInteraction(_ context.Context, r *connect.Req
 	}
 	delete(k.waiting, int(interaction.StepIndex))
 	w.answer <- interaction
-	return connect.NewResponse(&languageserverpb.HandleCascadeUserInteractionResponse{}), nil
+	return &languageserverpb.HandleCascadeUserInteractionResponse{}, nil
 }
 
-func (s *service) DeleteCascadeTrajectory(_ context.Context, r *connect.Request[languageserverpb.DeleteCascadeTrajectoryRequest]) (*connect.Response[languageserverpb.DeleteCascadeTrajectoryResponse], error) {
-	if err := s.p.conversations.remove(r.Msg.CascadeId); err != nil {
+func (s *service) DeleteCascadeTrajectory(_ context.Context, r *languageserverpb.DeleteCascadeTrajectoryRequest) (*languageserverpb.DeleteCascadeTrajectoryResponse, error) {
+	if err := s.p.conversations.remove(r.CascadeId); err != nil {
 		return nil, unknown(err)
 	}
-	return connect.NewResponse(&languageserverpb.DeleteCascadeTrajectoryResponse{}), nil
+	return &languageserverpb.DeleteCascadeTrajectoryResponse{}, nil
 }
 
 // RevertToCascadeStep keeps the steps up to an index.
-func (s *service) RevertToCascadeStep(_ context.Context, r *connect.Request[languageserverpb.RevertToCascadeStepRequest]) (*connect.Response[languageserverpb.RevertToCascadeStepResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) RevertToCascadeStep(_ context.Context, r *languageserverpb.RevertToCascadeStepRequest) (*languageserverpb.RevertToCascadeStepResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
-	if chosenModel(r.Msg.OverrideConfig) == 0 {
+	if chosenModel(r.OverrideConfig) == 0 {
 		return nil, unknown(errors.New("plan model not specified"))
 	}
 	c := s.p.conversations
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	keep := int(r.Msg.StepIndex) + 1
+	keep := int(r.StepIndex) + 1
 	switch {
 	case k.busy:
 		return nil, unknown(errors.New("the cascade is not idle"))
 	case keep < 1 || keep > len(k.steps):
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("step index %d is out of range", r.Msg.StepIndex))
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("step index %d is out of range", r.StepIndex))
 	}
 	if keep < len(k.lengths) {
 		k.contents = k.contents[:k.lengths[keep]]
@@ -288,43 +288,43 @@ func (s *service) RevertToCascadeStep(_ context.Context, r *connect.Request[lang
 	update.MainTrajectoryUpdate = &jetskicortexpb.TrajectoryUpdate{StepsUpdate: &jetskicortexpb.StepsUpdate{TotalLength: uint32(keep)}}
 	k.publish(update)
 	k.summaryChanged()
-	return connect.NewResponse(&languageserverpb.RevertToCascadeStepResponse{}), nil
+	return &languageserverpb.RevertToCascadeStepResponse{}, nil
 }
 
-func (s *service) UpdateConversationAnnotations(_ context.Context, r *connect.Request[languageserverpb.UpdateConversationAnnotationsRequest]) (*connect.Response[languageserverpb.UpdateConversationAnnotationsResponse], error) {
-	k, err := s.find(r.Msg.CascadeId)
+func (s *service) UpdateConversationAnnotations(_ context.Context, r *languageserverpb.UpdateConversationAnnotationsRequest) (*languageserverpb.UpdateConversationAnnotationsResponse, error) {
+	k, err := s.find(r.CascadeId)
 	if err != nil {
 		return nil, err
 	}
 	s.p.conversations.mu.Lock()
 	defer s.p.conversations.mu.Unlock()
-	if !r.Msg.MergeAnnotations {
+	if !r.MergeAnnotations {
 		k.notes = &jetskicortexpb.ConversationAnnotations{}
 	}
-	if r.Msg.Annotations != nil {
-		proto.Merge(k.notes, r.Msg.Annotations)
+	if r.Annotations != nil {
+		proto.Merge(k.notes, r.Annotations)
 	}
 	k.summaryChanged()
-	return connect.NewResponse(&languageserverpb.UpdateConversationAnnotationsResponse{}), nil
+	return &languageserverpb.UpdateConversationAnnotationsResponse{}, nil
 }
 
-func (s *service) LoadTrajectory(_ context.Context, r *connect.Request[languageserverpb.LoadTrajectoryRequest]) (*connect.Response[languageserverpb.LoadTrajectoryResponse], error) {
+func (s *service) LoadTrajectory(_ context.Context, r *languageserverpb.LoadTrajectoryRequest) (*languageserverpb.LoadTrajectoryResponse, error) {
 	c := s.p.conversations
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch id := r.Msg.CascadeId; {
+	switch id := r.CascadeId; {
 	case c.cascades[id] != nil:
 	case c.stored[id] != nil:
 		c.load(id)
 	default:
 		return nil, unknown(fmt.Errorf("trajectory %s not found", id))
 	}
-	return connect.NewResponse(&languageserverpb.LoadTrajectoryResponse{}), nil
+	return &languageserverpb.LoadTrajectoryResponse{}, nil
 }
 
 // AddTrackedWorkspace takes a path, not a URI.
-func (s *service) AddTrackedWorkspace(_ context.Context, r *connect.Request[languageserverpb.AddTrackedWorkspaceRequest]) (*connect.Response[languageserverpb.AddTrackedWorkspaceResponse], error) {
-	path := r.Msg.Workspace
+func (s *service) AddTrackedWorkspace(_ context.Context, r *languageserverpb.AddTrackedWorkspaceRequest) (*languageserverpb.AddTrackedWorkspaceResponse, error) {
+	path := r.Workspace
 	if !filepath.IsAbs(filepath.FromSlash(path)) || strings.Contains(path, "://") {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("workspace %q is not an absolute path", path))
 	}
@@ -333,23 +333,23 @@ func (s *service) AddTrackedWorkspace(_ context.Context, r *connect.Request[lang
 	if !slices.Contains(s.workspaces, path) {
 		s.workspaces = append(s.workspaces, path)
 	}
-	return connect.NewResponse(&languageserverpb.AddTrackedWorkspaceResponse{}), nil
+	return &languageserverpb.AddTrackedWorkspaceResponse{}, nil
 }
 
 // SetWorkingDirectories takes URIs, not paths.
-func (s *service) SetWorkingDirectories(_ context.Context, r *connect.Request[languageserverpb.SetWorkingDirectoriesRequest]) (*connect.Response[languageserverpb.SetWorkingDirectoriesResponse], error) {
-	for _, uri := range r.Msg.DirectoryUris {
+func (s *service) SetWorkingDirectories(_ context.Context, r *languageserverpb.SetWorkingDirectoriesRequest) (*languageserverpb.SetWorkingDirectoriesResponse, error) {
+	for _, uri := range r.DirectoryUris {
 		if _, err := filePath(uri); err != nil {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.directories = r.Msg.DirectoryUris
-	return connect.NewResponse(&languageserverpb.SetWorkingDirectoriesResponse{}), nil
+	s.directories = r.DirectoryUris
+	return &languageserverpb.SetWorkingDirectoriesResponse{}, nil
 }
 
-func (s *service) GetWorkspaceInfos(context.Context, *connect.Request[languageserverpb.GetWorkspaceInfosRequest]) (*connect.Response[languageserverpb.GetWorkspaceInfosResponse], error) {
+func (s *service) GetWorkspaceInfos(context.Context, *languageserverpb.GetWorkspaceInfosRequest) (*languageserverpb.GetWorkspaceInfosResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	home := filepath.Dir(s.p.gemini)
@@ -357,22 +357,22 @@ func (s *service) GetWorkspaceInfos(context.Context, *connect.Request[languagese
 	for _, path := range s.workspaces {
 		answer.WorkspaceInfos = append(answer.WorkspaceInfos, &languageserverpb.WorkspaceInfo{WorkspaceUri: fileURI(path)})
 	}
-	return connect.NewResponse(answer), nil
+	return answer, nil
 }
 
 // GetModelResponse calls a model outside of conversations.
-func (s *service) GetModelResponse(ctx context.Context, r *connect.Request[languageserverpb.GetModelResponseRequest]) (*connect.Response[languageserverpb.GetModelResponseResponse], error) {
-	model, ok := s.p.cloud.byEnum(int32(r.Msg.Model))
+func (s *service) GetModelResponse(ctx context.Context, r *languageserverpb.GetModelResponseRequest) (*languageserverpb.GetModelResponseResponse, error) {
+	model, ok := s.p.cloud.byEnum(int32(r.Model))
 	if !ok {
-		return nil, unknown(fmt.Errorf("model not found: %s", enumName(int32(r.Msg.Model))))
+		return nil, unknown(fmt.Errorf("model not found: %s", enumName(int32(r.Model))))
 	}
 	body := envelope{RequestID: "chat/" + newUUID(), Model: model.ID, RequestType: "chat",
-		Request: generation{Contents: []content{{Role: "user", Parts: []part{{Text: &r.Msg.Prompt}}}}, Config: model.configure()}}
+		Request: generation{Contents: []content{{Role: "user", Parts: []part{{Text: &r.Prompt}}}}, Config: model.configure()}}
 	a, err := s.p.cloud.stream(ctx, body, func(*answer) {})
 	if err != nil {
 		return nil, unknown(err)
 	}
-	return connect.NewResponse(&languageserverpb.GetModelResponseResponse{Response: a.text(false)}), nil
+	return &languageserverpb.GetModelResponseResponse{Response: a.text(false)}, nil
 }
 
 // StreamAgentStateUpdates sends a snapshot, and then changes.

@@ -69,17 +69,23 @@ func (e *extension) reconnect(port int, csrf string) {
 }
 
 // openStream calls a method as a server stream.
-func openStream[Req, Res any](ctx context.Context, e *extension, procedure string, message *Req) (*connect.ServerStreamForClient[Res], error) {
+func openStream[Res proto.Message](ctx context.Context, e *extension, procedure string, request proto.Message) (*connect.ServerStreamForClient[anyMessage], error) {
+	client, sent := prepare[Res](e, procedure, request)
+	return client.CallServerStream(ctx, sent)
+}
+
+// prepare returns a client for one call of a method with answers of a type, and the request.
+func prepare[Res proto.Message](e *extension, procedure string, request proto.Message) (*connect.Client[anyMessage, anyMessage], *connect.Request[anyMessage]) {
 	base, csrf := e.address()
-	request := connect.NewRequest(message)
-	request.Header().Set(csrfHeader, csrf)
-	return connect.NewClient[Req, Res](e.client, base+procedure).CallServerStream(ctx, request)
+	sent := connect.NewRequest(&anyMessage{request})
+	sent.Header().Set(csrfHeader, csrf)
+	return connect.NewClient[anyMessage, anyMessage](e.client, base+procedure, connect.WithResponseInitializer(fill[Res]())), sent
 }
 
 // call calls a unary method, as one or as a stream of one message, and logs a failure. The answer
 // is never nil.
-func call[Req, Res any](ctx context.Context, e *extension, procedure string, message *Req) (answer *Res, err error) {
-	answer = new(Res)
+func call[Res proto.Message](ctx context.Context, e *extension, procedure string, request proto.Message) (answer Res, err error) {
+	answer = answer.ProtoReflect().New().Interface().(Res)
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			e.p.log.error("%s failed: %v", procedure[strings.LastIndexByte(procedure, '/')+1:], err)
@@ -88,22 +94,20 @@ func call[Req, Res any](ctx context.Context, e *extension, procedure string, mes
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if !e.stream {
-		base, csrf := e.address()
-		request := connect.NewRequest(message)
-		request.Header().Set(csrfHeader, csrf)
-		response, err := connect.NewClient[Req, Res](e.client, base+procedure).CallUnary(limited, request)
+		client, sent := prepare[Res](e, procedure, request)
+		response, err := client.CallUnary(limited, sent)
 		if err != nil {
 			return answer, err
 		}
-		return response.Msg, nil
+		return response.Msg.Message.(Res), nil
 	}
-	stream, err := openStream[Req, Res](limited, e, procedure, message)
+	stream, err := openStream[Res](limited, e, procedure, request)
 	if err != nil {
 		return answer, err
 	}
 	defer stream.Close()
 	if stream.Receive() {
-		answer = stream.Msg()
+		answer = stream.Msg().Message.(Res)
 		if stream.Receive() {
 			return answer, fmt.Errorf("a second message came in answer to %s", procedure)
 		}
@@ -146,9 +150,9 @@ func (e *extension) register(ctx context.Context, l ports) {
 	if e.p.faults.due("wrong-port") {
 		started.HttpsPort, started.HttpPort = 1, 1
 	}
-	_, _ = call[extensionserverpb.LanguageServerStartedRequest, extensionserverpb.LanguageServerStartedResponse](ctx, e,
+	_, _ = call[*extensionserverpb.LanguageServerStartedResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceLanguageServerStartedProcedure, started)
-	_, _ = call[extensionserverpb.LaunchBrowserRequest, extensionserverpb.LaunchBrowserResponse](ctx, e,
+	_, _ = call[*extensionserverpb.LaunchBrowserResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceLaunchBrowserProcedure, &extensionserverpb.LaunchBrowserRequest{})
 	e.findBrowser(ctx)
 	for _, topic := range subscribed {
@@ -164,7 +168,7 @@ func (e *extension) register(ctx context.Context, l ports) {
 
 // findBrowser asks for the address of the browser, which an IDE with one has after some time.
 func (e *extension) findBrowser(ctx context.Context) bool {
-	answer, err := call[extensionserverpb.GetChromeDevtoolsMcpUrlRequest, extensionserverpb.GetChromeDevtoolsMcpUrlResponse](ctx, e,
+	answer, err := call[*extensionserverpb.GetChromeDevtoolsMcpUrlResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceGetChromeDevtoolsMcpUrlProcedure, &extensionserverpb.GetChromeDevtoolsMcpUrlRequest{})
 	return err == nil && answer.Url != ""
 }
@@ -194,7 +198,7 @@ func (e *extension) subscribe(ctx context.Context, topic string) {
 
 // follow reads one stream of a topic. It returns the reason of its end.
 func (e *extension) follow(ctx context.Context, topic string) error {
-	stream, err := openStream[extensionserverpb.SubscribeToUnifiedStateSyncTopicRequest, extensionserverpb.UnifiedStateSyncUpdate](ctx, e,
+	stream, err := openStream[*extensionserverpb.UnifiedStateSyncUpdate](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceSubscribeToUnifiedStateSyncTopicProcedure,
 		&extensionserverpb.SubscribeToUnifiedStateSyncTopicRequest{Topic: topic})
 	if err != nil {
@@ -203,7 +207,7 @@ func (e *extension) follow(ctx context.Context, topic string) error {
 	defer stream.Close()
 	var rows map[string]*unifiedstatesyncpb.Row
 	for stream.Receive() {
-		update := stream.Msg()
+		update := stream.Msg().Message.(*extensionserverpb.UnifiedStateSyncUpdate)
 		switch {
 		case rows == nil:
 			initial, ok := update.UpdateType.(*extensionserverpb.UnifiedStateSyncUpdate_InitialState)
@@ -268,14 +272,14 @@ func (e *extension) pushSummary(ctx context.Context, cascade string, summary *je
 	if e.p.generation != classic {
 		update = &unifiedstatesyncpb.UpdateRequest{TopicName: summariesTopic, AppliedUpdate: &unifiedstatesyncpb.AppliedUpdate{Key: cascade, NewRow: row}}
 	}
-	_, _ = call[extensionserverpb.PushUnifiedStateSyncUpdateRequest, extensionserverpb.PushUnifiedStateSyncUpdateResponse](ctx, e,
+	_, _ = call[*extensionserverpb.PushUnifiedStateSyncUpdateResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServicePushUnifiedStateSyncUpdateProcedure,
 		&extensionserverpb.PushUnifiedStateSyncUpdateRequest{Update: update})
 }
 
 // secretValue returns a secret of the IDE.
 func (e *extension) secretValue(ctx context.Context, key string) (string, error) {
-	answer, err := call[extensionserverpb.GetSecretValueRequest, extensionserverpb.GetSecretValueResponse](ctx, e,
+	answer, err := call[*extensionserverpb.GetSecretValueResponse](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceGetSecretValueProcedure, &extensionserverpb.GetSecretValueRequest{Key: key})
 	return answer.Value, err
 }

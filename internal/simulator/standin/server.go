@@ -18,13 +18,11 @@ import (
 
 	codeiumcommonpb "perigee/gen/exa/codeium_common_pb"
 	languageserverpb "perigee/gen/exa/language_server_pb"
-	"perigee/gen/exa/language_server_pb/languageserverpbconnect"
 )
 
-// service serves LanguageServerService. Methods that it does not have are unimplemented; methods
-// that are not in the messages of perigee are not found.
+// service serves LanguageServerService. Methods that are not in the messages of perigee are not
+// found.
 type service struct {
-	languageserverpbconnect.UnimplementedLanguageServerServiceHandler
 	p *process
 
 	mu            sync.Mutex
@@ -40,11 +38,10 @@ func (p *process) handler() http.Handler {
 	codec := strictJSON{projects: p.generation == hub}
 	utf8 := codec
 	utf8.charset = true
-	mux.Handle(languageserverpbconnect.NewLanguageServerServiceHandler(s, connect.WithCodec(codec), connect.WithCodec(utf8)))
+	s.handle(mux, connect.WithCodec(codec), connect.WithCodec(utf8))
 	if p.generation == hub {
-		path := "/" + languageserverpbconnect.LanguageServerServiceName + "/"
-		mux.HandleFunc(path+"GetAvailableModels", jsonMethod(s.availableModels))
-		mux.HandleFunc(path+"WaitForConversationFullyIdle", jsonMethod(s.waitFullyIdle))
+		mux.HandleFunc(servicePath+"GetAvailableModels", jsonMethod(s.availableModels))
+		mux.HandleFunc(servicePath+"WaitForConversationFullyIdle", jsonMethod(s.waitFullyIdle))
 	}
 	neverReady := p.faults.due("never-ready")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +97,7 @@ func (s strictJSON) Unmarshal(text []byte, message any) error {
 	if len(text) == 0 {
 		return errors.New("zero-length payload is not a valid JSON object")
 	}
-	if _, ok := message.(*languageserverpb.StartCascadeRequest); ok && s.projects {
+	if _, ok := message.(proto.Message).ProtoReflect().Interface().(*languageserverpb.StartCascadeRequest); ok && s.projects {
 		var err error
 		if text, err = takeProject(text); err != nil {
 			return err
@@ -114,7 +111,7 @@ func (s strictJSON) Unmarshal(text []byte, message any) error {
 	return protojson.Unmarshal(text, message.(proto.Message))
 }
 
-func (s *service) Heartbeat(context.Context, *connect.Request[languageserverpb.HeartbeatRequest]) (*connect.Response[languageserverpb.HeartbeatResponse], error) {
+func (s *service) Heartbeat(context.Context, *languageserverpb.HeartbeatRequest) (*languageserverpb.HeartbeatResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer := &languageserverpb.HeartbeatResponse{}
@@ -122,18 +119,18 @@ func (s *service) Heartbeat(context.Context, *connect.Request[languageserverpb.H
 		answer.LastExtensionHeartbeat = timestamppb.New(s.lastHeartbeat)
 	}
 	s.lastHeartbeat = time.Now()
-	return connect.NewResponse(answer), nil
+	return answer, nil
 }
 
 // GetUserStatus has no models until the cloud has named them, and fails without a token.
-func (s *service) GetUserStatus(ctx context.Context, _ *connect.Request[languageserverpb.GetUserStatusRequest]) (*connect.Response[languageserverpb.GetUserStatusResponse], error) {
+func (s *service) GetUserStatus(ctx context.Context, _ *languageserverpb.GetUserStatusRequest) (*languageserverpb.GetUserStatusResponse, error) {
 	if _, err := s.p.tokens.bearer(ctx); err != nil {
 		return nil, connect.NewError(connect.CodeUnauthenticated, err)
 	}
-	return connect.NewResponse(&languageserverpb.GetUserStatusResponse{UserStatus: &codeiumcommonpb.UserStatus{
+	return &languageserverpb.GetUserStatusResponse{UserStatus: &codeiumcommonpb.UserStatus{
 		HasUsedAntigravity: true, AcceptedLatestTermsOfService: true,
 		CascadeModelConfigData: &codeiumcommonpb.CascadeModelConfigData{ClientModelConfigs: s.configs()},
-	}}), nil
+	}}, nil
 }
 
 func (s *service) configs() []*codeiumcommonpb.ClientModelConfig {
@@ -144,36 +141,36 @@ func (s *service) configs() []*codeiumcommonpb.ClientModelConfig {
 	return configs
 }
 
-func (s *service) GetCascadeModelConfigs(ctx context.Context, _ *connect.Request[languageserverpb.GetCascadeModelConfigsRequest]) (*connect.Response[languageserverpb.GetCascadeModelConfigsResponse], error) {
+func (s *service) GetCascadeModelConfigs(ctx context.Context, _ *languageserverpb.GetCascadeModelConfigsRequest) (*languageserverpb.GetCascadeModelConfigsResponse, error) {
 	if _, err := s.p.tokens.bearer(ctx); err != nil {
 		return nil, connect.NewError(connect.CodeUnauthenticated, err)
 	}
-	return connect.NewResponse(&languageserverpb.GetCascadeModelConfigsResponse{ClientModelConfigs: s.configs()}), nil
+	return &languageserverpb.GetCascadeModelConfigsResponse{ClientModelConfigs: s.configs()}, nil
 }
 
-func (s *service) Exit(context.Context, *connect.Request[languageserverpb.ExitRequest]) (*connect.Response[languageserverpb.ExitResponse], error) {
+func (s *service) Exit(context.Context, *languageserverpb.ExitRequest) (*languageserverpb.ExitResponse, error) {
 	if _, ok := s.p.faults.has("ignore-exit"); ok {
 		s.p.log.info("ignoring Exit")
 	} else {
 		time.AfterFunc(10*time.Millisecond, func() { s.p.finish("Exit was called") }) // most often after the answer
 	}
-	return connect.NewResponse(&languageserverpb.ExitResponse{}), nil
+	return &languageserverpb.ExitResponse{}, nil
 }
 
-func (s *service) SimulateSegFault(context.Context, *connect.Request[languageserverpb.SimulateSegFaultRequest]) (*connect.Response[languageserverpb.SimulateSegFaultResponse], error) {
+func (s *service) SimulateSegFault(context.Context, *languageserverpb.SimulateSegFaultRequest) (*languageserverpb.SimulateSegFaultResponse, error) {
 	s.p.crash("SimulateSegFault was called")
-	return connect.NewResponse(&languageserverpb.SimulateSegFaultResponse{}), nil
+	return &languageserverpb.SimulateSegFaultResponse{}, nil
 }
 
-func (s *service) ReconnectExtensionServer(_ context.Context, r *connect.Request[languageserverpb.ReconnectExtensionServerRequest]) (*connect.Response[languageserverpb.ReconnectExtensionServerResponse], error) {
+func (s *service) ReconnectExtensionServer(_ context.Context, r *languageserverpb.ReconnectExtensionServerRequest) (*languageserverpb.ReconnectExtensionServerResponse, error) {
 	if s.p.extension == nil {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("there is no extension server"))
 	}
-	s.p.extension.reconnect(int(r.Msg.ExtensionServerPort), r.Msg.ExtensionServerCsrfToken)
-	return connect.NewResponse(&languageserverpb.ReconnectExtensionServerResponse{}), nil
+	s.p.extension.reconnect(int(r.ExtensionServerPort), r.ExtensionServerCsrfToken)
+	return &languageserverpb.ReconnectExtensionServerResponse{}, nil
 }
 
-func (s *service) SetCloudCodeURL(_ context.Context, r *connect.Request[languageserverpb.SetCloudCodeURLRequest]) (*connect.Response[languageserverpb.SetCloudCodeURLResponse], error) {
-	s.p.cloud.setEndpoint(r.Msg.Url)
-	return connect.NewResponse(&languageserverpb.SetCloudCodeURLResponse{}), nil
+func (s *service) SetCloudCodeURL(_ context.Context, r *languageserverpb.SetCloudCodeURLRequest) (*languageserverpb.SetCloudCodeURLResponse, error) {
+	s.p.cloud.setEndpoint(r.Url)
+	return &languageserverpb.SetCloudCodeURLResponse{}, nil
 }

@@ -286,7 +286,7 @@ func runCommand(x execution) (string, error) {
 	}
 	output, code, used := notRun, int32(0), false
 	if e := x.k.all.p.extension; e != nil {
-		support, err := call[extensionserverpb.CheckTerminalShellSupportRequest, extensionserverpb.CheckTerminalShellSupportResponse](x.ctx, e,
+		support, err := call[*extensionserverpb.CheckTerminalShellSupportResponse](x.ctx, e,
 			extensionserverpbconnect.ExtensionServerServiceCheckTerminalShellSupportProcedure, &extensionserverpb.CheckTerminalShellSupportRequest{})
 		if used = err == nil && support.HasShellIntegration; used {
 			if output, code, err = e.execute(x.ctx, line, run.Cwd); err != nil {
@@ -303,7 +303,7 @@ func runCommand(x execution) (string, error) {
 
 // execute runs a command in the terminal of the IDE: a header, data and a trailer.
 func (e *extension) execute(ctx context.Context, line, dir string) (output string, code int32, err error) {
-	stream, err := openStream[extensionserverpb.ExecuteCommandRequest, codeiumcommonpb.TerminalShellCommandStreamChunk](ctx, e,
+	stream, err := openStream[*codeiumcommonpb.TerminalShellCommandStreamChunk](ctx, e,
 		extensionserverpbconnect.ExtensionServerServiceExecuteCommandProcedure, &extensionserverpb.ExecuteCommandRequest{CommandLine: line, Cwd: dir, TerminalId: newUUID()})
 	if err != nil {
 		return "", 0, err
@@ -311,7 +311,7 @@ func (e *extension) execute(ctx context.Context, line, dir string) (output strin
 	defer stream.Close()
 	var b strings.Builder
 	for first := true; stream.Receive(); first = false {
-		chunk := stream.Msg()
+		chunk := stream.Msg().Message.(*codeiumcommonpb.TerminalShellCommandStreamChunk)
 		switch {
 		case first != (chunk.GetHeader() != nil):
 			return "", 0, fmt.Errorf("expected a header as first chunk of a command, and only there, got %T", chunk.Value)
@@ -336,7 +336,7 @@ func writeFile(x execution) (string, error) {
 		return "", err
 	}
 	if e := x.k.all.p.extension; e != nil {
-		_, err := call[extensionserverpb.WriteCascadeEditRequest, extensionserverpb.WriteCascadeEditResponse](x.ctx, e,
+		_, err := call[*extensionserverpb.WriteCascadeEditResponse](x.ctx, e,
 			extensionserverpbconnect.ExtensionServerServiceWriteCascadeEditProcedure, &extensionserverpb.WriteCascadeEditRequest{Uri: fileURI(path), TargetContent: x.callArg("CodeContent")})
 		return "The file was written.", err
 	}
