@@ -47,7 +47,7 @@ func (w *web) init(s *Server) {
 	w.server, w.sessions, w.streams = s, map[string]*session{}, map[string]*streamWriter{}
 	w.draining, w.drain = context.WithCancel(s.ctx)
 	w.limit, w.idle, w.keepAlive = maxSessions, idleSession, keepAlive
-	get := func(*http.Request) *mcp.Server { return s.mcp }
+	get := func(*http.Request) *mcp.Server { return s.mcp() }
 	logger := slog.New(quiet{s.o.Logger.Handler()})
 	w.stateless = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: logger, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,

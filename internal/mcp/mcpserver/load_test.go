@@ -67,7 +67,7 @@ func BenchmarkAsk(b *testing.B) {
 	s := openServer(Options{})
 	defer s.Close()
 	clientSide, serverSide := mcp.NewInMemoryTransports()
-	server, err := s.mcp.Connect(withSession(context.Background(), newSession(s, Caller{Trusted: true})), serverSide, nil)
+	server, err := s.mcp().Connect(withSession(context.Background(), newSession(s, Caller{Trusted: true})), serverSide, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -65,10 +65,11 @@ type Options struct {
 
 // A Server serves MCP on any number of connections.
 type Server struct {
-	o     Options
-	tools map[string]*tool
-	mcp   *mcp.Server
-	web   web
+	o   Options
+	mcp func() *mcp.Server // made when the first client comes: the schemas of its tools take a while
+	web web
+
+	tools map[string]*tool // filled by mcp
 
 	ctx    context.Context // ends with the server; calls of tools end with it
 	cancel context.CancelCauseFunc
@@ -86,28 +87,33 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, tools: map[string]*tool{}, keys: map[string]int{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.mcp = sync.OnceValue(s.newMCP)
+	s.web.init(s)
+	return s
+}
+
+func (s *Server) newMCP() *mcp.Server {
 	options := &mcp.ServerOptions{
 		Instructions: instructions,
-		Logger:       slog.New(quiet{o.Logger.Handler()}),
+		Logger:       slog.New(quiet{s.o.Logger.Handler()}),
 		// Tools are listed according to the key and the configuration at the time of the request.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs, c.CacheScope = 0, "private" },
 	}
 	followRoots(options)
-	if o.Fixtures {
+	if s.o.Fixtures {
 		fixtures.Options(options)
 	}
-	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "perigee", Title: "perigee", Version: o.Version}, options)
+	server := mcp.NewServer(&mcp.Implementation{Name: "perigee", Title: "perigee", Version: s.o.Version}, options)
 	for _, t := range allTools() {
 		s.tools[t.def.Name] = t
-		s.mcp.AddTool(t.def, s.handler(t))
+		server.AddTool(t.def, s.handler(t))
 	}
-	if o.Fixtures {
-		fixtures.Register(s.mcp)
+	if s.o.Fixtures {
+		fixtures.Register(server)
 	}
-	s.mcp.AddReceivingMiddleware(s.receive)
-	s.web.init(s)
-	return s
+	server.AddReceivingMiddleware(s.receive)
+	return server
 }
 
 const instructions = "perigee gives access to the files of this workspace, to the coding agent of the user's IDE (or to a model), and to " +

@@ -25,7 +25,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 	conn := newLineConn(in, out, func() { session.cancel(errSessionEnded) })
 	// The session must not end with ctx at once: calls are cancelled first.
-	server, err := s.mcp.Connect(withSession(context.WithoutCancel(ctx), session), conn, nil)
+	server, err := s.mcp().Connect(withSession(context.WithoutCancel(ctx), session), conn, nil)
 	if err != nil {
 		return err
 	}
