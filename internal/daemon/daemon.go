@@ -210,7 +210,10 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	d.follow()
 	d.followReplicas()
-	d.background.Go(d.upkeep)
+	d.background.Go(func() {
+		d.warmUp()
+		d.upkeep()
+	})
 	d.started.Store(true)
 	return d, nil
 }

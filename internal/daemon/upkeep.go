@@ -11,6 +11,13 @@ const (
 	upkeepPause = 100 * time.Millisecond // between two pieces of work, in which calls are saved
 )
 
+// warmUp has the store open its connections, which would delay the start.
+func (d *Daemon) warmUp() {
+	if err := d.store.WarmUp(d.base); err != nil && d.base.Err() == nil {
+		d.opts.Logger.Warn("not all connections to the database could be opened", "error", err)
+	}
+}
+
 // upkeep has the store sum up recorded calls, and remove those that are older than retention.calls,
 // until the daemon stops.
 func (d *Daemon) upkeep() {

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/testing/perigeetest/await"
 )
 
-// TestReadersNeedNoDescriptor: with no file descriptor left, a store that is open reads with all
+// TestReadersNeedNoDescriptor: with no file descriptor left, a store that is warm reads with all
 // its connections.
 func TestReadersNeedNoDescriptor(t *testing.T) {
 	s := openWith(t, freshSQLite(t))

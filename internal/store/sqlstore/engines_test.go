@@ -164,6 +164,9 @@ func openWith(t testing.TB, opts Options) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { mustClose(t, s) })
+	if err := s.WarmUp(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 

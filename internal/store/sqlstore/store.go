@@ -122,6 +122,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
+// WarmUp opens all connections of an SQLite file and prepares what is used often, as engine.DB does.
+func (s *Store) WarmUp(ctx context.Context) error { return s.db.WarmUp(ctx) }
+
 // Shared reports whether other processes may use the database at the same time, which PostgreSQL
 // allows.
 func (s *Store) Shared() bool { return s.db.Shared }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee"
@@ -35,8 +36,10 @@ type DB struct {
 	Read   *sql.DB
 	Write  *sql.DB // nil if read-only; the same as Read if one pool serves both
 	// hot has the statements of Options.Hot, prepared once for the one writing connection of
-	// SQLite.
-	hot map[string]*sql.Stmt
+	// SQLite; nil before WarmUp.
+	hot atomic.Pointer[map[string]*sql.Stmt]
+	// hotTexts are Options.Hot.
+	hotTexts []string
 	// leases is for Lease, which keeps transactions open for a while; nil if the database is not
 	// shared.
 	leases *sql.DB
@@ -65,8 +68,7 @@ type Dialect struct {
 	// lockSchema makes other processes that migrate the same schema wait until the transaction
 	// ends.
 	lockSchema string
-	// warm is how many reading connections are opened at the start. If 0, nothing is prepared
-	// either.
+	// warm is how many reading connections WarmUp opens. If 0, nothing is prepared either.
 	warm int
 
 	// backUp copies the database before it is migrated; nil if the database has backups of its own.
@@ -148,13 +150,10 @@ func (db *DB) open(ctx context.Context, migrations []migration, opts Options) (e
 		db.backUp(ctx, known, opts.Logger)
 	}
 	applied, err := db.migrate(ctx, migrations, opts.Now)
-	if err != nil {
-		return err
-	}
 	if applied > 0 {
 		opts.Logger.DebugContext(ctx, "database schema brought up to date", "database", db.Name, "version", known)
 	}
-	return db.warmUp(ctx, opts.Hot)
+	return err
 }
 
 // version returns how many tables there are, and the version of the schema; -1 if the tables, if
@@ -169,21 +168,23 @@ func (db *DB) version(ctx context.Context) (tables, version int, err error) {
 	return tables, version, err
 }
 
-// warmUp prepares the hot statements and opens the connections for reading, which the pool keeps,
+// WarmUp prepares the hot statements and opens the connections for reading, which the pool keeps,
 // with the file and the log of each. Opened when a query needs it, a connection can fail for want
 // of a file descriptor; one that gets the file and not the log sees an old database, or an empty
-// one: "no such table".
-func (db *DB) warmUp(ctx context.Context, hot []string) error {
-	if db.warm == 0 {
+// one: "no such table". A process that serves for a long time calls it once, as soon as it listens;
+// queries may run at the same time.
+func (db *DB) WarmUp(ctx context.Context) (err error) {
+	defer db.Explain("read", &err)
+	if db.warm == 0 || db.Write == nil {
 		return nil
 	}
-	for _, text := range hot {
-		statement, err := db.Write.PrepareContext(ctx, placeholders().ReplaceAllString(text, "?"))
-		if err != nil {
+	hot := make(map[string]*sql.Stmt, len(db.hotTexts))
+	for _, text := range db.hotTexts {
+		if hot[text], err = db.Write.PrepareContext(ctx, placeholders().ReplaceAllString(text, "?")); err != nil {
 			return err
 		}
-		db.hot[text] = statement
 	}
+	db.hot.Store(&hot)
 	for range db.warm {
 		conn, err := db.Read.Conn(ctx)
 		if err != nil {

@@ -107,38 +107,38 @@ func (db *DB) checkSchema(ctx context.Context, q querier, version int, steps []m
 // migrate applies the steps that the database does not have yet and returns how many there were.
 // Each is one transaction together with its number, so a step is applied whole or not at all.
 func (db *DB) migrate(ctx context.Context, steps []migration, now func() time.Time) (applied int, err error) {
-	for more := true; more; {
+	for version := 0; version < lastVersion(steps); {
 		err := inTransaction(ctx, db.Write, func(tx *sql.Tx) (err error) {
-			more, err = db.migrateOne(ctx, tx, steps, now)
+			one := 0
+			version, one, err = db.migrateOne(ctx, tx, steps, now)
+			applied += one
 			return err
 		})
 		if err != nil {
 			return applied, err
 		}
-		if more {
-			applied++
-		}
 	}
 	return applied, nil
 }
 
-// migrateOne applies the next step, if there is one. It looks at the version inside the
-// transaction, because another process may be starting on the same database at this moment.
-func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now func() time.Time) (applied bool, err error) {
+// migrateOne applies the next step, if there is one, and returns the version of the schema then and
+// the number of steps. It looks at the version inside the transaction, because another process may
+// be starting on the same database at this moment.
+func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now func() time.Time) (version, applied int, err error) {
 	for _, statement := range []string{db.lockSchema, createSchemaVersion} {
 		if statement == "" {
 			continue
 		}
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return false, err
+			return 0, 0, err
 		}
 	}
-	version, err := schemaVersion(ctx, tx)
+	version, err = schemaVersion(ctx, tx)
 	if err == nil {
 		err = db.checkSchema(ctx, tx, version, steps)
 	}
 	if err != nil || version >= lastVersion(steps) {
-		return false, err
+		return version, 0, err
 	}
 	step := nextStep(version, steps)
 	_, err = tx.ExecContext(ctx, step.sql)
@@ -146,9 +146,9 @@ func (db *DB) migrateOne(ctx context.Context, tx *sql.Tx, steps []migration, now
 		_, err = tx.ExecContext(ctx, insertVersion, step.version, step.name, now().UnixMicro(), step.compatible)
 	}
 	if err != nil {
-		return false, fmt.Errorf("migration %s: %w", step.name, err)
+		return version, 0, fmt.Errorf("migration %s: %w", step.name, err)
 	}
-	return true, nil
+	return step.version, 1, nil
 }
 
 // nextStep returns the step for a usable database with a version below the newest; version is 0 if

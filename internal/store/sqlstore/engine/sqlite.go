@@ -33,7 +33,7 @@ type sqliteFile struct {
 // so there is nothing to lock.
 func newSQLite(opts Options) *DB {
 	f := &sqliteFile{path: opts.Path}
-	f.db = &DB{Driver: f, hot: map[string]*sql.Stmt{}, Dialect: Dialect{
+	f.db = &DB{Driver: f, hotTexts: opts.Hot, Dialect: Dialect{
 		Name:   opts.Path,
 		Text:   func(s string) string { return s },
 		Listed: `SELECT value FROM json_each($1)`,
@@ -247,8 +247,8 @@ type sqliteTx struct {
 
 // hot returns a statement if it is prepared, and otherwise nil.
 func (tx sqliteTx) hot(ctx context.Context, statement string) *sql.Stmt {
-	if prepared := tx.db.hot[statement]; prepared != nil {
-		return tx.StmtContext(ctx, prepared)
+	if hot := tx.db.hot.Load(); hot != nil && (*hot)[statement] != nil {
+		return tx.StmtContext(ctx, (*hot)[statement])
 	}
 	return nil
 }
