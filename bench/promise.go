@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"perigee/bench/internal/measure"
 )
@@ -94,10 +93,12 @@ func (r *report) promiseTimes(l *promises) {
 
 // promiseWeight is about start, idle memory and the memory of large bodies.
 func (r *report) promiseWeight(l *promises) {
-	if w := r.weight; w.firstStart > 0 {
-		l.atMost("start, empty data directory", float64(w.firstStart)/float64(time.Millisecond), 100, "%.0f ms")
+	if w := r.weight; w.firstStart.took > 0 {
+		l.atMost("start, empty data directory", milliseconds(w.firstStart.took), 100, "%.0f ms")
+		l.atMost("CPU until listening, empty data directory", milliseconds(w.firstStart.cpu), 20, "%.1f ms")
+		l.atMost("CPU until listening, later", milliseconds(w.laterStart.cpu), 20, "%.1f ms")
 		l.atMost("resident when idle, after start", megabytes(w.idle), 30, "%.1f MB")
-		l.atMost("binary, stripped", megabytes(w.binary), 40, "%.1f MB")
+		l.atMost("binary, stripped", megabytes(w.binary), 36, "%.1f MB")
 	}
 	if r.weight.afterLoad > 0 {
 		l.atMost("resident when idle, after load", megabytes(r.weight.afterLoad), 30, "%.1f MB")

@@ -151,12 +151,14 @@ func (r *report) writeAllocations(s *strings.Builder) {
 
 func (r *report) writeWeight(s *strings.Builder) {
 	w := r.weight
-	if w.firstStart == 0 {
+	if w.firstStart.took == 0 {
 		return
 	}
 	table(s, "Weight", "what", "found")
-	fmt.Fprintf(s, "| from exec to listening, empty data directory | %.0f ms |\n", milliseconds(w.firstStart))
-	fmt.Fprintf(s, "| from exec to listening, later | %.0f ms |\n", milliseconds(w.laterStart))
+	fmt.Fprintf(s, "| from exec to listening, empty data directory | %.0f ms |\n", milliseconds(w.firstStart.took))
+	fmt.Fprintf(s, "| from exec to listening, later | %.0f ms |\n", milliseconds(w.laterStart.took))
+	fmt.Fprintf(s, "| CPU until listening, empty data directory | %.1f ms |\n", milliseconds(w.firstStart.cpu))
+	fmt.Fprintf(s, "| CPU until listening, later | %.1f ms |\n", milliseconds(w.laterStart.cpu))
 	fmt.Fprintf(s, "| resident after start | %.1f MB |\n", megabytes(w.idle))
 	fmt.Fprintf(s, "| resident after load and a pause | %.1f MB |\n", megabytes(w.afterLoad))
 	fmt.Fprintf(s, "| binary, stripped | %.1f MB |\n", megabytes(w.binary))

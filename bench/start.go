@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,10 +39,25 @@ func (b *bench) build(ctx context.Context) error {
 // A weight is what perigee takes before it does anything.
 type weight struct {
 	binary     int64
-	firstStart time.Duration // with an empty data directory
-	laterStart time.Duration
+	firstStart start // with an empty data directory
+	laterStart start
 	idle       int64 // resident after a start
 	afterLoad  int64 // resident after the comparison and some quiet
+}
+
+// A start is what perigee takes from exec until it listens.
+type start struct {
+	took time.Duration
+	cpu  time.Duration // user and system, of all threads
+}
+
+// medianStart returns the medians of starts.
+func medianStart(all []start) start {
+	took, cpu := make([]time.Duration, len(all)), make([]time.Duration, len(all))
+	for i, s := range all {
+		took[i], cpu[i] = s.took, s.cpu
+	}
+	return start{measure.Median(took), measure.Median(cpu)}
 }
 
 // startPerigee runs perigee in front of the provider, with its data in a directory of its own or a
@@ -89,27 +105,31 @@ func (b *bench) startProvider(ctx context.Context) error {
 	return err
 }
 
-// measureStart starts perigee again and again.
+// measureStart starts perigee again and again, in turns with an empty data directory and with the
+// one of the start before.
 func (b *bench) measureStart(ctx context.Context) error {
-	var first, later []time.Duration
+	var first, later []start
 	for range b.plan.starts {
 		data, err := os.MkdirTemp(b.dir, "start-")
 		if err != nil {
 			return err
 		}
-		for _, times := range []*[]time.Duration{&first, &later} {
+		for _, starts := range []*[]start{&first, &later} {
 			p, err := b.startPerigee(ctx, data)
 			if err != nil {
 				return err
 			}
-			*times = append(*times, p.Ready)
+			if p.ReadyCPU == 0 {
+				return errors.New("the kernel does not count the CPU of a process (no schedstat)")
+			}
+			*starts = append(*starts, start{p.Ready, p.ReadyCPU})
 			if err := b.firstAnswer(ctx, p); err != nil {
 				return err
 			}
 			p.Stop()
 		}
 	}
-	b.report.weight.firstStart, b.report.weight.laterStart = measure.Median(first), measure.Median(later)
+	b.report.weight.firstStart, b.report.weight.laterStart = medianStart(first), medianStart(later)
 	return b.measureIdle(ctx)
 }
 

@@ -33,9 +33,12 @@ type Command struct {
 
 // A Process is a child that serves on loopback.
 type Process struct {
-	Name   string
-	Addr   string        // host:port
-	Ready  time.Duration // from exec to the line that says that it listens
+	Name  string
+	Addr  string        // host:port
+	Ready time.Duration // from exec to the line that says that it listens
+	// ReadyCPU is the processor time until then; 0 where the system does not count it.
+	ReadyCPU time.Duration
+
 	pid    int
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
@@ -83,6 +86,7 @@ func (p *Process) startTelling() error {
 			if _, url, ok := strings.Cut(lines.Text(), " on http"); ok && !told {
 				told = true
 				p.Ready = time.Since(began)
+				p.ReadyCPU, _ = p.CPU()
 				addr, _, _ := strings.Cut(url[strings.Index(url, "//")+2:], " ")
 				listening <- addr
 				continue
