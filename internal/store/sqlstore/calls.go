@@ -149,8 +149,8 @@ func (l jsonList[T]) Scan(value any) error {
 
 const defaultLimit = 100
 
-// filter returns the conditions of a query, all but Before and Limit.
-func (s *Store) filter(q perigee.CallQuery) (where conditions) {
+// filter adds the conditions of a query, all but Before and Limit.
+func (s *Store) filter(where *conditions, q perigee.CallQuery) {
 	if q.ID != "" {
 		where.add("id = ", q.ID)
 	}
@@ -166,15 +166,19 @@ func (s *Store) filter(q perigee.CallQuery) (where conditions) {
 	}
 	if q.Sent {
 		where.parts = append(where.parts, "replay_of = ''")
-		if q.Client == "" {
-			where.parts = append(where.parts, "client_name <> '"+perigee.LanguageServerClient+"'")
-		}
 	}
 	where.match(q.Model, "model", "model_asked")
-	where.match(q.Client, "client_name")
+	where.client(q)
 	where.match(q.Account, "account")
 	where.match(q.Key, "client_key")
-	return where
+}
+
+// client adds the conditions of a query on the name of the client.
+func (c *conditions) client(q perigee.CallQuery) {
+	if q.Sent && q.Client == "" {
+		c.parts = append(c.parts, "client_name <> '"+perigee.LanguageServerClient+"'")
+	}
+	c.match(q.Client, "client_name")
 }
 
 // Calls returns calls, the newest first. For the next page, set Before to the ID of the last one.
@@ -185,10 +189,20 @@ func (s *Store) Calls(ctx context.Context, q perigee.CallQuery) (calls []perigee
 	if q.Limit < 0 {
 		return nil, perigee.Errorf(perigee.ClassInvalid, "the limit of calls is %d, which is less than 0", q.Limit)
 	}
-	where := s.filter(q)
+	q.Limit = cmp.Or(q.Limit, defaultLimit)
+	var where conditions
 	if err := s.before(ctx, &where, "calls", "call", q.Before); err != nil {
 		return nil, err
 	}
-	query := `SELECT ` + callColumns + ` FROM calls` + where.String() + newestFirst + where.arg(cmp.Or(q.Limit, defaultLimit))
+	if s.mayBeFarApart(q) {
+		return s.sparseCalls(ctx, where, q)
+	}
+	s.filter(&where, q)
+	return s.readCalls(ctx, where, q.Limit)
+}
+
+// readCalls returns the newest calls with these conditions.
+func (s *Store) readCalls(ctx context.Context, where conditions, limit int) ([]perigee.Call, error) {
+	query := `SELECT ` + callColumns + ` FROM calls` + where.String() + newestFirst + where.arg(limit)
 	return engine.List(ctx, s.db, query, where.args, callInto)
 }

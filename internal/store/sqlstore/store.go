@@ -53,6 +53,7 @@ type Store struct {
 	responses responseLimit
 	known     knownSums
 	bounds    bounds
+	listing   listing
 
 	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
@@ -98,7 +99,8 @@ var hot = []string{
 // perigee.ClassNotFound.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums},
-		bounds: bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes}}
+		bounds:  bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes},
+		listing: listing{recent: recentCalls, time: namesTime}}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -236,6 +236,7 @@ func TestUncountedCallsGetIntoTheSums(t *testing.T) {
 // are not in them.
 func TestUsageOfWholeDaysReadsNoCountedRows(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
+	mustUpkeep(t, s, time.Time{}) // makes the indexes by names
 	midnight := noon.Truncate(24 * time.Hour)
 	for _, q := range []perigee.UsageQuery{{By: perigee.ByKey, Since: midnight, Key: "laptop"}, {By: perigee.ByDay}, {Since: midnight.Add(-48 * time.Hour), Until: midnight}} {
 		query, args := usageQuery(q, usageGroups[q.By])

@@ -33,7 +33,7 @@ func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more
 	}
 	more = max(summed, removed) == upkeepRows
 	for _, keep := range []func(context.Context) (bool, error){
-		s.trimResponses, s.boundSessions, s.boundSignatures, s.boundRequests, s.boundAudit,
+		s.trimResponses, s.boundSessions, s.boundSignatures, s.boundRequests, s.boundAudit, s.indexCalls,
 	} {
 		if err == nil {
 			var some bool

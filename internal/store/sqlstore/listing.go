@@ -1,0 +1,191 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+// Calls that a filter selects can be far apart: the last call of a model may be a million calls
+// ago. So a query with a filter reads the newest calls first, in the order of time, and finds older
+// ones in an index by names. Only SQLite has these indexes. Upkeep makes them, because that takes
+// seconds for a million calls; until then older calls are read in the order of time, too.
+
+const (
+	recentCalls = 2000        // how many calls are read in the order of time
+	maxListed   = 1000        // the highest limit for which the indexes are used
+	namesTime   = time.Second // how long calls are looked for by names, of which there can be too many
+)
+
+// A listing is the state of a Store about these queries.
+type listing struct {
+	recent  int           // recentCalls
+	time    time.Duration // namesTime
+	indexed atomic.Bool   // whether this Store has made the indexes, or found them
+}
+
+// callNames are the columns that calls are listed by, in the order of the indexes. No statement
+// compares the first one with a single value, so that no other query chooses these indexes.
+var callNames = []string{"client_name", "client_key", "model_asked", "model", "account"}
+
+// The indexes by names, of all calls and of those that count as errors.
+const (
+	callsByNames  = "calls_by_names"
+	failedByNames = "calls_failed_by_names"
+)
+
+// callIndexes are the statements that make the indexes.
+var callIndexes = func() []string {
+	columns := " ON calls (" + strings.Join(callNames, ", ") + ", time_us, replay_of"
+	return []string{
+		"CREATE INDEX IF NOT EXISTS " + callsByNames + columns + ")",
+		"CREATE INDEX IF NOT EXISTS " + failedByNames + columns + ", outcome) WHERE " + failedCalls,
+	}
+}()
+
+// indexCalls makes the indexes by names, once. Other writers wait for each: for about 5 s if there
+// are a million calls.
+func (s *Store) indexCalls(ctx context.Context) (more bool, err error) {
+	if s.Shared() || s.listing.indexed.Load() {
+		return false, nil
+	}
+	for _, statement := range callIndexes {
+		if _, err := s.db.Exec(ctx, upkeepDoing, statement); err != nil {
+			return false, err
+		}
+	}
+	s.listing.indexed.Store(true)
+	return false, nil
+}
+
+// mayBeFarApart reports whether a query has a filter for which there are indexes.
+func (s *Store) mayBeFarApart(q perigee.CallQuery) bool {
+	return !s.Shared() && q.ID == "" && q.Prefix == "" && q.Limit <= maxListed &&
+		(q.Errors || q.Sent || q.Model+q.Client+q.Account+q.Key != "")
+}
+
+// sparseCalls returns the calls of a query that mayBeFarApart. where has the condition of
+// q.Before.
+func (s *Store) sparseCalls(ctx context.Context, where conditions, q perigee.CallQuery) ([]perigee.Call, error) {
+	var end int64 // the time of the oldest of the recent calls
+	older, err := engine.One(ctx, s.db, `SELECT time_us FROM calls`+where.String()+newestFirst+`1 OFFSET `+strconv.Itoa(s.listing.recent-1), where.args, &end)
+	if err != nil {
+		return nil, err
+	}
+	s.filter(&where, q)
+	if !older || !q.Since.IsZero() && q.Since.UnixMicro() >= end {
+		return s.readCalls(ctx, where, q.Limit)
+	}
+	calls, err := s.readCalls(ctx, where.and("time_us >= ", end), q.Limit)
+	if err != nil || len(calls) == q.Limit {
+		return calls, err
+	}
+	q.Limit -= len(calls)
+	where = where.and("time_us < ", end)
+	ids, found, err := s.findByNames(ctx, q, end)
+	if err == nil && found {
+		var list []byte
+		list, err = json.Marshal(ids)
+		where = conditions{parts: []string{"id IN (" + s.db.Listed + ")"}, args: []any{string(list)}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.readCalls(ctx, where, q.Limit)
+	return append(calls, rest...), err
+}
+
+const selectIndexes = `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN ('` + callsByNames + `', '` + failedByNames + `')`
+
+// findByNames returns the ids of the newest calls that a query selects among those that began
+// before a time. It reports false if it cannot use the indexes: there are none yet, or there are so
+// many combinations of names that it takes too long.
+func (s *Store) findByNames(ctx context.Context, q perigee.CallQuery, before int64) (ids []string, ok bool, err error) {
+	var indexes int
+	if _, err := engine.One(ctx, s.db, selectIndexes, nil, &indexes); err != nil || indexes < len(callIndexes) {
+		return nil, false, err
+	}
+	limited, cancel := context.WithTimeout(ctx, s.listing.time)
+	defer cancel()
+	query, args := namesQuery(q, before)
+	ids, err = engine.List(limited, s.db, query, args, func(id *string) []any { return []any{id} })
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, false, nil
+	}
+	return ids, err == nil, err
+}
+
+// namesQuery returns the statement of findByNames.
+//
+// It steps from one name to the next in an index instead of reading all entries. Each table of the
+// statement has the combinations of the first columns of callNames, among those in the table before
+// that fit the query, and a NULL after the last name of each. Only the newest entries of the
+// combinations that are left are read.
+func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
+	index, rows := callsByNames, "TRUE"
+	if q.Errors {
+		index, rows = failedByNames, failedCalls
+	}
+	from := ` FROM calls AS c INDEXED BY ` + index + ` WHERE ` + rows
+	var all conditions // numbers the arguments
+	fits := nameFilters(q, &all)
+	var tables []string
+	given, equal := ` FROM (SELECT 1) AS n`, ``
+	for i, column := range callNames {
+		table, columns := "names"+strconv.Itoa(i), strings.Join(callNames[:i+1], ", ")
+		next := ` SELECT ` + strings.TrimSuffix(columns, column) + `(SELECT min(c.` + column + `)` + from + equal
+		tables = append(tables, table+`(`+columns+`) AS (`+next+`)`+given+` UNION ALL`+next+` AND c.`+column+` > n.`+column+`)`+
+			` FROM `+table+` AS n WHERE `+column+` IS NOT NULL)`)
+		given = ` FROM ` + table + ` AS n WHERE ` + column + ` IS NOT NULL` + fits[column]
+		equal += ` AND c.` + column + ` = n.` + column
+	}
+	entries := equal + ` AND c.time_us < ` + all.arg(before)
+	if !q.Since.IsZero() {
+		entries += ` AND c.time_us >= ` + all.arg(q.Since.UnixMicro())
+	}
+	if q.Sent {
+		entries += ` AND c.replay_of = ''`
+	}
+	limit := all.arg(q.Limit)
+	// nth is the time of the nth newest entry; NULL if there are fewer.
+	nth := func(n, from string) string {
+		return `(SELECT c.time_us` + from + ` ORDER BY c.time_us DESC LIMIT 1 OFFSET ` + n + ` - 1)`
+	}
+	// The newest entries of each combination, and how old an entry can be at most: among those of
+	// one time the ids decide. If there are few combinations, each has to show more entries.
+	join := ` FROM fitting AS n CROSS JOIN calls AS c INDEXED BY ` + index + ` WHERE ` + rows + entries + ` AND c.time_us >= coalesce(`
+	tables = append(tables,
+		`fitting AS MATERIALIZED (SELECT *`+given+`)`,
+		`newest AS MATERIALIZED (SELECT c.time_us`+join+nth("20", from+entries)+`, `+earliest+`))`,
+		`found AS MATERIALIZED (SELECT c.time_us, c.rowid AS place`+join+nth(limit, ` FROM newest AS c`)+`, `+nth(limit, from+entries)+`, `+earliest+`))`)
+	return `WITH RECURSIVE ` + strings.Join(tables, ", ") + ` SELECT id FROM calls WHERE rowid IN (SELECT place FROM found
+		WHERE time_us >= coalesce(` + nth(limit, ` FROM found AS c`) + `, ` + earliest + `))` + newestFirst + limit, all.args
+}
+
+const earliest = "-9223372036854775807" // the first time in microseconds
+
+// nameFilters returns the conditions of a query on names, for each column the one that needs it and
+// the columns before it in callNames.
+func nameFilters(q perigee.CallQuery, all *conditions) map[string]string {
+	fits := map[string]string{}
+	for column, add := range map[string]func(*conditions){
+		"client_name": func(c *conditions) { c.client(q) },
+		"client_key":  func(c *conditions) { c.match(q.Key, "client_key") },
+		"model":       func(c *conditions) { c.match(q.Model, "model", "model_asked") },
+		"account":     func(c *conditions) { c.match(q.Account, "account") },
+	} {
+		one := conditions{args: all.args}
+		add(&one)
+		all.args = one.args
+		for _, part := range one.parts {
+			fits[column] += " AND " + part
+		}
+	}
+	return fits
+}

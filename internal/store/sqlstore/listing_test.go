@@ -1,0 +1,84 @@
+package sqlstore
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"perigee"
+	"perigee/internal/store/sqlstore/engine"
+)
+
+// A listing has the same calls with the indexes by names as without them: also when there is
+// no time to use them, and when many calls have the same time.
+func TestListingsAreTheSameWithIndexes(t *testing.T) {
+	s := openWith(t, freshSQLite(t))
+	mustUpkeep(t, s, time.Time{})
+	name := rapid.SampledFrom([]string{"", "x", "xy", "Z", "ü", "\xff", "a\x00b", perigee.LanguageServerClient})
+	pattern := rapid.SampledFrom([]string{"", "", "", "x", "x*", "*", "z", "nothing", "?"})
+	calls := 0
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.SliceOfN(rapid.Custom(anyCall), 1, 20).Draw(t, "batch")
+		for i := range batch {
+			c := &batch[i]
+			calls++
+			c.ID, c.ModelAsked, c.Model = fmt.Sprint(calls), name.Draw(t, "asked"), name.Draw(t, "model")
+			c.Client.Name = name.Draw(t, "name")
+			c.ReplayOf = rapid.SampledFrom([]string{"", "", "1"}).Draw(t, "replay")
+		}
+		mustSave(t, s, batch...)
+		q := perigee.CallQuery{Model: pattern.Draw(t, "model"), Client: pattern.Draw(t, "client"), Account: pattern.Draw(t, "account"),
+			Key: pattern.Draw(t, "key"), Errors: rapid.Bool().Draw(t, "errors"), Sent: rapid.Bool().Draw(t, "sent"),
+			Limit: rapid.SampledFrom([]int{1, 2, 19, 20, 21, 30, 90}).Draw(t, "limit")}
+		if rapid.Bool().Draw(t, "since") {
+			q.Since = anyTime(t)
+		}
+		if rapid.Bool().Draw(t, "before") {
+			q.Before = fmt.Sprint(rapid.IntRange(1, calls).Draw(t, "cursor"))
+		}
+		s.listing.recent = calls + 1
+		want := mustCalls(t, s, q)
+		s.listing.recent = rapid.IntRange(1, 10).Draw(t, "recent")
+		s.listing.time = rapid.SampledFrom([]time.Duration{0, time.Hour, time.Hour}).Draw(t, "time")
+		if got := mustCalls(t, s, q); len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v:\ngot  %q\nwant %q", q, ids(got), ids(want))
+		}
+		_, ok, err := s.findByNames(t.Context(), q, noon.UnixMicro())
+		if err != nil || ok != (s.listing.time > 0) {
+			t.Fatalf("found by names: %v, %v", ok, err)
+		}
+	})
+}
+
+// A filter that no call fits is answered from the indexes alone.
+func TestListingsReadNoOtherCalls(t *testing.T) {
+	s := openWith(t, freshSQLite(t))
+	if _, ok, err := s.findByNames(t.Context(), perigee.CallQuery{Limit: 20}, 0); ok || err != nil {
+		t.Errorf("without indexes: %v, %v", ok, err)
+	}
+	mustUpkeep(t, s, time.Time{})
+	for _, q := range []perigee.CallQuery{{Model: "nothing", Limit: 20}, {Errors: true, Sent: true, Limit: 20},
+		{Errors: true, Key: "k", Since: noon, Limit: 20}} {
+		query, args := namesQuery(q, noon.UnixMicro())
+		steps := 0
+		err := s.db.Query(t.Context(), "EXPLAIN QUERY PLAN "+query, args, func(row engine.Row) error {
+			var id, parent, unused int
+			var detail string
+			err := row.Scan(&id, &parent, &unused, &detail)
+			if strings.HasPrefix(detail, "SCAN c ") && !strings.Contains(detail, "COVERING INDEX") || strings.HasPrefix(detail, "SCAN calls") {
+				t.Errorf("%+v reads calls: %s", q, detail)
+			}
+			if strings.Contains(detail, "USING COVERING INDEX calls_") {
+				steps++
+			}
+			return err
+		})
+		if err != nil || steps != 2*len(callNames)+4 {
+			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
+		}
+	}
+}
