@@ -13,12 +13,12 @@ import (
 )
 
 // Calls that a filter selects can be far apart: the last call of a model may be a million calls
-// ago. So a query with a filter reads the newest calls first, in the order of time, and finds older
-// ones in an index by names. Only SQLite has these indexes. Upkeep makes them, because that takes
+// ago. So a query with a filter reads the newest calls first, in the order of time, and more of them
+// as long as they have a good part of what it wants. It finds older ones in an index by names. Only SQLite has these indexes. Upkeep makes them, because that takes
 // seconds for a million calls; until then older calls are read in the order of time, too.
 
 const (
-	recentCalls = 2000        // how many calls are read in the order of time
+	recentCalls = 2000        // how many calls are read in the order of time at first
 	maxListed   = 1000        // the highest limit for which the indexes are used
 	namesTime   = time.Second // how long calls are looked for by names, of which there can be too many
 )
@@ -72,30 +72,44 @@ func (s *Store) mayBeFarApart(q perigee.CallQuery) bool {
 
 // sparseCalls returns the calls of a query that mayBeFarApart. where has the condition of
 // q.Before.
-func (s *Store) sparseCalls(ctx context.Context, where conditions, q perigee.CallQuery) ([]perigee.Call, error) {
-	var end int64 // the time of the oldest of the recent calls
-	older, err := engine.One(ctx, s.db, `SELECT time_us FROM calls`+where.String()+newestFirst+`1 OFFSET `+strconv.Itoa(s.listing.recent-1), where.args, &end)
+func (s *Store) sparseCalls(ctx context.Context, where conditions, q perigee.CallQuery) (calls []perigee.Call, err error) {
+	var end int64 // the time of the oldest call that was read
+	for window := s.listing.recent * (1 + q.Limit/200); ; window *= 4 {
+		query := `SELECT time_us FROM calls` + where.String() + newestFirst + `1 OFFSET ` + strconv.Itoa(window-1)
+		older, err := engine.One(ctx, s.db, query, where.args, &end)
+		if err != nil {
+			return nil, err
+		}
+		recent := q
+		if older = older && (q.Since.IsZero() || q.Since.UnixMicro() < end); older {
+			recent.Since = time.UnixMicro(end)
+		}
+		s.filter(&where, recent)
+		some, err := s.readCalls(ctx, where, q.Limit)
+		if err != nil {
+			return nil, err
+		}
+		calls, q.Limit = append(calls, some...), q.Limit-len(some)
+		if !older || q.Limit == 0 {
+			return calls, nil
+		}
+		where = conditions{}
+		where.add("time_us < ", end)
+		if 3*len(some) < q.Limit {
+			break
+		}
+	}
+	ids, found, err := s.findByNames(ctx, q, end)
 	if err != nil {
 		return nil, err
 	}
 	s.filter(&where, q)
-	if !older || !q.Since.IsZero() && q.Since.UnixMicro() >= end {
-		return s.readCalls(ctx, where, q.Limit)
-	}
-	calls, err := s.readCalls(ctx, where.and("time_us >= ", end), q.Limit)
-	if err != nil || len(calls) == q.Limit {
-		return calls, err
-	}
-	q.Limit -= len(calls)
-	where = where.and("time_us < ", end)
-	ids, found, err := s.findByNames(ctx, q, end)
-	if err == nil && found {
-		var list []byte
-		list, err = json.Marshal(ids)
+	if found {
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return nil, err
+		}
 		where = conditions{parts: []string{"id IN (" + s.db.Listed + ")"}, args: []any{string(list)}}
-	}
-	if err != nil {
-		return nil, err
 	}
 	rest, err := s.readCalls(ctx, where, q.Limit)
 	return append(calls, rest...), err

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -49,13 +48,6 @@ func (c *conditions) add(comparison string, values ...any) {
 		list = "(" + list + ")"
 	}
 	c.parts = append(c.parts, comparison+list)
-}
-
-// and returns the conditions with one more comparison.
-func (c conditions) and(comparison string, value any) conditions {
-	c.parts, c.args = slices.Clone(c.parts), slices.Clone(c.args)
-	c.add(comparison, value)
-	return c
 }
 
 // match adds that one of the columns fits a pattern with * and ?, without regard to the case of
