@@ -31,6 +31,17 @@ func StoreReport(ctx context.Context, cfg *config.Config) (report perigee.StoreR
 	return offlineKeeper(cfg, store).StoreReport(ctx)
 }
 
+// CountCalls adds all calls to the daily sums of the store, without a daemon. It fails if the
+// database cannot be written.
+func CountCalls(ctx context.Context, cfg *config.Config) error {
+	store, err := sqlstore.Open(ctx, StoreOptions(cfg))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	return store.CountCalls(ctx)
+}
+
 // CompactStore returns the free space of the database to the system, through the running daemon or
 // directly. Without a daemon it locks the data directory of an SQLite database, so that no daemon
 // starts during it.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	upkeepEvery = time.Minute            // when there was nothing left to do
-	upkeepPause = 100 * time.Millisecond // between two pieces of work, in which calls are saved
+	upkeepEvery = time.Minute           // when there was nothing left to do
+	upkeepPause = 25 * time.Millisecond // between two pieces of work, in which calls are saved
 )
 
 // warmUp has the store open its connections, which would delay the start.

@@ -232,6 +232,64 @@ func TestUncountedCallsGetIntoTheSums(t *testing.T) {
 	})
 }
 
+// Many uncounted calls are added to the sums once, also when several processes do so, when one is
+// interrupted, and when Upkeep runs meanwhile.
+func TestManyCallsAreCountedOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, fresh fresh) {
+		options := fresh(t)
+		s, other := openWith(t, options), openWith(t, options)
+		const calls = manyUncounted + 1
+		batch := make([]perigee.Call, calls)
+		for i := range batch {
+			batch[i] = fullCall(fmt.Sprint(i))
+			batch[i].Time = noon.Add(time.Duration(i) * time.Minute)
+		}
+		mustSave(t, s, batch...)
+		if many, err := s.ManyUncounted(t.Context()); many || err != nil {
+			t.Errorf("counted calls: %v, %v", many, err)
+		}
+		for _, statement := range []string{`UPDATE calls SET counted = FALSE`, `DELETE FROM daily_usage`} {
+			if _, err := s.db.Write.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.known.rows = nil
+		check := func(want bool) {
+			t.Helper()
+			if many, err := s.ManyUncounted(t.Context()); many != want || err != nil {
+				t.Errorf("many uncounted: %v, %v, want %v", many, err, want)
+			}
+			rows := mustUsage(t, s, perigee.UsageQuery{})
+			if len(rows) != 1 || rows[0].Calls != calls || rows[0].InputTokens != 100*calls || rows[0].Errors != calls {
+				t.Errorf("got %+v", rows)
+			}
+		}
+		check(true)
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.CountCalls(canceled); err == nil {
+			t.Error("an interrupted count reports no error")
+		}
+		var counting sync.WaitGroup
+		for _, s := range []*Store{s, other} {
+			counting.Go(func() {
+				if _, _, err := s.Upkeep(t.Context(), time.Time{}); err != nil {
+					t.Error(err)
+				}
+				if err := s.CountCalls(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		await.Return(t, counting.Wait, "the counts")
+		if err := s.CountCalls(t.Context()); err != nil { // on PostgreSQL the others may have left it to each other
+			t.Fatal(err)
+		}
+		check(false)
+		checkSums(t, s)
+	})
+}
+
 // What keys with tokens_per_day ask, and a listing of whole days, reads sums and the few rows that
 // are not in them.
 func TestUsageOfWholeDaysReadsNoCountedRows(t *testing.T) {

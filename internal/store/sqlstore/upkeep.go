@@ -27,7 +27,7 @@ const (
 // does it.
 func (s *Store) Upkeep(ctx context.Context, before time.Time) (removed int, more bool, err error) {
 	defer s.db.Explain(upkeepDoing, &err)
-	summed, err := s.upkeep(ctx, s.countSome)
+	summed, err := s.countSome(ctx, upkeepRows)
 	if err == nil && !before.IsZero() {
 		removed, err = s.upkeep(ctx, func(ctx context.Context, tx engine.Tx) (int, error) { return s.removeSome(ctx, tx, before) })
 	}
@@ -62,17 +62,47 @@ func (s *Store) upkeep(ctx context.Context, work func(ctx context.Context, tx en
 	return changed, err
 }
 
-// countSome adds some calls to the sums: those that were cut off.
-func (s *Store) countSome(ctx context.Context, tx engine.Tx) (int, error) {
-	calls, err := engine.List(ctx, tx, pickedRows(selectUncounted+s.db.SkipLocked)+markCounted, []any{upkeepRows}, (*callCount).into)
-	difference := sums{}
-	for _, n := range calls {
-		difference.add(n, 1)
+// countSome adds up to a number of calls to the sums, and returns how many they were.
+func (s *Store) countSome(ctx context.Context, rows int) (int, error) {
+	return s.upkeep(ctx, func(ctx context.Context, tx engine.Tx) (int, error) {
+		calls, err := engine.List(ctx, tx, pickedRows(selectUncounted+s.db.SkipLocked)+markCounted, []any{rows}, (*callCount).into)
+		difference := sums{}
+		for _, n := range calls {
+			difference.add(n, 1)
+		}
+		if err == nil {
+			err = s.writeSums(ctx, tx, difference)
+		}
+		return len(calls), err
+	})
+}
+
+// countRows is how many rows one transaction of CountCalls changes: a daemon that starts meanwhile
+// waits for it for less than 0.1 s.
+const countRows = 2000
+
+// manyUncounted is how many calls Usage adds up by itself without delay.
+const manyUncounted = 10_000
+
+const countUncounted = `SELECT count(*) FROM (SELECT 1 FROM calls WHERE NOT counted LIMIT $1) AS some`
+
+// ManyUncounted reports whether so many calls are not in the daily sums that Usage is slow.
+func (s *Store) ManyUncounted(ctx context.Context) (many bool, err error) {
+	defer s.db.Explain("read calls from", &err)
+	var calls int
+	_, err = engine.One(ctx, s.db, countUncounted, []any{manyUncounted + 1}, &calls)
+	return calls > manyUncounted, err
+}
+
+// CountCalls does the part of Upkeep that adds calls to the daily sums, all of it without a pause.
+// Each transaction is kept: if CountCalls is interrupted, the next one continues, and other
+// processes can do the same at the same time.
+func (s *Store) CountCalls(ctx context.Context) (err error) {
+	defer s.db.Explain(upkeepDoing, &err)
+	for counted := countRows; counted == countRows && err == nil; {
+		counted, err = s.countSome(ctx, countRows)
 	}
-	if err == nil {
-		err = s.writeSums(ctx, tx, difference)
-	}
-	return len(calls), err
+	return err
 }
 
 // removeSome removes some of the calls that began before a time.
