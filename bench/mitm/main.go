@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -60,7 +61,7 @@ type options struct {
 	plan                 plan
 	short, check, write  bool
 	only, proxies, pprof string
-	against              string
+	against, builds      string
 }
 
 // errMissed says that a target was missed; the report has told which.
@@ -80,6 +81,7 @@ func main() {
 	flag.StringVar(&o.proxies, "proxies", "", "measure only these proxies, separated by commas")
 	flag.StringVar(&o.pprof, "pprof", "", "serve profiles of perigee's proxy at this address while it runs")
 	flag.StringVar(&o.against, "against", "", "measure perigee's proxy in this older build of the program, too")
+	flag.StringVar(&o.builds, "builds", "", "measure perigee mitm in these other builds of perigee, too, separated by commas")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -170,10 +172,13 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	}
 	all := proxies()
 	if b.against != "" {
-		all = append(all, &proxy{name: older, about: "`internal/intercept/mitm` in another build", start: startOlder})
+		all = append(all, &proxy{name: older, about: "`internal/intercept/mitm` in another build", start: startOlder, asked: true})
+	}
+	for _, program := range strings.FieldsFunc(b.builds, func(r rune) bool { return r == ',' }) {
+		all = append(all, &proxy{name: filepath.Base(program), about: "`perigee mitm --json` in another build", start: startBuilt(program), asked: true})
 	}
 	for _, p := range all {
-		if p.name != older && b.options.proxies != "" && !slices.Contains(strings.Split(b.options.proxies, ","), p.name) {
+		if !p.asked && b.options.proxies != "" && !slices.Contains(strings.Split(b.options.proxies, ","), p.name) {
 			continue
 		}
 		if p.build != nil {

@@ -81,14 +81,21 @@ func buildCommand(ctx context.Context, b *bench, _ *proxy) error {
 
 // startCommand starts perigee mitm. What it writes about each request goes nowhere.
 func startCommand(ctx context.Context, b *bench, dir string) (*measure.Process, *x509.CertPool, error) {
-	data := filepath.Join(dir, "data")
-	p, err := b.spawn(ctx, measure.Command{
-		Name: command, Program: b.binary, Home: dir, Env: []string{"PERIGEE_DATA_DIR=" + data},
-		Args: []string{"mitm", "--listen", "127.0.0.1:0", "--host", serverName, "--upstream-ca", b.issuer.certificate, "--json"},
-	})
-	if err != nil {
-		return nil, nil, err
+	return startBuilt(b.binary)(ctx, b, dir)
+}
+
+// startBuilt returns a function that starts perigee mitm in a build of perigee.
+func startBuilt(program string) func(context.Context, *bench, string) (*measure.Process, *x509.CertPool, error) {
+	return func(ctx context.Context, b *bench, dir string) (*measure.Process, *x509.CertPool, error) {
+		data := filepath.Join(dir, "data")
+		p, err := b.spawn(ctx, measure.Command{
+			Name: command, Program: program, Home: dir, Env: []string{"PERIGEE_DATA_DIR=" + data},
+			Args: []string{"mitm", "--listen", "127.0.0.1:0", "--host", serverName, "--upstream-ca", b.issuer.certificate, "--json"},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		roots, err := readRoots(filepath.Join(data, "ca", "mitm", "ca.pem"))
+		return p, roots, err
 	}
-	roots, err := readRoots(filepath.Join(data, "ca", "mitm", "ca.pem"))
-	return p, roots, err
 }

@@ -35,6 +35,7 @@ type proxy struct {
 	about string // for the report
 	start func(ctx context.Context, b *bench, dir string) (*measure.Process, *x509.CertPool, error)
 	build func(ctx context.Context, b *bench, p *proxy) error // may be nil
+	asked bool                                                // by a flag of its own, so that -proxies does not leave it out
 }
 
 const goproxyVersion = "v1.9.2"
