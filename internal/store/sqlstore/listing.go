@@ -171,8 +171,9 @@ func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	nth := func(n, from string) string {
 		return `(SELECT c.time_us` + from + ` ORDER BY c.time_us DESC LIMIT 1 OFFSET ` + n + ` - 1)`
 	}
-	// The newest entries of each combination, and how old an entry can be at most: among those of
-	// one time the ids decide. If there are few combinations, each has to show more entries.
+	// newest has up to 20 entries of each combination. If they are at least as many as the limit,
+	// their nth time is the bound of found, and otherwise the nth time of each combination. Entries
+	// at the bound are all kept, because their ids decide.
 	join := ` FROM fitting AS n CROSS JOIN calls AS c INDEXED BY ` + index + ` WHERE ` + rows + entries + ` AND c.time_us >= coalesce(`
 	tables = append(tables,
 		`fitting AS MATERIALIZED (SELECT *`+given+`)`,

@@ -282,7 +282,7 @@ func TestManyCallsAreCountedOnce(t *testing.T) {
 			})
 		}
 		await.Return(t, counting.Wait, "the counts")
-		if err := s.CountCalls(t.Context()); err != nil { // on PostgreSQL the others may have left it to each other
+		if err := s.CountCalls(t.Context()); err != nil { // on PostgreSQL each count may have met the lock of the other one
 			t.Fatal(err)
 		}
 		check(false)
