@@ -150,7 +150,7 @@ func (l *CallLog) Close() {
 // A Tap gets the bodies of a call. It is called by several goroutines.
 //
 // The bytes are valid during the call of Body only, because buffers are pooled: a Tap that keeps
-// them copies them. They are the bytes on the wire, and contain credentials if a provider repeats
+// them copies them, unless it is a RequestTap. They are the bytes on the wire, and contain credentials if a provider repeats
 // some in an error.
 type Tap interface {
 	Body(at TapPoint, pieces ...[]byte)
@@ -178,6 +178,13 @@ type Watcher interface {
 	Event(e *Event)
 	// Ended gets the record of the call when it is complete. Done may come before or after.
 	Ended(c *Call)
+}
+
+// A RequestTap is a Tap that keeps requests without copying them.
+type RequestTap interface {
+	// Request gets a request in place of Body, at TapClientRequest or TapProviderRequest. The bytes
+	// do not change until buffer is released by all users: a Tap that keeps them retains it.
+	Request(at TapPoint, buffer *Buffer, pieces ...[]byte)
 }
 
 // An AttemptTap is a Tap that also follows the attempts of a call. Its methods are called by

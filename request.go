@@ -51,6 +51,8 @@ type Origin struct {
 	// Free recycles the memory of Body. It is called after Request.Release, when nothing reads Body
 	// any more. If it is nil, Body is left to the garbage collector.
 	Free func()
+	// Buffer is the memory of Body, for a RequestTap. It may be nil. Free releases it.
+	Buffer *Buffer
 	// Memory is the call's share of the memory budget; see Reserve. If it is nil, nothing is
 	// counted.
 	Memory MemoryLease

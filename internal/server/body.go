@@ -73,7 +73,11 @@ func (c *call) bodyRead() {
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 }
 
-// freeBody recycles the memory of the call's body, once: when the request is released, or when the
-// answer is complete. It is not called for a call that panicked or that continues in the
+// freeBody releases the memory of the call's body, once: when the request is released, or when the
+// answer is complete. It is recycled when the trace of the call has released it, too. It is not called for a call that panicked or that continues in the
 // background.
-func (c *call) freeBody() { reqbody.Release(c.drop()) }
+func (c *call) freeBody() {
+	if c.drop() != nil {
+		c.buffer.Release()
+	}
+}

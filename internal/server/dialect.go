@@ -217,9 +217,13 @@ func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
 // origin describes where a request with this body came from.
 func (c *call) origin(body []byte) perigee.Origin {
 	c.log = &perigee.CallLog{}
+	if c.buffer == nil {
+		memory := c.body
+		c.buffer = perigee.NewBuffer(func() { reqbody.Release(memory) })
+	}
 	o := perigee.Origin{ID: c.id, Dialect: c.dialect.name, Body: body, Client: clientkey.ProgramOf(c.r), Strict: c.state.Strict,
 		Method: c.r.Method, Path: c.r.URL.RequestURI(), Header: c.r.Header, Replay: perigee.ReplayOf(c.r.Context()),
-		Log: c.log, Free: c.freeBody, Memory: &c.lease}
+		Log: c.log, Free: c.freeBody, Buffer: c.buffer, Memory: &c.lease}
 	if c.key != nil {
 		o.Client.Key = c.key.Name
 		o.MayUse = c.key.Allows

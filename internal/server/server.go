@@ -225,6 +225,7 @@ type call struct {
 	model      string             // of the request; empty until it is read
 	routed     bool               // the upstream has the call, and records its outcome
 	body       []byte             // of the request, until it is released
+	buffer     *perigee.Buffer    // its memory; nil until the request is read
 	log        *perigee.CallLog   // of the request; nil until that is read
 	places     places
 	keyChecked bool // the client has presented a key, or needs none

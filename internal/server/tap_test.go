@@ -22,8 +22,9 @@ import (
 // A tapRig is the whole way of a call, from the client to a provider over HTTP, and a tap that
 // keeps copies of all bodies.
 type tapRig struct {
-	url  string
-	done chan struct{} // a call has got all of its answer
+	url     string
+	watcher perigee.Watcher // in place of the rig, if it is not nil
+	done    chan struct{}   // a call has got all of its answer
 
 	mu     sync.Mutex
 	bodies [perigee.TapClientAnswer + 1][]string
@@ -72,7 +73,12 @@ func (r *tapRig) Ended(*perigee.Call) {}
 
 // watch has every call shown to the rig.
 func (r *tapRig) watch() []func(*perigee.Call, *perigee.Origin) perigee.Watcher {
-	return []func(*perigee.Call, *perigee.Origin) perigee.Watcher{func(*perigee.Call, *perigee.Origin) perigee.Watcher { return r }}
+	return []func(*perigee.Call, *perigee.Origin) perigee.Watcher{func(*perigee.Call, *perigee.Origin) perigee.Watcher {
+		if r.watcher != nil {
+			return r.watcher
+		}
+		return r
+	}}
 }
 
 // at returns what passed at a point.
@@ -84,7 +90,12 @@ func (r *tapRig) at(p perigee.TapPoint) string {
 
 func (r *tapRig) post(t *testing.T, body string) (answer string) {
 	t.Helper()
-	resp, err := http.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	return r.postTo(t, "/v1/chat/completions", body)
+}
+
+func (r *tapRig) postTo(t *testing.T, path, body string) (answer string) {
+	t.Helper()
+	resp, err := http.Post(r.url+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,5 +191,52 @@ func TestATapSeesMessages(t *testing.T) {
 				t.Errorf("%s: seen %q", model, seen)
 			}
 		})
+	}
+}
+
+// A keeper is a RequestTap that retains all requests.
+type keeper struct {
+	*tapRig
+	kept    [][]byte
+	buffers []*perigee.Buffer
+}
+
+func (k *keeper) Request(_ perigee.TapPoint, buffer *perigee.Buffer, pieces ...[]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if buffer.Retain() {
+		k.kept, k.buffers = append(k.kept, pieces...), append(k.buffers, buffer)
+	}
+}
+
+func (k *keeper) Done() {}
+
+// The memory of requests that a tap retains is not used for other calls, in either dialect.
+func TestRetainedRequestsDoNotChange(t *testing.T) {
+	rig := &keeper{tapRig: newTapRig(t, true, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: "+tapChunk+"\r\n\r\n")
+	})}
+	rig.watcher = rig
+	const calls = 20
+	for i := range calls {
+		text := strings.Repeat(string(rune('a'+i)), 50_000)
+		rig.postTo(t, "/v1/chat/completions", `{"model":"gemini-3-flash","stream":true,"messages":[{"role":"user","content":"`+text+`"}]}`)
+		rig.postTo(t, "/v1beta/models/gemini-3-flash:streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"`+text+`"}]}]}`)
+	}
+	rig.mu.Lock()
+	defer rig.mu.Unlock()
+	if len(rig.kept) != 4*calls {
+		t.Fatalf("%d requests are retained", len(rig.kept))
+	}
+	for i, body := range rig.kept {
+		letter := string(rune('a' + i/4))
+		if !strings.Contains(string(body), strings.Repeat(letter, 50_000)) {
+			t.Errorf("request %d has changed: %.100s", i, body)
+		}
+	}
+	for _, b := range rig.buffers {
+		b.Release()
 	}
 }

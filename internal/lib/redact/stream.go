@@ -75,8 +75,7 @@ func (r *Redactor) AppendAll(dst, text []byte) []byte {
 		return append(dst, text...)
 	}
 	var s Stream
-	// This is more than a secret in the longest escapes takes.
-	size := max(piece, 8*r.index().longest*maxEscape)
+	size := r.searchSize()
 	for done := 0; ; {
 		n, end := 0, min(done+size, len(text))
 		dst, n = s.search(dst, r, text[done:end], end == len(text))
@@ -84,6 +83,32 @@ func (r *Redactor) AppendAll(dst, text []byte) []byte {
 			return dst
 		}
 	}
+}
+
+// searchSize is how many bytes of a whole text are searched at once. It is more than a secret in
+// the longest escapes takes.
+func (r *Redactor) searchSize() int { return max(piece, 8*r.index().longest*maxEscape) }
+
+// Clean returns a whole text without the secrets, as a Stream does. The result is text itself if it
+// has none.
+func (r *Redactor) Clean(text []byte) []byte {
+	if !r.hasSecrets() {
+		return text
+	}
+	memory := searches.Get().(*search)
+	defer searches.Put(memory)
+	var before [2]byte
+	for done, size := 0, r.searchSize(); done < len(text); {
+		end := min(done+size, len(text))
+		spans, complete := r.index().find(memory, text[done:end], before, end == len(text))
+		if len(spans) > 0 {
+			return r.AppendAll(make([]byte, 0, len(text)+len(text)/8), text)
+		}
+		if done += complete; done >= 2 {
+			before = [2]byte(text[done-2 : done])
+		}
+	}
+	return text
 }
 
 // Copy writes a text without the secrets, as a Stream does, and holds little of it in memory.

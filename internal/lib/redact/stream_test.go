@@ -72,6 +72,9 @@ func TestStreamReplacesEveryForm(t *testing.T) {
 		if got := string(r.AppendAll(nil, []byte(c.text))); got != c.want {
 			t.Errorf("%s, whole: %q becomes %q, want %q", c.name, c.text, got, c.want)
 		}
+		if got := string(r.Clean([]byte(c.text))); got != c.want {
+			t.Errorf("%s, clean: %q becomes %q, want %q", c.name, c.text, got, c.want)
+		}
 		if r.Finds([]byte(c.text)) != (c.text != c.want) {
 			t.Errorf("%s: Finds(%q) is wrong", c.name, c.text)
 		}
@@ -435,6 +438,9 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		want := newReference(values).replace(string(text))
+		if got := string(r.Clean(text)); got != want {
+			t.Fatalf("Clean: %q with secrets %q\nbecomes %q, want %q", text, values, got, want)
+		}
 		if got := string(r.AppendAll(nil, text)); got != want {
 			t.Fatalf("secrets %q, whole: %q becomes\n%q, want\n%q", values, text, got, want)
 		}
@@ -523,6 +529,23 @@ func TestOddSecretsAreFoundInEveryForm(t *testing.T) {
 	}
 	if found < 30_000 {
 		t.Errorf("only %d texts", found)
+	}
+}
+
+// A text without secrets is not copied, and a secret is found wherever it is in a long one.
+func TestClean(t *testing.T) {
+	r := redactorOf("a-secret-token", "k1")
+	text := bytes.Repeat([]byte(`text \u0061, `), 10_000)
+	if got := r.Clean(text); &got[0] != &text[0] || len(got) != len(text) {
+		t.Error("a text without secrets is copied")
+	}
+	for _, at := range []int{0, 1, piece - 20, piece - 7, piece, piece + 3, 2*piece - 100, len(text)} {
+		for _, secret := range []string{"a-secret-token", " k1 "} {
+			secretly := slices.Concat(text[:at], []byte(secret), text[at:])
+			if got := r.Clean(secretly); bytes.Contains(got, []byte(secret)) || !bytes.Equal(got, r.AppendAll(nil, secretly)) {
+				t.Errorf("%q at %d is left", secret, at)
+			}
+		}
 	}
 }
 

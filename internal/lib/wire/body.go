@@ -18,8 +18,9 @@ import (
 type Body struct {
 	size    int64
 	log     *perigee.CallLog
-	tap     perigee.Tap // nil if there is none
-	carried bool        // the transport sends another body, with this one in it
+	tap     perigee.Tap     // nil if there is none
+	memory  *perigee.Buffer // of the pieces; nil if a tap has to copy them
+	carried bool            // the transport sends another body, with this one in it
 	readers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -42,6 +43,12 @@ func NewBody(pieces ...[]byte) *Body {
 // and of the answer to its tap, if it has one.
 func (b *Body) ShowTo(log *perigee.CallLog) *Body {
 	b.log, b.tap = log, log.Tap()
+	return b
+}
+
+// In sets the memory of the pieces, so that a RequestTap need not copy them.
+func (b *Body) In(memory *perigee.Buffer) *Body {
+	b.memory = memory
 	return b
 }
 
@@ -102,7 +109,11 @@ func (b *Body) sent(endpoint string, pieces ...[]byte) {
 	if b.tap == nil {
 		return
 	}
-	b.tap.Body(perigee.TapProviderRequest, pieces...)
+	if tap, ok := b.tap.(perigee.RequestTap); ok && b.memory != nil && !b.carried {
+		tap.Request(perigee.TapProviderRequest, b.memory, pieces...)
+	} else {
+		b.tap.Body(perigee.TapProviderRequest, pieces...)
+	}
 	if tap, ok := b.tap.(perigee.AttemptTap); ok {
 		tap.ProviderEndpoint(endpoint)
 	}

@@ -17,7 +17,7 @@ func (o *Observation) watch(origin *perigee.Origin) {
 	}
 	if len(o.watchers) > 0 {
 		o.log.SetTap(o.watchers)
-		o.watchers.Body(perigee.TapClientRequest, origin.Body)
+		o.watchers.Request(perigee.TapClientRequest, origin.Buffer, origin.Body)
 	}
 }
 
@@ -25,6 +25,18 @@ func (o *Observation) watch(origin *perigee.Origin) {
 func (list watchers) Body(at perigee.TapPoint, pieces ...[]byte) {
 	for _, w := range list {
 		w.Body(at, pieces...)
+	}
+}
+
+// Request passes a request to all watchers. Those that are no RequestTap copy what they need, and so
+// do all if buffer is nil.
+func (list watchers) Request(at perigee.TapPoint, buffer *perigee.Buffer, pieces ...[]byte) {
+	for _, w := range list {
+		if tap, ok := w.(perigee.RequestTap); ok && buffer != nil {
+			tap.Request(at, buffer, pieces...)
+		} else {
+			w.Body(at, pieces...)
+		}
 	}
 }
 

@@ -52,12 +52,13 @@ type message struct {
 	options adapt.AntigravityOptions
 	kind    string
 	body    []byte
+	memory  *perigee.Buffer // of the body
 }
 
-// giveBack recycles the body after it was sent.
+// giveBack releases the body after it was sent.
 func (m *message) giveBack() {
-	wire.Recycle(m.body)
-	m.body = nil
+	m.memory.Release()
+	m.body, m.memory = nil, nil
 }
 
 // run answers the call. The caller yields the error that it returns. A nil error also means that
@@ -146,7 +147,7 @@ func (u *Upstream) checkPrompt(req *perigee.Request, prompt, prepared *perigee.P
 // message adapts a prompt and encodes it.
 func (c *call) message(p *perigee.Prompt, options adapt.AntigravityOptions) message {
 	m := message{Adapted: adapt.ForAntigravity(p, c.spec, options), options: options, kind: requestType(c.spec)}
-	m.body = encode(m.Prompt, c.session)
+	m.encode(c.session)
 	return m
 }
 
@@ -158,11 +159,12 @@ func requestType(spec models.Spec) string {
 	return typeAgent
 }
 
-// encode writes an adapted prompt into a buffer of package wire. Requests for images and searches
+// encode writes the adapted prompt into a buffer of package wire. Requests for images and searches
 // have no session.
-func encode(p *perigee.Prompt, session string) []byte {
-	p = withSession(p, session)
-	return dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
+func (m *message) encode(session string) {
+	p := withSession(m.Prompt, session)
+	body := dialect.AppendRequest(wire.Buffer(dialect.RequestSize(p)), p)
+	m.body, m.memory = body, perigee.NewBuffer(func() { wire.Recycle(body) })
 }
 
 func (c *call) send(ev perigee.Event) bool {
@@ -384,7 +386,7 @@ func (c *call) askHosts(ctx context.Context, lease pool.Lease, token perigee.Sec
 			e.RequestID = requestID(c.req.ID, c.attempts)
 		}
 		before, after := e.Wrap()
-		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log).Carried(c.upstream.opts.Carried)
+		body := wire.NewBody(before, m.body, after).ShowTo(c.req.Log).In(m.memory).Carried(c.upstream.opts.Carried)
 		body.ReleaseWith(c.req, m.giveBack)
 		c.begin(host)
 		v := c.askHost(ctx, host, token, body, out)

@@ -116,7 +116,8 @@ func (c *call) converse(ctx context.Context, m *message) *providererr.Diagnosis 
 		if v != nil || c.left {
 			return v
 		}
-		m = &message{Adapted: next, options: m.options, kind: m.kind, body: encode(next.Prompt, c.session)}
+		m = &message{Adapted: next, options: m.options, kind: m.kind}
+		m.encode(c.session)
 	}
 }
 
@@ -163,7 +164,7 @@ func (c *call) find(ctx context.Context, args json.RawMessage, search *adapt.Sea
 	}
 	prompt := adapt.SearchPrompt(query, urls, search)
 	m := message{Adapted: adapt.ForAntigravity(prompt, sub.spec, adapt.AntigravityOptions{}), kind: typeSearch}
-	m.body = encode(m.Prompt, "")
+	m.encode("")
 	out := newAnswer(sub, &m)
 	v := sub.ask(ctx, &m, out)
 	c.attempts = sub.attempts

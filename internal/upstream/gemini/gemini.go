@@ -118,7 +118,7 @@ func generateMethod(stream bool) string {
 // error also means that the client has left.
 func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t *trail, yield func(perigee.Event, error) bool) error {
 	req.Log.Note(m.notes...)
-	outgoing := wire.NewBody(m.body).ShowTo(req.Log)
+	outgoing := wire.NewBody(m.body).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
 	outgoing.ReleaseWith(req, m.giveBack)
 	defer outgoing.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
@@ -148,15 +148,15 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t 
 // and notes for the client.
 type message struct {
 	body   []byte
-	buffer []byte // buffer of package wire that holds the body
+	memory *perigee.Buffer // of the body; nil if it is the client's, or not recycled
 	undo   adapt.Undo
 	notes  []perigee.Note
 }
 
-// giveBack recycles the body after it was sent.
+// giveBack releases the body after it was sent.
 func (m *message) giveBack() {
-	wire.Recycle(m.buffer)
-	m.body, m.buffer = nil, nil
+	m.memory.Release()
+	m.body, m.memory = nil, nil
 }
 
 // message returns the message to send: the client's own bytes if possible, the adapted prompt
@@ -177,8 +177,8 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 	if method == "countTokens" {
 		m.body = dialect.EncodeCountRequest(prompt, req.Model)
 	} else {
-		m.buffer = dialect.AppendRequest(wire.Buffer(dialect.RequestSize(prompt)), prompt)
-		m.body = m.buffer
+		body := dialect.AppendRequest(wire.Buffer(dialect.RequestSize(prompt)), prompt)
+		m.body, m.memory = body, perigee.NewBuffer(func() { wire.Recycle(body) })
 	}
 	return m, nil
 }
