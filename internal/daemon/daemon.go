@@ -174,6 +174,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if _, err := d.admin.Read(); err != nil {
 		return nil, datadir.Unusable(err)
 	}
+	garbage := membudget.NewCollector()
+	d.memory = membudget.New(memorySize(cfg), garbage.Hold)
+	membudget.LimitRuntime(d.memory.Size())
 	d.observers = newObservers(d)
 	d.prices = cfg.PriceBook()
 	d.prices.Now = opts.Now
@@ -183,9 +186,6 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	})
 	upstreams.Recording.Use(d.recorder)
 	d.audit = audit.New(audit.Options{Store: d.store, Logger: opts.Logger, Now: opts.Now, Redact: d.redactNow})
-	garbage := membudget.NewCollector()
-	d.memory = membudget.New(memorySize(cfg), garbage.Hold)
-	membudget.LimitRuntime(d.memory.Size())
 	recorded := d.recorded()
 	images := d.openImages(cfg)
 	d.control = newControl(d.gateway, signIns, opts.Now).audited(d.audit)

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/observe/secrets"
 	"perigee/internal/observe/telemetry"
 	"perigee/internal/observe/trace"
+	"perigee/internal/server/membudget"
 	"perigee/internal/server/mount"
 	"perigee/internal/store/config"
 )
@@ -26,6 +27,7 @@ type observers struct {
 	secrets   *secrets.Collector
 	recent    atomic.Pointer[recent] // of secrets
 	traces    *trace.Store
+	held      membudget.Lease // of traces
 	sessions  *dashboard.Sessions
 	telemetry *telemetry.Telemetry
 	drained   context.Context // ends replays of the dashboard

@@ -16,12 +16,17 @@ import (
 	"perigee/internal/store/datadir"
 )
 
+// traceMemory is the part of limits.memory that traces may hold: an eighth.
+const traceMemory = 8
+
 // newTraces returns the store that writes trace directories.
 func (o *observers) newTraces() *trace.Store {
 	traces := o.d.config().Traces
+	_ = o.held.Open(o.d.memory, false) // without it, nothing is counted
 	return trace.New(trace.Options{
 		Dir: o.traceDir(), Keep: int64(traces.Keep), Bodies: traces.Bodies, Redactor: o.secrets.Redactor,
 		Now: o.d.opts.Now, Logger: o.d.opts.Logger,
+		Memory: &o.held, Queue: func() int64 { return o.d.memory.Size() / traceMemory },
 	})
 }
 

@@ -1,45 +1,83 @@
 package trace
 
 import (
-	"runtime"
 	"sync"
 	"time"
 )
 
-// A budget bounds the processor time that traces take: a share of all processors over time, and
-// burst at once. Calls that begin when it is used up are not traced, so that tracing never costs a
-// busy gateway more than the share.
+// A budget bounds the processor time of the writing goroutine: over time a share of what the
+// process itself uses and a quarter of that share of one processor, and burst at once.
 type budget struct {
-	share float64
+	share  float64
+	sample time.Duration // a small call is written after this time, whatever is left
 
 	mu      sync.Mutex
 	at      time.Time     // of left; zero before the first use
-	left    time.Duration // may be negative
+	used    time.Duration // the processor time of the process at that time
+	left    time.Duration // from -burst to burst
 	charged time.Duration // the clock of the writing goroutine at the last charge
+	sampled time.Time     // when a call was last begun
 }
 
-// copying is the processor time for copying a megabyte in the goroutine of a call, about.
-const copying = 150 * time.Microsecond
+// A stage is how much of the budget is left.
+type stage int
 
-// available reports whether a call may be traced.
-func (b *budget) available() bool {
+const (
+	stageSpent  stage = iota // calls that succeed are not written
+	stageLow                 // calls that are over are written as one file
+	stagePlenty              // calls are written as directories of files, from their beginning
+)
+
+const (
+	defaultShare = 0.05
+	burst        = 100 * time.Millisecond // of processor time that is available after a pause
+	maxDebt      = burst
+	refillPause  = 5 * time.Millisecond // between two looks at the processor time of the process
+
+	// samplePause is the default of budget.sample. With one call in this time, each of them has a
+	// trace, also after a large one that has used up the budget.
+	samplePause = 200 * time.Millisecond
+)
+
+// stage returns the stage for a call with so many bytes.
+func (b *budget) stage(size int64) stage {
 	if b.share >= 1 {
-		return true
+		return stagePlenty
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refill()
-	return b.left > 0
+	now := time.Now()
+	b.refill(now)
+	switch {
+	case b.left > burst/2, size <= maxPacked && now.Sub(b.sampled) >= b.sample:
+		return stagePlenty
+	case b.left > 0:
+		return stageLow
+	}
+	return stageSpent
 }
 
-// refill adds the share of the time that has passed.
-func (b *budget) refill() {
-	now := time.Now()
-	if b.at.IsZero() {
-		b.at, b.left = now, burst
+// begin notes that a call is written for the first time.
+func (b *budget) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sampled = time.Now()
+}
+
+// refill adds what was earned since the last time.
+func (b *budget) refill(now time.Time) {
+	passed := now.Sub(b.at)
+	if !b.at.IsZero() && passed < refillPause {
+		return
 	}
-	earned := time.Duration(float64(now.Sub(b.at)) * b.share * float64(runtime.GOMAXPROCS(0)))
-	b.at, b.left = now, min(burst, b.left+earned)
+	used := processTime()
+	if b.at.IsZero() {
+		b.left = burst
+	} else {
+		earned := time.Duration(b.share * float64(passed/4+used-b.used))
+		b.left = min(burst, b.left+earned)
+	}
+	b.at, b.used = now, used
 }
 
 // charge subtracts the processor time that the writing goroutine has used since the last call. now
@@ -47,17 +85,7 @@ func (b *budget) refill() {
 func (b *budget) charge(now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refill()
-	b.left -= now - b.charged
+	b.refill(time.Now())
+	b.left = max(-maxDebt, b.left-(now-b.charged))
 	b.charged = now
-}
-
-// chargeCopy subtracts the cost of copying bytes.
-func (b *budget) chargeCopy(bytes int) {
-	if b.share >= 1 || bytes < 16<<10 {
-		return // less than the time that it takes to count it
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left -= copying * time.Duration(bytes) >> 20
 }

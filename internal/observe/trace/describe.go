@@ -26,29 +26,43 @@ func (w *watcher) writeMeta(dir *os.Root, r *redact.Redactor, b *batch) {
 	}
 	if b.ended && !w.final {
 		w.final = true
-		w.writeOutcome(dir, cleaner{r}, &b.call, m.Status)
+		for _, d := range w.outcome(cleaner{r}, &b.call, m.Status) {
+			w.writeJSON(dir, d, 0)
+		}
 	}
-	if size, ok := w.writeJSON(dir, MetaName, m, w.meta); ok {
+	if size, ok := w.writeJSON(dir, document{MetaName, m}, w.meta); ok {
 		w.meta, w.missing = size, len(truncated)
 	}
 }
 
-// writeOutcome writes notes.json and error.json.
-func (w *watcher) writeOutcome(dir *os.Root, c cleaner, call *perigee.Call, status int) {
+// A document is the content of a file with JSON.
+type document struct {
+	name  string
+	value any
+}
+
+func (d document) encode() ([]byte, error) {
+	data, err := json.MarshalIndent(d.value, "", "  ")
+	return append(data, '\n'), err
+}
+
+// outcome returns notes.json and error.json, where they apply.
+func (w *watcher) outcome(c cleaner, call *perigee.Call, status int) (list []document) {
 	if len(call.Notes) > 0 {
 		notes := make([]string, len(call.Notes))
 		for i, n := range call.Notes {
 			notes[i] = c.text(n)
 		}
-		w.writeJSON(dir, NotesName, notes, 0)
+		list = append(list, document{NotesName, notes})
 	}
 	if call.Outcome != perigee.OutcomeDone {
 		failure := Failure{Status: status, Class: call.Class, Outcome: call.Outcome}
 		if w.bodies { // messages quote requests
 			failure.Message = c.text(call.Error)
 		}
-		w.writeJSON(dir, ErrorName, failure, 0)
+		list = append(list, document{ErrorName, failure})
 	}
+	return list
 }
 
 // truncated returns the files that are incomplete, with the reasons.
@@ -69,16 +83,15 @@ func (w *watcher) truncated() map[string]string {
 	return list
 }
 
-// writeJSON replaces a file. before is the size of the file that it replaces. It returns the new
-// size, and false if the file could not be written.
-func (w *watcher) writeJSON(dir *os.Root, name string, value any, before int64) (size int64, ok bool) {
-	data, err := json.MarshalIndent(value, "", "  ")
-	if err == nil {
-		data = append(data, '\n')
-		err = replace(dir, name, data)
+// writeJSON writes a file. before is the size of the file that it replaces; 0 if there is none. It
+// returns the new size, and false if the file could not be written.
+func (w *watcher) writeJSON(dir *os.Root, d document, before int64) (size int64, ok bool) {
+	data, err := d.encode()
+	if err == nil && (before > 0 || appendTo(dir, d.name, data, true) != nil) {
+		err = replace(dir, d.name, data)
 	}
 	if err != nil {
-		w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), name), "error", err)
+		w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), d.name), "error", err)
 		return 0, false
 	}
 	w.store.ring.grow(w.entry, int64(len(data))-before)

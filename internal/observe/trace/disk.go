@@ -88,8 +88,12 @@ func appendTo(dir *os.Root, name string, data []byte, create bool) (err error) {
 // trace need not survive the loss of power.
 func replace(dir *os.Root, name string, data []byte) error {
 	temporary := "." + name
-	_ = dir.Remove(temporary)
-	if err := appendTo(dir, temporary, data, true); err != nil {
+	err := appendTo(dir, temporary, data, true)
+	if errors.Is(err, fs.ErrExist) {
+		_ = dir.Remove(temporary)
+		err = appendTo(dir, temporary, data, true)
+	}
+	if err != nil {
 		_ = dir.Remove(temporary)
 		return err
 	}

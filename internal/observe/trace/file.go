@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"perigee"
 	"perigee/internal/lib/redact"
 )
 
@@ -12,11 +13,11 @@ import (
 // writing goroutine.
 type file struct {
 	name      string
-	exchange  int      // for an answer of a provider, which gets its name with its first bytes
-	chunks    [][]byte // the pending bytes, in buffers of the pools
-	size      int64    // bytes that were added
-	truncated string   // why no more bytes are added; empty if bytes can be added
-	complete  bool     // no more will be added
+	exchange  int // for an answer of a provider, which gets its name with its first bytes
+	pending   pending
+	size      int64  // bytes that were added
+	truncated string // why no more bytes are added; empty if bytes can be added
+	complete  bool   // no more will be added
 
 	// Of the writing goroutine.
 	redacted redact.Stream
@@ -25,45 +26,56 @@ type file struct {
 	closed   bool // all of it is written
 }
 
-// Chunks are buffers that bodies wait in. Most pieces of streams are small.
-const (
-	smallChunk = 4 << 10
-	largeChunk = 64 << 10
-)
-
-var (
-	smallChunks = sync.Pool{New: func() any { return new([smallChunk]byte) }}
-	largeChunks = sync.Pool{New: func() any { return new([largeChunk]byte) }}
-)
-
-// add copies bytes.
-func (f *file) add(data []byte) {
-	f.size += int64(len(data))
-	for len(data) > 0 {
-		last := len(f.chunks) - 1
-		if last < 0 || len(f.chunks[last]) == cap(f.chunks[last]) {
-			if last < 0 && len(data) <= smallChunk {
-				f.chunks = append(f.chunks, smallChunks.Get().(*[smallChunk]byte)[:0])
-			} else {
-				f.chunks = append(f.chunks, largeChunks.Get().(*[largeChunk]byte)[:0])
-			}
-			last++
-		}
-		chunk := f.chunks[last]
-		n := min(len(data), cap(chunk)-len(chunk))
-		f.chunks[last] = append(chunk, data[:n]...)
-		data = data[n:]
-	}
+// pending are bytes that wait to be written: copies in buffers of the pools, or a request that is
+// retained.
+type pending struct {
+	chunks [][]byte
+	buffer *perigee.Buffer // of a retained request; nil for copies
+	weight int64           // bytes of memory
 }
 
-// free returns a chunk to its pool.
-func free(chunk []byte) {
-	switch chunk = chunk[:cap(chunk)]; len(chunk) {
-	case smallChunk:
-		smallChunks.Put((*[smallChunk]byte)(chunk))
-	case largeChunk:
-		largeChunks.Put((*[largeChunk]byte)(chunk))
+// Chunks are the buffers of copies. Most pieces of streams are small: a file gets one chunk of each
+// size, and then further ones of the largest size.
+var chunkSizes = [...]int{4 << 10, 8 << 10, 16 << 10, 64 << 10}
+
+var chunkPools [len(chunkSizes)]sync.Pool
+
+// newChunk returns an empty chunk of a size.
+func newChunk(class int) []byte {
+	if c, ok := chunkPools[class].Get().(*[]byte); ok {
+		return *c
 	}
+	return make([]byte, 0, chunkSizes[class])
+}
+
+// grow returns the size of the chunk that data of so many bytes needs; 0 if there is space.
+func (p *pending) grow(n int) (class int, needed bool) {
+	last := len(p.chunks) - 1
+	if last >= 0 && len(p.chunks[last]) < cap(p.chunks[last]) {
+		return 0, false
+	}
+	class = min(last+1, len(chunkSizes)-1)
+	for class < len(chunkSizes)-1 && chunkSizes[class] < n {
+		class++
+	}
+	return class, true
+}
+
+// free releases the memory.
+func (p *pending) free() {
+	if p.buffer != nil {
+		p.buffer.Release()
+	} else {
+		for _, c := range p.chunks {
+			for class, size := range chunkSizes {
+				if cap(c) == size {
+					c = c[:0]
+					chunkPools[class].Put(&c)
+				}
+			}
+		}
+	}
+	*p = pending{}
 }
 
 // isStream reports whether an answer is a stream of events, by its first bytes.

@@ -82,24 +82,41 @@ func (t *Trace) Read(name string) ([]byte, error) {
 
 // OpenFile opens a file, and returns its current size. The error is as for Read.
 func (t *Trace) OpenFile(name string) (file io.ReadCloser, size int64, err error) {
-	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil, 0, missing
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { _ = root.Close() }()
-	info, err := root.Lstat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = missing
+	plain, err := openRegular(root, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if p, err := openPacked(root); err == nil {
+			return p.open(name)
+		}
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	file, err = root.Open(name)
-	return file, info.Size(), err
+	info, err := plain.Stat()
+	if err != nil {
+		_ = plain.Close()
+		return nil, 0, err
+	}
+	return plain, info.Size(), nil
+}
+
+// openRegular opens a file, and no link. The error is fs.ErrNotExist for anything else.
+func openRegular(dir *os.Root, name string) (*os.File, error) {
+	info, err := dir.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return dir.Open(name)
 }
 
 // Files returns the names of the files that the trace has, in the order in which a reader wants
@@ -116,12 +133,38 @@ func (t *Trace) Files() []string {
 			names = append(names, e.Name())
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		groupA, tryA := place(a)
-		groupB, tryB := place(b)
-		return cmp.Or(cmp.Compare(groupA, groupB), cmp.Compare(tryA, tryB), strings.Compare(a, b))
-	})
+	if slices.Contains(names, PackedName) {
+		names = t.packedNames()
+	}
+	sortFiles(names, func(name string) string { return name })
 	return names
+}
+
+// packedNames returns the names of the files of a call that is written as one file.
+func (t *Trace) packedNames() (names []string) {
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = root.Close() }()
+	p, err := openPacked(root)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = p.Close() }()
+	for _, f := range p.Files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// sortFiles sorts files in the order of Files.
+func sortFiles[F any](list []F, name func(F) string) {
+	slices.SortFunc(list, func(a, b F) int {
+		groupA, tryA := place(name(a))
+		groupB, tryB := place(name(b))
+		return cmp.Or(cmp.Compare(groupA, groupB), cmp.Compare(tryA, tryB), strings.Compare(name(a), name(b)))
+	})
 }
 
 // order has the names of files that a trace has once. The files of tries are where "" is.
@@ -142,8 +185,12 @@ func place(name string) (group, try int) {
 }
 
 func (t *Trace) has(name string) bool {
-	info, err := os.Lstat(filepath.Join(t.Dir, name))
-	return err == nil && info.Mode().IsRegular()
+	file, _, err := t.OpenFile(name)
+	if err != nil {
+		return false
+	}
+	_ = file.Close()
+	return true
 }
 
 // UpstreamRequest is the name of the file with the request of a try, counted from 1.

@@ -3,6 +3,8 @@ package trace
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +27,15 @@ type Options struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	// Share is the part of the machine's processors that writing may use over time; calls that
-	// begin beyond it are not traced. 0 means 0.03; from 1 on there is no limit.
+	// Share is the part of the processor time of the process that writing may use over time. Beyond
+	// it, only calls that fail are written. 0 means 0.05; from 1 on there is no limit.
 	Share float64
+
+	// Memory counts the bytes that wait to be written. If it is nil, they are not counted.
+	Memory perigee.MemoryLease
+	// Queue returns how many bytes may wait to be written, if that is less than 64 MiB. It may be
+	// nil.
+	Queue func() int64
 
 	// Free returns the free bytes on the disk of a directory, if known. If it is nil, the system is
 	// asked.
@@ -35,29 +43,29 @@ type Options struct {
 }
 
 const (
-	maxQueue     = 64 << 20              // bytes that wait to be written
-	maxFile      = 64 << 20              // bytes of a file
-	linger       = 50 * time.Millisecond // between the beginning or the end of a call and writing
-	flushPause   = time.Second           // between writes of an open call
-	urgentSize   = 256 << 10             // bytes of a call that are written before the pause is over
-	warnPause    = time.Minute           // between two warnings of a kind
-	defaultShare = 0.03
-	burst        = 500 * time.Millisecond // of processor time that is available after a pause
+	maxQueue   = 64 << 20              // bytes that wait to be written
+	maxFile    = 64 << 20              // bytes of a file
+	linger     = 50 * time.Millisecond // between the beginning or the end of a call and writing
+	flushPause = time.Second           // between writes of an open call
+	urgentSize = 256 << 10             // bytes of a call that are written before the pause is over
+	warnPause  = time.Minute           // between two warnings of a kind
 )
 
 // A Store writes a directory for each call that it watches, from a goroutine of its own. It neither
 // delays nor fails a call: data that cannot be written in time is left out, and meta.json lists it
-// as truncated. Close it after the last call.
+// as truncated. While its processor time is used up, it holds calls in memory, and writes those that
+// fail. Close it after the last call.
 type Store struct {
 	opts   Options
 	keep   atomic.Int64
 	bodies atomic.Bool
-	queued atomic.Int64 // bytes
+	queued atomic.Int64 // bytes of memory
 	budget budget
 
 	mu      sync.Mutex
-	urgent  []*watcher // to be written after linger
-	open    []*watcher // to be written after flushPause
+	urgent  []*watcher        // to be written after linger
+	open    map[*watcher]bool // to be written after flushPause
+	pressed bool              // the queue was half full
 	closed  bool
 	wake    chan struct{}
 	flushes chan chan struct{} // requests of Flush; each channel is closed when the data is written
@@ -82,13 +90,13 @@ func New(opts Options) *Store {
 	if opts.Share <= 0 {
 		opts.Share = defaultShare
 	}
-	s := &Store{opts: opts, wake: make(chan struct{}, 1), flushes: make(chan chan struct{}), done: make(chan struct{})}
+	s := &Store{opts: opts, open: map[*watcher]bool{}, wake: make(chan struct{}, 1), flushes: make(chan chan struct{}), done: make(chan struct{})}
 	if opts.Free == nil {
 		opts.Free = atomicfile.Free
 	}
 	s.disk.dir, s.space = opts.Dir, space{dir: opts.Dir, free: opts.Free}
 	s.low.Store(s.space.lacks() > 0)
-	s.budget.share = opts.Share
+	s.budget.share, s.budget.sample = opts.Share, samplePause
 	s.warnings.last = map[string]time.Time{}
 	s.keep.Store(opts.Keep)
 	s.bodies.Store(opts.Bodies)
@@ -110,26 +118,71 @@ func (s *Store) SetLimits(keep int64, bodies bool) {
 }
 
 // Watch follows a call that begins. It returns nil if the call is not traced: traces.keep is 0, the
-// Store is closed, writing uses more than its share, the disk is almost full, or the call is a
-// trial: hundreds of almost equal requests would push out the calls of clients.
+// Store is closed, the disk is almost full, or the call is a trial: hundreds of almost equal requests
+// would push out the calls of clients.
 func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watcher {
 	if s.keep.Load() <= 0 || !isName(call.ID) || origin.Replay.Trial {
 		return nil
 	}
-	if !s.budget.available() || s.queued.Load() > maxQueue/2 || s.low.Load() {
-		s.skipped.Add(1)
-		s.lost.Add(1)
+	if s.low.Load() {
+		s.skip()
 		return nil
 	}
 	w := newWatcher(s, call, origin)
-	if !s.enqueue(w, true) {
+	w.urgent = s.budget.stage(0) == stagePlenty
+	if !s.enqueue(w, w.urgent) {
 		return nil
 	}
 	return w
 }
 
+// skip counts a call that is not traced.
+func (s *Store) skip() {
+	s.skipped.Add(1)
+	s.lost.Add(1)
+}
+
+// hold counts bytes of memory that wait to be written. It returns false if there are too many.
+func (s *Store) hold(bytes int64) bool {
+	queued := s.queued.Add(bytes)
+	if queued > s.maxQueue() || s.opts.Memory != nil && s.opts.Memory.Grow(bytes) != nil {
+		s.queued.Add(-bytes)
+		return false
+	}
+	if half := s.maxQueue() / 2; queued > half && queued-bytes <= half {
+		s.mu.Lock()
+		s.pressed = true
+		s.mu.Unlock()
+		s.wakeUp()
+	}
+	return true
+}
+
+// release releases memory that hold has counted.
+func (s *Store) release(p *pending) {
+	s.queued.Add(-p.weight)
+	if s.opts.Memory != nil {
+		s.opts.Memory.Shrink(p.weight)
+	}
+	p.free()
+}
+
+func (s *Store) maxQueue() int64 {
+	if s.opts.Queue == nil {
+		return maxQueue
+	}
+	return min(maxQueue, s.opts.Queue())
+}
+
+// forget removes a call from the queue of open ones.
+func (s *Store) forget(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, w)
+}
+
 // Skipped is how many calls were not traced because that would have used too much of the processor
-// or of the disk.
+// or of the disk. Calls that have failed are among them only if the disk was almost full.
 func (s *Store) Skipped() int64 { return s.lost.Load() }
 
 // isName reports whether an ID can be a part of the name of a directory.
@@ -190,7 +243,7 @@ func (s *Store) enqueue(w *watcher, urgent bool) bool {
 		s.urgent = append(s.urgent, w)
 		s.wakeUp()
 	} else {
-		s.open = append(s.open, w)
+		s.open[w] = true
 	}
 	return true
 }
@@ -202,12 +255,15 @@ func (s *Store) wakeUp() {
 	}
 }
 
-// take removes and returns the calls to write: the urgent ones, or all of them.
+// take removes and returns the calls to write: the urgent ones, or all of them, the oldest first.
 func (s *Store) take(all bool) (list []*watcher, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if list, s.urgent = s.urgent, nil; all || s.closed {
-		list, s.open = append(list, s.open...), nil
+	if list, s.urgent = s.urgent, nil; all || s.closed || s.pressed {
+		open := slices.SortedFunc(maps.Keys(s.open), func(a, b *watcher) int { return a.watched.Compare(b.watched) })
+		list = append(list, open...)
+		clear(s.open)
+		s.pressed = false
 	}
 	return list, s.closed
 }
@@ -258,6 +314,7 @@ func (s *Store) run(ctx context.Context) {
 			close(written)
 		}
 		if closed {
+			s.logSkipped()
 			return
 		}
 	}
@@ -289,7 +346,7 @@ func (s *Store) write(ctx context.Context, list []*watcher, clock func() time.Du
 		if ctx.Err() != nil {
 			return
 		}
-		w.flush(redactor)
+		w.flush(redactor, s.isClosed() || s.queued.Load() > s.maxQueue()/2)
 		if i%64 == 63 { // secrets may have become known meanwhile
 			redactor = s.opts.Redactor()
 			s.budget.charge(clock())
@@ -319,9 +376,16 @@ func (s *Store) mayWarn(message string) bool {
 
 // warnOfSkipped logs how many calls were not traced.
 func (s *Store) warnOfSkipped() {
-	const message = "calls not traced: writing traces would use too much of the processor, or the disk is too slow or almost full"
-	if n := s.skipped.Load(); n > 0 && s.mayWarn(message) {
-		s.skipped.Add(-n)
-		s.opts.Logger.Warn(message, "calls", n)
+	if s.skipped.Load() > 0 && s.mayWarn(notTraced) {
+		s.logSkipped()
+	}
+}
+
+const notTraced = "calls not traced: writing traces would use too much of the processor, or the disk is almost full"
+
+// logSkipped logs the calls that were not traced since the last time.
+func (s *Store) logSkipped() {
+	if n := s.skipped.Swap(0); n > 0 {
+		s.opts.Logger.Warn(notTraced, "calls", n)
 	}
 }

@@ -515,16 +515,13 @@ func TestLinksAreNotFollowed(t *testing.T) {
 func TestCallsBeyondTheShareAreNotTraced(t *testing.T) {
 	r := newRig(t, func(o *trace.Options) { o.Share = 1e-9 })
 	body := bytes.Repeat([]byte(`{"text":"abc"}`), 100<<10)
-	refused := false
-	for i := 0; i < 100_000 && !refused; i++ {
-		call := perigee.Call{ID: fmt.Sprint("c", i), Time: moment}
-		w := r.Watch(&call, &perigee.Origin{})
-		if refused = w == nil; !refused {
-			w.Body(perigee.TapClientRequest, body)
-			end(w, call.ID, nil)
-		}
+	for i := 0; i < 100_000 && r.Skipped() == 0; i++ {
+		id := fmt.Sprint("c", i)
+		w := r.begin(t, id, nil)
+		w.Body(perigee.TapClientRequest, body)
+		end(w, id, nil)
 	}
-	if !refused {
+	if r.Skipped() == 0 {
 		t.Fatal("every call is traced")
 	}
 	await.Until(t, "the warning", func() bool { return strings.Contains(r.log.String(), "calls not traced") })

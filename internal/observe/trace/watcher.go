@@ -3,6 +3,7 @@ package trace
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,13 +12,14 @@ import (
 
 // A watcher collects the data of a call for the writing goroutine.
 type watcher struct {
-	store  *Store
-	began  time.Time // of the call, by the clock of the Store
-	day    string
-	name   string // of the directory
-	bodies bool
-	origin origin
-	max    int64 // bytes of a file
+	store   *Store
+	began   time.Time // of the call, by the clock of the Store
+	watched time.Time // when the Store began to watch it
+	day     string
+	name    string // of the directory
+	bodies  bool
+	origin  origin
+	max     int64 // bytes of a file
 
 	mu      sync.Mutex
 	call    perigee.Call // the record so far
@@ -26,7 +28,8 @@ type watcher struct {
 	queued  bool         // in Store.open or Store.urgent
 	urgent  bool         // in Store.urgent
 	waiting int          // bytes
-	failed  bool         // the directory cannot be written, and no more data is collected
+	begun   bool         // it has a directory, or will have one
+	gone    bool         // no more data is collected: it is not traced, or cannot be written
 
 	request, answer, events *file // of the client
 	exchanges               []*exchange
@@ -64,14 +67,15 @@ type attempt struct {
 
 var _ interface {
 	perigee.Watcher
+	perigee.RequestTap
 	perigee.AttemptTap
 } = (*watcher)(nil)
 
 func newWatcher(s *Store, call *perigee.Call, from *perigee.Origin) *watcher {
 	utc := call.Time.UTC()
 	w := &watcher{
-		store: s, began: call.Time, call: *call, day: utc.Format(dayLayout), name: utc.Format(timeLayout) + "-" + call.ID,
-		bodies: s.bodies.Load(), max: min(maxFile, max(s.keep.Load()/4, 64<<10)), queued: true, urgent: true,
+		store: s, began: call.Time, watched: time.Now(), call: *call, day: utc.Format(dayLayout), name: utc.Format(timeLayout) + "-" + call.ID,
+		bodies: s.bodies.Load(), max: min(maxFile, max(s.keep.Load()/4, 64<<10)), queued: true,
 		origin: origin{from.Method, from.Path, from.Replay.Of, from.Header.Clone()},
 	}
 	if w.bodies {
@@ -90,58 +94,149 @@ func (w *watcher) since() time.Duration { return max(w.store.opts.Now().Sub(w.be
 func (w *watcher) Body(at perigee.TapPoint, pieces ...[]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var f *file
-	switch at {
-	case perigee.TapClientRequest:
-		f = w.request
-	case perigee.TapProviderRequest:
-		f = w.beginExchange()
-	case perigee.TapProviderAnswer:
-		f = w.answerOf()
-	case perigee.TapClientAnswer:
-		f = w.answer
-	}
-	if f == nil || w.failed {
+	f := w.fileAt(at)
+	if f == nil || w.gone {
 		return
 	}
-	n := 0
 	for _, p := range pieces {
-		n += w.append(f, p)
+		w.append(f, p)
 	}
 	f.complete = f.complete || at == perigee.TapClientRequest || at == perigee.TapProviderRequest
-	w.store.budget.chargeCopy(n)
 	w.enqueue()
 }
 
-// append copies bytes to the pending data of a file, as far as its maximum size and the queue
-// allow, and returns how many it has copied.
-func (w *watcher) append(f *file, data []byte) int {
-	if len(data) == 0 || f.truncated != "" {
-		return 0
+// minRetained is the size from which on a request is retained. Smaller ones are copied, so that
+// their buffers are free for other calls.
+const minRetained = 16 << 10
+
+// Request retains a request, or copies it if it is small or in a much larger buffer.
+func (w *watcher) Request(at perigee.TapPoint, buffer *perigee.Buffer, pieces ...[]byte) {
+	size, weight := 0, 0
+	for _, p := range pieces {
+		size, weight = size+len(p), weight+cap(p)
 	}
-	room := w.max - f.size
-	if int64(len(data)) > room {
+	if size < minRetained || weight > 4*size || int64(size) > w.max || !buffer.Retain() {
+		w.Body(at, pieces...)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.fileAt(at)
+	if f == nil || w.gone {
+		buffer.Release()
+		return
+	}
+	if w.request != nil && w.request.pending.buffer == buffer {
+		weight = 0 // the client's own bytes are sent to the provider
+	}
+	if f.complete = true; w.store.hold(int64(weight)) {
+		f.pending, f.size = pending{slices.Clone(pieces), buffer, int64(weight)}, int64(size)
+		w.waiting += size
+	} else {
+		f.truncated = TruncatedLate
+		buffer.Release()
+	}
+	w.enqueue()
+}
+
+// fileAt returns the file of a body; nil if it is not written.
+func (w *watcher) fileAt(at perigee.TapPoint) *file {
+	switch at {
+	case perigee.TapClientRequest:
+		return w.request
+	case perigee.TapProviderRequest:
+		return w.beginExchange()
+	case perigee.TapProviderAnswer:
+		return w.answerOf()
+	case perigee.TapClientAnswer:
+		return w.answer
+	}
+	return nil
+}
+
+// append copies bytes to the pending data of a file, as far as its maximum size and the queue
+// allow.
+func (w *watcher) append(f *file, data []byte) {
+	if f.truncated != "" {
+		return
+	}
+	if room := w.max - f.size; int64(len(data)) > room {
 		data, f.truncated = data[:room], TruncatedSize
 	}
-	if w.store.queued.Add(int64(len(data))) > maxQueue {
-		w.store.queued.Add(-int64(len(data)))
-		f.truncated = TruncatedLate
-		return 0
+	p := &f.pending
+	for len(data) > 0 {
+		if class, needed := p.grow(len(data)); needed {
+			size := int64(chunkSizes[class])
+			if !w.store.hold(size) {
+				f.truncated = TruncatedLate
+				return
+			}
+			p.chunks, p.weight = append(p.chunks, newChunk(class)), p.weight+size
+		}
+		chunk := &p.chunks[len(p.chunks)-1]
+		n := min(len(data), cap(*chunk)-len(*chunk))
+		*chunk = append(*chunk, data[:n]...)
+		data, f.size, w.waiting = data[n:], f.size+int64(n), w.waiting+n
 	}
-	f.add(data)
-	w.waiting += len(data)
-	return len(data)
+}
+
+// size returns the bytes of all bodies.
+func (w *watcher) size() (size int64) {
+	for _, f := range w.files() {
+		if f != nil {
+			size += f.size
+		}
+	}
+	return size
 }
 
 // enqueue queues the call to be written: at once if many bytes wait or the call is over, otherwise
-// after flushPause.
+// after flushPause. A call that has succeeded while the budget is spent is dropped.
 func (w *watcher) enqueue() {
-	urgent := !w.urgent && (w.waiting >= urgentSize || w.over())
+	over := w.over()
+	switch {
+	case w.gone:
+		return
+	case over && w.expendable(w.store.budget.stage(w.size())):
+		w.discard()
+		return
+	}
+	urgent := !w.urgent && (over || w.begun && w.waiting >= urgentSize)
 	if w.queued && !urgent {
 		return
 	}
 	w.queued, w.urgent = true, w.urgent || urgent
 	w.store.enqueue(w, urgent)
+}
+
+// expendable reports whether the call, which is over, is not written.
+func (w *watcher) expendable(s stage) bool {
+	return s == stageSpent && !w.begun && w.call.Outcome == perigee.OutcomeDone
+}
+
+// discard drops the data of a call that is not traced.
+func (w *watcher) discard() {
+	w.store.skip()
+	w.store.forget(w)
+	w.drop()
+}
+
+// drop drops all pending data. No more is collected.
+func (w *watcher) drop() {
+	w.gone = true
+	for _, f := range w.files() {
+		w.dropFile(f)
+	}
+}
+
+// dropFile drops the pending data of a file, which may be nil.
+func (w *watcher) dropFile(f *file) {
+	if f != nil {
+		for _, c := range f.pending.chunks {
+			w.waiting -= len(c)
+		}
+		w.store.release(&f.pending)
+	}
 }
 
 // patience is how long the record of a call waits for a client that still reads.
@@ -229,7 +324,7 @@ func (w *watcher) Event(e *perigee.Event) {
 	if e.Kind == perigee.EventStart {
 		w.call.Upstream, w.call.Account, w.call.Model = e.Upstream, e.Account, e.Model
 	}
-	if w.failed {
+	if w.gone {
 		return
 	}
 	w.append(w.events, *line)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"perigee"
 	"perigee/internal/lib/redact"
@@ -14,36 +15,56 @@ import (
 
 // A batch is the data of a call since the last write.
 type batch struct {
-	files  []part
-	call   perigee.Call
-	ended  bool // call is complete
-	done   bool // and so is the client's answer
-	bodies int  // bytes
+	files []part
+	call  perigee.Call
+	first bool // nothing of the call was written before
+	stage stage
+	ended bool // call is complete
+	done  bool // and so is the client's answer
+	size  int64
 }
 
 // A part is the data for one file.
 type part struct {
-	file     *file
-	chunks   [][]byte
+	file *file
+	pending
 	complete bool
 }
 
-// take removes and returns the pending data of the call.
-func (w *watcher) take() (b batch) {
+// take removes and returns the pending data of the call. It returns false if nothing is to be
+// written: the call is dropped, or held until it is over. pressed is true if it is not to be held.
+func (w *watcher) take(pressed bool) (b batch, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b.call, b.ended, b.done = w.call, w.over(), w.done
 	w.queued, w.urgent = false, false
+	if w.gone {
+		return b, false
+	}
+	b.call, b.ended, b.done, b.size = w.call, w.over(), w.done, w.size()
+	if b.first = !w.begun; b.first {
+		b.stage = w.store.budget.stage(b.size)
+		switch {
+		case b.ended && w.expendable(b.stage):
+			w.discard()
+			return b, false
+		case b.ended, pressed, b.stage == stagePlenty, b.stage == stageLow && time.Since(w.watched) >= flushPause:
+			w.store.budget.begin()
+			w.begun = true
+		default:
+			w.enqueue()
+			return b, false
+		}
+	}
 	if !b.ended && !w.ended.IsZero() {
 		w.enqueue() // to be written again, when it is over
 	}
-	b.bodies, w.waiting = w.waiting, 0
+	w.waiting = 0
 	add := func(f *file, complete bool) {
-		if f == nil || f.closed || len(f.chunks) == 0 && !complete {
+		if f == nil || f.closed || len(f.pending.chunks) == 0 && !complete {
 			return
 		}
-		b.files = append(b.files, part{f, f.chunks, complete})
-		f.chunks = nil
+		b.files = append(b.files, part{f, f.pending, complete})
+		f.pending = pending{}
 	}
 	add(w.request, w.request != nil && w.request.complete)
 	for i, e := range w.exchanges {
@@ -52,25 +73,26 @@ func (w *watcher) take() (b batch) {
 	}
 	add(w.events, b.ended)
 	add(w.answer, b.ended && b.done)
-	return b
+	return b, true
 }
 
 // flush writes the pending data. Only the writing goroutine calls it.
-func (w *watcher) flush(r *redact.Redactor) {
-	b := w.take()
+func (w *watcher) flush(r *redact.Redactor, pressed bool) {
+	b, ok := w.take(pressed)
+	if !ok {
+		return
+	}
 	defer w.release(&b)
 	dir, err := w.openDir()
 	if err != nil {
-		if !w.failed {
-			w.store.warn("trace not written", "directory", filepath.Join(w.store.opts.Dir, w.path()), "error", err)
-		}
-		w.fail()
-		return
-	}
-	if dir == nil {
+		w.fail(err)
 		return
 	}
 	defer func() { _ = dir.Close() }()
+	if b.packs() {
+		w.writePacked(dir, r, &b)
+		return
+	}
 	for _, p := range b.files {
 		w.writeFile(dir, r, p)
 	}
@@ -83,14 +105,10 @@ func (w *watcher) flush(r *redact.Redactor) {
 	}
 }
 
-// openDir opens the directory of the call, and creates it the first time. The result is nil after a
-// failure.
+// openDir opens the directory of the call, and creates it the first time.
 func (w *watcher) openDir() (*os.Root, error) {
 	s := w.store
-	switch {
-	case w.failed:
-		return nil, nil
-	case w.entry != nil:
+	if w.entry != nil {
 		return s.disk.openCall(w.path())
 	}
 	dir, err := s.disk.mkdir(w.day, w.name)
@@ -101,47 +119,35 @@ func (w *watcher) openDir() (*os.Root, error) {
 }
 
 // fail ends the trace of a call if its directory cannot be written, or was removed.
-func (w *watcher) fail() {
+func (w *watcher) fail(err error) {
+	w.store.warn("trace not written", "directory", filepath.Join(w.store.opts.Dir, w.path()), "error", err)
+	w.end()
+}
+
+// end ends the trace of a call. No more is written.
+func (w *watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.failed = true
 	if w.entry != nil {
 		w.entry.open = false
 	}
-	for _, f := range w.files() {
-		w.drop(f)
-	}
+	w.drop()
 }
 
 // files returns all files of the call that bodies are written to. Some may be nil.
 func (w *watcher) files() []*file {
-	list := []*file{w.request, w.answer, w.events}
+	list := make([]*file, 0, 8)
+	list = append(list, w.request, w.answer, w.events)
 	for _, e := range w.exchanges {
 		list = append(list, e.request, e.answer)
 	}
 	return list
 }
 
-// drop discards the pending data of a file.
-func (w *watcher) drop(f *file) {
-	if f == nil {
-		return
-	}
-	for _, c := range f.chunks {
-		w.store.queued.Add(-int64(len(c)))
-		w.waiting -= len(c)
-		free(c)
-	}
-	f.chunks = nil
-}
-
-// release gives the memory of a batch back.
+// release releases the memory of a batch.
 func (w *watcher) release(b *batch) {
-	w.store.queued.Add(-int64(b.bodies))
-	for _, p := range b.files {
-		for _, c := range p.chunks {
-			free(c)
-		}
+	for i := range b.files {
+		w.store.release(&b.files[i].pending)
 	}
 }
 
@@ -157,6 +163,11 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 	}
 	if f.name == "" {
 		f.name = UpstreamResponse(f.exchange, isStream(p.chunks[0]))
+	}
+	if p.complete && len(p.chunks) == 1 && f.size == int64(len(p.chunks[0])) { // all of it
+		f.closed = true
+		w.writeOut(dir, f, r.Clean(p.chunks[0]))
+		return
 	}
 	out := s.disk.scratch[:0]
 	for _, c := range p.chunks {
@@ -265,11 +276,7 @@ func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
 	if refused {
 		return
 	}
-	err := errLowSpace
-	if s := &w.store.space; len(data) == 0 || s.left > int64(len(data)) || w.store.makeRoom() {
-		err = appendTo(dir, f.name, data, !f.created)
-		s.left -= int64(len(data))
-	}
+	err := w.writeTo(dir, f.name, data, !f.created)
 	if err == nil {
 		f.created, f.written = true, f.written+int64(len(data))
 		w.store.ring.grow(w.entry, int64(len(data)))
@@ -283,5 +290,15 @@ func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f.truncated = TruncatedDisk
-	w.drop(f)
+	w.dropFile(f)
+}
+
+// writeTo appends to a file, or creates it, if the disk has enough free space.
+func (w *watcher) writeTo(dir *os.Root, name string, data []byte, create bool) error {
+	s := &w.store.space
+	if len(data) > 0 && s.left <= int64(len(data)) && !w.store.makeRoom() {
+		return errLowSpace
+	}
+	s.left -= int64(len(data))
+	return appendTo(dir, name, data, create)
 }

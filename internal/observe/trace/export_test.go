@@ -1,0 +1,21 @@
+package trace
+
+import "time"
+
+// What is left of the budget in tests.
+const (
+	NothingLeft = -maxDebt
+	LittleLeft  = burst / 2
+)
+
+// SetBudget sets what is left of the processor time for traces. The share has to be small, so that
+// nothing is earned.
+func (s *Store) SetBudget(left time.Duration) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.budget.refill(time.Now())
+	s.budget.left, s.budget.sampled, s.budget.sample = left, time.Now(), time.Hour
+}
+
+// Queued returns the bytes of memory that wait to be written.
+func (s *Store) Queued() int64 { return s.queued.Load() }
