@@ -45,10 +45,11 @@ func main() {
 	pairs := flag.Int("pairs", 20, "pairs of measurements")
 	turn := flag.Duration("turn", 500*time.Millisecond, "how long one daemon is called in one turn")
 	program := flag.String("program", "", "the perigee to measure; empty builds it")
+	only := flag.String("only", "", "one part: compare, burst, sustained or disk; empty measures all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kept, err := measure(ctx, *program, max(*pairs, 1), *turn)
+	kept, err := measure(ctx, *program, *only, max(*pairs, 1), *turn)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "trace:", err)
 	}
@@ -59,20 +60,26 @@ func main() {
 }
 
 // measure prints what was measured, and reports whether the limits were kept.
-func measure(ctx context.Context, program string, pairs int, turn time.Duration) (kept bool, err error) {
+func measure(ctx context.Context, program, only string, pairs int, turn time.Duration) (kept bool, err error) {
 	r, err := newRig(ctx, program)
 	if err != nil {
 		return false, err
 	}
 	defer r.close()
 	kept = true
-	for _, part := range []func(context.Context) (bool, error){
-		func(ctx context.Context) (bool, error) { return r.compare(ctx, pairs, turn) },
-		r.burst,
-		r.sustained,
-		r.fullDisk,
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) (bool, error)
+	}{
+		{"compare", func(ctx context.Context) (bool, error) { return r.compare(ctx, pairs, turn) }},
+		{"burst", r.burst},
+		{"sustained", r.sustained},
+		{"disk", r.fullDisk},
 	} {
-		ok, err := part(ctx)
+		if only != "" && part.name != only {
+			continue
+		}
+		ok, err := part.measure(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // A budget bounds the processor time of the writing goroutine: over time a share of what the
-// process itself uses and a quarter of that share of one processor, and burst at once.
+// process itself uses and an eighth of that share of one processor, and burst at once.
 type budget struct {
 	share  float64
 	sample time.Duration // a small call is written after this time, whatever is left
@@ -14,7 +14,7 @@ type budget struct {
 	mu      sync.Mutex
 	at      time.Time     // of left; zero before the first use
 	used    time.Duration // the processor time of the process at that time
-	left    time.Duration // from -burst to burst
+	left    time.Duration // from -maxDebt to burst
 	charged time.Duration // the clock of the writing goroutine at the last charge
 	sampled time.Time     // when a call was last begun
 }
@@ -29,9 +29,9 @@ const (
 )
 
 const (
-	defaultShare = 0.05
+	defaultShare = 0.04
 	burst        = 100 * time.Millisecond // of processor time that is available after a pause
-	maxDebt      = burst
+	maxDebt      = burst / 2
 	refillPause  = 5 * time.Millisecond // between two looks at the processor time of the process
 
 	// samplePause is the default of budget.sample. With one call in this time, each of them has a
@@ -74,7 +74,7 @@ func (b *budget) refill(now time.Time) {
 	if b.at.IsZero() {
 		b.left = burst
 	} else {
-		earned := time.Duration(b.share * float64(passed/4+used-b.used))
+		earned := time.Duration(b.share * float64(passed/8+used-b.used))
 		b.left = min(burst, b.left+earned)
 	}
 	b.at, b.used = now, used

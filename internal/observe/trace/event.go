@@ -26,7 +26,7 @@ var kinds = map[perigee.EventKind]string{
 // kind, and the fields of the event.
 func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	dst = append(dst, `{"ms":`...)
-	dst = strconv.AppendFloat(dst, float64(at.Microseconds())/1000, 'f', -1, 64)
+	dst = appendMilliseconds(dst, at)
 	dst = appendText(dst, "kind", kinds[e.Kind])
 	if e.Candidate != 0 {
 		dst = appendNumber(dst, "candidate", int64(e.Candidate))
@@ -65,6 +65,15 @@ func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	dst = appendText(dst, "signature", e.Signature)
 	dst = appendRaw(dst, "raw", e.Raw)
 	return append(dst, "}\n"...)
+}
+
+// appendMilliseconds appends a time in milliseconds, with the microseconds as its decimals.
+func appendMilliseconds(dst []byte, at time.Duration) []byte {
+	us := at.Microseconds()
+	if dst = strconv.AppendInt(dst, us/1000, 10); us%1000 != 0 {
+		dst = append(dst, '.', byte('0'+us/100%10), byte('0'+us/10%10), byte('0'+us%10))
+	}
+	return dst
 }
 
 // appendText appends a member with a string, unless that is empty.

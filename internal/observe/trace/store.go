@@ -28,7 +28,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Share is the part of the processor time of the process that writing may use over time. Beyond
-	// it, only calls that fail are written. 0 means 0.05; from 1 on there is no limit.
+	// it, only calls that fail are written. 0 means 0.04; from 1 on there is no limit.
 	Share float64
 
 	// Memory counts the bytes that wait to be written. If it is nil, they are not counted.
@@ -49,6 +49,7 @@ const (
 	flushPause = time.Second           // between writes of an open call
 	urgentSize = 256 << 10             // bytes of a call that are written before the pause is over
 	warnPause  = time.Minute           // between two warnings of a kind
+	maxBehind  = 64                    // calls that wait to be written and are not held
 )
 
 // A Store writes a directory for each call that it watches, from a goroutine of its own. It neither
@@ -64,6 +65,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	urgent  []*watcher        // to be written after linger
+	behind  atomic.Int64      // the number of them
 	open    map[*watcher]bool // to be written after flushPause
 	pressed bool              // the queue was half full
 	closed  bool
@@ -129,11 +131,20 @@ func (s *Store) Watch(call *perigee.Call, origin *perigee.Origin) perigee.Watche
 		return nil
 	}
 	w := newWatcher(s, call, origin)
-	w.urgent = s.budget.stage(0) == stagePlenty
+	w.urgent = s.stage(0) == stagePlenty
 	if !s.enqueue(w, w.urgent) {
 		return nil
 	}
 	return w
+}
+
+// stage returns the stage for a call with so many bytes. If many calls wait to be written, nothing is
+// left for further ones: the budget has not been charged for them yet.
+func (s *Store) stage(size int64) stage {
+	if s.behind.Load() >= maxBehind && s.opts.Share < 1 {
+		return stageSpent
+	}
+	return s.budget.stage(size)
 }
 
 // skip counts a call that is not traced.
@@ -241,6 +252,7 @@ func (s *Store) enqueue(w *watcher, urgent bool) bool {
 	}
 	if urgent {
 		s.urgent = append(s.urgent, w)
+		s.behind.Add(1)
 		s.wakeUp()
 	} else {
 		s.open[w] = true
@@ -259,6 +271,7 @@ func (s *Store) wakeUp() {
 func (s *Store) take(all bool) (list []*watcher, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.behind.Store(0)
 	if list, s.urgent = s.urgent, nil; all || s.closed || s.pressed {
 		open := slices.SortedFunc(maps.Keys(s.open), func(a, b *watcher) int { return a.watched.Compare(b.watched) })
 		list = append(list, open...)
@@ -347,9 +360,9 @@ func (s *Store) write(ctx context.Context, list []*watcher, clock func() time.Du
 			return
 		}
 		w.flush(redactor, s.isClosed() || s.queued.Load() > s.maxQueue()/2)
+		s.budget.charge(clock())
 		if i%64 == 63 { // secrets may have become known meanwhile
 			redactor = s.opts.Redactor()
-			s.budget.charge(clock())
 			s.ring.trim(&s.disk, s.keep.Load(), s.warn)
 		}
 	}

@@ -197,7 +197,7 @@ func (w *watcher) enqueue() {
 	switch {
 	case w.gone:
 		return
-	case over && w.expendable(w.store.budget.stage(w.size())):
+	case over && !w.urgent && w.expendable(w.store.stage(w.size())):
 		w.discard()
 		return
 	}
