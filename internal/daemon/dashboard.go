@@ -11,7 +11,6 @@ import (
 	"perigee/internal/intercept/authority"
 	"perigee/internal/mcp/bridge"
 	"perigee/internal/observe/dashboard"
-	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
 )
 
@@ -26,7 +25,7 @@ func (o *observers) newDashboard(recorded record.Reader, stored keeper) *dashboa
 		ClientStates: dashboard.ClientStates(func() string { return o.d.config().DataDir }),
 		Replay:       o.replay, Shrink: o.shrink, Warnings: o.d.warnings.list, CA: o.authority,
 		PriceDate: func() string { return o.d.config().PriceBook().Date() },
-		Trace:     func(id string) (dashboard.Trace, error) { return trace.Open(o.traceDir(), id) },
+		Trace:     func(id string) (dashboard.Trace, error) { return o.traces.Open(id) },
 	})
 }
 

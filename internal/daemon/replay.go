@@ -17,7 +17,7 @@ func (o *observers) traceDir() string { return traceDir(o.d.config()) }
 // newReplays returns the service that sends recorded calls again.
 func (o *observers) newReplays() *replay.Service {
 	return replay.New(replay.Options{
-		Dir: o.traceDir, Handler: func() http.Handler { return o.d.api.Trusted() },
+		Open: o.traces.Open, Handler: func() http.Handler { return o.d.api.Trusted() },
 		Calls:    func() perigee.CallReader { return o.Calls(o.d.recorded()) },
 		Recorder: func() *record.Recorder { return o.d.recorded().Recorder },
 		NewID:    func() string { return perigee.NewCallID(o.d.opts.Now()) },

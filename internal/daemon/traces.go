@@ -33,7 +33,7 @@ func (o *observers) newTraces() *trace.Store {
 // Calls adds to calls whether their bodies can be read. It waits for the bodies of calls that have
 // only now ended.
 func (o *observers) Calls(calls perigee.CallReader) perigee.CallReader {
-	return trace.Reader{CallReader: flushed{calls, o.traces}, Dir: o.traceDir}
+	return trace.Reader{CallReader: flushed{calls, o.traces}, Store: o.traces}
 }
 
 // flushed has traces written before calls are read.
@@ -55,7 +55,7 @@ func (f flushed) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call
 // newBundles returns the path at which bundles are made.
 func (o *observers) newBundles() mount.Point {
 	return bundle.Point(bundle.Source{
-		Dir: o.traceDir, Secrets: o.secrets.Known, Version: o.d.opts.Version, Now: o.d.opts.Now,
+		Open: o.traces.Open, Secrets: o.secrets.Known, Version: o.d.opts.Version, Now: o.d.opts.Now,
 		Calls: func() perigee.CallReader { return o.Calls(o.d.recorded()) },
 		Accounts: func(ctx context.Context) (list []string) {
 			rows, err := o.d.control.Accounts(ctx)

@@ -176,7 +176,7 @@ func (r *replayResult) diff(ctx context.Context, env *cli.Env, cfg *config.Confi
 // firstAnswer returns the answer that the client of a call got. A call that was not answered has an
 // empty one.
 func firstAnswer(ctx context.Context, env *cli.Env, cfg *config.Config, call *perigee.Trace) ([]byte, error) {
-	t, err := replay.Open(ctx, tracesDir(cfg), &call.TraceRow)
+	t, err := replay.Open(ctx, trace.In(tracesDir(cfg)), &call.TraceRow)
 	if err != nil {
 		return nil, err
 	}

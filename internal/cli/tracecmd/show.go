@@ -21,7 +21,7 @@ func tracesDir(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "t
 // printCall prints a call: from its trace directory if that exists, and otherwise from the
 // database.
 func printCall(ctx context.Context, env *cli.Env, cfg *config.Config, t *perigee.Trace) error {
-	directory, err := replay.Open(ctx, tracesDir(cfg), &t.TraceRow)
+	directory, err := replay.Open(ctx, trace.In(tracesDir(cfg)), &t.TraceRow)
 	if err != nil {
 		directory = nil
 		if perigee.AsError(err).Class != perigee.ClassNotFound {

@@ -94,7 +94,7 @@ func (w *watcher) writeJSON(dir *os.Root, d document, before int64) (size int64,
 		w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), d.name), "error", err)
 		return 0, false
 	}
-	w.store.ring.grow(w.entry, int64(len(data))-before)
+	w.store.ring.grow(w.entry, before, int64(len(data)))
 	return int64(len(data)), true
 }
 

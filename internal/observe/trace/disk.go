@@ -100,16 +100,22 @@ func replace(dir *os.Root, name string, data []byte) error {
 	return dir.Rename(temporary, name)
 }
 
-// remove removes the directory of a call, and the directory of its day if that is empty.
-func (d *disk) remove(path string) error {
+// remove removes the directory of a call.
+func (d *disk) remove(e *entry) error {
 	if err := d.open(); err != nil {
 		return err
 	}
-	if err := d.root.RemoveAll(path); err != nil {
-		return err
+	if e.packed && d.root.Remove(filepath.Join(e.path, PackedName)) == nil && d.root.Remove(e.path) == nil {
+		return nil
 	}
-	_ = d.root.Remove(filepath.Dir(path)) // fails unless it is empty
-	return nil
+	return d.root.RemoveAll(e.path)
+}
+
+// removeDay removes the directory of a day, if it is empty.
+func (d *disk) removeDay(day string) {
+	if d.open() == nil {
+		_ = d.root.Remove(day)
+	}
 }
 
 // sizeIn is the size of a file of a call.

@@ -35,8 +35,15 @@ type Trace struct {
 // Open returns the trace of a call. The error is of perigee.ClassNotFound if the call has no
 // directory. dir is the directory of all traces; no Store is needed. If the daemon was killed
 // during the call, the outcome is "open".
-func Open(dir, id string) (*Trace, error) {
-	path := find(dir, id)
+func Open(dir, id string) (*Trace, error) { return open(find(dir, id), id) }
+
+// In returns Open for one directory of traces.
+func In(dir string) func(id string) (*Trace, error) {
+	return func(id string) (*Trace, error) { return Open(dir, id) }
+}
+
+// open returns the trace in a directory; path is empty if there is none.
+func open(path, id string) (*Trace, error) {
 	if path == "" {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "there is no trace directory for call %s", id).
 			WithHint("traces.keep and traces.bodies in the configuration say what is kept; perigee trace list --json has bodies: true for the calls that have one")
@@ -219,12 +226,15 @@ func numbered(try int) string {
 
 // Has returns the calls that have a directory with the client's request, so that they can be sent
 // again.
-func Has(dir string, ids ...string) map[string]bool {
+func Has(dir string, ids ...string) map[string]bool { return hasIn(dir, nil, ids) }
+
+// hasIn is Has for calls of some days, or of any day if days is nil.
+func hasIn(dir string, days map[string]bool, ids []string) map[string]bool {
 	has, missing := map[string]bool{}, make(map[string]bool, len(ids))
 	for _, id := range ids {
 		missing[id] = true
 	}
-	for path, id := range directories(dir) {
+	for path, id := range directoriesOf(dir, days) {
 		if len(missing) == 0 {
 			break
 		}
@@ -241,21 +251,57 @@ func Has(dir string, ids ...string) map[string]bool {
 // A Reader adds to calls whether they have a trace directory with bodies.
 type Reader struct {
 	perigee.CallReader
-	Dir func() string
+	Dir   func() string
+	Store *Store // of a running daemon, in place of Dir; it knows all directories
 }
 
 // Calls returns calls, the newest first.
 func (r Reader) Calls(ctx context.Context, q perigee.CallQuery) ([]perigee.Call, error) {
 	calls, err := r.CallReader.Calls(ctx, q)
-	ids := make([]string, len(calls))
+	ids, days := make([]string, len(calls)), map[string]bool{}
 	for i := range calls {
 		ids[i] = calls[i].ID
+		days[calls[i].Time.UTC().Format(dayLayout)] = true
 	}
-	has := Has(r.Dir(), ids...)
+	if days[time.Time{}.Format(dayLayout)] {
+		days = nil
+	}
+	var has map[string]bool
+	if r.Store != nil {
+		has = r.Store.has(ids)
+	} else {
+		has = hasIn(r.Dir(), days, ids)
+	}
 	for i := range calls {
 		calls[i].Bodies = has[calls[i].ID]
 	}
 	return calls, err
+}
+
+// Open returns the trace of a call, as the function Open does, without a search in directories.
+func (s *Store) Open(id string) (*Trace, error) { return open(s.find(id), id) }
+
+// find returns the directory of a call; empty if there is none.
+func (s *Store) find(id string) string {
+	path, known := s.ring.find(id)
+	switch {
+	case !known:
+		return find(s.opts.Dir, id)
+	case path == "":
+		return ""
+	}
+	return filepath.Join(s.opts.Dir, path)
+}
+
+// has returns what Has does, without a search in directories.
+func (s *Store) has(ids []string) map[string]bool {
+	has := map[string]bool{}
+	for _, id := range ids {
+		if path := s.find(id); path != "" && (&Trace{Dir: path}).has(ClientRequestName) {
+			has[id] = true
+		}
+	}
+	return has
 }
 
 // find returns the directory of a call; empty if there is none.
@@ -269,10 +315,13 @@ func find(dir, id string) string {
 }
 
 // directories returns the directories of calls and the IDs of the calls, the newest first.
-func directories(dir string) iter.Seq2[string, string] {
+func directories(dir string) iter.Seq2[string, string] { return directoriesOf(dir, nil) }
+
+// directoriesOf returns the directories of calls of some days, or of any day if days is nil.
+func directoriesOf(dir string, days map[string]bool) iter.Seq2[string, string] {
 	return func(yield func(path, id string) bool) {
 		for _, day := range slices.Backward(namesIn(dir)) {
-			if _, err := time.Parse(dayLayout, day); err != nil {
+			if _, err := time.Parse(dayLayout, day); err != nil || days != nil && !days[day] {
 				continue
 			}
 			for _, name := range slices.Backward(namesIn(filepath.Join(dir, day))) {

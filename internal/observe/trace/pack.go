@@ -64,7 +64,8 @@ func (w *watcher) writePacked(dir *os.Root, r *redact.Redactor, b *batch) {
 		s.warn("trace not written", "file", filepath.Join(s.opts.Dir, w.path(), PackedName), "error", err)
 		return
 	}
-	s.ring.grow(w.entry, int64(len(s.disk.scratch)))
+	s.ring.grow(w.entry, 0, int64(len(s.disk.scratch)))
+	w.entry.packed = true
 }
 
 // A content is a file of a call.

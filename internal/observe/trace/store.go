@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -16,9 +17,11 @@ import (
 
 // Options are the directory and the limits of a Store.
 type Options struct {
-	Dir    string // of all traces; it is created when the first call is written
-	Keep   int64  // bytes of all files together; beyond it, the oldest calls are removed. 0 means none
-	Bodies bool   // if false, only meta.json, notes.json and error.json are written
+	Dir  string // of all traces; it is created when the first call is written
+	Keep int64  // bytes of all files together; beyond it, the oldest calls are removed. 0 means none
+	// MaxCalls is how many calls have a trace at most. 0 means 10,000.
+	MaxCalls int
+	Bodies   bool // if false, only meta.json, notes.json and error.json are written
 
 	// Redactor returns a redactor of the currently known secrets. It is called for each write,
 	// because secrets become known while a call runs, such as its access token.
@@ -106,7 +109,7 @@ func New(opts Options) *Store {
 	s.stop = cancel
 	found := make(chan []*entry, 1)
 	go func() { found <- list(ctx, opts.Dir) }()
-	s.ring.scan = found
+	s.ring.scan, s.ring.max = found, cmp.Or(opts.MaxCalls, maxCalls)
 	go s.run(ctx)
 	return s
 }

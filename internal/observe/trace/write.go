@@ -205,18 +205,21 @@ func (w *watcher) redactDeltas(dir *os.Root, r *redact.Redactor, cut bool) {
 		if f == nil || !f.created {
 			continue
 		}
-		grown, err := joinDeltas(dir, r, f.name, cut || truncated[f.name] != "")
+		size, err := joinDeltas(dir, r, f.name, cut || truncated[f.name] != "")
 		if err != nil {
 			w.store.warn("trace not redacted", "file", filepath.Join(w.store.opts.Dir, w.path(), f.name), "error", err)
 			continue
 		}
-		w.store.ring.grow(w.entry, grown)
+		if size > 0 {
+			w.store.ring.grow(w.entry, f.written, size)
+			f.written = size
+		}
 	}
 }
 
-// joinDeltas removes secrets that a file spells over several events. It returns how much the file
-// grew.
-func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown int64, err error) {
+// joinDeltas removes secrets that a file spells over several events. It returns the new size of the
+// file; 0 if it is not changed.
+func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (changed int64, err error) {
 	if size, found := sizeIn(dir, name); !found || size > maxJoined {
 		return 0, nil
 	}
@@ -228,7 +231,7 @@ func joinDeltas(dir *os.Root, r *redact.Redactor, name string, cut bool) (grown 
 	if bytes.Equal(clean, text) {
 		return 0, nil
 	}
-	return int64(len(clean) - len(text)), replace(dir, name, clean)
+	return int64(len(clean)), replace(dir, name, clean)
 }
 
 // redactUnended does the work of redactDeltas for traces of calls that did not end because perigee
@@ -278,14 +281,14 @@ func (w *watcher) writeOut(dir *os.Root, f *file, data []byte) {
 	}
 	err := w.writeTo(dir, f.name, data, !f.created)
 	if err == nil {
+		w.store.ring.grow(w.entry, f.written, f.written+int64(len(data)))
 		f.created, f.written = true, f.written+int64(len(data))
-		w.store.ring.grow(w.entry, int64(len(data)))
 		return
 	}
 	w.store.warn("trace not written", "file", filepath.Join(w.store.opts.Dir, w.path(), f.name), "error", err)
 	if size, found := sizeIn(dir, f.name); found { // a part was written
 		f.created = true
-		w.store.ring.grow(w.entry, max(0, size-f.written))
+		w.store.ring.grow(w.entry, f.written, max(f.written, size))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,7 +22,7 @@ const Path = "/v1/bundle/"
 
 // A Source provides the data of bundles. The functions are called for each bundle.
 type Source struct {
-	Dir      func() string
+	Open     func(id string) (*trace.Trace, error)
 	Calls    func() perigee.CallReader
 	Secrets  func() []secrets.Named
 	Accounts func(context.Context) []string // addresses
@@ -73,7 +73,7 @@ func (s Source) make(ctx context.Context, id *string) (*os.File, error) {
 		return nil, err
 	}
 	*id = call.ID
-	t, err := trace.Open(s.Dir(), call.ID)
+	t, err := s.Open(call.ID)
 	if err != nil {
 		return nil, err
 	}

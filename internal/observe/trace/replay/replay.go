@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/observe/trace"
 	"perigee/internal/route/record"
 	"perigee/internal/server/admin"
 	"perigee/internal/server/mount"
@@ -38,7 +39,7 @@ const (
 
 // Options are the dependencies of a Service. The functions are called for each replay.
 type Options struct {
-	Dir     func() string // of all traces
+	Open    func(id string) (*trace.Trace, error)
 	Calls   func() perigee.CallReader
 	Handler func() http.Handler // answers requests without asking for a key
 	// Recorder records raw requests, and passes them on to the upstream.
@@ -142,7 +143,7 @@ func (s *Service) open(ctx context.Context, name string) (*recording, error) {
 	if err == nil {
 		row = found.TraceRow()
 	}
-	t, missing := Open(ctx, s.opts.Dir(), &row)
+	t, missing := Open(ctx, s.opts.Open, &row)
 	switch {
 	case missing == nil:
 		return &recording{Trace: t, call: found}, nil

@@ -56,7 +56,7 @@ func newRig(t *testing.T) *rig {
 	recorder := record.New(router, record.Options{Store: r, Watch: []func(*perigee.Call, *perigee.Origin) perigee.Watcher{r.watch}})
 	t.Cleanup(func() { _ = recorder.Close(context.Background()) })
 	service := replay.New(replay.Options{
-		Dir: func() string { return r.dir }, Calls: func() perigee.CallReader { return record.Reader{Recorder: recorder, Store: r} },
+		Open: trace.In(r.dir), Calls: func() perigee.CallReader { return record.Reader{Recorder: recorder, Store: r} },
 		Handler: func() http.Handler { return r.server.Trusted() }, Recorder: func() *record.Recorder { return recorder },
 		NewID: func() string { return perigee.NewCallID(time.Now()) }, Audit: func() replay.AuditLog { return r },
 	})
