@@ -264,3 +264,28 @@ func TestABundleThatSpellsASecretIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A call that is written as one file has its files under their own names in a bundle.
+func TestABundleOfOneFile(t *testing.T) {
+	meta, request := `{"id":"c1","outcome":"done"}`, `{"key":"a-known-secret"}`
+	text := meta + "\n" + request + "\n"
+	head := fmt.Sprintf(`{"files":[{"name":"meta.json","at":0,"size":%d},{"name":"client_request.json","at":%d,"size":%d},`+
+		`{"name":"upstream_request.json","at":%d,"size":%d}]}`, len(meta), len(meta)+1, len(request), len(meta)+1, len(request))
+	got := write(t, bundle.Options{Trace: plant(t, map[string]string{trace.PackedName: head + "\n" + text}),
+		Secrets: []secrets.Named{{Name: "key", Secret: perigee.NewSecret("a-known-secret")}}, Now: time.Now()})
+	found := 0
+	for name, content := range got {
+		if strings.HasSuffix(name, "client_request.json") || strings.HasSuffix(name, "upstream_request.json") {
+			found++
+			if content != `{"key":"[redacted]"}` {
+				t.Errorf("%s: %s", name, content)
+			}
+		}
+		if strings.HasSuffix(name, trace.PackedName) {
+			t.Errorf("%s is in the bundle", name)
+		}
+	}
+	if found != 2 {
+		t.Errorf("files %v", got)
+	}
+}
