@@ -19,8 +19,8 @@ type Document struct {
 type span struct{ start, end uint32 }
 
 // longValue is the number of bytes from which the end of a value is remembered, in eight bytes.
-// There is at most one such value for each longValue bytes of the text; the ends of others are
-// searched for.
+// There is at most one such value for each longValue bytes of the text; a Cursor searches for the
+// ends of all further values.
 const longValue = 128
 
 // Open is CheckCount, and calls visit, which may be nil, with each member of the object that data
@@ -41,8 +41,8 @@ func Open(data []byte, visit func(m Member)) (*Document, error) {
 // Cursor returns a Cursor before the one value of the text.
 func (d *Document) Cursor() *Cursor { return &Cursor{data: d.data, ends: d.ends} }
 
-// Value returns a Cursor before a value that was read from the text, such as that of a Member, or
-// from elsewhere.
+// Value returns a Cursor before a value. The value may be a part of the text, such as the value of a
+// Member, or any other one.
 func (d *Document) Value(raw []byte) *Cursor {
 	c := NewCursor(raw)
 	if len(raw) < longValue || d == nil {

@@ -290,7 +290,11 @@ func (s *Store) find(id string) string {
 	case path == "":
 		return ""
 	}
-	return filepath.Join(s.opts.Dir, path)
+	path = filepath.Join(s.opts.Dir, path)
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return "" // the user has removed it
+	}
+	return path
 }
 
 // has returns what Has does, without a search in directories.
