@@ -84,7 +84,7 @@ const countRows = 2000
 // manyUncounted is how many calls Usage adds up by itself without delay.
 const manyUncounted = 10_000
 
-const countUncounted = `SELECT count(*) FROM (SELECT 1 FROM calls WHERE NOT counted LIMIT $1) AS some`
+const countUncounted = `SELECT count(*) FROM (SELECT 1 FROM calls WHERE NOT counted LIMIT $1) AS uncounted`
 
 // ManyUncounted reports whether so many calls are not in the daily sums that Usage is slow.
 func (s *Store) ManyUncounted(ctx context.Context) (many bool, err error) {
