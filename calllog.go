@@ -150,8 +150,8 @@ func (l *CallLog) Close() {
 // A Tap gets the bodies of a call. It is called by several goroutines.
 //
 // The bytes are valid during the call of Body only, because buffers are pooled: a Tap that keeps
-// them copies them, unless it is a RequestTap. They are the bytes on the wire, and contain credentials if a provider repeats
-// some in an error.
+// them copies them, unless it is a RequestTap. They are the bytes on the wire, and contain
+// credentials if a provider repeats some in an error.
 type Tap interface {
 	Body(at TapPoint, pieces ...[]byte)
 	// Done is called when the answer to the client is complete. The record of the call may be

@@ -74,8 +74,8 @@ func (c *call) bodyRead() {
 }
 
 // freeBody releases the memory of the call's body, once: when the request is released, or when the
-// answer is complete. It is recycled when the trace of the call has released it, too. It is not called for a call that panicked or that continues in the
-// background.
+// answer is complete. The memory is recycled when the trace of the call has released it, too.
+// freeBody is not called for a call that panicked or that continues in the background.
 func (c *call) freeBody() {
 	if c.drop() != nil {
 		c.buffer.Release()

@@ -574,9 +574,9 @@ type Retention struct {
 
 // Traces controls what is kept of each call.
 type Traces struct {
-	// The maximum total size of the files in data_dir/traces; the oldest calls are deleted first.
-	// Calls that are still open may exceed it. If it is 0, no files are written, and existing ones
-	// are deleted.
+	// The maximum space of data_dir/traces on the disk; the oldest calls are deleted first. Calls
+	// that are still open may exceed it. If it is 0, no files are written, and existing ones are
+	// deleted.
 	Keep Size `yaml:"keep" default:"200MiB" min:"0" example:"200MiB"`
 
 	// If true, traces contain request and response bodies, without the secrets that perigee knows;

@@ -14,8 +14,9 @@ import (
 
 // Calls that a filter selects can be far apart: the last call of a model may be a million calls
 // ago. So a query with a filter reads the newest calls first, in the order of time, and more of them
-// as long as they have a good part of what it wants. It finds older ones in an index by names. Only SQLite has these indexes. Upkeep makes them, because that takes
-// seconds for a million calls; until then older calls are read in the order of time, too.
+// as long as they have a good part of what it wants. It finds older ones in an index by names. Only
+// SQLite has these indexes. Upkeep makes them, because that takes seconds for a million calls; until
+// then older calls are read in the order of time, too.
 
 const (
 	recentCalls = 2000        // how many calls are read in the order of time at first
