@@ -111,6 +111,10 @@ type Request struct {
 	// to another model.
 	NamesModel bool
 
+	// ThinksBeyondOutput is set if Body, in the Gemini dialect, has a thinking budget that is not
+	// below its own limit of the whole answer.
+	ThinksBeyondOutput bool
+
 	// Thinking is the thinking configuration from the model's name, which overrides Body; nil if
 	// the name has none. Prompt includes it.
 	Thinking *Thinking

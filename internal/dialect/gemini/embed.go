@@ -12,7 +12,7 @@ var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests":
 // DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The body
 // is forwarded unchanged, so the inputs are not decoded.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
-	if _, _, err := checkShapes(origin.Body, embedShapes); err != nil {
+	if _, err := checkShapes(origin.Body, embedShapes, func(string, []byte) {}); err != nil {
 		return nil, err
 	}
 	place, other, err := otherModel(origin.Body, model)

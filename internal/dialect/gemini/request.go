@@ -26,18 +26,27 @@ var requestShapes = map[string]rawjson.Kind{
 // DecodeRequest reads the body of generateContent, streamGenerateContent or countTokens. The body
 // is validated once and completely; the conversation in it is decoded only when Prompt is called.
 func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.Request, error) {
-	namesModel, count, err := checkShapes(origin.Body, requestShapes)
+	body := origin.Body
+	var namesModel, thinksBeyond bool
+	count, err := checkShapes(body, requestShapes, func(field string, value []byte) {
+		switch field {
+		case "model", "generateContentRequest":
+			namesModel = true
+		case "generationConfig":
+			thinksBeyond = thinksBeyondOutput(value)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	origin.Dialect = perigee.DialectGemini
-	body := origin.Body
 	req := perigee.NewRequest(origin, ModelID(model), stream, func() (*perigee.Prompt, error) {
 		if err := count.Err(len(body)); err != nil { // the body could be forwarded unchanged
 			return nil, perigee.Errorf(perigee.ClassInvalid, "%w", err).WithHint("join small parts and contents, or send less")
 		}
 		return DecodePrompt(body)
 	})
+	req.ThinksBeyondOutput = thinksBeyond
 	if req.NamesModel = namesModel; namesModel {
 		_, other, err := otherModel(body, model)
 		if err != nil {
@@ -53,21 +62,24 @@ func DecodeRequest(origin perigee.Origin, model string, stream bool) (*perigee.R
 // ModelID strips the collection from a resource name: models/gemini-3-flash is gemini-3-flash.
 func ModelID(name string) string { return strings.TrimPrefix(name, "models/") }
 
-// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and reports
-// whether it names the model that the URL names, too.
-func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, count rawjson.Count, err error) {
+// checkShapes validates a body in one pass, looks at the kinds of its members, counts, and calls
+// visit with the lowerCamel name and the value of each member.
+func checkShapes(body []byte, shapes map[string]rawjson.Kind, visit func(field string, value []byte)) (rawjson.Count, error) {
 	var wrong error
-	count, err = rawjson.CheckMembers(body, func(m rawjson.Member) {
-		field := camel(m.Name)
+	count, err := rawjson.CheckMembers(body, func(m rawjson.Member) {
+		name := m.Name
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = []byte(rawjson.Unescaped(string(name), true))
+		}
+		field := camel(name)
 		want, known := shapes[field]
 		if want == rawjson.Array && m.Kind == rawjson.Object {
 			want = rawjson.Object // a single object is a list of one
 		}
 		if known && m.Kind != want && m.Kind != rawjson.Null && wrong == nil {
-			wrong = fmt.Errorf("%s: want %v, found %v", m.Name, want, m.Kind)
+			wrong = fmt.Errorf("%s: want %v, found %v", name, want, m.Kind)
 		}
-		// Names with escapes are rare and take the slower path.
-		namesModel = namesModel || field == "model" || field == "generateContentRequest" || bytes.IndexByte(m.Name, '\\') >= 0
+		visit(field, body[m.Start:m.End])
 	})
 	if kind := rawjson.NewCursor(body).Kind(); err == nil && kind != rawjson.Object {
 		err = fmt.Errorf("want %v, found %v", rawjson.Object, kind)
@@ -76,9 +88,9 @@ func checkShapes(body []byte, shapes map[string]rawjson.Kind) (namesModel bool, 
 		err = wrong
 	}
 	if err != nil {
-		return false, count, invalidBody(err)
+		return count, invalidBody(err)
 	}
-	return namesModel, count, nil
+	return count, nil
 }
 
 func invalidBody(err error) *perigee.Error {

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -89,17 +88,12 @@ func modelOf(c *rawjson.Cursor, at string, visit func(c *rawjson.Cursor, at stri
 	}
 }
 
-// ThinksBeyondOutput reports whether a request has a thinking budget that is not below its own
-// limit of the whole answer.
-func ThinksBeyondOutput(body []byte) bool {
-	if !bytes.Contains(body, []byte("Budget")) && !bytes.Contains(body, []byte("_budget")) {
-		return false // most requests have none, and are long
-	}
+// thinksBeyondOutput reports whether a generationConfig has a thinking budget that is not below its
+// own limit of the whole answer.
+func thinksBeyondOutput(config []byte) bool {
 	var limit, budget *int64
-	c := rawjson.NewCursor(body)
-	read(c, nil, "generationConfig", func() {
-		read(c, nil, "maxOutputTokens", &limit, "thinkingConfig", func() { read(c, nil, "thinkingBudget", &budget) })
-	})
+	c := rawjson.NewCursor(config)
+	read(c, nil, "maxOutputTokens", &limit, "thinkingConfig", func() { read(c, nil, "thinkingBudget", &budget) })
 	return c.Err() == nil && limit != nil && budget != nil && *limit > 0 && *budget >= *limit
 }
 

@@ -45,6 +45,7 @@ func TestThinksBeyondOutput(t *testing.T) {
 		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":100}}}`:      true,
 		`{"generationConfig":{"thinkingConfig":{"thinkingBudget":101},"maxOutputTokens":"100"}}`:    true,
 		`{"generation_config":{"max_output_tokens":100,"thinking_config":{"thinking_budget":101}}}`: true,
+		`{"generation\u0043onfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":101}}}`: true,
 		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":99}}}`:       false,
 		`{"generationConfig":{"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":-1}}}`:       false,
 		`{"generationConfig":{"thinkingConfig":{"thinkingBudget":100}}}`:                            false,
@@ -54,8 +55,11 @@ func TestThinksBeyondOutput(t *testing.T) {
 		`{"generationConfig":{"maxOutputTokens":"x","thinkingConfig":{"thinkingBudget":5}}}`:        false,
 		`{"contents":[{"parts":[{"text":"thinkingBudget"}]}]}`:                                      false,
 	} {
-		if got := ThinksBeyondOutput([]byte(body)); got != want {
-			t.Errorf("%s: %t", body, got)
+		req, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, "m", true)
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+		} else if req.ThinksBeyondOutput != want {
+			t.Errorf("%s: %t", body, !want)
 		}
 	}
 }

@@ -195,7 +195,7 @@ func isVerbatim(req *perigee.Request) bool {
 // of the provider instead of the latter.
 func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err error) {
 	body = req.Body
-	if beyond := !req.Strict && dialect.ThinksBeyondOutput(body); beyond || req.Thinking != nil {
+	if beyond := !req.Strict && req.ThinksBeyondOutput; beyond || req.Thinking != nil {
 		prompt, err := req.Prompt()
 		if err != nil {
 			return nil, nil, err
