@@ -172,23 +172,23 @@ func decodeContent(c *rawjson.Cursor) perigee.Content {
 func decodePart(c *rawjson.Cursor) perigee.Part {
 	part := perigee.Part{Kind: perigee.PartOther}
 	for key := range c.Object() {
-		switch name := camel(key); name {
+		switch string(key) {
 		case "text":
 			part.Kind, part.Text = perigee.PartText, perigee.Escaped(c.Inside())
 		case "thought":
 			part.Thought = c.Bool()
-		case "thoughtSignature":
+		case "thoughtSignature", "thought_signature":
 			part.Signature = c.String()
-		case "inlineData":
+		case "inlineData", "inline_data":
 			part.Kind, part.Blob = perigee.PartBlob, decodeBlob(c)
-		case "fileData":
+		case "fileData", "file_data":
 			part.Kind, part.File = perigee.PartFile, decodeFile(c)
-		case "functionCall":
+		case "functionCall", "function_call":
 			part.Kind, part.Call = perigee.PartCall, decodeCall(c)
-		case "functionResponse":
+		case "functionResponse", "function_response":
 			part.Kind, part.Response = perigee.PartResponse, decodeResponsePart(c)
 		default:
-			part.Extra = keep(part.Extra, name, c)
+			part.Extra = keep(part.Extra, camel(key), c)
 		}
 	}
 	return part

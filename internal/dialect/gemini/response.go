@@ -91,24 +91,24 @@ type response struct {
 func (r *response) read(c *rawjson.Cursor) {
 	blocked := ""
 	for key := range c.Object() {
-		switch camel(key) {
+		switch string(key) {
 		case "candidates":
 			for i := range c.Array() {
 				r.candidate(c, i)
 			}
-		case "usageMetadata":
+		case "usageMetadata", "usage_metadata":
 			if usage := decodeUsage(c); usage != nil {
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventUsage, Usage: usage})
 			}
-		case "modelVersion":
+		case "modelVersion", "model_version":
 			if r.start != nil {
 				r.start.Model = c.String()
 			}
-		case "responseId":
+		case "responseId", "response_id":
 			if r.start != nil {
 				r.start.ResponseID = c.String()
 			}
-		case "promptFeedback":
+		case "promptFeedback", "prompt_feedback":
 			read(c, nil, "blockReason", &blocked)
 		case "error":
 			if c.Kind() != rawjson.Null {
@@ -132,7 +132,7 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 	var reason, message string
 	from := len(r.events)
 	for key := range c.Object() {
-		switch camel(key) {
+		switch string(key) {
 		case "index":
 			index = int(c.Int64())
 		case "content":
@@ -143,17 +143,17 @@ func (r *response) candidate(c *rawjson.Cursor, index int) {
 					}
 				}
 			}
-		case "finishReason":
+		case "finishReason", "finish_reason":
 			reason = c.String()
-		case "finishMessage":
+		case "finishMessage", "finish_message":
 			message = c.String()
-		case "groundingMetadata":
+		case "groundingMetadata", "grounding_metadata":
 			if c.Kind() != rawjson.Null {
 				raw := c.Raw()
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventGrounding,
 					Grounding: decodeGrounding(raw), Raw: slices.Clone(raw)})
 			}
-		case "logprobsResult":
+		case "logprobsResult", "logprobs_result":
 			if c.Kind() != rawjson.Null {
 				raw := c.Raw()
 				r.events = append(r.events, perigee.Event{Kind: perigee.EventLogprobs, Logprobs: decodeLogprobs(raw), Raw: slices.Clone(raw)})
@@ -228,18 +228,18 @@ func decodeUsage(c *rawjson.Cursor) *perigee.Usage {
 	// No answer has a trillion tokens. Such a value would spoil every sum that includes it.
 	count := func() int64 { return min(max(c.Int64(), 0), 1<<40) }
 	for key := range c.Object() { // not with read: every chunk has one
-		switch camel(key) {
-		case "promptTokenCount":
+		switch string(key) {
+		case "promptTokenCount", "prompt_token_count":
 			prompt = count()
-		case "candidatesTokenCount":
+		case "candidatesTokenCount", "candidates_token_count":
 			candidates = count()
-		case "thoughtsTokenCount":
+		case "thoughtsTokenCount", "thoughts_token_count":
 			thoughts = count()
-		case "toolUsePromptTokenCount":
+		case "toolUsePromptTokenCount", "tool_use_prompt_token_count":
 			tools = count()
-		case "totalTokenCount":
+		case "totalTokenCount", "total_token_count":
 			total = count()
-		case "cachedContentTokenCount":
+		case "cachedContentTokenCount", "cached_content_token_count":
 			cached = count()
 		}
 	}

@@ -51,14 +51,14 @@ func (h *Hub) Stopped() bool { return h.stopped.Err() != nil }
 
 // Watch follows a call until its record is complete. It is a value of record.Options.Watch.
 func (h *Hub) Watch(call *perigee.Call, _ *perigee.Origin) perigee.Watcher {
-	f := &follower{hub: h, call: *call, id: &perigee.Call{ID: call.ID}}
+	f := &follower{hub: h, call: *call}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open[f] = struct{}{}
 	for s := range h.subscribers {
 		f.subscribers = append(f.subscribers, s)
 	}
-	f.publish(Update{Kind: Began, Call: f.known()})
+	f.publishCall(Began)
 	return f
 }
 
@@ -149,10 +149,9 @@ func (h *Hub) remove(s *subscriber) {
 type follower struct {
 	hub *Hub
 
-	id *perigee.Call // has only the ID
-
 	mu          sync.Mutex
 	call        perigee.Call
+	id          *perigee.Call // has only the ID; nil until an update needs it
 	subscribers []*subscriber
 	text        tail
 	thinking    tail
@@ -163,6 +162,14 @@ type follower struct {
 
 // known returns a copy of the call, for an update.
 func (f *follower) known() *perigee.Call { return new(f.call) }
+
+// named returns a call that has only the ID, for updates with a piece of the answer.
+func (f *follower) named() *perigee.Call {
+	if f.id == nil {
+		f.id = &perigee.Call{ID: f.call.ID}
+	}
+	return f.id
+}
 
 // Body does nothing: the text of an answer comes in events.
 func (f *follower) Body(perigee.TapPoint, ...[]byte) {}
@@ -215,7 +222,7 @@ func (f *follower) begin(e *perigee.Event) {
 			*field.to = field.from
 		}
 	}
-	f.publish(Update{Kind: Started, Call: f.known()})
+	f.publishCall(Started)
 }
 
 func (f *follower) write(kind Kind, text string) {
@@ -228,7 +235,7 @@ func (f *follower) write(kind Kind, text string) {
 	}
 	to.add(text)
 	if len(f.subscribers) > 0 {
-		f.publish(Update{Kind: kind, Call: f.id, Text: strings.Clone(text)})
+		f.publish(Update{Kind: kind, Call: f.named(), Text: strings.Clone(text)})
 	}
 }
 
@@ -236,7 +243,9 @@ func (f *follower) useTool(name string) {
 	if len(f.tools) < maxTools {
 		f.tools = append(f.tools, name)
 	}
-	f.publish(Update{Kind: Tool, Call: f.id, Text: name})
+	if len(f.subscribers) > 0 {
+		f.publish(Update{Kind: Tool, Call: f.named(), Text: name})
+	}
 }
 
 // Ended ends the call.
@@ -247,13 +256,21 @@ func (f *follower) Ended(c *perigee.Call) {
 		return
 	}
 	f.ended = true
-	f.publish(Update{Kind: Ended, Call: new(*c)})
+	f.call = *c
+	f.publishCall(Ended)
 	f.subscribers = nil
 	f.mu.Unlock()
 
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
 	delete(f.hub.open, f)
+}
+
+// publishCall publishes a copy of the call, which costs nothing without subscribers.
+func (f *follower) publishCall(kind Kind) {
+	if len(f.subscribers) > 0 {
+		f.publish(Update{Kind: kind, Call: f.known()})
+	}
 }
 
 // publish queues an update for each subscriber.
@@ -276,11 +293,11 @@ func (f *follower) subscribe(s *subscriber) {
 		tail *tail
 	}{{Thinking, &f.thinking}, {Text, &f.text}} {
 		if text := part.tail.String(); text != "" {
-			s.put(Update{Kind: part.kind, Call: f.id, Text: text})
+			s.put(Update{Kind: part.kind, Call: f.named(), Text: text})
 		}
 	}
 	for _, name := range f.tools {
-		s.put(Update{Kind: Tool, Call: f.id, Text: name})
+		s.put(Update{Kind: Tool, Call: f.named(), Text: name})
 	}
 	f.subscribers = append(f.subscribers, s)
 }
@@ -316,6 +333,9 @@ func (t *tail) add(text string) {
 	}
 	if len(t.buf)+len(text) > 2*TailSize {
 		t.buf = t.buf[:copy(t.buf, t.buf[len(t.buf)-TailSize:])]
+	}
+	if t.buf == nil {
+		t.buf = make([]byte, 0, max(len(text), 1<<10))
 	}
 	t.buf = append(t.buf, text...)
 }

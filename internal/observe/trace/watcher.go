@@ -15,8 +15,7 @@ type watcher struct {
 	store   *Store
 	began   time.Time // of the call, by the clock of the Store
 	watched time.Time // when the Store began to watch it
-	day     string
-	name    string // of the directory
+	id      string
 	bodies  bool
 	origin  origin
 	max     int64 // bytes of a file
@@ -34,6 +33,10 @@ type watcher struct {
 	request, answer, events *file // of the client
 	exchanges               []*exchange
 	attempts                []attempt
+
+	// Of the goroutine that runs the call.
+	now  time.Duration // when the last event came, since the call began
+	more bool          // the next event comes at the same time
 
 	// Of the writing goroutine.
 	entry   *entry
@@ -72,9 +75,8 @@ var _ interface {
 } = (*watcher)(nil)
 
 func newWatcher(s *Store, call *perigee.Call, from *perigee.Origin) *watcher {
-	utc := call.Time.UTC()
 	w := &watcher{
-		store: s, began: call.Time, watched: time.Now(), call: *call, day: utc.Format(dayLayout), name: utc.Format(timeLayout) + "-" + call.ID,
+		store: s, began: call.Time, watched: time.Now(), call: *call, id: call.ID,
 		bodies: s.bodies.Load(), max: min(maxFile, max(s.keep.Load()/4, 64<<10)), queued: true,
 		origin: origin{from.Method, from.Path, from.Replay.Of, from.Header.Clone()},
 	}
@@ -86,7 +88,13 @@ func newWatcher(s *Store, call *perigee.Call, from *perigee.Origin) *watcher {
 }
 
 // path returns the path of the directory, relative to the directory of all traces.
-func (w *watcher) path() string { return filepath.Join(w.day, w.name) }
+func (w *watcher) path() string { return filepath.Join(w.place()) }
+
+// place returns the name of the directory, and of the directory of the day that it is in.
+func (w *watcher) place() (day, name string) {
+	utc := w.began.UTC()
+	return utc.Format(dayLayout), utc.Format(timeLayout) + "-" + w.id
+}
 
 func (w *watcher) since() time.Duration { return max(w.store.opts.Now().Sub(w.began), 0) }
 
@@ -313,12 +321,19 @@ func (w *watcher) Attempted(a *perigee.Attempt) {
 // Event writes an event as a line of JSON. A frame has none: its events follow it, and its bytes
 // are in the bodies.
 func (w *watcher) Event(e *perigee.Event) {
-	if !w.bodies || e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame {
+	if !w.bodies {
+		return
+	}
+	if !w.more {
+		w.now = w.since()
+	}
+	w.more = e.More
+	if e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame {
 		return
 	}
 	line := lines.Get().(*[]byte)
 	defer lines.Put(line)
-	*line = appendEvent((*line)[:0], e, w.since())
+	*line = appendEvent((*line)[:0], e, w.now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e.Kind == perigee.EventStart {

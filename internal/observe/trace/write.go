@@ -111,7 +111,7 @@ func (w *watcher) openDir() (*os.Root, error) {
 	if w.entry != nil {
 		return s.disk.openCall(w.path())
 	}
-	dir, err := s.disk.mkdir(w.day, w.name)
+	dir, err := s.disk.mkdir(w.place())
 	if err == nil {
 		w.entry = s.ring.begin(w.path())
 	}

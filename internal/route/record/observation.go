@@ -33,6 +33,7 @@ type Observation struct {
 	request  *perigee.Request // nil if the call is not a stream
 	asked    int64            // estimated tokens of the request, set when it is released
 	received perigee.AnswerSize
+	event    perigee.Event // the last one
 
 	content  bool // content of the answer has passed
 	finished bool // the end of the answer has passed

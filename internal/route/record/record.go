@@ -89,7 +89,8 @@ func (r *Recorder) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			if err != nil {
 				o.Fail(err)
 			} else {
-				o.Observe(&event)
+				o.event = event // watchers get a pointer; a variable of the loop would be allocated for each event
+				o.Observe(&o.event)
 			}
 			if !yield(event, err) {
 				o.left = true
