@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	defaultShare = 0.04
+	defaultShare = 0.02
 	burst        = 100 * time.Millisecond // of processor time that is available after a pause
 	maxDebt      = burst / 2
 	refillPause  = 5 * time.Millisecond // between two looks at the processor time of the process
