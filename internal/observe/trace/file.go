@@ -36,7 +36,7 @@ type pending struct {
 
 // Chunks are the buffers of copies. Most pieces of streams are small: a file gets one chunk of each
 // size, and then further ones of the largest size.
-var chunkSizes = [...]int{4 << 10, 8 << 10, 16 << 10, 64 << 10}
+var chunkSizes = [...]int{512, 2 << 10, 8 << 10, 64 << 10}
 
 var chunkPools [len(chunkSizes)]sync.Pool
 
