@@ -194,6 +194,7 @@ func (b *bench) ownSteps() []step {
 		{name: "holding streams", run: b.measureStreams},
 		{name: "growing", run: b.measureGrowth},
 		{name: "weighing shapes", run: b.measureShapes, asked: true},
+		{name: "recording a profile", run: b.recordProfile, asked: true},
 	}
 }
 

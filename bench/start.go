@@ -22,7 +22,7 @@ func (b *bench) build(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, buildLimit)
 		defer cancel()
 		b.binary = filepath.Join(b.dir, "perigee")
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, "perigee/cmd/perigee")
+		cmd := exec.CommandContext(ctx, "go", "build", "-pgo=auto", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, "perigee/cmd/perigee")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)

@@ -316,14 +316,8 @@ func (k *checker) number(i int) int {
 // text checks a string from behind its opening quote to behind its closing one.
 func (k *checker) text(i int) (end int, escaped bool) {
 	data := k.data
-	// Most keys and many values are short, and then a call is too much.
-	for word := i; word+8 <= len(data) && word < i+24; word += 8 {
-		if m := stops(binary.LittleEndian.Uint64(data[word:])); m != 0 {
-			if first := word + lowestLane(m); data[first] == '"' {
-				return first + 1, false
-			}
-			break
-		}
+	if end := shortText(data, i); end > 0 {
+		return end, false
 	}
 	i, escaped = passBlocks(data, i)
 	for {

@@ -218,7 +218,9 @@ func (c *Cursor) more(closing byte) bool {
 // leave moves behind the value that started at before, whether or not the loop body has read it, or
 // a part of it.
 func (c *Cursor) leave(before int) {
-	c.Kind()
+	if c.left > 0 {
+		c.Kind()
+	}
 	if c.pos == before {
 		c.pos = max(c.skip(before), min(before+1, len(c.data)))
 	}
@@ -319,6 +321,11 @@ func (c *Cursor) Bool() bool {
 
 // text reads the string at pos.
 func (c *Cursor) text() []byte {
+	if end := shortText(c.data, c.pos+1); end > 0 {
+		start := c.pos + 1
+		c.pos = end
+		return c.data[start : end-1 : end-1]
+	}
 	raw := c.rawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw

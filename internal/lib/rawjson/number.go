@@ -12,6 +12,12 @@ import (
 // protocol buffers writes 64-bit integers. A fraction or a number beyond 64 bits is an error.
 func (c *Cursor) Int64() int64 {
 	const want = "a 64-bit integer"
+	if c.err == nil && c.Kind() == Number {
+		if n, end := shortInt(c.data, c.pos); end > 0 {
+			c.pos = end
+			return n
+		}
+	}
 	text, start, ok := c.numeral(want)
 	if !ok {
 		return 0
@@ -82,6 +88,18 @@ func (c *Cursor) numeral(want string) (text []byte, start int, ok bool) {
 		return nil, 0, false
 	}
 	return text, start, true
+}
+
+// shortInt reads the number at i and returns where it ends, if it is nothing but a few digits.
+// Otherwise end is 0.
+func shortInt(data []byte, i int) (n int64, end int) {
+	for end = i; end < len(data) && end < i+18 && data[end]-'0' <= 9; end++ {
+		n = 10*n + int64(data[end]-'0')
+	}
+	if end == i || end < len(data) && skipScalar(data[:end+1], end) > end { // more of the number follows
+		return 0, 0
+	}
+	return n, end
 }
 
 // parseInt parses a numeral that has the form of a JSON number; ok is false if n would not be

@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -20,6 +21,20 @@ func stops(x uint64) uint64 {
 	backslash := (x ^ lanes*'\\') - lanes
 	control := x - lanes*' '
 	return (quote | backslash | control | x) & tops
+}
+
+// shortText returns the offset behind the closing quote of a string that begins at i, if it is plain
+// and short, as most keys and many values are. Otherwise it returns 0.
+func shortText(data []byte, i int) int {
+	for word := i; word+8 <= len(data) && word < i+24; word += 8 {
+		if m := stops(binary.LittleEndian.Uint64(data[word:])); m != 0 {
+			if first := word + lowestLane(m); data[first] == '"' {
+				return first + 1
+			}
+			break
+		}
+	}
+	return 0
 }
 
 func lowestLane(m uint64) int { return bits.TrailingZeros64(m) >> 3 }
