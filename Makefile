@@ -96,7 +96,7 @@ race:
 
 ## unraced: run the packages with tests that the race detector skips
 unraced:
-	$(GO) test -short $(QUICK) $$(grep -rl --include='*_test.go' 'perigeetest\.Unraced(' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	$(GO) test -short $(QUICK) $$(grep -rl --include='*_test.go' 'perigeetest\.Unraced(' *_test.go internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 ## mutate: change the operators of PACKAGES one at a time and list the changes that no test notices; options in MUTATE
 mutate:

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"perigee/internal/testing/perigeetest"
 )
 
 // madeConnections are the files that may make HTTP clients and transports. Providers and sign-in
@@ -34,6 +36,7 @@ var (
 // TestProvidersAreReachedThroughCheckedConnections looks for clients that are made elsewhere, and
 // for those that net/http shares.
 func TestProvidersAreReachedThroughCheckedConnections(t *testing.T) {
+	perigeetest.Unraced(t)
 	looked := 0
 	for _, root := range []string{"internal", "cmd"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/testing/perigeetest"
 )
 
 // What a reader can keep in mind at once.
@@ -18,6 +20,7 @@ const (
 
 // TestSizes holds the sizes in CONTRIBUTING.md.
 func TestSizes(t *testing.T) {
+	perigeetest.Unraced(t)
 	packages := map[string]bool{}
 	parseGo(t, func(path string, files *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(path, "_test.go") {

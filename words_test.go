@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"perigee/internal/testing/perigeetest"
 )
 
 // vague are words that hide what a comment is about. "The recorder writes one row per call" names
@@ -19,6 +21,7 @@ var vague = regexp.MustCompile(`(?i)\b(who|whom|whoever|nobody|somebody|anybody|
 
 // TestCommentsNameTheirSubject holds the first rule for comments in CONTRIBUTING.md.
 func TestCommentsNameTheirSubject(t *testing.T) {
+	perigeetest.Unraced(t)
 	parseGo(t, func(path string, files *token.FileSet, file *ast.File) {
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
@@ -54,6 +57,7 @@ var rare = []struct {
 
 // TestRareWordsBecomeFewer counts the patterns in comments of the product and of its SQL.
 func TestRareWordsBecomeFewer(t *testing.T) {
+	perigeetest.Unraced(t)
 	type comment struct{ at, text string }
 	var comments []comment
 	parseGo(t, func(path string, files *token.FileSet, file *ast.File) {
@@ -104,6 +108,7 @@ func TestRareWordsBecomeFewer(t *testing.T) {
 // the first file, and for lines that begin with #. A script begins with such a line and has no
 // description: its other lines are commands.
 func TestTranscriptsNameTheirSubject(t *testing.T) {
+	perigeetest.Unraced(t)
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && foreignDir(entry) {

@@ -10,11 +10,12 @@ func Slow(t testing.TB) {
 	}
 }
 
-// Unraced skips a test of memory under the race detector. make unraced runs the packages that
-// have such tests without the detector.
+// Unraced skips a test under the race detector: one of memory, which would measure the detector, or
+// one that reads all of the source in one goroutine, which would take minutes. make unraced runs the
+// packages that have such tests without the detector.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Raced {
-		t.Skip("the race detector has memory of its own")
+		t.Skip("runs without the race detector")
 	}
 }
