@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -11,18 +10,16 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-
 	"perigee"
 )
 
 // A postgres is a database on a server, which several replicas share.
 //
-// No state outlives a transaction on the server (no prepared statements of ours, no session locks,
-// no LISTEN), so that a pooler in transaction mode can be used.
+// No state outlives a transaction on the server (no session locks, no LISTEN) but prepared
+// statements, which an option of the address turns off, so that a pooler in transaction mode can be
+// used.
 type postgres struct {
-	config *pgx.ConnConfig
+	driver postgresDriver
 	db     *DB
 }
 
@@ -39,12 +36,13 @@ const (
 
 // newPostgres returns a database that is not open.
 func newPostgres(opts Options) (*DB, error) {
-	config, err := pgx.ParseConfig(opts.URL.Reveal())
+	driver, err := newPostgresDriver(opts.URL.Reveal())
 	if err != nil {
 		// The error may quote a password.
 		return nil, perigee.Errorf(perigee.ClassInvalid, "store.url is not the address of a PostgreSQL database").
 			WithHint("write it as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
+	config := driver.config
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTime
 	}
@@ -60,7 +58,7 @@ func newPostgres(opts Options) (*DB, error) {
 		title.Host = ""
 		title.RawQuery = "host=" + config.Host
 	}
-	p := &postgres{config: config}
+	p := &postgres{driver: driver}
 	db := &DB{Driver: p, Dialect: Dialect{
 		Name:    title.String(),
 		Shared:  true,
@@ -94,7 +92,7 @@ func newPostgres(opts Options) (*DB, error) {
 const lockKey = `(hashtextextended('perigee ' || $1 || ' ' || current_schema(), 0))`
 
 func (p *postgres) pool(size int) *sql.DB {
-	db := stdlib.OpenDB(*p.config)
+	db := sql.OpenDB(p.driver)
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(connectionIdle)
@@ -114,53 +112,42 @@ func (p *postgres) Open(ctx context.Context, readOnly bool) (read, write *sql.DB
 // postgresSync overrides a server that is configured to confirm commits before they are on disk.
 const postgresSync = `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
 
-// Transact uses pgx itself, which can send many statements at once.
+// Transact holds the connection, on which Each can send many rows at once.
 func (p *postgres) Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	return conn.Raw(func(driver any) error {
-		c, ok := driver.(*stdlib.Conn)
-		if !ok {
-			return fmt.Errorf("a connection of type %T", driver)
-		}
-		return pgx.BeginFunc(ctx, c.Conn(), func(tx pgx.Tx) error {
-			if durable {
-				if _, err := tx.Exec(ctx, postgresSync); err != nil {
-					return err
-				}
+	return inTransaction(ctx, conn, func(tx *sql.Tx) error {
+		if durable {
+			if _, err := tx.ExecContext(ctx, postgresSync); err != nil {
+				return err
 			}
-			return work(postgresTx{tx, p.db})
-		})
+		}
+		return work(postgresTx{tx, conn, p.db})
 	})
 }
 
 type postgresTx struct {
-	tx pgx.Tx
-	db *DB
+	tx   *sql.Tx
+	conn *sql.Conn // of the transaction
+	db   *DB
 }
 
 // Query reads all rows.
 func (t postgresTx) Query(ctx context.Context, statement string, args []any, read func(row Row) error) error {
-	rows, err := t.tx.Query(ctx, statement, t.db.storable(args)...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	rows, err := t.tx.QueryContext(ctx, statement, t.db.storable(args)...)
+	return eachRow(rows, err, read)
 }
 
 // Exec runs one statement.
 func (t postgresTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	tag, err := t.tx.Exec(ctx, statement, t.db.storable(args)...)
-	return tag.RowsAffected(), err
+	result, err := t.tx.ExecContext(ctx, statement, t.db.storable(args)...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // Each sends all rows at once instead of waiting for the server after each.
@@ -168,15 +155,7 @@ func (t postgresTx) Each(ctx context.Context, b Bulk) error {
 	if b.Rows == 0 {
 		return nil
 	}
-	batch := &pgx.Batch{}
-	for i := range b.Rows {
-		args, err := b.Args(i, nil)
-		if err != nil {
-			return err
-		}
-		batch.Queue(b.Statement, t.db.storable(args)...)
-	}
-	return t.tx.SendBatch(ctx, batch).Close()
+	return t.conn.Raw(func(conn any) error { return conn.(*postgresConn).each(ctx, b, t.db.storable) })
 }
 
 // postgresText makes a text one that PostgreSQL accepts: without NUL and invalid UTF-8. A row that

@@ -14,7 +14,7 @@ func TestNoSecretInTheName(t *testing.T) {
 		"postgres://ada:hunter22@/perigee?host=/run/postgresql":          "postgres:///perigee?host=/run/postgresql",
 	} {
 		db, err := newPostgres(Options{URL: perigee.NewSecret(address), ReadOnly: true})
-		if err != nil || db.Name != want || db.Driver.(*postgres).config.ConnectTimeout != connectTime || db.Timeout < time.Second {
+		if err != nil || db.Name != want || db.Driver.(*postgres).driver.config.ConnectTimeout != connectTime || db.Timeout < time.Second {
 			t.Errorf("got %v, %v, want %s", db, err, want)
 		}
 	}
