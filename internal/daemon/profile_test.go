@@ -72,6 +72,8 @@ func testProfileNeedsTheSocket(t *testing.T) {
 	for key, want := range map[string]int{"": http.StatusUnauthorized, "secret-laptop": http.StatusForbidden, admin: http.StatusForbidden} {
 		if got, answer := g.Request(t, http.MethodGet, daemon.ProfilePath+"?duration=100ms", key, ""); got != want {
 			t.Errorf("key %.8q: got %d, want %d: %.100q", key, got, want, answer)
+		} else if !strings.Contains(answer, "socket only: use perigee doctor --profile") || strings.Contains(answer, "admin.token") {
+			t.Errorf("key %.8q: the hint does not name the command: %s", key, answer)
 		}
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline"} {
 			if got, answer := g.Request(t, http.MethodGet, path, key, ""); got < 400 {

@@ -22,34 +22,40 @@ func (c *call) authorize(r *route) error {
 			return nil
 		}
 		return c.authenticate()
-	case r.access == mount.Admin:
-		err := c.authorizeOwner()
+	case r.access == mount.Admin, r.access == mount.Socket:
+		err := c.authorizeOwner(r)
 		c.auditOwner(err)
 		return err
 	}
 	return nil
 }
 
-// authorizeOwner checks the admin token. A valid key of a client gets 403 in place of 401.
-func (c *call) authorizeOwner() error {
+// authorizeOwner checks the admin token, which does not open a route of the socket. A valid key of a
+// client gets 403 in place of 401.
+func (c *call) authorizeOwner(r *route) error {
 	if c.trusted {
 		return nil
+	}
+	next := "send the content of admin.token in perigee's data directory as Authorization: Bearer, or use the perigee command"
+	if r.access == mount.Socket {
+		next = "this is available through perigee's socket only: use " + r.command
 	}
 	switch valid, err := c.hasAdminToken(); {
 	case err != nil:
 		c.opts.Logger.Error("the admin token cannot be read", "error", err)
 		return perigee.Errorf(perigee.ClassInternal, "the admin token cannot be read").WithHint("perigee's log says why")
+	case valid && r.access == mount.Socket:
+		return perigee.Errorf(perigee.ClassForbidden, "the admin token gives no access to this").WithHint("%s", next)
 	case valid:
 		return nil
 	}
-	const next = "send the content of admin.token in perigee's data directory as Authorization: Bearer, or use the perigee command"
 	if c.authenticate() == nil && c.key != nil {
-		return perigee.Errorf(perigee.ClassForbidden, "the key %s may call models, not manage perigee", c.key.Name).WithHint(next)
+		return perigee.Errorf(perigee.ClassForbidden, "the key %s may call models, not manage perigee", c.key.Name).WithHint("%s", next)
 	}
 	if offer, _ := clientkey.Bearer(c.r); offer == "" {
-		return clientkey.Bad("the admin token is required").WithHint(next)
+		return clientkey.Bad("the admin token is required").WithHint("%s", next)
 	}
-	return clientkey.Bad("this is not the admin token").WithHint(next)
+	return clientkey.Bad("this is not the admin token").WithHint("%s", next)
 }
 
 // hasAdminToken reports whether the request has the admin token. The error is about reading the

@@ -30,7 +30,7 @@ func TestEveryPathIsDocumented(t *testing.T) {
 	s := New(Options{Mounts: []Mount{mounted("/mcp", mount.ClientOrOwner, "GET", "POST", "DELETE"), mounted("/v1/ask", mount.Admin, "POST"),
 		mounted("/v1/replay/*", mount.Admin, "POST"), mounted("/v1/shrink/*", mount.Admin, "POST"), mounted("/v1/live", mount.Admin, "GET"), mounted("/v1/bundle/*", mount.Admin, "GET"),
 		mounted("/metrics", mount.ClientOrOwner, "GET"), mounted("/v1/dashboard/ticket", mount.Admin, "POST"),
-		mounted("/v1/environment", mount.Admin, "GET"), mounted("/v1/profile", mount.Admin, "GET"), mounted("/dashboard/*", mount.Public, "GET", "POST")}}, Settings{})
+		mounted("/v1/environment", mount.Socket, "GET"), mounted("/v1/profile", mount.Socket, "GET"), mounted("/dashboard/*", mount.Public, "GET", "POST")}}, Settings{})
 	covered := map[string]bool{}
 	for _, d := range documented {
 		method, path := d[1], strings.NewReplacer("{id}", "x", "{model}", "x").Replace(d[2])

@@ -19,7 +19,7 @@ type Mount = mount.Point
 // mountRoute returns the route of a mount.
 func mountRoute(m Mount) route {
 	serve := func(c *call) error { return c.serveMount(m.Handler) }
-	r := route{path: m.Path, access: m.Access}
+	r := route{path: m.Path, access: m.Access, command: m.Command}
 	if m.Methods == nil {
 		r.any = serve
 		return r

@@ -26,7 +26,7 @@ func newMounts() *server.Server {
 		Upstream: script(nil),
 		Admin:    func(offer string) (bool, error) { return offer == adminToken, nil },
 		Mounts: []server.Mount{
-			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin),
+			under("/key", mount.Client), under("/open", mount.Public), under("/admin", mount.Admin), under("/socket", mount.Socket),
 			mount.Methods{"POST": func(w http.ResponseWriter, r *http.Request) error {
 				call := mount.CallOf(r)
 				release, err := call.Admit(r.Context())
@@ -67,6 +67,9 @@ func TestMountsAreGuarded(t *testing.T) {
 		{"/key/page.txt", []string{"Cookie", cookie}, 401},
 		{"/admin/page.txt", []string{"Authorization", admin}, 200},
 		{"/admin/page.txt", []string{"X-Api-Key", key}, 403},
+		{"/socket/page.txt", []string{"Authorization", admin}, 403},
+		{"/socket/page.txt", []string{"X-Api-Key", key}, 403},
+		{"/socket/page.txt", nil, 401},
 		{"/admin/page.txt", []string{"Cookie", cookie}, 401},
 		{"/open/page.txt", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
 		{"/open/page.txt", []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site"}, 403},
@@ -86,7 +89,7 @@ func TestMountsAreGuarded(t *testing.T) {
 	if newMounts().ServeHTTP(w, r); w.Code != 403 {
 		t.Errorf("for another host: %d", w.Code)
 	}
-	for _, path := range []string{"/key", "/open", "/admin"} {
+	for _, path := range []string{"/key", "/open", "/admin", "/socket"} {
 		if w := knock(newMounts().Trusted(), "GET", path+"/page.txt", ""); w.Code != 200 {
 			t.Errorf("%s over the owner's socket: %d", path, w.Code)
 		}

@@ -16,6 +16,7 @@ import (
 type route struct {
 	path      string // see mount.MatchPath
 	access    mount.Access
+	command   string // see mount.Point
 	operation string // the operation of a POST, as recorded; empty if it does not call a model
 	methods   map[string]func(*call) error
 	any       func(*call) error // answers every method

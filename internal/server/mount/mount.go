@@ -25,6 +25,7 @@ const (
 	Public                      // nothing
 	Admin                       // the admin token
 	ClientOrOwner               // like Client, or the admin token, which makes the call trusted
+	Socket                      // the owner's socket alone; see Point.Command
 )
 
 // A Point is a handler and the path that it answers.
@@ -33,6 +34,7 @@ type Point struct {
 	Access  Access
 	Methods []string // the accepted methods; nil if the handler decides
 	Handler http.Handler
+	Command string // with Access Socket, the command that uses it, for the hint of errors
 }
 
 // MatchPath reports whether a pattern matches a path, and returns the text that its wildcard
