@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee"
+	_ "perigee/internal/lib/heapsample" // sets runtime.MemProfileRate
 	"perigee/internal/server/mount"
 )
 
@@ -95,8 +96,9 @@ func (o *observers) aboutProfile(took time.Duration) []byte {
 	runtime.ReadMemStats(&memory)
 	text := fmt.Appendf(nil, "perigee %s, %s, %s/%s, %d processors\n", o.d.opts.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 	text = fmt.Appendf(text, "%s, CPU profile of %v\n", o.d.opts.Now().UTC().Format(time.RFC3339), took)
-	return fmt.Appendf(text, "%d open calls, %d goroutines, heap %d bytes in use and %d from the system, %d collections\n",
+	text = fmt.Appendf(text, "%d open calls, %d goroutines, heap %d bytes in use and %d from the system, %d collections\n",
 		o.d.Active(), runtime.NumGoroutine(), memory.HeapInuse, memory.HeapSys, memory.NumGC)
+	return fmt.Appendf(text, "heap.pprof is an estimate from one sample for each %d bytes allocated\n", runtime.MemProfileRate)
 }
 
 // A packed is a file of an archive.

@@ -99,7 +99,7 @@ func testProfileHasNoData(t *testing.T) {
 	if status != http.StatusOK || err != nil {
 		t.Fatalf("got %d (%v)", status, err)
 	}
-	for name, want := range map[string]string{"about.txt": "goroutines", "cpu.pprof": "cpu", "heap.pprof": "inuse_space", "goroutines.txt": "internal/daemon"} {
+	for name, want := range map[string]string{"about.txt": "for each 4194304 bytes", "cpu.pprof": "cpu", "heap.pprof": "inuse_space", "goroutines.txt": "internal/daemon"} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s does not have %q: %.200q", name, want, files[name])
 		}

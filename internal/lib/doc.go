@@ -6,6 +6,7 @@
 //	connlimit    limits connections and request heads of an HTTP server, for draining, too
 //	edit         changes single values in settings files, and keeps every other byte
 //	filetool     reads, writes and lists files within given roots, through links and races
+//	heapsample   sets how often allocations are sampled for heap profiles
 //	lazyregexp   regular expressions that are compiled at their first use
 //	lru          a map that evicts its least recently used entries
 //	match        patterns and similarity of names, for routes, allow-lists and hints
