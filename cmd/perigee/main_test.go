@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -58,6 +60,7 @@ func (m ownEnvironment) Run() int {
 //	http METHOD URL [FILE] [HEADER: VALUE]…   makes a request; stdout is the answer, head and body, and $ID the first id in it; "Bearer @FILE" is what a file has
 //	signin HOW ARGS…      runs perigee login and plays the person, see login_test.go
 //	sameday DURATION      waits for the next UTC day if this one ends before the duration has passed
+//	packtraces DIR        makes the traces in a directory one file each, as a busy perigee writes them
 //	exits TABLE           runs the commands of a table and compares their exit codes, see exit_test.go
 func TestScripts(t *testing.T) {
 	// Under nohup, and in some CI runners, SIGHUP is ignored, and children inherit that. A signal
@@ -91,9 +94,24 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "halt": stop, "http": request, "signin": signin, "sameday": sameDay, "exits": checkExits,
+			"start": start, "halt": stop, "http": request, "signin": signin, "sameday": sameDay, "packtraces": packTraces, "exits": checkExits,
 		},
 	})
+}
+
+// packTraces makes every trace in a directory one file.
+func packTraces(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: packtraces DIR")
+	}
+	calls, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "*", "*"))
+	ts.Check(err)
+	if len(calls) == 0 {
+		ts.Fatalf("no traces in %s", args[0])
+	}
+	for _, dir := range calls {
+		ts.Check(perigeetest.PackTrace(dir))
+	}
 }
 
 type processes struct{}

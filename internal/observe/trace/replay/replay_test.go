@@ -21,6 +21,7 @@ import (
 	"perigee/internal/route/record"
 	"perigee/internal/server"
 	"perigee/internal/simulator"
+	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
 	"perigee/internal/upstream/gemini"
 )
@@ -29,6 +30,7 @@ import (
 type rig struct {
 	*testing.T
 	dir    string
+	packed bool // traces are one file each
 	server *server.Server
 
 	mu    sync.Mutex
@@ -65,6 +67,17 @@ func newRig(t *testing.T) *rig {
 	}, server.Settings{MaxBody: 64 << 20, Keys: []server.Key{{Name: "laptop", Secret: perigee.NewSecret("laptop-secret"), RPM: 1}}})
 	t.Cleanup(r.server.Close)
 	return r
+}
+
+// eachForm runs a test with traces that have a file for each body, and with traces of one file.
+func eachForm(t *testing.T, test func(t *testing.T, r *rig)) {
+	for name, packed := range map[string]bool{"files": false, "one file": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.packed = packed
+			test(t, r)
+		})
+	}
 }
 
 // A broken upstream answers nothing, and sends no recorded requests.
@@ -141,6 +154,9 @@ func (r *rig) plant(m trace.Meta, files map[string]string) {
 			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
 		}
 	}
+	if err == nil && r.packed {
+		err = perigeetest.PackTrace(dir)
+	}
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -171,8 +187,9 @@ func (r *rig) post(target string) *httptest.ResponseRecorder {
 const hello = `{"model":"gemini-3-flash","messages":[{"role":"user","content":"[[text: hello]]"}],"max_tokens":100}`
 
 // A replay has the shape of the call that it repeats, in every dialect, streamed or not.
-func TestReplayAnswersAsTheCallWas(t *testing.T) {
-	r := newRig(t)
+func TestReplayAnswersAsTheCallWas(t *testing.T) { eachForm(t, replayAnswersAsTheCallWas) }
+
+func replayAnswersAsTheCallWas(t *testing.T, r *rig) {
 	for i, test := range []struct {
 		dialect           perigee.Dialect
 		path, body, query string
@@ -228,8 +245,9 @@ func TestReplaysAreTheOwners(t *testing.T) {
 	}
 }
 
-func TestReplaysThatCannotBe(t *testing.T) {
-	r := newRig(t)
+func TestReplaysThatCannotBe(t *testing.T) { eachForm(t, replaysThatCannotBe) }
+
+func replaysThatCannotBe(t *testing.T, r *rig) {
 	body := map[string]string{trace.ClientRequestName: hello}
 	r.plant(meta("whole", perigee.DialectOpenAIChat, "/v1/chat/completions"), body)
 	r.plant(meta("bodiless", perigee.DialectOpenAIChat, "/v1/chat/completions"), nil)
@@ -298,8 +316,9 @@ func TestRedactedRequestsAreSentWithAWarning(t *testing.T) {
 	}
 }
 
-func TestRawReplay(t *testing.T) {
-	r := newRig(t)
+func TestRawReplay(t *testing.T) { eachForm(t, rawReplay) }
+
+func rawReplay(t *testing.T, r *rig) {
 	const sent = `{"contents":[{"role":"user","parts":[{"text":"[[text: hello]]"}]}]}`
 	m := meta("c1", perigee.DialectOpenAIChat, "/v1/chat/completions")
 	m.Model, m.ModelAsked, m.Stream = "gemini-3-flash", "gpt-4o", true
@@ -418,8 +437,9 @@ func largeRequest(t *testing.T) string {
 
 // A request that perigee itself refuses is shrunk to what it refuses, and not to another request
 // that it refuses as well.
-func TestShrinkOfWhatPerigeeRefuses(t *testing.T) {
-	r := newRig(t)
+func TestShrinkOfWhatPerigeeRefuses(t *testing.T) { eachForm(t, shrinkOfWhatPerigeeRefuses) }
+
+func shrinkOfWhatPerigeeRefuses(t *testing.T, r *rig) {
 	const body = `{"model":"gemini-3-flash","temperature":0.5,"messages":[{"role":"user","content":"hello"},{"role":"user","content":[{"type":"input_image","x":1}]},{"role":"user","content":"more"}]}`
 	first := r.call("/v1/chat/completions", body)
 	m := meta("c1", perigee.DialectOpenAIChat, "/v1/chat/completions")
@@ -438,8 +458,9 @@ func TestShrinkOfWhatPerigeeRefuses(t *testing.T) {
 	}
 }
 
-func TestCallsThatCannotBeShrunk(t *testing.T) {
-	r := newRig(t)
+func TestCallsThatCannotBeShrunk(t *testing.T) { eachForm(t, callsThatCannotBeShrunk) }
+
+func callsThatCannotBeShrunk(t *testing.T, r *rig) {
 	plant := func(id string, outcome perigee.Outcome, class perigee.Class, text string) {
 		m := meta(id, perigee.DialectOpenAIChat, "/v1/chat/completions")
 		m.Outcome, m.Class = outcome, class
