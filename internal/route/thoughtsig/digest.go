@@ -91,12 +91,8 @@ type sumSlot struct {
 // 2,000 texts each.
 const sumSlots = 1 << 14
 
-// sum returns the sum of a text. It uses d, in any state, for texts that are short or not in the
-// cache.
+// sum returns the sum of a text. It uses d, in any state, for a text that is not in the cache.
 func (c *sumCache) sum(t perigee.Text, d *textDigest) textSum {
-	if t.Size() < shortText {
-		return d.of(rawjson.Unescaped(t.Form()))
-	}
 	text, escaped := t.Form()
 	hash := maphash.String(c.seed, text)
 	if escaped { // the plain text with the same bytes is another one

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -87,4 +88,42 @@ func TestKeysOfTextsStayTheSame(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
+}
+
+// A conversation has the same tag with and without the cache, in both forms of its texts, and no tag
+// of another conversation, even if the bytes of its texts are the same.
+func TestTagsOfConversationsAreCached(t *testing.T) {
+	c := sumCache{seed: maphash.MakeSeed()}
+	beginnings := [][]perigee.Text{
+		{}, {perigee.Plain(`a\n`)}, {perigee.Plain("a\n")}, {perigee.Plain("a\n"), perigee.Plain("b")},
+		{perigee.Plain("a\nb")}, {perigee.Plain("a"), perigee.Plain("\nb")}, {perigee.Plain(strings.Repeat("a\n", 2*sample))},
+	}
+	tags := map[string]bool{}
+	for _, texts := range beginnings {
+		escaped := make([]perigee.Text, len(texts))
+		for i, text := range texts {
+			plain, _ := text.Form()
+			escaped[i] = perigee.Escaped(rawjson.Inside(rawjson.AppendString(nil, plain)))
+		}
+		want := tagOf(texts, nil)
+		for range 2 {
+			if got, other := tagOf(texts, &c), tagOf(escaped, &c); got != want || other != want {
+				t.Errorf("%v: got %s and %s, want %s", texts, got, other, want)
+			}
+		}
+		tags[want] = true
+	}
+	if len(tags) != len(beginnings) {
+		t.Errorf("%d tags of %d conversations", len(tags), len(beginnings))
+	}
+}
+
+func tagOf(texts []perigee.Text, sums *sumCache) string {
+	question := perigee.Content{Role: perigee.RoleUser}
+	for _, text := range texts {
+		question.Parts = append(question.Parts, perigee.Part{Text: text})
+	}
+	s := newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, claude)
+	s.sums = sums
+	return s.conversationTag()
 }

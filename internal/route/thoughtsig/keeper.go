@@ -69,6 +69,7 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 		return nil, nil, err
 	}
 	scope := newScope(req.Client, prompt, models.Of(req.Model).Family.SignatureKind())
+	scope.sums = &k.memory.sums
 	if p := k.memory.restore(ctx, prompt, scope); p != prompt {
 		return req.WithPrompt(p), scope, nil
 	}

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"hash/maphash"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"perigee"
+	"perigee/internal/lib/rawjson"
 )
 
 // The keys of entries. SCOPE is OWNER or OWNER.CONVERSATION, in digests; OWNER is empty for clients
@@ -35,7 +37,8 @@ type scope struct {
 	kind         string // of signature; empty if the model has none
 	owner        string
 	prompt       *perigee.Prompt
-	conversation string // empty if not computed yet
+	conversation string    // empty if not computed yet
+	sums         *sumCache // has the tags of conversations; nil if they are computed each time
 }
 
 func newScope(client perigee.Client, prompt *perigee.Prompt, kind string) *scope {
@@ -75,15 +78,16 @@ func (s *scope) textKey(kind perigee.EventKind, text textSum) string {
 	if text.size == 0 {
 		return ""
 	}
-	key := "t:"
+	prefix := "t:"
 	if kind == perigee.EventThinking {
-		key = "h:"
+		prefix = "h:"
 	}
-	key += s.kind + ":" + s.owner
+	key := make([]byte, 0, 96) // on the stack
+	key = append(append(append(append(key, prefix...), s.kind...), ':'), s.owner...)
 	if text.size < shortText {
-		key += "." + s.conversationTag()
+		key = append(append(key, '.'), s.conversationTag()...)
 	}
-	return key + ":" + hex.EncodeToString(text.digest[:])
+	return string(hex.AppendEncode(append(key, ':'), text.digest[:]))
 }
 
 func signatureKey(value string) string { return "s:" + digest(value) }
@@ -113,23 +117,33 @@ func isUnique(id string) bool {
 }
 
 // conversationTag returns a digest of the beginning of a conversation, which is the same for all
-// its requests. It includes only the first part of the system instruction, because dialects append
-// later instructions of the client.
+// its requests.
 func (s *scope) conversationTag() string {
 	if s.conversation != "" {
 		return s.conversation
 	}
-	hash := sha256.New()
-	mark := make([]byte, 0, 2*sample+32)
-	write := func(text string) {
-		mark = strconv.AppendInt(mark[:0], int64(len(text)), 10)
-		mark = append(mark, ':')
-		mark = append(mark, text[:min(len(text), sample)]...)
-		mark = append(mark, text[max(0, len(text)-sample):]...)
-		hash.Write(mark)
+	var tag [tagLength / 2]byte
+	if s.sums == nil {
+		s.digestBeginning(tag[:])
+	} else {
+		hash := s.hashBeginning(s.sums.seed)
+		sum, ok := s.sums.get(hash)
+		if !ok {
+			s.digestBeginning(sum.digest[:len(tag)])
+			s.sums.put(sumSlot{hash, sum})
+		}
+		copy(tag[:], sum.digest[:])
 	}
+	s.conversation = hex.EncodeToString(tag[:])
+	return s.conversation
+}
+
+// beginning calls yield with the texts that identify a conversation: the first part of the system
+// instruction, because dialects append later instructions of the client, and the texts of the
+// user's first message.
+func (s *scope) beginning(yield func(t perigee.Text)) {
 	if s.prompt.System != nil && len(s.prompt.System.Parts) > 0 {
-		write(plain(&s.prompt.System.Parts[0]))
+		yield(s.prompt.System.Parts[0].Text)
 	}
 	for i := range s.prompt.Contents {
 		c := &s.prompt.Contents[i]
@@ -138,13 +152,35 @@ func (s *scope) conversationTag() string {
 		}
 		for j := range c.Parts {
 			if c.Parts[j].Kind == perigee.PartText {
-				write(plain(&c.Parts[j]))
+				yield(c.Parts[j].Text)
 			}
 		}
 		break
 	}
-	s.conversation = hex.EncodeToString(hash.Sum(mark[:0]))[:tagLength]
-	return s.conversation
+}
+
+// digestBeginning fills tag with the first bytes of the digest. It unescapes the texts, which takes
+// most of its time.
+func (s *scope) digestBeginning(tag []byte) {
+	hash := sha256.New()
+	mark := make([]byte, 0, 2*sample+32)
+	s.beginning(func(t perigee.Text) {
+		text := rawjson.Unescaped(t.Form())
+		mark = strconv.AppendInt(mark[:0], int64(len(text)), 10)
+		mark = append(mark, ':')
+		mark = append(mark, text[:min(len(text), sample)]...)
+		mark = append(mark, text[max(0, len(text)-sample):]...)
+		hash.Write(mark)
+	})
+	copy(tag, hash.Sum(mark[:0]))
+}
+
+// hashBeginning returns the key of the conversation in a sumCache.
+func (s *scope) hashBeginning(seed maphash.Seed) uint64 {
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	s.beginning(func(t perigee.Text) { maphash.WriteComparable(&hash, t) })
+	return hash.Sum64()
 }
 
 // release drops the prompt, which may be large, after computing the tag of the conversation.
@@ -156,7 +192,7 @@ func (s *scope) release() {
 }
 
 // sample is the number of bytes at each end of a text that, with its length, identify a
-// conversation. The cost does not grow with the text.
+// conversation.
 const sample = 1 << 10
 
 // plausible reports whether a signature that is not remembered may be of a kind. Claude's
