@@ -36,22 +36,41 @@ func usageCommand(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := command.Usage(ctx, env, loaded.Config, q, "calls")
+	divided := q
+	if !env.Structured() && q.Each == "" && q.By != perigee.ByUpstream {
+		divided.Each = perigee.ByUpstream // for noteSimulator: a second query would take as long
+	}
+	parts, err := command.Usage(ctx, env, loaded.Config, divided, "calls")
 	if err != nil {
 		return err
 	}
 	if env.Structured() {
-		return cli.List(env, rows, nil, nil)
+		return cli.List(env, parts, nil, nil)
 	}
-	if err := printUsage(env, rows, q); err != nil || len(rows) == 0 {
+	if err := printUsage(env, addParts(parts, q), q); err != nil || len(parts) == 0 {
 		return err
 	}
-	noteSimulator(ctx, env, loaded.Config, q)
-	noteUnpriced(env, rows)
+	noteSimulator(ctx, env, loaded.Config, divided, parts)
+	noteUnpriced(env, parts)
 	if q.By == perigee.ByKey {
 		return noteBudgets(ctx, env, loaded.Config, now)
 	}
 	return nil
+}
+
+// addParts returns one row per group if q divides groups no further. The parts of a group are
+// adjacent, and groups keep their order.
+func addParts(parts []perigee.UsageRow, q perigee.UsageQuery) (rows []perigee.UsageRow) {
+	if q.Each != "" {
+		return parts
+	}
+	for _, part := range parts {
+		if len(rows) == 0 || rows[len(rows)-1].Group != part.Group {
+			rows = append(rows, perigee.UsageRow{Group: part.Group})
+		}
+		rows[len(rows)-1].Add(part)
+	}
+	return rows
 }
 
 func checkGroups(q perigee.UsageQuery) error {
@@ -107,22 +126,27 @@ func noteUnpriced(env *cli.Env, rows []perigee.UsageRow) {
 }
 
 // noteSimulator prints how many of the calls the simulator answered, because their tokens cost
-// nothing. If it answered all of them, it prints nothing.
-func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery) {
+// nothing. If it answered all of them, it prints nothing. rows are the result of q.
+func noteSimulator(ctx context.Context, env *cli.Env, cfg *config.Config, q perigee.UsageQuery, rows []perigee.UsageRow) {
 	if q.By == perigee.ByUpstream {
 		return
 	}
-	q.By, q.Each = perigee.ByUpstream, ""
-	rows, err := command.Usage(ctx, env, cfg, q, "calls")
-	if err != nil {
-		return
+	upstream := func(row perigee.UsageRow) string { return row.Each }
+	if q.Each != perigee.ByUpstream {
+		q.By, q.Each = perigee.ByUpstream, ""
+		var err error
+		if rows, err = command.Usage(ctx, env, cfg, q, "calls"); err != nil {
+			return
+		}
+		upstream = func(row perigee.UsageRow) string { return row.Group }
 	}
 	simulated, others := int64(0), int64(0)
 	for _, row := range rows {
-		isSimulator := func(u config.Upstream) bool { return u.Name == row.Group && u.Kind == config.KindSimulator }
-		if row.Group == daemon.SimulatorName || slices.ContainsFunc(cfg.Upstreams, isSimulator) {
+		name := upstream(row)
+		isSimulator := func(u config.Upstream) bool { return u.Name == name && u.Kind == config.KindSimulator }
+		if name == daemon.SimulatorName || slices.ContainsFunc(cfg.Upstreams, isSimulator) {
 			simulated += row.Calls
-		} else if row.Group != "" {
+		} else if name != "" {
 			others += row.Calls
 		}
 	}

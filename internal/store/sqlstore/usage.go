@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,9 +154,13 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 		}
 		queries, args = append(queries, p.from+where.String()+p.rest), where.args
 	}
+	// SQLite compares all of these for each row that it sorts, so it gets each column once and no
+	// constants.
 	groups := ""
-	for i := range columns {
-		groups += ", " + strconv.Itoa(i+1)
+	for i, column := range columns {
+		if column != "''" && slices.Index(columns, column) == i {
+			groups += ", " + strconv.Itoa(i+1)
+		}
 	}
 	totals := "sum(" + strings.ReplaceAll(sumColumns, ", ", "), sum(") + ")"
 	return `SELECT ` + strings.Join(columns, ", ") + `, ` + totals + ` FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
