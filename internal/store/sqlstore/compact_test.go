@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"perigee/internal/testing/perigeetest"
 
 	"perigee"
+	"perigee/internal/store/sqlstore/engine"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -151,4 +153,29 @@ func TestReport(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The size of calls is the number of their pages, although Report does not read them.
+func TestReportCountsThePagesOfCalls(t *testing.T) {
+	s := openWith(t, freshSQLite(t))
+	var calls []perigee.Call
+	for n := range 6000 { // more pages than one map of auto_vacuum has
+		calls = append(calls, fullCall(fmt.Sprint(n)))
+	}
+	mustSave(t, s, calls...)
+	mustUpkeep(t, s, time.Time{})
+	for _, removed := range []string{"FALSE", "length(id) < 4"} {
+		if _, err := s.db.Exec(t.Context(), "remove", "DELETE FROM calls WHERE "+removed); err != nil {
+			t.Fatal(err)
+		}
+		var want int64
+		const pages = `SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_schema WHERE tbl_name = 'calls')`
+		if _, err := engine.One(t.Context(), s.db, pages, nil, &want); err != nil || want < 821*4096 {
+			t.Fatalf("%d bytes, %v", want, err)
+		}
+		report, err := s.Report(t.Context())
+		if err != nil || report.Rows[0].What != "calls" || report.Rows[0].Bytes != want {
+			t.Errorf("calls have %d bytes, %v, and are reported as %+v", want, err, report.Rows[0])
+		}
+	}
 }

@@ -37,10 +37,11 @@ var parts = []part{
 }
 
 // Report returns the number of rows and the bytes of each part of the database. It reads each page
-// of an SQLite file, which takes seconds for gigabytes, and does not block writers.
+// of an SQLite file that is not of calls, which takes seconds for gigabytes, and does not block
+// writers.
 func (s *Store) Report(ctx context.Context) (report perigee.StoreReport, err error) {
 	defer s.db.Explain("read the sizes of", &err)
-	report, sizes, err := s.db.Driver.Sizes(ctx, s.db.Read)
+	report, sizes, err := s.db.Driver.Sizes(ctx, s.db.Read, "calls")
 	if err != nil {
 		return report, err
 	}
@@ -74,7 +75,7 @@ func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err e
 		return done, err
 	}
 	defer s.db.Explain("compact", &err)
-	before, _, err := s.db.Driver.Sizes(ctx, s.db.Read)
+	before, _, err := s.db.Driver.Sizes(ctx, s.db.Read, "calls")
 	if err != nil {
 		return done, err
 	}
@@ -82,7 +83,7 @@ func (s *Store) Compact(ctx context.Context) (done perigee.StoreCompacted, err e
 	if err != nil {
 		return done, err
 	}
-	after, _, err := s.db.Driver.Sizes(ctx, s.db.Read)
+	after, _, err := s.db.Driver.Sizes(ctx, s.db.Read, "calls")
 	done.Before, done.After = before.Bytes, after.Bytes
 	done.Freed = max(0, before.Bytes-after.Bytes)
 	s.logger.InfoContext(ctx, "database compacted", "database", done.Database, "before", done.Before, "after", done.After)

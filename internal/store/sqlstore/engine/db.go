@@ -83,8 +83,9 @@ type Driver interface {
 	Open(ctx context.Context, readOnly bool) (read, write *sql.DB, err error)
 	// Transact runs work in a transaction. A durable one has reached the disk when it returns.
 	Transact(ctx context.Context, db *sql.DB, durable bool, work func(tx Tx) error) error
-	// Sizes returns the size of the database, in all and for each table with its indexes.
-	Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error)
+	// Sizes returns the size of the database, in all and for each table with its indexes. It need
+	// not read the table largest.
+	Sizes(ctx context.Context, db *sql.DB, largest string) (report perigee.StoreReport, tables map[string]int64, err error)
 	// Compact returns the free space of tables to the file system. Transactions can run at the same
 	// time.
 	Compact(ctx context.Context, db *sql.DB, tables []string) (note string, err error)

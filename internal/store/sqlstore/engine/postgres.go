@@ -171,7 +171,7 @@ const postgresSizes = `SELECT relname, pg_total_relation_size(oid) FROM pg_class
 	WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)`
 
 // Sizes asks the server.
-func (p *postgres) Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error) {
+func (p *postgres) Sizes(ctx context.Context, db *sql.DB, _ string) (report perigee.StoreReport, tables map[string]int64, err error) {
 	report.Engine = "postgres"
 	tables, err = tableSizes(ctx, db, postgresSizes)
 	for _, size := range tables {
@@ -181,9 +181,9 @@ func (p *postgres) Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreR
 }
 
 // tableSizes runs a query for tables and their sizes.
-func tableSizes(ctx context.Context, db *sql.DB, query string) (map[string]int64, error) {
+func tableSizes(ctx context.Context, db *sql.DB, query string, args ...any) (map[string]int64, error) {
 	tables := map[string]int64{}
-	rows, err := db.QueryContext(ctx, query)
+	rows, err := db.QueryContext(ctx, query, args...)
 	err = eachRow(rows, err, func(row Row) error {
 		var name string
 		var size int64

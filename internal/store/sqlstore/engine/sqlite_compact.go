@@ -12,12 +12,14 @@ import (
 	"perigee/internal/lib/atomicfile"
 )
 
-// selectSizes adds the pages of indexes to the pages of their table.
-const selectSizes = `SELECT coalesce(t.tbl_name, d.name), sum(d.pgsize)
-	FROM (SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE) AS d LEFT JOIN sqlite_schema AS t ON t.name = d.name GROUP BY 1`
+// selectSizes adds the pages of indexes to the pages of their table, for all tables but $1.
+const selectSizes = `WITH trees(tbl, name) AS (SELECT tbl_name, name FROM sqlite_schema
+	WHERE rootpage > 0 AND tbl_name <> $1 UNION ALL SELECT 'sqlite_schema', 'sqlite_schema')
+	SELECT t.tbl, sum(d.pgsize) FROM trees AS t CROSS JOIN dbstat AS d ON d.name = t.name AND d.aggregate = TRUE GROUP BY 1`
 
-// Sizes looks at each page of the file, which takes seconds for gigabytes.
-func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB) (report perigee.StoreReport, tables map[string]int64, err error) {
+// Sizes looks at each page of the tables but the largest, which has all other pages that are not
+// free. That takes seconds for gigabytes.
+func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB, largest string) (report perigee.StoreReport, tables map[string]int64, err error) {
 	report.Engine = "sqlite"
 	for name, into := range map[string]*int64{f.path: &report.Bytes, f.path + "-wal": &report.Log} {
 		info, err := os.Stat(name)
@@ -34,12 +36,24 @@ func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB) (report perigee.Stor
 		return report, nil, err
 	}
 	report.Free = pages.free * pages.size
-	tables, err = tableSizes(ctx, db, selectSizes)
+	tables, err = tableSizes(ctx, db, selectSizes, largest)
+	rest := pages.ofTrees() * pages.size
+	for _, size := range tables {
+		rest -= size
+	}
+	tables[largest] = max(rest, 0) // other tables may have grown meanwhile
 	return report, tables, err
 }
 
 // pageCounts are the pages of a database file.
 type pageCounts struct{ size, all, free int64 }
+
+// ofTrees returns how many pages tables and indexes have. The others are free, or maps for
+// auto_vacuum, with 5 bytes for each of the pages that follow.
+func (p pageCounts) ofTrees() int64 {
+	maps := (p.all-2)/(p.size/5+1) + 1
+	return p.all - p.free - maps
+}
 
 func countPages(ctx context.Context, db *sql.DB) (p pageCounts, err error) {
 	for pragma, into := range map[string]*int64{"page_size": &p.size, "page_count": &p.all, "freelist_count": &p.free} {
