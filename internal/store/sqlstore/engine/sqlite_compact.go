@@ -48,7 +48,7 @@ func (f *sqliteFile) Sizes(ctx context.Context, db *sql.DB, largest string) (rep
 // pageCounts are the pages of a database file.
 type pageCounts struct{ size, all, free int64 }
 
-// ofTrees returns how many pages tables and indexes have. The others are free, or maps for
+// ofTrees returns how many pages tables and indexes have. All further pages are free, or maps for
 // auto_vacuum, with 5 bytes for each of the pages that follow.
 func (p pageCounts) ofTrees() int64 {
 	maps := (p.all-2)/(p.size/5+1) + 1
