@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,37 @@ func TestDecodeEverything(t *testing.T) {
 	}
 	if p.Extra.Get("safetySettings") == nil || p.Extra.Get("cachedContent") == nil {
 		t.Errorf("extra: %+v", p.Extra)
+	}
+}
+
+// A large prompt is encoded in pieces, which do not copy its long texts; a small one is one piece.
+func TestLongTextsAreNotCopied(t *testing.T) {
+	for _, repeat := range []int{1, piecesSize} {
+		plain, long := strings.Repeat("a\n", repeat), strings.Repeat("x", repeat)
+		p := &perigee.Prompt{
+			System: &perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(plain)}}},
+			Contents: []perigee.Content{{Role: perigee.RoleUser, Parts: []perigee.Part{
+				{Text: perigee.Escaped(strings.Repeat(`a\n`, repeat))},
+				{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: "image/png", Data: long}},
+				{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{Name: "f", Output: []byte(`"` + long + `"`)}},
+				{Kind: perigee.PartResponse, Response: &perigee.FunctionResponse{Name: "f", Response: []byte(`{"a":"` + long + `"}`)}},
+			}}},
+		}
+		asked := 0
+		pieces, buffer := EncodePieces(p, func(size int) []byte {
+			asked = size
+			return make([]byte, 0, size)
+		})
+		if want := EncodeRequest(p); !bytes.Equal(slices.Concat(pieces...), want) {
+			t.Errorf("the pieces of %d bytes differ", len(want))
+		}
+		count, copied := 1, len(EncodeRequest(p))
+		if repeat > 1 {
+			count, copied = 9, len(plain)*2 // the system instruction has line ends to escape
+		}
+		if len(pieces) != count || len(buffer) > asked || len(buffer) > copied+1000 {
+			t.Errorf("%d pieces, want %d; %d bytes were copied to a buffer of %d", len(pieces), count, len(buffer), asked)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // AppendString appends s as a JSON string. It escapes only quotes, backslashes and control
@@ -47,6 +48,20 @@ func appendInner(dst []byte, s string) []byte {
 		}
 	}
 	return dst
+}
+
+// isPlain reports whether a text is valid UTF-8 and needs no escapes.
+func isPlain(s string) bool {
+	data := unsafe.Slice(unsafe.StringData(s), len(s))
+	i, escaped := passBlocks(data, 0)
+	for !escaped && i < len(data) && !(data[i] < utf8.RuneSelf && isStop(data[i])) {
+		if data[i] < utf8.RuneSelf {
+			i++
+		} else if i = skipUTF8(data, i); i < 0 {
+			return false
+		}
+	}
+	return !escaped && i == len(data)
 }
 
 // QuotedSize returns how many bytes AppendString appends for a text in valid UTF-8.

@@ -14,12 +14,33 @@ type Writer struct {
 	// Flush, if set, is called with Buf whenever that has FlushSize bytes or more after a string or
 	// raw value, and within long ones. It returns the buffer to use next.
 	Flush func(buf []byte) []byte
+	// Refer, if not 0, is the size from which strings that need no escapes and raw values are not
+	// copied to Buf. The result is Pieces then, which aliases them.
+	Refer int
+
+	references []reference
 
 	more bool // a value ended here: the next value of the same object or array needs a comma
 }
 
 // FlushSize is from how many bytes on a Writer flushes.
 const FlushSize = 64 << 10
+
+// A reference is a value that belongs between two bytes of Buf.
+type reference struct {
+	at    int // in Buf
+	value []byte
+}
+
+// Pieces returns Buf with the values that it only refers to, in their places.
+func (w *Writer) Pieces() [][]byte {
+	pieces, from := make([][]byte, 0, 2*len(w.references)+1), 0
+	for _, r := range w.references {
+		pieces = append(pieces, w.Buf[from:r.at:r.at], r.value)
+		from = r.at
+	}
+	return append(pieces, w.Buf[from:])
+}
 
 // open appends the comma that the next key or value needs.
 func (w *Writer) open() {
@@ -75,6 +96,9 @@ func (w *Writer) EndArray() *Writer {
 
 // String appends a string.
 func (w *Writer) String(s string) *Writer {
+	if w.Refer > 0 && len(s) >= w.Refer && isPlain(s) {
+		return w.Form(s, true)
+	}
 	w.open()
 	if w.Flush == nil {
 		w.Buf = AppendString(w.Buf, s)
@@ -181,6 +205,10 @@ func (w *Writer) StringOrNull(s string) *Writer {
 }
 
 func (w *Writer) pieces(pieces [][]byte) {
+	if w.Refer > 0 && len(pieces) == 1 && len(pieces[0]) >= w.Refer {
+		w.references = append(w.references, reference{len(w.Buf), pieces[0]})
+		return
+	}
 	if w.Flush == nil && len(pieces) > 1 {
 		size := 0
 		for _, p := range pieces {

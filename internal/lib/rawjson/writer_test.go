@@ -48,3 +48,43 @@ func TestWriterFlushesLongValues(t *testing.T) {
 		t.Errorf("longest piece: %d bytes", longest)
 	}
 }
+
+// A Writer that refers to long values writes the same text, and copies only strings with something
+// to escape.
+func TestWriterRefersToLongValues(t *testing.T) {
+	const refer = 100
+	filler := strings.Repeat("x", refer-1)
+	var texts []string
+	for _, s := range []string{"", "x", "é", "€x", "\"", "\\", "\n", "\x7f", "\xff", "\xc3", "\xe2\x82"} {
+		texts = append(texts, s, filler+s, s+filler+filler, filler+filler+s, filler+s+filler)
+	}
+	write := func(w *rawjson.Writer) {
+		w.Array()
+		for _, s := range texts {
+			raw := rawjson.AppendString(nil, s)
+			w.String(s).Raw(raw).Quoted(raw[1 : len(raw)-1])
+		}
+		w.Object().Key("r").Raw([]byte("["), []byte("1]")).EndObject().EndArray()
+	}
+	var whole rawjson.Writer
+	write(&whole)
+	w := rawjson.Writer{Refer: refer}
+	write(&w)
+	pieces := w.Pieces()
+	if got := bytes.Join(pieces, nil); !bytes.Equal(got, whole.Buf) {
+		t.Errorf("got  %s\nwant %s", got, whole.Buf)
+	}
+	long, copied := 0, 0
+	for _, s := range texts {
+		if len(s) >= refer {
+			long++
+			if len(rawjson.AppendString(nil, s)) > len(s)+2 {
+				copied++
+			}
+		}
+	}
+	// All raw values of long texts are referred to, and so are their strings, unless they are copied.
+	if references := len(pieces) / 2; references < 3*long-copied || copied == 0 {
+		t.Errorf("%d references to %d long texts, of which %d have escapes", references, long, copied)
+	}
+}

@@ -236,17 +236,29 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo writes the remaining bytes, without copying them.
+// WriteTo writes the remaining bytes. To a TCP connection it writes them without copying them; for
+// TLS many short pieces would be as many records, so they are copied together.
 func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n, err := r.Buffers.WriteTo(w)
+	if _, ok := w.(*net.TCPConn); ok || len(r.Buffers) <= fewPieces {
+		n, err := r.Buffers.WriteTo(w)
+		r.advance(n)
+		return n, err
+	}
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	// Other methods are hidden, because io.CopyBuffer would call them instead.
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{&r.Buffers}, *buf)
 	r.advance(n)
 	return n, err
 }
+
+// fewPieces is the number of pieces up to which each is written by itself.
+const fewPieces = 3
 
 // advance counts bytes that were read. After the last byte the bytes are not needed any more,
 // although HTTP/2 closes a body only with its stream.

@@ -59,6 +59,31 @@ func TestBodyInPieces(t *testing.T) {
 	}
 }
 
+// Many short pieces are few writes, except to a TCP connection, which takes all pieces at once.
+func TestShortPiecesAreWrittenTogether(t *testing.T) {
+	pieces := make([][]byte, 1000)
+	for i := range pieces {
+		pieces[i] = bytes.Repeat([]byte{byte(i)}, 100)
+	}
+	body := NewBody(pieces...)
+	var w countingWriter
+	n, err := body.reader().(io.WriterTo).WriteTo(&w)
+	if want := bytes.Join(pieces, nil); err != nil || n != int64(len(want)) || !bytes.Equal(w.Bytes(), want) || w.writes > 2 {
+		t.Errorf("%d of %d bytes in %d writes, %v", n, len(want), w.writes, err)
+	}
+	await.Return(t, body.Wait, "the end of the body")
+}
+
+type countingWriter struct {
+	bytes.Buffer
+	writes int
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.writes++
+	return w.Buffer.Write(p)
+}
+
 // net/http may open a body and never close it. The call ends all the same.
 func TestWaitEndsWithAReaderThatIsNeverClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

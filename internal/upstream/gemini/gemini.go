@@ -90,6 +90,7 @@ func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[p
 			return yield(ev, err)
 		}
 		m, err := u.message(req, generateMethod(req.Stream))
+		defer func() { m.giveBack() }()
 		if err == nil {
 			err = u.ask(ctx, req, &m, &t, pass)
 		}
@@ -118,7 +119,7 @@ func generateMethod(stream bool) string {
 // error also means that the client has left.
 func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t *trail, yield func(perigee.Event, error) bool) error {
 	req.Log.Note(m.notes...)
-	outgoing := wire.NewBody(m.body).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
+	outgoing := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
 	outgoing.ReleaseWith(req, m.giveBack)
 	defer outgoing.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
@@ -147,13 +148,13 @@ func (u *Upstream) ask(ctx context.Context, req *perigee.Request, m *message, t 
 // A message is the body for the provider, the function that undoes the adaptation in its answer,
 // and notes for the client.
 type message struct {
-	body   []byte
+	body   [][]byte        // in pieces
 	memory *perigee.Buffer // of the body; nil if it is the client's, or not recycled
 	undo   adapt.Undo
 	notes  []perigee.Note
 }
 
-// giveBack releases the body after it was sent.
+// giveBack releases the body after it was sent, once.
 func (m *message) giveBack() {
 	m.memory.Release()
 	m.body, m.memory = nil, nil
@@ -163,8 +164,8 @@ func (m *message) giveBack() {
 // otherwise.
 func (u *Upstream) message(req *perigee.Request, method string) (m message, err error) {
 	if isVerbatim(req) {
-		m.body, m.notes, err = ownBytes(req)
-		return m, err
+		body, notes, err := ownBytes(req)
+		return message{body: [][]byte{body}, notes: notes}, err
 	}
 	prompt, err := req.Prompt()
 	if err != nil {
@@ -175,12 +176,24 @@ func (u *Upstream) message(req *perigee.Request, method string) (m message, err 
 		return m, err
 	}
 	if method == "countTokens" {
-		m.body = dialect.EncodeCountRequest(prompt, req.Model)
+		m.body = [][]byte{dialect.EncodeCountRequest(prompt, req.Model)}
 	} else {
-		body := dialect.AppendRequest(wire.Buffer(dialect.RequestSize(prompt)), prompt)
-		m.body, m.memory = body, perigee.NewBuffer(func() { wire.Recycle(body) })
+		m.encode(req, prompt)
 	}
 	return m, nil
+}
+
+// encode writes a prompt into a buffer of package wire. The body may refer to the client's.
+func (m *message) encode(req *perigee.Request, prompt *perigee.Prompt) {
+	pieces, buffer := dialect.EncodePieces(prompt, wire.Buffer)
+	clients := req.Buffer
+	if len(pieces) == 1 || clients != nil && !clients.Retain() {
+		clients = nil
+	}
+	m.body, m.memory = pieces, perigee.NewBuffer(func() {
+		wire.Recycle(buffer)
+		clients.Release()
+	})
 }
 
 // isVerbatim reports whether the client's own bytes can be sent: they are in the Gemini dialect,
@@ -220,7 +233,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, err
 	}
-	raw, err := u.call(ctx, &req.Origin, req.Model, "countTokens", wire.NewBody(m.body))
+	raw, err := u.call(ctx, &req.Origin, req.Model, "countTokens", wire.NewBody(m.body...))
 	if err != nil {
 		return nil, err
 	}

@@ -38,15 +38,16 @@ func (u *Upstream) repair(req *perigee.Request, sent *message, refused error) (m
 	}
 	before := sent.body
 	if own {
-		before = dialect.EncodeRequest(prompt)
+		before = [][]byte{dialect.EncodeRequest(prompt)}
 	}
 	prompt, m.undo, m.notes = adapt.RepairForGemini(prompt, models.Of(req.Model), how)
 	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
 	if len(m.notes) == 0 || req.RefuseIfStrict(m.notes) != nil {
 		return m, false // it would be refused again, or the request is strict
 	}
-	m.body = dialect.EncodeRequest(prompt)
-	return m, !bytes.Equal(m.body, before)
+	body := dialect.EncodeRequest(prompt)
+	m.body = [][]byte{body}
+	return m, !bytes.Equal(body, slices.Concat(before...))
 }
 
 // refusedFor reports whether the provider refused a request with a message that contains the word.
