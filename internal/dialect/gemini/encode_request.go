@@ -62,7 +62,7 @@ type measure struct {
 	refer int  // the size from which values are not copied; 0 if all are
 }
 
-// raw returns the size of a value of n bytes that is written as it is.
+// raw returns the size of a value of n bytes that needs no escapes.
 func (m measure) raw(n int) int {
 	if m.refer > 0 && n >= m.refer {
 		return 0
