@@ -265,7 +265,8 @@ func (t Text) Empty() bool { return t.text == "" }
 // Size returns the number of bytes of the text in the form that it has.
 func (t Text) Size() int { return len(t.text) }
 
-// A Blob is data inside the message. Data stays base64, because no upstream needs it decoded.
+// A Blob is data inside the message. Data stays base64, because no upstream needs it decoded. In a
+// prompt it may alias the body, as texts do.
 type Blob struct {
 	MIME  string
 	Data  string

@@ -9,8 +9,8 @@ import (
 	"perigee"
 )
 
-// MediaPart returns the part for the URL of a medium: a blob for a data URL, a file for a URL on
-// the web. fallback is the MIME type if the URL has none. The error describes the expected format.
+// MediaPart returns the part for the URL of a medium: a blob for a data URL, which it may alias, or a
+// file for a URL on the web. fallback is the MIME type if the URL has none. The error describes the expected format.
 func MediaPart(address, fallback string) (perigee.Part, error) {
 	if blob, ok, err := DecodeDataURL(address, fallback); ok {
 		return perigee.Part{Kind: perigee.PartBlob, Blob: blob}, err
@@ -24,12 +24,14 @@ func MediaPart(address, fallback string) (perigee.Part, error) {
 }
 
 // FilePart returns a part that points at a URL. fallback is the MIME type for an unknown extension.
+// The part does not alias the URL.
 func FilePart(address, fallback string) perigee.Part {
-	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: address}}
+	return perigee.Part{Kind: perigee.PartFile, File: &perigee.File{MIME: MIMEType(address, fallback), URI: strings.Clone(address)}}
 }
 
 // DecodeDataURL reads a data: URL; ok reports whether address is one. The data of the blob is
-// base64, also if the URL has it in another form. fallback is the MIME type if the URL has none.
+// base64, also if the URL has it in another form, and may alias the URL. fallback is the MIME type if
+// the URL has none.
 func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err error) {
 	rest, ok := cutScheme(address, "data:")
 	if !ok {
@@ -53,7 +55,7 @@ func DecodeDataURL(address, fallback string) (blob *perigee.Blob, ok bool, err e
 	if data == "" {
 		return nil, true, errors.New("want data in the data: URL")
 	}
-	return &perigee.Blob{MIME: strings.ToLower(mime), Data: data}, true, nil
+	return &perigee.Blob{MIME: strings.Clone(strings.ToLower(mime)), Data: data}, true, nil
 }
 
 // DataURL returns the data: URL of a blob.

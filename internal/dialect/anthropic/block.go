@@ -145,7 +145,7 @@ type source struct {
 func (d *decoder) source(raw []byte, field string) source {
 	var s source
 	d.inside(raw, field, func(c *rawjson.Cursor) {
-		c.Read(nil, "type", &s.kind, "media_type", &s.mime, "data", &s.data, "url", &s.url, "content", &s.content)
+		c.Read(nil, "type", &s.kind, "media_type", &s.mime, "data", func() { s.data = c.Alias() }, "url", func() { s.url = c.Alias() }, "content", &s.content)
 	})
 	return s
 }

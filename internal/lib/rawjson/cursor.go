@@ -309,6 +309,12 @@ func (c *Cursor) Bytes() []byte {
 	return c.text()
 }
 
+// Alias is Bytes for data that may be large and is not modified.
+func (c *Cursor) Alias() string {
+	data := c.Bytes()
+	return unsafe.String(unsafe.SliceData(data), len(data))
+}
+
 // Bool reads a boolean.
 func (c *Cursor) Bool() bool {
 	if !c.next(Bool) {

@@ -32,7 +32,7 @@ type part struct {
 	kind     string
 	text     string // escaped, and so is the refusal
 	refusal  string
-	url      string
+	url      string // may alias the body, and so may data
 	data     string
 	format   string
 	filename string
@@ -89,9 +89,9 @@ func (d *decoder) partField(key []byte, p *part) {
 	case "image_url", "video_url":
 		d.mediaField(string(key), p)
 	case "input_audio":
-		d.c.Read(d.notes.Rest("messages[].content[].input_audio."), "data", &p.data, "format", &p.format)
+		d.c.Read(d.notes.Rest("messages[].content[].input_audio."), "data", func() { p.data = d.c.Alias() }, "format", &p.format)
 	case "file":
-		d.c.Read(d.notes.Rest("messages[].content[].file."), "file_data", &p.data, "filename", &p.filename, "file_id", &p.fileID)
+		d.c.Read(d.notes.Rest("messages[].content[].file."), "file_data", func() { p.data = d.c.Alias() }, "filename", &p.filename, "file_id", &p.fileID)
 	case "cache_control": // a hint; the provider caches by itself
 	case "index": // of images in an answer that came from here
 	default:
@@ -102,11 +102,11 @@ func (d *decoder) partField(key []byte, p *part) {
 // mediaField reads {"url": …, "detail": …}, or the URL alone, as some clients write it.
 func (d *decoder) mediaField(name string, p *part) {
 	if d.c.Kind() == rawjson.String {
-		p.url = d.c.String()
+		p.url = d.c.Alias()
 		return
 	}
 	detail := ""
-	d.c.Read(d.notes.Rest("messages[].content[]."+name+"."), "url", &p.url, "detail", &detail)
+	d.c.Read(d.notes.Rest("messages[].content[]."+name+"."), "url", func() { p.url = d.c.Alias() }, "detail", &detail)
 	if name == "image_url" {
 		d.detail.Take(detail, "messages[].content[].image_url.detail", &d.notes)
 	}

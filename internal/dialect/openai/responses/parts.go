@@ -89,15 +89,15 @@ func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 		case "text", "refusal":
 			p.text = c.Inside()
 		case "image_url":
-			p.image = c.String()
+			p.image = c.Alias()
 		case "detail":
 			p.detail = c.String()
 		case "file_id":
 			p.fileID = c.String()
 		case "file_data":
-			p.fileData = c.String()
+			p.fileData = c.Alias()
 		case "file_url":
-			p.fileURL = c.String()
+			p.fileURL = c.Alias()
 		case "filename":
 			p.filename = c.String()
 		case "input_audio":
