@@ -58,7 +58,7 @@ func (k keeper) StoreReport(ctx context.Context) (perigee.StoreReport, error) {
 	})
 	calls, bytes := trace.Size(traceDir(k.Config()))
 	report.Rows = append(report.Rows, perigee.StoreRow{
-		What: "traces", Count: calls, Bytes: bytes, Counted: bytes, MaxBytes: int64(k.Config().Traces.Keep),
+		What: "traces", Count: calls, Bytes: bytes, Counted: bytes, MaxCount: trace.MaxCalls, MaxBytes: int64(k.Config().Traces.Keep),
 	})
 	return report, nil
 }

@@ -9,7 +9,7 @@ import (
 // process itself uses and an eighth of that share of one processor, and burst at once.
 type budget struct {
 	share  float64
-	sample time.Duration // a small call is written after this time, whatever is left
+	sample time.Duration // a call of at most sampleSize is written after this time, whatever is left
 
 	mu      sync.Mutex
 	at      time.Time     // of left; zero before the first use
@@ -31,12 +31,13 @@ const (
 const (
 	defaultShare = 0.02
 	burst        = 100 * time.Millisecond // of processor time that is available after a pause
-	maxDebt      = burst / 2
+	maxDebt      = burst / 10             // so that a large call that fails is soon forgotten
 	refillPause  = 5 * time.Millisecond // between two looks at the processor time of the process
 
 	// samplePause is the default of budget.sample. With one call in this time, each of them has a
 	// trace, also after a large one that has used up the budget.
 	samplePause = 200 * time.Millisecond
+	sampleSize  = 4 << 20 // bytes of all bodies: requests of about 2 MB and their answers
 )
 
 // stage returns the stage for a call with so many bytes.
@@ -49,7 +50,7 @@ func (b *budget) stage(size int64) stage {
 	now := time.Now()
 	b.refill(now)
 	switch {
-	case b.left > burst/2, size <= maxPacked && now.Sub(b.sampled) >= b.sample:
+	case b.left > burst/2, size <= sampleSize && now.Sub(b.sampled) >= b.sample:
 		return stagePlenty
 	case b.left > 0:
 		return stageLow

@@ -46,7 +46,7 @@ func In(dir string) func(id string) (*Trace, error) {
 func open(path, id string) (*Trace, error) {
 	if path == "" {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "there is no trace directory for call %s", id).
-			WithHint("traces.keep and traces.bodies in the configuration say what is kept; perigee trace list --json has bodies: true for the calls that have one")
+			WithHint("traces.keep and traces.bodies in the configuration determine what is kept; calls that succeed while perigee is busy are not traced; perigee trace list --json has bodies: true for the calls that have one")
 	}
 	t := &Trace{Dir: path}
 	if err := t.readMeta(id); err != nil {

@@ -32,8 +32,8 @@ type entry struct {
 	packed bool   // it has one file, PackedName
 }
 
-// maxCalls is the default of Options.MaxCalls.
-const maxCalls = 10_000
+// MaxCalls is the default of Options.MaxCalls.
+const MaxCalls = 10_000
 
 // blockSize is what the size of a file or directory is rounded up to.
 const blockSize = 4 << 10

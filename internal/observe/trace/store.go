@@ -109,7 +109,7 @@ func New(opts Options) *Store {
 	s.stop = cancel
 	found := make(chan []*entry, 1)
 	go func() { found <- list(ctx, opts.Dir) }()
-	s.ring.scan, s.ring.max = found, cmp.Or(opts.MaxCalls, maxCalls)
+	s.ring.scan, s.ring.max = found, cmp.Or(opts.MaxCalls, MaxCalls)
 	go s.run(ctx)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"perigee"
 )
@@ -119,11 +120,11 @@ const minRetained = 16 << 10
 
 // Request retains a request, or copies it if it is small or in a much larger buffer.
 func (w *watcher) Request(at perigee.TapPoint, buffer *perigee.Buffer, pieces ...[]byte) {
-	size, weight := 0, 0
+	size, memory := 0, 0
 	for _, p := range pieces {
-		size, weight = size+len(p), weight+cap(p)
+		size, memory = size+len(p), memory+cap(p)
 	}
-	if size < minRetained || weight > 4*size || int64(size) > w.max || !buffer.Retain() {
+	if size < minRetained || memory > 4*size || int64(size) > w.max || !buffer.Retain() {
 		w.Body(at, pieces...)
 		return
 	}
@@ -134,8 +135,12 @@ func (w *watcher) Request(at perigee.TapPoint, buffer *perigee.Buffer, pieces ..
 		buffer.Release()
 		return
 	}
-	if w.request != nil && w.request.pending.buffer == buffer {
-		weight = 0 // the client's own bytes are sent to the provider
+	weight := 0
+	for _, p := range pieces {
+		// The client's own bytes may be sent to the provider, or a part of them.
+		if w.request == nil || w.request.pending.buffer == nil || !within(p, w.request.pending.chunks) {
+			weight += cap(p)
+		}
 	}
 	if f.complete = true; w.store.hold(int64(weight)) {
 		f.pending, f.size = pending{slices.Clone(pieces), buffer, int64(weight)}, int64(size)
@@ -145,6 +150,14 @@ func (w *watcher) Request(at perigee.TapPoint, buffer *perigee.Buffer, pieces ..
 		buffer.Release()
 	}
 	w.enqueue()
+}
+
+// within reports whether data is in the memory of one of the chunks.
+func within(data []byte, chunks [][]byte) bool {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	return slices.ContainsFunc(chunks, func(chunk []byte) bool {
+		return at-uintptr(unsafe.Pointer(unsafe.SliceData(chunk))) < uintptr(len(chunk))
+	})
 }
 
 // fileAt returns the file of a body; nil if it is not written.

@@ -151,7 +151,7 @@ func (s *Service) open(ctx context.Context, name string) (*recording, error) {
 		return nil, err
 	case perigee.AsError(missing).Class == perigee.ClassNotFound:
 		return nil, perigee.Errorf(perigee.ClassNotFound, "the trace directory of call %s is gone, or was never written: it cannot be sent again", row.ID).
-			WithHint("traces.keep in the configuration says how much is kept; calls of trace shrink have no directory")
+			WithHint("traces.keep in the configuration is how much is kept; calls that succeed while perigee is busy and calls of trace shrink are not traced")
 	}
 	return nil, missing
 }

@@ -128,7 +128,7 @@ func (p *printer) end() {
 func (p *printer) directory() {
 	tr := p.story.Trace
 	if tr == nil {
-		p.line("trace", "", "none: the bodies of this call were not recorded, or are gone")
+		p.line("trace", "", "none: it was not written, because traces are off or perigee was busy, or it is gone")
 		return
 	}
 	p.line("trace", "", "%s (%s)", tr.Dir, terminal.Number(len(tr.Files()), "file", "files"))
@@ -167,8 +167,14 @@ func (p *printer) next() string {
 		return "perigee explain " + modelWord(t.ModelAsked) + " shows what can answer now, perigee quota what accounts have left, " +
 			"perigee usage --by key what keys have used"
 	case perigee.ClassCapacity, perigee.ClassUnavailable:
+		if p.story.Trace == nil {
+			return "perigee explain " + modelWord(t.ModelAsked) + " shows what can answer now"
+		}
 		return "perigee trace replay " + t.ID + " tries it again"
 	case perigee.ClassUnimplemented:
+		if p.story.Trace == nil {
+			return "perigee explain " + modelWord(t.ModelAsked) + " shows the upstreams that can answer"
+		}
 		return "perigee trace replay " + t.ID + " --upstream NAME tries it elsewhere"
 	case perigee.ClassInternal:
 		return "please report it; perigee trace bundle " + t.ID + " collects what is needed"

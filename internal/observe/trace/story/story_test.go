@@ -131,7 +131,7 @@ func TestStoryWithoutADirectory(t *testing.T) {
 	for _, line := range []string{
 		"try 1     gravity, ada@example.com, exhausted: used up (sticky: first usable account; 30ms)\n",
 		"try 2     gravity, bob@example.com, answered (sticky: moved; 2s)\n",
-		"trace     none: the bodies of this call were not recorded, or are gone\n",
+		"trace     none: it was not written, because traces are off or perigee was busy, or it is gone\n",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q in\n%s", line, got)
@@ -157,6 +157,8 @@ func TestFailuresHaveANextStep(t *testing.T) {
 	for class := range perigee.ClassStatus {
 		if next := nextOf(t, class, func(*Story) {}); (next == "") != (class == perigee.ClassCanceled) {
 			t.Errorf("%s: %q", class, next)
+		} else if strings.Contains(next, "replay") {
+			t.Errorf("%s: %q, although there is no trace", class, next)
 		}
 	}
 }
