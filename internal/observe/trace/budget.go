@@ -32,7 +32,7 @@ const (
 	defaultShare = 0.02
 	burst        = 100 * time.Millisecond // of processor time that is available after a pause
 	maxDebt      = burst / 10             // so that a large call that fails is soon forgotten
-	refillPause  = 5 * time.Millisecond // between two looks at the processor time of the process
+	refillPause  = 5 * time.Millisecond   // between two looks at the processor time of the process
 
 	// samplePause is the default of budget.sample. With one call in this time, each of them has a
 	// trace, also after a large one that has used up the budget.

@@ -394,6 +394,21 @@ func TestShrinkFindsTheCauseOfALargeFailure(t *testing.T) {
 	}
 }
 
+// A provider has refused a request also if the request was too large to be kept.
+func TestShrinkWithoutTheRequestToTheProvider(t *testing.T) {
+	r := newRig(t)
+	body := largeRequest(t)
+	first := r.call("/v1beta/models/gemini-3-flash:generateContent", body)
+	m := meta("c1", perigee.DialectGemini, "/v1beta/models/gemini-3-flash:generateContent")
+	m.Outcome, m.Class, m.Status = perigee.OutcomeFailed, perigee.ClassInvalid, 400
+	m.Truncated = map[string]string{"upstream_request.json": trace.TruncatedLate}
+	failure, _ := json.Marshal(trace.Failure{Message: r.row(first.Header().Get("X-Perigee-Call")).Error})
+	r.plant(m, map[string]string{trace.ClientRequestName: body, trace.ErrorName: string(failure)})
+	if w := r.post("/v1/shrink/c1"); !strings.Contains(w.Body.String(), `{"result":`) {
+		t.Errorf("%d %.500s", w.Code, w.Body)
+	}
+}
+
 func (r *rig) call(path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r.server.Trusted().ServeHTTP(w, httptest.NewRequestWithContext(r.Context(), http.MethodPost, path, strings.NewReader(body)))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,7 +150,8 @@ func (r *recording) failure() failure {
 			f.Message = e.Message
 		}
 	}
-	f.Provider = slices.ContainsFunc(r.Files(), func(name string) bool { return strings.HasPrefix(name, "upstream_request") })
+	names := slices.AppendSeq(r.Files(), maps.Keys(r.Meta.Truncated)) // a file that is too large may be missing
+	f.Provider = slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "upstream_request") })
 	return f
 }
 
