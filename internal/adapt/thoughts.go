@@ -254,7 +254,7 @@ func thinkingIn(list []perigee.Content) (bytes int) {
 	for _, c := range list {
 		for i := range c.Parts {
 			if isThought(c.Parts[i]) {
-				bytes += c.Parts[i].Text.Size()
+				bytes += len(rawjson.Unescaped(c.Parts[i].Text.Form()))
 			}
 		}
 	}

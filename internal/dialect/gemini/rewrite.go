@@ -103,27 +103,34 @@ func SetThinking(body []byte, thinking *perigee.Thinking) []byte {
 	w.thinking(thinking)
 	config := w.Buf
 	alone := outer.Object().Key("thinkingConfig").Raw(config).EndObject().Buf
-	c := rawjson.NewCursor(body)
-	for key := range c.Object() {
-		if camel(key) != "generationConfig" {
-			continue
-		}
-		kind := c.Kind()
-		at, end := c.Span()
-		if kind != rawjson.Object { // null, which is as good as absent
-			return rawjson.Splice(body, rawjson.Edit{Start: at, End: end, New: alone})
-		}
-		inner := rawjson.NewCursor(body[at:end])
-		for key := range inner.Object() {
-			if camel(key) == "thinkingConfig" {
-				start, end := inner.Span()
-				return rawjson.Splice(body, rawjson.Edit{Start: at + start, End: at + end, New: config})
-			}
-		}
+	at, end, kind := lastMember(body, "generationConfig")
+	switch kind {
+	case rawjson.None:
+		outside, _ := rawjson.NewCursor(body).Span()
+		return insertMember(body, outside, "generationConfig", alone)
+	case rawjson.Object:
+	default: // null, which is as good as absent
+		return rawjson.Splice(body, rawjson.Edit{Start: at, End: end, New: alone})
+	}
+	start, stop, kind := lastMember(body[at:end], "thinkingConfig")
+	if kind == rawjson.None {
 		return insertMember(body, at, "thinkingConfig", config)
 	}
-	outside, _ := rawjson.NewCursor(body).Span()
-	return insertMember(body, outside, "generationConfig", alone)
+	return rawjson.Splice(body, rawjson.Edit{Start: at + start, End: at + stop, New: config})
+}
+
+// lastMember returns the position and the kind of the value of a member, by its lowerCamel name; of
+// the last one if an object has both spellings, which is the one that counts. The kind is None if there
+// is none.
+func lastMember(object []byte, name string) (start, end int, kind rawjson.Kind) {
+	c := rawjson.NewCursor(object)
+	for key := range c.Object() {
+		if camel(key) == name {
+			kind = c.Kind()
+			start, end = c.Span()
+		}
+	}
+	return start, end, kind
 }
 
 // insertMember inserts a member at the beginning of the object that starts at an offset.

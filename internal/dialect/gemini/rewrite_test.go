@@ -13,6 +13,8 @@ func TestSetThinkingLeavesTheRestAsItCame(t *testing.T) {
 		`{}`:                         `{"generationConfig":{"thinkingConfig":{"thinkingBudget":9}}}`,
 		` { "zzz" : 1.50 } `:         ` {"generationConfig":{"thinkingConfig":{"thinkingBudget":9}}, "zzz" : 1.50 } `,
 		`{"a":"\u0041\/é","generationConfig":{ }}`:                                           `{"a":"\u0041\/é","generationConfig":{"thinkingConfig":{"thinkingBudget":9} }}`,
+		`{"generationConfig":{"thinkingConfig":{},"thinking_config":{}}}`:                    `{"generationConfig":{"thinkingConfig":{},"thinking_config":{"thinkingBudget":9}}}`,
+		`{"generationConfig":{},"generation_config":{}}`:                                     `{"generationConfig":{},"generation_config":{"thinkingConfig":{"thinkingBudget":9}}}`,
 		`{"generation_config" : { "top_k":3}}`:                                               `{"generation_config" : {"thinkingConfig":{"thinkingBudget":9}, "top_k":3}}`,
 		`{"generationConfig":{"topK":3,"thinking_config":{"includeThoughts":true},"x":[ ]}}`: `{"generationConfig":{"topK":3,"thinking_config":{"thinkingBudget":9},"x":[ ]}}`,
 	} {
