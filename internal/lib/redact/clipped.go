@@ -40,6 +40,19 @@ func (r *Redactor) Clipped(text string) string {
 	return string(out)
 }
 
+// BrokenOff returns a text without secrets that may end in the middle of one. It replaces the beginning
+// of a secret at the end, if that has at least four characters. It does not change the memory of the
+// text.
+func (r *Redactor) BrokenOff(text []byte) []byte {
+	if !r.hasSecrets() {
+		return text
+	}
+	if at := r.index().cutOff(text); at < len(text) {
+		return append(text[:at:at], r.mark...)
+	}
+	return text
+}
+
 // cutOn returns the size of the end of a secret that a text begins with; 0 if there is none, or it
 // has less than four characters.
 func (x *index) cutOn(text []byte) int {

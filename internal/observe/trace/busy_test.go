@@ -219,3 +219,38 @@ type counted struct{ atomic.Int64 }
 
 func (c *counted) Grow(bytes int64) error { c.Add(bytes); return nil }
 func (c *counted) Shrink(bytes int64)     { c.Add(-bytes) }
+
+// A body that breaks off in the middle of a secret does not show its beginning: a request that is too
+// large for its file, and an answer whose connection is lost.
+func TestBodiesThatBreakOffInASecret(t *testing.T) {
+	const secret = "SECRETKEY-abcdefghijklmnop"
+	for form, left := range map[string]time.Duration{"one file": trace.LittleLeft, "a directory": time.Hour} {
+		t.Run(form, func(t *testing.T) {
+			r := busyRig(t, left, func(o *trace.Options) {
+				o.Keep = 256 << 10
+				o.Redactor = func() *redact.Redactor { return redact.New(perigee.NewSecret(secret)) }
+			})
+			large := r.begin(t, "large", nil)
+			large.Body(perigee.TapClientRequest, []byte(strings.Repeat("x", 64<<10-len(secret)+1)+secret+"yyy"))
+			large.Ended(&perigee.Call{ID: "large", Time: moment, Outcome: perigee.OutcomeFailed})
+			large.Done()
+			lost := r.begin(t, "lost", nil)
+			lost.Body(perigee.TapProviderRequest, []byte("{}"))
+			lost.Body(perigee.TapProviderAnswer, []byte("data: {}\n\n"))
+			lost.Body(perigee.TapProviderAnswer, []byte(`data: {"text":"`+secret[:len(secret)-1]))
+			lost.Ended(&perigee.Call{ID: "lost", Time: moment, Outcome: perigee.OutcomeCutOff})
+			lost.Done()
+			r.close(t)
+			for id, name := range map[string]string{"large": trace.ClientRequestName, "lost": trace.UpstreamResponse(1, true)} {
+				tr, err := trace.Open(r.dir, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				data, err := tr.Read(name)
+				if err != nil || strings.Contains(string(data), secret[:4]) || !strings.HasSuffix(string(data), redact.Mark) {
+					t.Errorf("%s of %s ends with %q, %v", name, id, data[max(0, len(data)-60):], err)
+				}
+			}
+		})
+	}
+}

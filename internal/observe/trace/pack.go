@@ -99,7 +99,7 @@ func (w *watcher) packBodies(r *redact.Redactor, b *batch) (list []content) {
 		default:
 			data = r.Clean(data)
 		}
-		if f == w.events {
+		if data = p.clean(r, data); f == w.events {
 			events = data
 		}
 		list = append(list, content{f.name, data})

@@ -31,7 +31,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Share is the part of the processor time of the process that writing may use over time. Beyond
-	// it, only calls that fail are written. 0 means 0.04; from 1 on there is no limit.
+	// it, only calls that fail are written. 0 means 0.02; from 1 on there is no limit.
 	Share float64
 
 	// Memory counts the bytes that wait to be written. If it is nil, they are not counted.

@@ -29,6 +29,16 @@ type part struct {
 	file *file
 	pending
 	complete bool
+	cut      bool // it may break off in the middle of a secret
+}
+
+// clean returns the whole content of the file, of which text is all or the end, without a secret that
+// it breaks off in.
+func (p *part) clean(r *redact.Redactor, text []byte) []byte {
+	if p.cut {
+		return r.BrokenOff(text)
+	}
+	return text
 }
 
 // take removes and returns the pending data of the call. It returns false if nothing is to be
@@ -59,20 +69,22 @@ func (w *watcher) take(pressed bool) (b batch, ok bool) {
 		w.enqueue() // to be written again, when it is over
 	}
 	w.waiting = 0
-	add := func(f *file, complete bool) {
+	add := func(f *file, complete, cut bool) {
 		if f == nil || f.closed || len(f.pending.chunks) == 0 && !complete {
 			return
 		}
-		b.files = append(b.files, part{f, f.pending, complete})
+		b.files = append(b.files, part{f, f.pending, complete, cut || f.truncated != ""})
 		f.pending = pending{}
 	}
-	add(w.request, w.request != nil && w.request.complete)
+	failed := b.call.Outcome != perigee.OutcomeDone
+	add(w.request, w.request != nil && w.request.complete, false)
 	for i, e := range w.exchanges {
-		add(e.request, e.request != nil && e.request.complete)
-		add(e.answer, b.ended || i < len(w.exchanges)-1)
+		last := i == len(w.exchanges)-1
+		add(e.request, e.request != nil && e.request.complete, false)
+		add(e.answer, b.ended || !last, failed || !last)
 	}
-	add(w.events, b.ended)
-	add(w.answer, b.ended && b.done)
+	add(w.events, b.ended, failed)
+	add(w.answer, b.ended && b.done, failed)
 	return b, true
 }
 
@@ -166,7 +178,7 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 	}
 	if p.complete && len(p.chunks) == 1 && f.size == int64(len(p.chunks[0])) { // all of it
 		f.closed = true
-		w.writeOut(dir, f, r.Clean(p.chunks[0]))
+		w.writeOut(dir, f, p.clean(r, r.Clean(p.chunks[0])))
 		return
 	}
 	out := s.disk.scratch[:0]
@@ -177,7 +189,7 @@ func (w *watcher) writeFile(dir *os.Root, r *redact.Redactor, p part) {
 		}
 	}
 	if p.complete {
-		out, f.closed = f.redacted.Close(out, r), true
+		out, f.closed = p.clean(r, f.redacted.Close(out, r)), true
 	}
 	w.writeOut(dir, f, out)
 	s.disk.scratch = out
