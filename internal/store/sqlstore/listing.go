@@ -50,14 +50,15 @@ var callIndexes = func() []string {
 	}
 }()
 
-// indexCalls makes the indexes by names, once. Other writers wait for each: for about 5 s if there
-// are a million calls.
+// indexCalls makes the indexes by names, once. That takes about 5 s if there are a million calls,
+// and clients that have a response stored would wait for it. So a writer interrupts it, and the next
+// Upkeep tries again.
 func (s *Store) indexCalls(ctx context.Context) (more bool, err error) {
 	if s.Shared() || s.listing.indexed.Load() {
 		return false, nil
 	}
 	for _, statement := range callIndexes {
-		if _, err := s.db.Exec(ctx, upkeepDoing, statement); err != nil {
+		if done, err := s.db.ExecYielding(ctx, upkeepDoing, statement); err != nil || !done {
 			return false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -80,5 +81,39 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 		if err != nil || steps != 2*len(callNames)+4 {
 			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
 		}
+	}
+}
+
+// A writer interrupts a statement that yields, which changes nothing then. Alone, it is done.
+func TestLongStatementsYieldToWriters(t *testing.T) {
+	s := openWith(t, freshSQLite(t))
+	const rows = `INSERT INTO audit WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n LIMIT %d)
+		SELECT i, i, '', '', '', '', '', '', '' FROM n`
+	if done, err := s.db.ExecYielding(t.Context(), "test", fmt.Sprintf(rows, 1, 3)); err != nil || !done {
+		t.Fatalf("alone: %v, %v", done, err)
+	}
+	waits := s.db.Write.Stats().WaitCount
+	saved := make(chan error)
+	go func() {
+		for s.db.Write.Stats().InUse == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		saved <- s.SaveCalls(context.Background(), []perigee.Call{fullCall("a")})
+	}()
+	done, err := s.db.ExecYielding(t.Context(), "test", fmt.Sprintf(rows, 4, -1)) // without end
+	if err != nil || done {
+		t.Errorf("beside a writer: %v, %v", done, err)
+	}
+	if err := <-saved; err != nil || s.db.Write.Stats().WaitCount == waits {
+		t.Errorf("the writer: %v", err)
+	}
+	entries := 0
+	if _, err := engine.One(t.Context(), s.db, `SELECT count(*) FROM audit`, nil, &entries); err != nil || entries != 3 {
+		t.Errorf("%d rows were kept, %v", entries, err)
+	}
+	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if done, err := s.db.ExecYielding(ended, "test", fmt.Sprintf(rows, 4, -1)); err == nil || done {
+		t.Errorf("at the end of its context: %v, %v", done, err)
 	}
 }

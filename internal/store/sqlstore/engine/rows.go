@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"perigee"
 )
 
 // ReadTimeout bounds queries, which have a client that waits for the rows.
@@ -123,6 +125,38 @@ func (db *DB) Exec(ctx context.Context, doing, statement string, args ...any) (c
 		return err
 	})
 	return changed, err
+}
+
+// yieldTime is how long other writers wait for ExecYielding at most, and some milliseconds more.
+const yieldTime = 50 * time.Millisecond
+
+// ExecYielding runs a statement that can take seconds, on an SQLite file. When another writer waits
+// for it, it is interrupted and changes nothing: then done is false.
+func (db *DB) ExecYielding(ctx context.Context, doing, statement string) (done bool, err error) {
+	if err := db.Writable(doing); err != nil {
+		return false, err
+	}
+	defer db.Explain(doing, &err)
+	waits := db.Write.Stats().WaitCount
+	conn, err := db.Write.Conn(ctx) // the only one
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	running, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	go func() {
+		for perigee.Pause(running, yieldTime) {
+			if db.Write.Stats().WaitCount > waits {
+				interrupt()
+			}
+		}
+	}()
+	_, err = conn.ExecContext(running, statement)
+	if err != nil && running.Err() != nil && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Work is done in a transaction.
