@@ -11,7 +11,7 @@ import (
 )
 
 func BenchmarkSaveCalls(b *testing.B) {
-	for _, size := range []int{1, 50, 1000} {
+	for _, size := range []int{1, 8, 50, 1000} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "perigee.db"))
 			mustUpkeep(b, s, time.Time{}) // makes the indexes by names

@@ -78,8 +78,7 @@ func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, differe
 	if err != nil {
 		return err
 	}
-	query := `SELECT id, counted, ` + callSums + ` FROM calls WHERE id IN (` + s.db.Listed + `)` + s.db.LockRows
-	return tx.Query(ctx, query, []any{string(list)}, func(row engine.Row) error {
+	return tx.Query(ctx, s.selectReplaced(), []any{string(list)}, func(row engine.Row) error {
 		var id string
 		var isCounted bool
 		var n callCount
@@ -91,6 +90,11 @@ func (s *Store) uncount(ctx context.Context, tx engine.Tx, ids []string, differe
 		}
 		return nil
 	})
+}
+
+// selectReplaced returns the query for calls that are about to be replaced.
+func (s *Store) selectReplaced() string {
+	return `SELECT id, counted, ` + callSums + ` FROM calls WHERE id IN (` + s.db.Listed + `)` + s.db.LockRows
 }
 
 // appendArgs gives a call's values in the order of callColumns; callInto reads them back.

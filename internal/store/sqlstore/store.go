@@ -84,10 +84,13 @@ func migrations() fs.FS {
 	return files
 }
 
-// hot are the statements that saving a response runs.
-var hot = []string{
-	addResponse, replaceResponse, saveItem, referItem, addTotals, selectRow, selectKnown(knownFirst), selectEnd, deleteRow,
-	deleteItem, releaseItem, forgetTotals, selectKept,
+// hot returns the statements that saving calls and responses runs.
+func (s *Store) hot() []string {
+	return []string{
+		saveCall, addSums, s.selectReplaced(),
+		addResponse, replaceResponse, saveItem, referItem, addTotals, selectRow, selectKnown(knownFirst), selectEnd, deleteRow,
+		deleteItem, releaseItem, forgetTotals, selectKept,
+	}
 }
 
 // Open opens the database and brings its schema up to date. An SQLite file (0600) and its directory
@@ -109,7 +112,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	var err error
 	s.db, err = engine.Open(ctx, engine.Options{Path: opts.Path, URL: opts.URL, ReadOnly: opts.ReadOnly,
-		Migrations: migrations(), Hot: hot, Now: s.now, Logger: s.logger})
+		Migrations: migrations(), Now: s.now, Logger: s.logger})
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 }
 
 // WarmUp opens all connections of an SQLite file and prepares what is used often, as engine.DB does.
-func (s *Store) WarmUp(ctx context.Context) error { return s.db.WarmUp(ctx) }
+func (s *Store) WarmUp(ctx context.Context) error { return s.db.WarmUp(ctx, s.hot()) }
 
 // Shared reports whether other processes may use the database at the same time, which PostgreSQL
 // allows.

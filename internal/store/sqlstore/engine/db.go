@@ -23,10 +23,8 @@ type Options struct {
 	URL        perigee.Secret // postgres://…; then Path is not used
 	ReadOnly   bool           // create and change nothing
 	Migrations fs.FS          // 0015_name.sql and so on: see readMigrations
-	// Hot are statements that transactions run often. Each has its arguments in order, each once.
-	Hot    []string
-	Now    func() time.Time
-	Logger *slog.Logger
+	Now        func() time.Time
+	Logger     *slog.Logger
 }
 
 // A DB is an open database. Its methods may be called concurrently.
@@ -35,11 +33,9 @@ type DB struct {
 	Driver Driver
 	Read   *sql.DB
 	Write  *sql.DB // nil if read-only; the same as Read if one pool serves both
-	// hot has the statements of Options.Hot, prepared once for the one writing connection of
-	// SQLite; nil before WarmUp.
+	// hot has the statements of WarmUp, prepared once for the one writing connection of SQLite; nil
+	// before WarmUp.
 	hot atomic.Pointer[map[string]*sql.Stmt]
-	// hotTexts are Options.Hot.
-	hotTexts []string
 	// leases is for Lease, which keeps transactions open for a while; nil if the database is not
 	// shared.
 	leases *sql.DB
@@ -169,18 +165,19 @@ func (db *DB) version(ctx context.Context) (tables, version int, err error) {
 	return tables, version, err
 }
 
-// WarmUp prepares the hot statements and opens the connections for reading, which the pool keeps,
+// WarmUp prepares statements that transactions run often, each with its arguments in order and each
+// once, and opens the connections for reading, which the pool keeps,
 // with the file and the log of each. Opened when a query needs it, a connection can fail for want
 // of a file descriptor; one that gets the file and not the log sees an old database, or an empty
 // one: "no such table". A process that serves for a long time calls it once, as soon as it listens;
 // queries may run at the same time.
-func (db *DB) WarmUp(ctx context.Context) (err error) {
+func (db *DB) WarmUp(ctx context.Context, statements []string) (err error) {
 	defer db.Explain("read", &err)
 	if db.warm == 0 || db.Write == nil {
 		return nil
 	}
-	hot := make(map[string]*sql.Stmt, len(db.hotTexts))
-	for _, text := range db.hotTexts {
+	hot := make(map[string]*sql.Stmt, len(statements))
+	for _, text := range statements {
 		if hot[text], err = db.Write.PrepareContext(ctx, placeholders().ReplaceAllString(text, "?")); err != nil {
 			return err
 		}

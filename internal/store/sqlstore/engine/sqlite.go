@@ -33,7 +33,7 @@ type sqliteFile struct {
 // so there is nothing to lock.
 func newSQLite(opts Options) *DB {
 	f := &sqliteFile{path: opts.Path}
-	f.db = &DB{Driver: f, hotTexts: opts.Hot, Dialect: Dialect{
+	f.db = &DB{Driver: f, Dialect: Dialect{
 		Name:   opts.Path,
 		Text:   func(s string) string { return s },
 		Listed: `SELECT value FROM json_each($1)`,
