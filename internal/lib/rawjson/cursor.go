@@ -285,6 +285,9 @@ func (c *Cursor) String() string {
 	if !c.next(String) {
 		return ""
 	}
+	if raw, ok := c.shortText(); ok {
+		return string(raw)
+	}
 	raw := c.rawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
@@ -327,16 +330,24 @@ func (c *Cursor) Bool() bool {
 
 // text reads the string at pos.
 func (c *Cursor) text() []byte {
-	if end := shortText(c.data, c.pos+1); end > 0 {
-		start := c.pos + 1
-		c.pos = end
-		return c.data[start : end-1 : end-1]
+	if raw, ok := c.shortText(); ok {
+		return raw
 	}
 	raw := c.rawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
 	}
 	return appendUnescaped(nil, raw)
+}
+
+// shortText reads the string at pos if it is plain and short. Otherwise it reads nothing.
+func (c *Cursor) shortText() (raw []byte, ok bool) {
+	start, end := c.pos+1, shortText(c.data, c.pos+1)
+	if end == 0 {
+		return nil, false
+	}
+	c.pos = end
+	return c.data[start : end-1 : end-1], true // appending to it must not write into the text
 }
 
 // rawText reads the string at pos and leaves its escapes.
