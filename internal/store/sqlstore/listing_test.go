@@ -12,6 +12,7 @@ import (
 
 	"perigee"
 	"perigee/internal/store/sqlstore/engine"
+	"perigee/internal/testing/perigeetest/await"
 )
 
 // A listing has the same calls with the indexes by names as without them: also when there is
@@ -93,27 +94,28 @@ func TestLongStatementsYieldToWriters(t *testing.T) {
 		t.Fatalf("alone: %v, %v", done, err)
 	}
 	waits := s.db.Write.Stats().WaitCount
-	saved := make(chan error)
+	ended := make(chan bool, 1)
 	go func() {
-		for s.db.Write.Stats().InUse == 0 {
-			time.Sleep(time.Millisecond)
+		done, err := s.db.ExecYielding(t.Context(), "test", fmt.Sprintf(rows, 4, -1)) // without end
+		if err != nil {
+			t.Error(err)
 		}
-		saved <- s.SaveCalls(context.Background(), []perigee.Call{fullCall("a")})
+		ended <- done
 	}()
-	done, err := s.db.ExecYielding(t.Context(), "test", fmt.Sprintf(rows, 4, -1)) // without end
-	if err != nil || done {
-		t.Errorf("beside a writer: %v, %v", done, err)
-	}
-	if err := <-saved; err != nil || s.db.Write.Stats().WaitCount == waits {
+	await.Until(t, "the statement to begin", func() bool { return s.db.Write.Stats().InUse > 0 })
+	if err := s.SaveCalls(t.Context(), []perigee.Call{fullCall("a")}); err != nil || s.db.Write.Stats().WaitCount == waits {
 		t.Errorf("the writer: %v", err)
+	}
+	if await.Receive(t, ended, "the end of the statement") {
+		t.Error("a statement without end is done")
 	}
 	entries := 0
 	if _, err := engine.One(t.Context(), s.db, `SELECT count(*) FROM audit`, nil, &entries); err != nil || entries != 3 {
 		t.Errorf("%d rows were kept, %v", entries, err)
 	}
-	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if done, err := s.db.ExecYielding(ended, "test", fmt.Sprintf(rows, 4, -1)); err == nil || done {
+	if done, err := s.db.ExecYielding(short, "test", fmt.Sprintf(rows, 4, -1)); err == nil || done {
 		t.Errorf("at the end of its context: %v, %v", done, err)
 	}
 }
