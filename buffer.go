@@ -29,9 +29,11 @@ func (b *Buffer) Retain() bool {
 	}
 }
 
-// Release removes a user, which must not read the memory any more.
+// Release removes a user, which must not read the memory any more. After the last one, the Buffer
+// no longer refers to the memory.
 func (b *Buffer) Release() {
 	if b != nil && b.users.Add(-1) == 0 {
 		b.free()
+		b.free = nil
 	}
 }

@@ -55,6 +55,9 @@ func TestIdleStreamKeepsNothingOfItsRequest(t *testing.T) {
 				await.Until(t, fmt.Sprintf("at most %d KB for each stream after a request of %d KB", limit>>10, len(test.body)>>10), func() bool {
 					return (heap()-before)/streams <= limit
 				})
+				if open := g.Daemon.Active(); open != streams+1 {
+					t.Errorf("%d of %d streams are open", open, streams+1)
+				}
 			})
 		}
 	}
@@ -80,7 +83,8 @@ func beginStream(t *testing.T, url, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := daemontest.Client.Do(req)
+	client := http.Client{Transport: daemontest.Client.Transport} // without a limit, at which the stream would end
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
