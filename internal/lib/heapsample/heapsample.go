@@ -20,6 +20,7 @@ func init() {
 		runtime.MemProfileRate = Bytes
 		// The first allocation at a new rate is always sampled. This one does not stay in the heap.
 		first = new([64]byte)
+		runtime.KeepAlive(first)
 		first = nil
 	}
 }
