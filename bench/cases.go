@@ -32,12 +32,16 @@ type benchCase struct {
 	peak [3]int64 // resident at most, by target; of processes that have answered nothing else
 }
 
-// limits are what a case may cost, as ratios to ReverseProxy in the same round. 0 means no limit.
+// limits are what a case may cost. 0 means no limit.
 type limits struct {
+	// Ratios to ReverseProxy in the same round.
 	added float64 // to the first event, at most
 	first float64 // until the first event, at most
 	cpu   float64 // at most
 	rate  float64 // calls per second, at least
+
+	until  time.Duration // until the first event, at most
+	memory float64       // resident at most, as a multiple of the body
 }
 
 // A setting is what is special about perigee's configuration.
@@ -107,6 +111,8 @@ func benchCases() []*benchCase {
 		{name: "Gemini, 1 MB", ours: gemini, size: 1 << 20},
 		{name: "Chat, 1 MB", ours: chat, size: 1 << 20, limit: limits{first: 2.5}},
 		{name: "Messages, 1 MB", ours: messages, size: 1 << 20},
+		{name: "Gemini, 44 MB", ours: gemini, size: 44 << 20},
+		{name: "Chat, 44 MB", ours: chat, size: 44 << 20, limit: limits{until: 250 * time.Millisecond, memory: 3.2}},
 		{name: "Gemini, streamed, 64 at once", ours: gemini, clients: 64},
 		{name: "Chat, streamed, 64 at once", ours: chat, clients: 64},
 		{name: "Gemini, in one piece", ours: geminiWhole, theirs: geminiWhole},
@@ -265,6 +271,16 @@ func (r *report) caseLimits() (list []promise) {
 		atMost("added time to first event", c.limit.added, c.addedRatio())
 		atMost("time to first event", c.limit.first, c.firstRatio())
 		atMost("CPU for a call", c.limit.cpu, c.cpuRatio())
+		if limit := c.limit.until; limit > 0 {
+			found := c.cell.time(perigee, func(t turn) time.Duration { return t.first50 })
+			list = append(list, promise{what: "time to first event, " + c.name, limit: fmt.Sprintf("≤ %d ms", limit.Milliseconds()),
+				found: fmt.Sprintf("%.0f ms", found), kept: found <= float64(limit.Milliseconds()), aim: true})
+		}
+		if limit := c.limit.memory; limit > 0 {
+			found := float64(c.peak[perigee]) / float64(c.cell.size)
+			list = append(list, promise{what: "resident at most, " + c.name, limit: fmt.Sprintf("≤ %.1f times the body", limit),
+				found: fmt.Sprintf("%.1f times", found), kept: found <= limit, aim: true})
+		}
 		if limit := c.limit.rate; limit > 0 {
 			list = append(list, promise{what: "calls per second against ReverseProxy's, " + c.name, limit: fmt.Sprintf("≥ %.2f", limit),
 				found: fmt.Sprintf("%.2f", c.rateRatio()), kept: c.rateRatio() >= limit, aim: true})

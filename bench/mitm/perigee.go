@@ -71,7 +71,7 @@ func (b *bench) startBuild(ctx context.Context, dir, program, pprof string) (*me
 // buildCommand builds perigee as it is released.
 func buildCommand(ctx context.Context, b *bench, _ *proxy) error {
 	b.binary = filepath.Join(b.dir, "perigee")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, "perigee/cmd/perigee")
+	build := exec.CommandContext(ctx, "go", "build", "-pgo=auto", "-trimpath", "-ldflags", "-s -w", "-o", b.binary, "perigee/cmd/perigee")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build perigee: %w\n%s", err, out)
