@@ -64,11 +64,3 @@ func (w *Writer) Form(text string, escaped bool) *Writer {
 	}
 	return w.Quoted(unsafe.Slice(unsafe.StringData(text), len(text)))
 }
-
-// FormSize returns how many bytes Writer.Form appends for a text in valid UTF-8.
-func FormSize(text string, escaped bool) int {
-	if escaped {
-		return len(text) + 2
-	}
-	return QuotedSize(text)
-}

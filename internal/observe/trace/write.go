@@ -32,8 +32,7 @@ type part struct {
 	cut      bool // it may break off in the middle of a secret
 }
 
-// clean returns the whole content of the file, of which text is all or the end, without a secret that
-// it breaks off in.
+// clean returns text, which is all of the file or its end, without a secret that it breaks off in.
 func (p *part) clean(r *redact.Redactor, text []byte) []byte {
 	if p.cut {
 		return r.BrokenOff(text)
