@@ -29,6 +29,7 @@ import (
 	"perigee/internal/server/fetch"
 	"perigee/internal/server/imagestore"
 	"perigee/internal/server/membudget"
+	"perigee/internal/server/reqbody"
 	"perigee/internal/store/audit"
 	"perigee/internal/store/config"
 	"perigee/internal/store/datadir"
@@ -175,7 +176,12 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, datadir.Unusable(err)
 	}
 	garbage := membudget.NewCollector()
-	d.memory = membudget.New(memorySize(cfg), garbage.Hold)
+	d.memory = membudget.New(memorySize(cfg), func(delta int64) {
+		if delta >= reqbody.Factor*reqbody.Large { // a large body is about to arrive
+			d.observers.traces.GiveWay()
+		}
+		garbage.Hold(delta)
+	})
 	membudget.LimitRuntime(d.memory.Size())
 	d.observers = newObservers(d)
 	d.prices = cfg.PriceBook()

@@ -214,6 +214,37 @@ func TestHeldCallsAreWrittenBeforeMemoryIsUsedUp(t *testing.T) {
 	}
 }
 
+// Of large calls that have succeeded, one waits to be written, and gives way to a large body that
+// arrives. Those that fail are all written.
+func TestOneLargeCallWaits(t *testing.T) {
+	writing := make(chan struct{})
+	r := newRig(t, func(o *trace.Options) {
+		o.Share = 0.9
+		o.Redactor = func() *redact.Redactor {
+			<-writing
+			return nil
+		}
+	})
+	body := bytes.Repeat([]byte("x"), 5<<20)
+	call := func(id string, failure *perigee.Error) {
+		w := r.begin(t, id, nil)
+		w.Body(perigee.TapClientRequest, body)
+		end(w, id, failure)
+	}
+	call("given", nil)
+	r.GiveWay()
+	call("first", &perigee.Error{Class: perigee.ClassInvalid, Message: "refused"})
+	call("second", nil)
+	call("third", nil)
+	call("fourth", &perigee.Error{Class: perigee.ClassInvalid, Message: "refused"})
+	close(writing)
+	r.close(t)
+	has := trace.Has(r.dir, "given", "first", "second", "third", "fourth")
+	if has["given"] || !has["first"] || !has["second"] || has["third"] || !has["fourth"] || r.Skipped() != 2 || r.Queued() != 0 {
+		t.Errorf("%v, %d calls skipped, %d bytes are held", has, r.Skipped(), r.Queued())
+	}
+}
+
 // counted is a lease that counts.
 type counted struct{ atomic.Int64 }
 

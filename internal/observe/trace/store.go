@@ -67,10 +67,11 @@ type Store struct {
 	budget budget
 
 	mu      sync.Mutex
-	urgent  []*watcher        // to be written after linger
-	behind  atomic.Int64      // the number of them
-	open    map[*watcher]bool // to be written after flushPause
-	pressed bool              // the queue was half full
+	urgent  []*watcher              // to be written after linger
+	behind  atomic.Int64            // the number of them
+	large   atomic.Pointer[watcher] // the call beyond sampleSize that is over and to be written
+	open    map[*watcher]bool       // to be written after flushPause
+	pressed bool                    // the queue was half full
 	closed  bool
 	wake    chan struct{}
 	flushes chan chan struct{} // requests of Flush; each channel is closed when the data is written

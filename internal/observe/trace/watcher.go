@@ -218,7 +218,7 @@ func (w *watcher) enqueue() {
 	switch {
 	case w.gone:
 		return
-	case over && !w.urgent && w.expendable(w.store.stage(w.size())):
+	case over && w.expendable(stageSpent) && (w.crowded() || !w.urgent && w.store.stage(w.size()) == stageSpent):
 		w.discard()
 		return
 	}
@@ -235,6 +235,26 @@ func (w *watcher) expendable(s stage) bool {
 	return s == stageSpent && !w.begun && w.call.Outcome == perigee.OutcomeDone
 }
 
+// crowded reports whether the call, which is over, is large, and another such call waits to be
+// written. With more of them, memory would be several times as large as the bodies.
+func (w *watcher) crowded() bool {
+	large := &w.store.large
+	return w.store.opts.Share < 1 && w.size() > sampleSize && !large.CompareAndSwap(nil, w) && large.Load() != w
+}
+
+// GiveWay drops a large call that has succeeded and waits to be written. It is called when a large
+// body is about to arrive, which needs the memory.
+func (s *Store) GiveWay() {
+	w := s.large.Load()
+	if w == nil || !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	if !w.gone && w.over() && w.expendable(stageSpent) {
+		w.discard()
+	}
+}
+
 // discard drops the data of a call that is not traced.
 func (w *watcher) discard() {
 	w.store.skip()
@@ -245,6 +265,7 @@ func (w *watcher) discard() {
 // drop drops all pending data. No more is collected.
 func (w *watcher) drop() {
 	w.gone = true
+	w.store.large.CompareAndSwap(w, nil)
 	for _, f := range w.files() {
 		w.dropFile(f)
 	}

@@ -160,6 +160,7 @@ func (w *watcher) release(b *batch) {
 	for i := range b.files {
 		w.store.release(&b.files[i].pending)
 	}
+	w.store.large.CompareAndSwap(w, nil)
 }
 
 // maxScratch is the number of redacted bytes that are buffered before they are written.
