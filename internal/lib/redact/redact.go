@@ -59,7 +59,34 @@ func Parameters(text string) string { return parameters().ReplaceAllString(text,
 var emails = lazyregexp.New(`(?i)[a-z0-9._+-]+(?:@|%40)[a-z0-9-]+(?:\.[a-z0-9-]+)+`)
 
 // Emails replaces e-mail addresses, also those that a URL encodes.
-func Emails(text string) string { return emails().ReplaceAllString(text, Mark) }
+func Emails(text string) string { return string(EmailsIn([]byte(text))) }
+
+// EmailsIn is Emails for a body. It returns the body itself if it has no address. Only words with @
+// or % are matched: the expression would take seconds for a large body.
+func EmailsIn(text []byte) []byte {
+	var out []byte
+	done, begin, found := 0, 0, false
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && inAddress(text[i]) {
+			found = found || text[i] == '@' || text[i] == '%'
+			continue
+		}
+		if word := text[begin:i]; found && emails().Match(word) {
+			out = append(append(out, text[done:begin]...), emails().ReplaceAll(word, []byte(Mark))...)
+			done = i
+		}
+		begin, found = i+1, false
+	}
+	if done == 0 {
+		return text
+	}
+	return append(out, text[done:]...)
+}
+
+// inAddress reports whether an e-mail address can have a byte.
+func inAddress(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '-' && c <= '9' && c != '/' || c == '@' || c == '%' || c == '+' || c == '_'
+}
 
 var mixedWords = lazyregexp.New(`[A-Za-z0-9_-]{32,}`)
 

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -95,6 +96,21 @@ func TestWordsAndEmails(t *testing.T) {
 	} {
 		if got := c.form(c.text); got != c.got {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.got)
+		}
+	}
+}
+
+// Addresses are found as by the expression over the whole text.
+func TestEmailsInRandomText(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"a", "Z", "7", ".", "-", "+", "_", "@", "%40", "%", "40", " ", "/", ",", "é", "\n", "ada@example.com"}
+	for range 20_000 {
+		var text strings.Builder
+		for range random.IntN(20) {
+			text.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		if got, want := Emails(text.String()), emails().ReplaceAllString(text.String(), Mark); got != want {
+			t.Fatalf("%q becomes %q, want %q", text.String(), got, want)
 		}
 	}
 }

@@ -145,8 +145,8 @@ func verify(file *os.File, opts *Options) error {
 		if err != nil {
 			return err
 		}
-		data, err := io.ReadAll(archive)
-		if err != nil {
+		data := make([]byte, header.Size)
+		if _, err := io.ReadFull(archive, data); err != nil {
 			return err
 		}
 		seen++
@@ -240,15 +240,17 @@ func addresses(opts *Options) (list []string) {
 // file returns the content of a file for the bundle: without known secrets, addresses, and text
 // that has the name or form of a credential, such as output of an agent's tools.
 func (c *cleaner) file(name string, data []byte) []byte {
-	data = c.known.AppendAll(nil, data)
+	data = c.known.Clean(data)
 	if trace.IsAnswer(name) {
 		data = c.known.Deltas(data, breaksOff(c.trace, name))
 	}
 	for _, a := range c.accounts {
-		data = a.AppendAll(nil, data)
+		data = a.Clean(data)
 	}
 	if name != trace.MetaName {
-		data = bytes.ReplaceAll(redact.Content(data), []byte(redact.Value), []byte(redact.Mark))
+		if data = redact.Content(data); bytes.Contains(data, []byte(redact.Value)) {
+			data = bytes.ReplaceAll(data, []byte(redact.Value), []byte(redact.Mark))
+		}
 	}
-	return []byte(redact.Emails(string(data)))
+	return redact.EmailsIn(data)
 }
