@@ -141,6 +141,14 @@ type UsageRow struct {
 // Spent returns the tokens and the cost of the group.
 func (r UsageRow) Spent() Spent { return Spent{r.Usage().Total(), r.CostUSD.USD} }
 
+// CostText is the cost, with ≥ before it if the price of some calls is unknown.
+func (r UsageRow) CostText() string {
+	if r.CostUSD.Known && r.UnpricedCalls > 0 {
+		return "≥" + r.CostUSD.String()
+	}
+	return r.CostUSD.String()
+}
+
 // Add adds the counts and the cost of another row.
 func (r *UsageRow) Add(more UsageRow) {
 	r.Calls += more.Calls

@@ -98,10 +98,6 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 		heads = append([]string{strings.ToUpper(q.Each)}, heads...)
 	}
 	return cli.List(env, rows, append([]string{strings.ToUpper(q.By)}, heads...), func(r perigee.UsageRow) []any {
-		cost := r.CostUSD.String()
-		if r.CostUSD.Known && r.UnpricedCalls > 0 {
-			cost = "≥" + cost
-		}
 		cells := []any{command.OrDash(r.Group)}
 		if q.Each != "" && r.Group == "TOTAL" {
 			cells = append(cells, "")
@@ -109,7 +105,7 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 			cells = append(cells, command.OrDash(r.Each))
 		}
 		return append(cells, r.Calls, terminal.Count(r.InputTokens), terminal.Count(r.CachedTokens),
-			terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(cost))
+			terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(r.CostText()))
 	})
 }
 

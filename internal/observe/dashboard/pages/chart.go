@@ -108,7 +108,7 @@ func CostChart(days []perigee.UsageRow) Chart {
 	}
 	for _, r := range days {
 		at, day := dayOf(r)
-		c.add(at, day+": "+Cost(r.CostUSD), Part{"s-cost", r.CostUSD.USD})
+		c.add(at, day+": "+CostOf(r), Part{"s-cost", r.CostUSD.USD})
 	}
 	return c
 }

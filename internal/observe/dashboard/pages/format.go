@@ -108,6 +108,14 @@ func Cost(c perigee.Cost) string {
 	return c.String()
 }
 
+// CostOf writes the cost of a group of calls.
+func CostOf(r perigee.UsageRow) string {
+	if !r.CostUSD.Known {
+		return Cost(r.CostUSD)
+	}
+	return r.CostText()
+}
+
 // Plural writes a number of things.
 func Plural(n int64, thing string) string {
 	if n == 1 {

@@ -13,6 +13,18 @@ func TestAxesOfTinyCosts(t *testing.T) {
 	}
 }
 
+func TestCostsOfGroups(t *testing.T) {
+	for want, row := range map[string]perigee.UsageRow{
+		"–":      {UnpricedCalls: 2},
+		"$2.05":  {CostUSD: perigee.USD(2.05)},
+		"≥$2.05": {CostUSD: perigee.USD(2.05), UnpricedCalls: 1},
+	} {
+		if got := CostOf(row); got != want {
+			t.Errorf("%+v: %s, want %s", row, got, want)
+		}
+	}
+}
+
 func TestNumbersForPeople(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 9999: "9,999", 10000: "10k", 12345: "12.3k", 999_949: "1000k", 1_000_000: "1M", 8_610_000: "8.61M",
 		75_000_000: "75M", 1_234_000_000: "1.23B"} {

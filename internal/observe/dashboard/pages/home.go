@@ -151,7 +151,7 @@ func (p Today) HTML() html.HTML {
 		tokens(&p.UsageRow),
 		html.F(`<div><dt>Cost</dt><dd id="today-cost">{}<small>list price</small></dd></div>
 <div><dt>Errors</dt><dd{}>{}{}</dd></div>
-`, Cost(p.CostUSD), html.Attr(p.Errors > 0, ` class="bad"`), Exact(p.Errors),
+`, CostOf(p.UsageRow), html.Attr(p.Errors > 0, ` class="bad"`), Exact(p.Errors),
 			html.If(p.Errors > 0, `<small>{} of calls</small>`,
 				Percent(float64(p.Errors)/float64(max(p.Calls, 1))))),
 		html.F(`<div class="spark"><dt>Last 14 days, UTC</dt><dd>{}</dd></div>

@@ -85,7 +85,7 @@ func (p Usage) total(r *perigee.UsageRow) html.HTML {
 		html.F(`<div><dt>Cost</dt><dd>{}<small>list price{}</small></dd></div>
 <div><dt>Errors</dt><dd>{}</dd></div>
 </dl>
-`, Cost(r.CostUSD), html.With(p.Prices, ` of {}`), Exact(r.Errors)))
+`, CostOf(*r), html.With(p.Prices, ` of {}`), Exact(r.Errors)))
 }
 
 func (p Usage) charts() html.HTML {
@@ -114,7 +114,7 @@ func (p Usage) days() html.HTML {
 			return html.HTML{}
 		}
 		return html.F(`<tr><th scope="row">{}</th>{}<td class="c-num">{}</td>{}</tr>`, r.Group,
-			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), Cost(r.CostUSD), number(r.Errors))
+			html.Each([]int64{r.Calls, r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number), CostOf(r), number(r.Errors))
 	}
 	newestFirst := slices.Clone(p.Days)
 	slices.Reverse(newestFirst)
@@ -162,5 +162,5 @@ func usageRow(r perigee.UsageRow, largest float64) html.HTML {
 			or(r.Group, "none"), html.Each(TokenParts(r), part)),
 		html.F(`<td class="c-num">{}</td>{}<td class="c-num">{}</td><td class="{}">{}</td></tr>`, Exact(r.Calls),
 			html.Each([]int64{r.InputTokens, r.CachedTokens, r.OutputTokens, r.ThinkingTokens}, number),
-			Cost(r.CostUSD), errorsClass(r.Errors), Exact(r.Errors)))
+			CostOf(r), errorsClass(r.Errors), Exact(r.Errors)))
 }
