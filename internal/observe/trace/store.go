@@ -398,11 +398,16 @@ func (s *Store) warnOfSkipped() {
 	}
 }
 
-const notTraced = "calls not traced: writing traces would use too much of the processor, or the disk is almost full"
+const notTraced = "calls not traced"
 
-// logSkipped logs the calls that were not traced since the last time.
+// logSkipped logs the calls that were not traced since the last time. A disk that is almost full is
+// the reason for as long as it is.
 func (s *Store) logSkipped() {
+	reason := "writing their traces would use too much of the processor or of memory"
+	if s.low.Load() {
+		reason = "the disk is almost full"
+	}
 	if n := s.skipped.Swap(0); n > 0 {
-		s.opts.Logger.Warn(notTraced, "calls", n)
+		s.opts.Logger.Warn(notTraced, "calls", n, "reason", reason)
 	}
 }

@@ -524,7 +524,7 @@ func TestCallsBeyondTheShareAreNotTraced(t *testing.T) {
 	if r.Skipped() == 0 {
 		t.Fatal("every call is traced")
 	}
-	await.Until(t, "the warning", func() bool { return strings.Contains(r.log.String(), "calls not traced") })
+	await.Until(t, "the warning", func() bool { return strings.Contains(r.log.String(), "too much of the processor") })
 }
 
 func TestAfterCloseNothingIsTraced(t *testing.T) {
@@ -711,7 +711,7 @@ func TestTracesMakeRoom(t *testing.T) {
 		t.Errorf("%+v", got.Meta)
 	}
 	await.Until(t, "calls to be traced again", func() bool { return r.Watch(&perigee.Call{ID: "again", Time: moment}, &perigee.Origin{}) != nil })
-	if log := r.log.String(); !strings.Contains(log, "removed the oldest traces") {
+	if log := r.log.String(); !strings.Contains(log, "removed the oldest traces") || !strings.Contains(log, `reason="the disk is almost full"`) {
 		t.Errorf("the log is %s", log)
 	}
 }
