@@ -33,12 +33,17 @@ type listing struct {
 
 // callNames are the columns that calls are listed by, in the order of the indexes. No statement
 // compares the first one with a single value, so that no other query chooses these indexes.
-var callNames = []string{"client_name", "client_key", "model_asked", "model", "account"}
+var callNames = []string{"client_name", "model_asked", "model", "account", "client_key"}
 
-// The indexes by names, of all calls and of those that count as errors.
+// summedNames is how many of callNames, the last ones, are read from the daily sums. Their index
+// changes when a sum is added, so that it costs little to save a call.
+const summedNames = 2
+
+// The indexes by names: of all calls, of those that count as errors, and of daily sums.
 const (
-	callsByNames  = "calls_by_names"
-	failedByNames = "calls_failed_by_names"
+	callsByNames  = "calls_by_client"
+	failedByNames = "calls_failed_by_client"
+	sumsByNames   = "daily_usage_by_account"
 )
 
 // callIndexes are the statements that make the indexes.
@@ -47,6 +52,7 @@ var callIndexes = func() []string {
 	return []string{
 		"CREATE INDEX IF NOT EXISTS " + callsByNames + columns + ")",
 		"CREATE INDEX IF NOT EXISTS " + failedByNames + columns + ", outcome) WHERE " + failedCalls,
+		"CREATE INDEX IF NOT EXISTS " + sumsByNames + " ON daily_usage (" + strings.Join(callNames[len(callNames)-summedNames:], ", ") + ")",
 	}
 }()
 
@@ -117,14 +123,17 @@ func (s *Store) sparseCalls(ctx context.Context, where conditions, q perigee.Cal
 	return append(calls, rest...), err
 }
 
-const selectIndexes = `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN ('` + callsByNames + `', '` + failedByNames + `')`
+const selectIndexes = `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN ('` + callsByNames + `', '` + failedByNames + `', '` + sumsByNames + `')`
 
 // findByNames returns the ids of the newest calls that a query selects among those that began
-// before a time. It reports false if it cannot use the indexes: there are none yet, or there are so
-// many combinations of names that it takes too long.
+// before a time. It reports false if it cannot use the indexes: there are none yet, the daily sums
+// lack many calls, or there are so many combinations of names that it takes too long.
 func (s *Store) findByNames(ctx context.Context, q perigee.CallQuery, before int64) (ids []string, ok bool, err error) {
 	var indexes int
 	if _, err := engine.One(ctx, s.db, selectIndexes, nil, &indexes); err != nil || indexes < len(callIndexes) {
+		return nil, false, err
+	}
+	if many, err := s.ManyUncounted(ctx); err != nil || many {
 		return nil, false, err
 	}
 	limited, cancel := context.WithTimeout(ctx, s.listing.time)
@@ -139,10 +148,9 @@ func (s *Store) findByNames(ctx context.Context, q perigee.CallQuery, before int
 
 // namesQuery returns the statement of findByNames.
 //
-// It steps from one name to the next in an index instead of reading all entries. Each table of the
-// statement has the combinations of the first columns of callNames, among those in the table before
-// that fit the query, and a NULL after the last name of each. Only the newest entries of the
-// combinations that are left are read.
+// It steps through the combinations of client and models in an index of calls. It steps through the
+// combinations of account and key in the index of daily sums, and adds the calls that are not in the
+// sums. The combinations of both that have a call are left. Only their newest entries are read.
 func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	index, rows := callsByNames, "TRUE"
 	if q.Errors {
@@ -151,14 +159,12 @@ func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	from := ` FROM calls AS c INDEXED BY ` + index + ` WHERE ` + rows
 	var all conditions // numbers the arguments
 	fits := nameFilters(q, &all)
-	var tables []string
-	given, equal := ` FROM (SELECT 1) AS n`, ``
-	for i, column := range callNames {
-		table, columns := "names"+strconv.Itoa(i), strings.Join(callNames[:i+1], ", ")
-		next := ` SELECT ` + strings.TrimSuffix(columns, column) + `(SELECT min(c.` + column + `)` + from + equal
-		tables = append(tables, table+`(`+columns+`) AS (`+next+`)`+given+` UNION ALL`+next+` AND c.`+column+` > n.`+column+`)`+
-			` FROM `+table+` AS n WHERE `+column+` IS NOT NULL)`)
-		given = ` FROM ` + table + ` AS n WHERE ` + column + ` IS NOT NULL` + fits[column]
+	split := len(callNames) - summedNames
+	tables, models := stepTables("models", from, callNames[:split], fits)
+	sums, keys := stepTables("keys", ` FROM daily_usage AS c INDEXED BY `+sumsByNames+` WHERE TRUE`, callNames[split:], fits)
+	keys += ` UNION SELECT account, client_key FROM calls WHERE NOT counted` + fits["account"] + fits["client_key"]
+	equal := ``
+	for _, column := range callNames {
 		equal += ` AND c.` + column + ` = n.` + column
 	}
 	entries := equal + ` AND c.time_us < ` + all.arg(before)
@@ -177,12 +183,31 @@ func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	// their nth time is the bound of found, and otherwise the nth time of each combination. Entries
 	// at the bound are all kept, because their ids decide.
 	join := ` FROM fitting AS n CROSS JOIN calls AS c INDEXED BY ` + index + ` WHERE ` + rows + entries + ` AND c.time_us >= coalesce(`
-	tables = append(tables,
-		`fitting AS MATERIALIZED (SELECT *`+given+`)`,
+	tables = append(append(tables, sums...),
+		`fitting AS MATERIALIZED (SELECT * FROM (SELECT * FROM (`+models+`) CROSS JOIN (`+keys+`)) AS n WHERE EXISTS (SELECT 1`+from+entries+`))`,
 		`newest AS MATERIALIZED (SELECT c.time_us`+join+nth("20", from+entries)+`, `+earliest+`))`,
 		`found AS MATERIALIZED (SELECT c.time_us, c.rowid AS place`+join+nth(limit, ` FROM newest AS c`)+`, `+nth(limit, from+entries)+`, `+earliest+`))`)
 	return `WITH RECURSIVE ` + strings.Join(tables, ", ") + ` SELECT id FROM calls WHERE rowid IN (SELECT place FROM found
 		WHERE time_us >= coalesce(` + nth(limit, ` FROM found AS c`) + `, ` + earliest + `))` + newestFirst + limit, all.args
+}
+
+// stepTables returns tables with the combinations of the columns in an index that fit, and the query
+// for them. from selects the entries of the index, as c.
+//
+// The tables step from one name to the next in the index instead of reading all entries. Each has
+// the combinations of the first columns, among those in the table before that fit, and a NULL after
+// the last name of each.
+func stepTables(name, from string, columns []string, fits map[string]string) (tables []string, query string) {
+	given, equal := ` FROM (SELECT 1) AS n`, ``
+	for i, column := range columns {
+		table, first := name+strconv.Itoa(i), strings.Join(columns[:i+1], ", ")
+		next := ` SELECT ` + strings.TrimSuffix(first, column) + `(SELECT min(c.` + column + `)` + from + equal
+		tables = append(tables, table+`(`+first+`) AS (`+next+`)`+given+` UNION ALL`+next+` AND c.`+column+` > n.`+column+`)`+
+			` FROM `+table+` AS n WHERE `+column+` IS NOT NULL)`)
+		given = ` FROM ` + table + ` AS n WHERE ` + column + ` IS NOT NULL` + fits[column]
+		equal += ` AND c.` + column + ` = n.` + column
+	}
+	return tables, `SELECT *` + given
 }
 
 const earliest = "-9223372036854775807" // the first time in microseconds

@@ -20,6 +20,7 @@ import (
 func TestListingsAreTheSameWithIndexes(t *testing.T) {
 	s := openWith(t, freshSQLite(t))
 	mustUpkeep(t, s, time.Time{})
+	s.known.limit = 2 // most sums are under otherName
 	name := rapid.SampledFrom([]string{"", "x", "xy", "Z", "ü", "\xff", "a\x00b", perigee.LanguageServerClient})
 	pattern := rapid.SampledFrom([]string{"", "", "", "x", "x*", "*", "z", "nothing", "?"})
 	calls := 0
@@ -29,7 +30,7 @@ func TestListingsAreTheSameWithIndexes(t *testing.T) {
 			c := &batch[i]
 			calls++
 			c.ID, c.ModelAsked, c.Model = fmt.Sprint(calls), name.Draw(t, "asked"), name.Draw(t, "model")
-			c.Client.Name = name.Draw(t, "name")
+			c.Client.Name, c.Client.Key, c.Account = name.Draw(t, "name"), name.Draw(t, "key"), name.Draw(t, "account")
 			c.ReplayOf = rapid.SampledFrom([]string{"", "", "1"}).Draw(t, "replay")
 		}
 		mustSave(t, s, batch...)
@@ -71,15 +72,16 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 			var id, parent, unused int
 			var detail string
 			err := row.Scan(&id, &parent, &unused, &detail)
-			if strings.HasPrefix(detail, "SCAN c ") && !strings.Contains(detail, "COVERING INDEX") || strings.HasPrefix(detail, "SCAN calls") {
+			if strings.HasPrefix(detail, "SCAN c ") && !strings.Contains(detail, "COVERING INDEX") ||
+				strings.HasPrefix(detail, "SCAN calls") && !strings.Contains(detail, "calls_uncounted") {
 				t.Errorf("%+v reads calls: %s", q, detail)
 			}
-			if strings.Contains(detail, "USING COVERING INDEX calls_") {
+			if strings.Contains(detail, "USING COVERING INDEX ") {
 				steps++
 			}
 			return err
 		})
-		if err != nil || steps != 2*len(callNames)+4 {
+		if err != nil || steps != 2*len(callNames)+5 {
 			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
 		}
 	}
