@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -28,26 +29,26 @@ func (r *run) baseline(ctx context.Context) (err error) {
 		})
 	}
 	all.Wait()
-	r.leaks.descriptorsBefore = r.idle(ctx, 0)
+	r.leaks.descriptorsBefore = r.idle(ctx, 0, math.MaxInt)
 	if r.leaks.goroutinesBefore, _, err = r.quit(); err != nil {
 		return err
 	}
 	return r.world.up(ctx)
 }
 
-// idle closes connections on both sides and waits until the process has few descriptors, or does
-// not get fewer any more.
-func (r *run) idle(ctx context.Context, enough int) (descriptors int) {
+// idle closes connections on both sides and waits until the process has enough descriptors at most,
+// or at most allowed and no other number for two seconds. It waits for a minute at most.
+func (r *run) idle(ctx context.Context, enough, allowed int) (descriptors int) {
 	stable := 0
 	for began := time.Now(); time.Since(began) < time.Minute && stable < 20; {
 		r.client.http.CloseIdleConnections()
 		r.world.provider.hangUp()
 		wait(ctx, 100*time.Millisecond)
 		n := r.world.perigee.descriptors()
-		if enough > 0 && n <= enough {
+		if n <= enough {
 			return n
 		}
-		if stable++; n != descriptors || enough > 0 {
+		if stable++; n != descriptors || n > allowed {
 			stable = 0
 		}
 		descriptors = n
@@ -71,11 +72,11 @@ const spare, pool = 6, 16
 
 func (r *run) findLeaks(ctx context.Context) (err error) {
 	l, w := &r.leaks, r.world
-	l.descriptors = r.idle(ctx, l.descriptorsBefore)
 	allowed := l.descriptorsBefore + spare
 	if w.database != nil {
 		allowed += pool
 	}
+	l.descriptors = r.idle(ctx, l.descriptorsBefore, allowed)
 	if l.descriptors > allowed {
 		r.problem("leaked: %d descriptors at the end, %d at the beginning", l.descriptors, l.descriptorsBefore)
 	}
