@@ -85,6 +85,14 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
 		}
 	}
+	batch := make([]perigee.Call, manyUncounted+1) // which are not in the daily sums
+	for i := range batch {
+		batch[i] = perigee.Call{ID: fmt.Sprint(i), Time: noon, Outcome: perigee.OutcomeOpen}
+	}
+	mustSave(t, s, batch...)
+	if _, ok, err := s.findByNames(t.Context(), perigee.CallQuery{Limit: 20}, 0); ok || err != nil {
+		t.Errorf("without sums: %v, %v", ok, err)
+	}
 }
 
 // A writer interrupts a statement that yields, which changes nothing then. Alone, it is done.
