@@ -57,3 +57,27 @@ func TestIdleIsToldWhileCallsAreOpen(t *testing.T) {
 		}
 	})
 }
+
+// Close waits for OnIdle, and nothing calls it afterwards.
+func TestCloseWaitsForIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told, ended atomic.Int32
+		s := New(Options{OnIdle: func(int) {
+			told.Add(1)
+			time.Sleep(time.Minute)
+			ended.Add(1)
+		}}, Settings{})
+		s.beginCall()
+		time.Sleep(idleTime)
+		synctest.Wait()
+		s.Close()
+		if told.Load() != 1 || ended.Load() != 1 {
+			t.Errorf("told %d times, ended %d times", told.Load(), ended.Load())
+		}
+		s.endCall()
+		time.Sleep(time.Hour)
+		if told.Load() != 1 {
+			t.Errorf("told %d times after Close", told.Load())
+		}
+	})
+}

@@ -97,6 +97,7 @@ type Server struct {
 	settings    atomic.Pointer[state]
 	active      atomic.Int64
 	idle        *time.Timer // nil if there is no OnIdle
+	idling      chan bool   // has one value, whether the Server is open; onIdle and Close take it
 	runs        responsesapi.Runs
 	sockets     responsesapi.Hub
 	sharedLimit clientkey.SharedLimit
@@ -134,7 +135,9 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 		opts.Missing = func(context.Context, string) error { return nil }
 	}
 	s := &Server{opts: opts, upstream: perigee.Passthrough{Upstream: opts.Upstream}, dialects: dialects, refusals: clientkey.NewRefusals(),
-		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger}}
+		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger},
+		idling:      make(chan bool, 1)}
+	s.idling <- true
 	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
 	open := systemPages{&s.opts}
@@ -185,6 +188,8 @@ func (s *Server) Close() {
 	if s.idle != nil {
 		s.idle.Stop()
 	}
+	<-s.idling
+	s.idling <- false
 	s.failed.Close()
 	s.sockets.CloseNow()
 	s.runs.Close(ErrShutdown)
@@ -281,8 +286,14 @@ func (s *Server) endCall() {
 	}
 }
 
-// onIdle is called when no call has begun for a while.
-func (s *Server) onIdle() { s.opts.OnIdle(s.Active()) }
+// onIdle is called when no call has begun for a while. Close waits for it.
+func (s *Server) onIdle() {
+	open := <-s.idling
+	defer func() { s.idling <- open }()
+	if open {
+		s.opts.OnIdle(s.Active())
+	}
+}
 
 // answer takes a request past each guard in turn to the handler that its route names.
 func (c *call) answer() error {
