@@ -85,7 +85,8 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
 		}
 	}
-	batch := make([]perigee.Call, manyUncounted+1) // which are not in the daily sums
+	s.counting.many = 20
+	batch := make([]perigee.Call, s.counting.many+1) // which are not in the daily sums
 	for i := range batch {
 		batch[i] = perigee.Call{ID: fmt.Sprint(i), Time: noon, Outcome: perigee.OutcomeOpen}
 	}

@@ -54,6 +54,7 @@ type Store struct {
 	known     knownSums
 	bounds    bounds
 	listing   listing
+	counting  counting
 
 	auditTrimmed atomic.Int64 // when the audit log was within its bounds, in microseconds
 }
@@ -103,7 +104,7 @@ func (s *Store) hot() []string {
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{now: opts.Now, logger: opts.Logger, known: knownSums{limit: maxDailySums},
 		bounds:  bounds{sessions: maxSessions, signatureLimit: maxSignatureBytes},
-		listing: listing{recent: recentCalls, time: namesTime}}
+		listing: listing{recent: recentCalls, time: namesTime}, counting: defaultCounting}
 	if s.now == nil {
 		s.now = time.Now
 	}

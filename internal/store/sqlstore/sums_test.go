@@ -238,7 +238,8 @@ func TestManyCallsAreCountedOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, fresh fresh) {
 		options := fresh(t)
 		s, other := openWith(t, options), openWith(t, options)
-		const calls = manyUncounted + 1
+		const calls = 501
+		s.counting, other.counting = counting{rows: 20, many: calls - 1}, counting{rows: 20, many: calls - 1}
 		batch := make([]perigee.Call, calls)
 		for i := range batch {
 			batch[i] = fullCall(fmt.Sprint(i))

@@ -77,12 +77,15 @@ func (s *Store) countSome(ctx context.Context, rows int) (int, error) {
 	})
 }
 
-// countRows is how many rows one transaction of CountCalls changes: a daemon that starts meanwhile
-// waits for it for less than 0.1 s.
-const countRows = 2000
+// A counting has the limits of counting calls.
+type counting struct {
+	// rows is how many calls one transaction of CountCalls adds to the sums.
+	rows int
+	// many is how many calls Usage adds up by itself without delay.
+	many int
+}
 
-// manyUncounted is how many calls Usage adds up by itself without delay.
-const manyUncounted = 10_000
+var defaultCounting = counting{rows: 2000, many: 10_000}
 
 const countUncounted = `SELECT count(*) FROM (SELECT 1 FROM calls WHERE NOT counted LIMIT $1) AS uncounted`
 
@@ -90,19 +93,28 @@ const countUncounted = `SELECT count(*) FROM (SELECT 1 FROM calls WHERE NOT coun
 func (s *Store) ManyUncounted(ctx context.Context) (many bool, err error) {
 	defer s.db.Explain("read calls from", &err)
 	var calls int
-	_, err = engine.One(ctx, s.db, countUncounted, []any{manyUncounted + 1}, &calls)
-	return calls > manyUncounted, err
+	_, err = engine.One(ctx, s.db, countUncounted, []any{s.counting.many + 1}, &calls)
+	return calls > s.counting.many, err
 }
 
-// CountCalls does the part of Upkeep that adds calls to the daily sums, all of it without a pause.
-// Each transaction is kept: if CountCalls is interrupted, the next one continues, and other
-// processes can do the same at the same time.
+// CountCalls does the part of Upkeep that adds calls to the daily sums, all of it. Each transaction
+// is kept: if CountCalls is interrupted, the next one continues, and other processes can do the same
+// at the same time. It pauses for a quarter of the time: another process that writes, such as a
+// daemon that starts, looks ten times a second whether it can, and gives up after five seconds.
 func (s *Store) CountCalls(ctx context.Context) (err error) {
 	defer s.db.Explain(upkeepDoing, &err)
-	for counted := countRows; counted == countRows && err == nil; {
-		counted, err = s.countSome(ctx, countRows)
+	for {
+		began := time.Now()
+		counted, err := s.countSome(ctx, s.counting.rows)
+		if err != nil || counted < s.counting.rows {
+			return err
+		}
+		select {
+		case <-time.After(time.Since(began) / 3):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return err
 }
 
 // removeSome removes some of the calls that began before a time.
