@@ -126,32 +126,57 @@ func (s *Store) sparseCalls(ctx context.Context, where conditions, q perigee.Cal
 const selectIndexes = `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN ('` + callsByNames + `', '` + failedByNames + `', '` + sumsByNames + `')`
 
 // findByNames returns the ids of the newest calls that a query selects among those that began
-// before a time. It reports false if it cannot use the indexes: there are none yet, the daily sums
-// lack many calls, or there are so many combinations of names that it takes too long.
+// before a time. It reports false if it cannot use the indexes: there are none yet, or there are so
+// many combinations of names that it takes too long.
 func (s *Store) findByNames(ctx context.Context, q perigee.CallQuery, before int64) (ids []string, ok bool, err error) {
 	var indexes int
 	if _, err := engine.One(ctx, s.db, selectIndexes, nil, &indexes); err != nil || indexes < len(callIndexes) {
 		return nil, false, err
 	}
-	if many, err := s.ManyUncounted(ctx); err != nil || many {
-		return nil, false, err
-	}
 	limited, cancel := context.WithTimeout(ctx, s.listing.time)
 	defer cancel()
-	query, args := namesQuery(q, before)
-	ids, err = engine.List(limited, s.db, query, args, func(id *string) []any { return []any{id} })
+	pairs, err := s.fittingPairs(limited, q)
+	if err == nil && pairs > 0 {
+		query, args := namesQuery(q, before, pairs <= fewPairs)
+		ids, err = engine.List(limited, s.db, query, args, func(id *string) []any { return []any{id} })
+	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return nil, false, nil
 	}
 	return ids, err == nil, err
 }
 
+// fewPairs is how many pairs of account and key are looked up for each client and model.
+const fewPairs = 8
+
+// fittingPairs returns how many pairs of account and key fit a query; more than fewPairs if there
+// are more, the query has no filter for them, or the daily sums lack many calls.
+func (s *Store) fittingPairs(ctx context.Context, q perigee.CallQuery) (pairs int, err error) {
+	if q.Account+q.Key == "" {
+		return fewPairs + 1, nil
+	}
+	if many, err := s.ManyUncounted(ctx); err != nil || many {
+		return fewPairs + 1, err
+	}
+	var all conditions
+	tables, query := pairTables(nameFilters(q, &all))
+	_, err = engine.One(ctx, s.db, `WITH RECURSIVE `+strings.Join(tables, ", ")+` SELECT count(*) FROM (`+query+` LIMIT `+all.arg(fewPairs+1)+`)`, all.args, &pairs)
+	return pairs, err
+}
+
+// pairTables returns tables with the pairs of account and key that fit, and the query for them: those
+// of the daily sums, and of calls that are not in the sums.
+func pairTables(fits map[string]string) (tables []string, query string) {
+	tables, query = stepTables("keys", ` FROM daily_usage AS c INDEXED BY `+sumsByNames+` WHERE TRUE`, callNames[len(callNames)-summedNames:], fits)
+	return tables, query + ` UNION SELECT account, client_key FROM calls WHERE NOT counted` + fits["account"] + fits["client_key"]
+}
+
 // namesQuery returns the statement of findByNames.
 //
-// It steps through the combinations of client and models in an index of calls. It steps through the
-// combinations of account and key in the index of daily sums, and adds the calls that are not in the
-// sums. The combinations of both that have a call are left. Only their newest entries are read.
-func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
+// It steps through the combinations of names in an index of calls. If few pairs of account and key
+// fit, it steps through those of client and models alone, and looks for each pair. Only the newest
+// entries of the combinations that fit are read.
+func namesQuery(q perigee.CallQuery, before int64, few bool) (query string, args []any) {
 	index, rows := callsByNames, "TRUE"
 	if q.Errors {
 		index, rows = failedByNames, failedCalls
@@ -159,10 +184,6 @@ func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	from := ` FROM calls AS c INDEXED BY ` + index + ` WHERE ` + rows
 	var all conditions // numbers the arguments
 	fits := nameFilters(q, &all)
-	split := len(callNames) - summedNames
-	tables, models := stepTables("models", from, callNames[:split], fits)
-	sums, keys := stepTables("keys", ` FROM daily_usage AS c INDEXED BY `+sumsByNames+` WHERE TRUE`, callNames[split:], fits)
-	keys += ` UNION SELECT account, client_key FROM calls WHERE NOT counted` + fits["account"] + fits["client_key"]
 	equal := ``
 	for _, column := range callNames {
 		equal += ` AND c.` + column + ` = n.` + column
@@ -183,8 +204,14 @@ func namesQuery(q perigee.CallQuery, before int64) (query string, args []any) {
 	// their nth time is the bound of found, and otherwise the nth time of each combination. Entries
 	// at the bound are all kept, because their ids decide.
 	join := ` FROM fitting AS n CROSS JOIN calls AS c INDEXED BY ` + index + ` WHERE ` + rows + entries + ` AND c.time_us >= coalesce(`
-	tables = append(append(tables, sums...),
-		`fitting AS MATERIALIZED (SELECT * FROM (SELECT * FROM (`+models+`) CROSS JOIN (`+keys+`)) AS n WHERE EXISTS (SELECT 1`+from+entries+`))`,
+	tables, fitting := stepTables("names", from, callNames, fits)
+	if few {
+		models, ofModels := stepTables("models", from, callNames[:len(callNames)-summedNames], fits)
+		pairs, ofPairs := pairTables(fits)
+		tables = append(models, pairs...)
+		fitting = `SELECT * FROM (SELECT * FROM (` + ofModels + `) CROSS JOIN (` + ofPairs + `)) AS n WHERE EXISTS (SELECT 1` + from + entries + `)`
+	}
+	tables = append(tables, `fitting AS MATERIALIZED (`+fitting+`)`,
 		`newest AS MATERIALIZED (SELECT c.time_us`+join+nth("20", from+entries)+`, `+earliest+`))`,
 		`found AS MATERIALIZED (SELECT c.time_us, c.rowid AS place`+join+nth(limit, ` FROM newest AS c`)+`, `+nth(limit, from+entries)+`, `+earliest+`))`)
 	return `WITH RECURSIVE ` + strings.Join(tables, ", ") + ` SELECT id FROM calls WHERE rowid IN (SELECT place FROM found

@@ -46,6 +46,7 @@ func TestListingsAreTheSameWithIndexes(t *testing.T) {
 		s.listing.recent = calls + 1
 		want := mustCalls(t, s, q)
 		s.listing.recent = rapid.IntRange(1, 10).Draw(t, "recent")
+		s.counting.many = rapid.SampledFrom([]int{0, 1000}).Draw(t, "many")
 		s.listing.time = rapid.SampledFrom([]time.Duration{0, time.Hour, time.Hour}).Draw(t, "time")
 		if got := mustCalls(t, s, q); len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v:\ngot  %q\nwant %q", q, ids(got), ids(want))
@@ -66,7 +67,8 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 	mustUpkeep(t, s, time.Time{})
 	for _, q := range []perigee.CallQuery{{Model: "nothing", Limit: 20}, {Errors: true, Sent: true, Limit: 20},
 		{Errors: true, Key: "k", Since: noon, Limit: 20}} {
-		query, args := namesQuery(q, noon.UnixMicro())
+		few := q.Key != ""
+		query, args := namesQuery(q, noon.UnixMicro(), few)
 		steps := 0
 		err := s.db.Query(t.Context(), "EXPLAIN QUERY PLAN "+query, args, func(row engine.Row) error {
 			var id, parent, unused int
@@ -81,18 +83,9 @@ func TestListingsReadNoOtherCalls(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil || steps != 2*len(callNames)+5 {
+		if want := 2*len(callNames) + 4; err != nil || steps != want && !(few && steps == want+1) {
 			t.Errorf("%+v has %d steps in the index, %v", q, steps, err)
 		}
-	}
-	s.counting.many = 20
-	batch := make([]perigee.Call, s.counting.many+1) // which are not in the daily sums
-	for i := range batch {
-		batch[i] = perigee.Call{ID: fmt.Sprint(i), Time: noon, Outcome: perigee.OutcomeOpen}
-	}
-	mustSave(t, s, batch...)
-	if _, ok, err := s.findByNames(t.Context(), perigee.CallQuery{Limit: 20}, 0); ok || err != nil {
-		t.Errorf("without sums: %v, %v", ok, err)
 	}
 }
 
