@@ -85,7 +85,7 @@ func EmailsIn(text []byte) []byte {
 
 // inAddress reports whether an e-mail address can have a byte.
 func inAddress(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '-' && c <= '9' && c != '/' || c == '@' || c == '%' || c == '+' || c == '_'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '-' && c <= '9' && c != '/' || c == '@' || c == '%' || c == '+' || c == '_' || c >= 0x80
 }
 
 var mixedWords = lazyregexp.New(`[A-Za-z0-9_-]{32,}`)

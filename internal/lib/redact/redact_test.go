@@ -103,7 +103,7 @@ func TestWordsAndEmails(t *testing.T) {
 // Addresses are found as by the expression over the whole text.
 func TestEmailsInRandomText(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	pieces := []string{"a", "Z", "7", ".", "-", "+", "_", "@", "%40", "%", "40", " ", "/", ",", "é", "\n", "ada@example.com"}
+	pieces := []string{"a", "Z", "7", ".", "-", "+", "_", "@", "%40", "%", "40", " ", "/", ",", "é", "ſ", "\u212a", "\xff", "\n", "ada@example.com"}
 	for range 20_000 {
 		var text strings.Builder
 		for range random.IntN(20) {
