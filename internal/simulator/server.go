@@ -283,7 +283,8 @@ func (x *exchange) read() *statusError {
 func (x *exchange) peek() {
 	path := x.r.URL.Path
 	x.call.Account = x.people.owner(x.bearer())
-	if form, err := url.ParseQuery(string(x.body)); path == "/token" && err == nil {
+	if path == "/token" {
+		form, _ := url.ParseQuery(string(x.body)) // which has the pairs that are valid
 		x.call.Account = x.people.owner(form.Get("refresh_token"))
 	}
 	if rest, ok := strings.CutPrefix(path, "/v1beta/models"); ok {
