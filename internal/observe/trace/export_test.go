@@ -1,6 +1,9 @@
 package trace
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // What is left of the budget in tests.
 const (
@@ -19,3 +22,11 @@ func (s *Store) SetBudget(left time.Duration) {
 
 // Queued returns the bytes of memory that wait to be written.
 func (s *Store) Queued() int64 { return s.queued.Load() }
+
+// Trim removes the oldest traces in a directory, as a Store does with a limit that may change.
+func Trim(dir string, keep func() int64) {
+	r, d := ring{max: MaxCalls}, disk{dir: dir}
+	defer d.close()
+	r.add(list(context.Background(), dir))
+	r.trim(&d, keep, func(string, ...any) {})
+}

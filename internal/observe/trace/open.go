@@ -42,9 +42,10 @@ func In(dir string) func(id string) (*Trace, error) {
 	return func(id string) (*Trace, error) { return Open(dir, id) }
 }
 
-// open returns the trace in a directory; path is empty if there is none.
+// open returns the trace in a directory; path is empty if there is none. An empty directory is none:
+// perigee was killed before it wrote to it.
 func open(path, id string) (*Trace, error) {
-	if path == "" {
+	if entries, err := os.ReadDir(path); path == "" || err == nil && len(entries) == 0 {
 		return nil, perigee.Errorf(perigee.ClassNotFound, "there is no trace directory for call %s", id).
 			WithHint("traces.keep and traces.bodies in the configuration determine what is kept; calls that succeed while perigee is busy are not traced; perigee trace list --json has bodies: true for the calls that have one")
 	}

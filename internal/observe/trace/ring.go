@@ -141,14 +141,14 @@ func (r *ring) grow(e *entry, before, after int64) {
 }
 
 // trim removes the oldest calls that have ended until the limits are kept. Before the directory is
-// known it removes none.
-func (r *ring) trim(d *disk, keep int64, warn func(message string, args ...any)) {
-	if !r.scanned || r.total <= keep && len(r.entries) <= r.max {
+// known it removes none. keep returns the limit of bytes, which may change meanwhile.
+func (r *ring) trim(d *disk, keep func() int64, warn func(message string, args ...any)) {
+	if !r.scanned || r.total <= keep() && len(r.entries) <= r.max {
 		return
 	}
 	kept := r.entries[:0]
 	for i, e := range r.entries {
-		if left := len(kept) + len(r.entries) - i; r.total <= keep && left <= r.max {
+		if left := len(kept) + len(r.entries) - i; r.total <= keep() && left <= r.max {
 			kept = append(kept, r.entries[i:]...)
 			break
 		}

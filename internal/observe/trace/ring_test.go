@@ -39,6 +39,9 @@ func TestTheNumberOfCallsIsBounded(t *testing.T) {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(filepath.Join(path, "meta.json"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r := newRig(t, func(o *trace.Options) { o.Dir, o.MaxCalls = dir, most })
 	await.Until(t, "the oldest calls to be removed", func() bool { calls, _ := trace.Size(dir); return calls == most })
@@ -47,6 +50,32 @@ func TestTheNumberOfCallsIsBounded(t *testing.T) {
 	}
 	if got, err := r.Open("old5"); err != nil || got.Meta.ID != "old5" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A limit that is raised while traces are removed counts at once.
+func TestKeepIsRaisedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	for i := range 20 {
+		plant(t, dir, "2026-11-14", fmt.Sprintf("1420%02d.000-old%d", i, i), map[string]string{"meta.json": "{}"})
+	}
+	trace.Trim(dir, func() int64 {
+		if calls, _ := trace.Size(dir); calls > 15 {
+			return 0
+		}
+		return 100 << 20
+	})
+	if calls, _ := trace.Size(dir); calls != 15 {
+		t.Errorf("%d traces are left", calls)
+	}
+}
+
+// An empty directory, which a killed process leaves, is no trace.
+func TestAnEmptyDirectoryIsNoTrace(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, "2026-11-15", "142004.088-c1", nil)
+	if _, err := trace.Open(dir, "c1"); err == nil || perigee.AsError(err).Class != perigee.ClassNotFound {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -323,7 +323,7 @@ func (s *Store) run(ctx context.Context) {
 			used := float64(clock() - began)
 			next = time.Now().Add(max(flushPause, time.Duration(used/s.opts.Share)))
 		}
-		s.ring.trim(&s.disk, s.keep.Load(), s.warn)
+		s.ring.trim(&s.disk, s.keep.Load, s.warn)
 		s.makeRoom()
 		s.budget.charge(clock())
 		s.warnOfSkipped()
@@ -367,7 +367,7 @@ func (s *Store) write(ctx context.Context, list []*watcher, clock func() time.Du
 		s.budget.charge(clock())
 		if i%64 == 63 { // secrets may have become known meanwhile
 			redactor = s.opts.Redactor()
-			s.ring.trim(&s.disk, s.keep.Load(), s.warn)
+			s.ring.trim(&s.disk, s.keep.Load, s.warn)
 		}
 	}
 }
