@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -217,11 +218,13 @@ func TestHeldCallsAreWrittenBeforeMemoryIsUsedUp(t *testing.T) {
 // Of large calls that have succeeded, one waits to be written, and gives way to a large body that
 // arrives. Those that fail are all written.
 func TestOneLargeCallWaits(t *testing.T) {
-	writing := make(chan struct{})
+	var writing sync.Mutex
+	writing.Lock()
 	r := newRig(t, func(o *trace.Options) {
 		o.Share = 0.9
 		o.Redactor = func() *redact.Redactor {
-			<-writing
+			writing.Lock()
+			defer writing.Unlock()
 			return nil
 		}
 	})
@@ -237,7 +240,7 @@ func TestOneLargeCallWaits(t *testing.T) {
 	call("second", nil)
 	call("third", nil)
 	call("fourth", &perigee.Error{Class: perigee.ClassInvalid, Message: "refused"})
-	close(writing)
+	writing.Unlock()
 	r.close(t)
 	has := trace.Has(r.dir, "given", "first", "second", "third", "fourth")
 	if has["given"] || !has["first"] || !has["second"] || has["third"] || !has["fourth"] || r.Skipped() != 2 || r.Queued() != 0 {

@@ -400,8 +400,7 @@ func (s *Store) warnOfSkipped() {
 
 const notTraced = "calls not traced"
 
-// logSkipped logs the calls that were not traced since the last time. A disk that is almost full is
-// the reason for as long as it is.
+// logSkipped logs the calls that were not traced since the last time, and the reason now.
 func (s *Store) logSkipped() {
 	reason := "writing their traces would use too much of the processor or of memory"
 	if s.low.Load() {

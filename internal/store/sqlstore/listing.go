@@ -174,7 +174,7 @@ func pairTables(fits map[string]string) (tables []string, query string) {
 // namesQuery returns the statement of findByNames.
 //
 // It steps through the combinations of names in an index of calls. If few pairs of account and key
-// fit, it steps through those of client and models alone, and looks for each pair. Only the newest
+// fit, it steps through client and models alone, and looks for each pair. Only the newest
 // entries of the combinations that fit are read.
 func namesQuery(q perigee.CallQuery, before int64, few bool) (query string, args []any) {
 	index, rows := callsByNames, "TRUE"
