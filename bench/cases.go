@@ -189,7 +189,7 @@ func (b *bench) startCase(ctx context.Context, s setting) (ours *measure.Process
 	case antigravity:
 		return b.startAntigravity(ctx, data)
 	case untraced:
-		ours, err = b.startPerigeeWith(ctx, data, "warn\ntraces: {keep: 0}", b.upstreamConfig("http://"+b.provider.Addr))
+		ours, err = b.startPerigeeWith(ctx, data, noTraces, b.upstreamConfig("http://"+b.provider.Addr))
 	default:
 		ours, err = b.startPerigee(ctx, data)
 	}

@@ -16,7 +16,7 @@ var growthSizes = []int{10 << 10, 100 << 10, 1 << 20, 10 << 20, 50 << 20}
 type growth struct {
 	dialect string
 	size    int
-	cpu     time.Duration // per call
+	cpu     time.Duration // per call, without traces
 	base    int64         // resident before the first of them, after one small call
 	peak    int64         // resident at most
 }
@@ -52,14 +52,26 @@ func (b *bench) measureGrowth(ctx context.Context) error {
 	return nil
 }
 
-// grow sends one body again and again to a fresh perigee, one call after the other.
+// grow measures memory with traces, and CPU without: the first calls of a process all have a trace,
+// and a small number of large calls would be mostly such calls.
 func (b *bench) grow(ctx context.Context, q question) (growth, error) {
+	g, err := b.growIn(ctx, q, "warn")
+	if err != nil {
+		return g, err
+	}
+	bare, err := b.growIn(ctx, q, noTraces)
+	g.cpu = bare.cpu
+	return g, err
+}
+
+// growIn sends one body again and again to a fresh perigee, one call after the other.
+func (b *bench) growIn(ctx context.Context, q question, log string) (growth, error) {
 	g := growth{size: len(q.body)}
 	data, err := os.MkdirTemp(b.dir, "growth-")
 	if err != nil {
 		return g, err
 	}
-	p, err := b.startPerigee(ctx, data)
+	p, err := b.startPerigeeWith(ctx, data, log, b.upstreamConfig("http://"+b.provider.Addr))
 	if err != nil {
 		return g, err
 	}

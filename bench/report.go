@@ -168,7 +168,7 @@ func (r *report) writeGrowth(s *strings.Builder) {
 	if len(r.growth) == 0 {
 		return
 	}
-	table(s, "Cost as the body grows", "dialect", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
+	table(s, "Cost as the body grows; CPU without traces, memory with them", "dialect", "body", "CPU for a call, ms", "ns for a byte", "resident before, MB", "at most, MB", "growth over body")
 	for _, g := range r.growth {
 		times := "–" // the process itself is many times a small body
 		if g.size >= 10<<20 {

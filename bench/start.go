@@ -76,7 +76,11 @@ func (b *bench) upstreamConfig(url string) string {
 	return fmt.Sprintf("{name: provider, kind: gemini, url: %q, keys: [bench-key-1234]}", url)
 }
 
-// startPerigeeWith runs perigee with one upstream.
+// noTraces is a log for startPerigeeWith, with which no call is traced.
+const noTraces = "warn\ntraces: {keep: 0}"
+
+// startPerigeeWith runs perigee with one upstream. log is the value of that key, and the lines after
+// it.
 func (b *bench) startPerigeeWith(ctx context.Context, data, log, upstream string, env ...string) (*measure.Process, error) {
 	config, err := writeConfig(data, log, upstream)
 	if err != nil {
