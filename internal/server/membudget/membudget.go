@@ -17,7 +17,7 @@ import (
 )
 
 // Base is the size of every lease: the memory of an open call or stream without its body and its
-// answer (goroutines, buffers of two connections, the request's head), measured as 63 to 69 KB for
+// answer (goroutines, buffers of two connections, the request's head), measured as 64 to 79 KB for
 // an idle stream, and output that is buffered for a slow client.
 const Base = 80 << 10
 

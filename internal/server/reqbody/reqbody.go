@@ -41,8 +41,9 @@ const deadlineStep = 64 << 10
 const Small = 1 << 20
 
 // Factor is the number of bytes that a byte of a body counts in the memory budget. A body is held
-// unchanged, decoded into a prompt that mostly refers to it, and encoded for the provider: 2.6 to
-// 2.9 times its size in measurements, four at most.
+// unchanged, decoded into a prompt that mostly refers to it, and encoded for the provider: 1.0 to
+// 2.1 times its size in measurements with an agent's bodies, and up to four with many small values.
+// Its trace counts by itself.
 const Factor = 4
 
 // Weight returns the number of bytes that a body counts: Factor times its size, but at most
