@@ -35,7 +35,6 @@ type watcher struct {
 	exchanges               []*exchange
 	attempts                []attempt
 
-	// Of the goroutine that runs the call.
 	now  time.Duration // when the last event came, since the call began
 	more bool          // the next event comes at the same time
 
@@ -358,6 +357,8 @@ func (w *watcher) Event(e *perigee.Event) {
 	if !w.bodies {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !w.more {
 		w.now = w.since()
 	}
@@ -368,8 +369,6 @@ func (w *watcher) Event(e *perigee.Event) {
 	line := lines.Get().(*[]byte)
 	defer lines.Put(line)
 	*line = appendEvent((*line)[:0], e, w.now)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if e.Kind == perigee.EventStart {
 		w.call.Upstream, w.call.Account, w.call.Model = e.Upstream, e.Account, e.Model
 	}
