@@ -196,6 +196,19 @@ func (s *Store) forget(w *watcher) {
 	delete(s.open, w)
 }
 
+// GiveWay drops a large call that has succeeded and waits to be written. It is called when a large
+// body is about to arrive, which needs the memory.
+func (s *Store) GiveWay() {
+	w := s.large.Load()
+	if w == nil || !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	if !w.gone && w.over() && w.expendable() {
+		w.discard()
+	}
+}
+
 // Skipped is how many calls were not traced because that would have used too much of the processor
 // or of the disk. Calls that have failed are among them only if the disk was almost full.
 func (s *Store) Skipped() int64 { return s.lost.Load() }

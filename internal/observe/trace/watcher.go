@@ -217,7 +217,7 @@ func (w *watcher) enqueue() {
 	switch {
 	case w.gone:
 		return
-	case over && w.expendable(stageSpent) && (w.crowded() || !w.urgent && w.store.stage(w.size()) == stageSpent):
+	case over && w.expendable() && (w.crowded() || !w.urgent && w.store.stage(w.size()) == stageSpent):
 		w.discard()
 		return
 	}
@@ -229,29 +229,14 @@ func (w *watcher) enqueue() {
 	w.store.enqueue(w, urgent)
 }
 
-// expendable reports whether the call, which is over, is not written.
-func (w *watcher) expendable(s stage) bool {
-	return s == stageSpent && !w.begun && w.call.Outcome == perigee.OutcomeDone
-}
+// expendable reports whether the call, which is over, can be dropped.
+func (w *watcher) expendable() bool { return !w.begun && w.call.Outcome == perigee.OutcomeDone }
 
 // crowded reports whether the call, which is over, is large, and another such call waits to be
 // written. With more of them, memory would be several times as large as the bodies.
 func (w *watcher) crowded() bool {
 	large := &w.store.large
 	return w.store.opts.Share < 1 && w.size() > sampleSize && !large.CompareAndSwap(nil, w) && large.Load() != w
-}
-
-// GiveWay drops a large call that has succeeded and waits to be written. It is called when a large
-// body is about to arrive, which needs the memory.
-func (s *Store) GiveWay() {
-	w := s.large.Load()
-	if w == nil || !w.mu.TryLock() {
-		return
-	}
-	defer w.mu.Unlock()
-	if !w.gone && w.over() && w.expendable(stageSpent) {
-		w.discard()
-	}
 }
 
 // discard drops the data of a call that is not traced.

@@ -53,7 +53,7 @@ func (w *watcher) take(pressed bool) (b batch, ok bool) {
 	if b.first = !w.begun; b.first {
 		b.stage = w.store.budget.stage(b.size)
 		switch {
-		case b.ended && w.expendable(b.stage):
+		case b.ended && b.stage == stageSpent && w.expendable():
 			w.discard()
 			return b, false
 		case b.ended, pressed, b.stage == stagePlenty, b.stage == stageLow && time.Since(w.watched) >= flushPause:

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,11 +34,14 @@ type listing struct {
 
 // callNames are the columns that calls are listed by, in the order of the indexes. No statement
 // compares the first one with a single value, so that no other query chooses these indexes.
-var callNames = []string{"client_name", "model_asked", "model", "account", "client_key"}
-
-// summedNames is how many of callNames, the last ones, are read from the daily sums. Their index
-// changes when a sum is added, so that it costs little to save a call.
-const summedNames = 2
+//
+// pairNames are read from the daily sums. Their index changes when a sum is added, so that it costs
+// little to save a call.
+var (
+	modelNames = []string{"client_name", "model_asked", "model"}
+	pairNames  = []string{"account", "client_key"}
+	callNames  = slices.Concat(modelNames, pairNames)
+)
 
 // The indexes by names: of all calls, of those that count as errors, and of daily sums.
 const (
@@ -52,7 +56,7 @@ var callIndexes = func() []string {
 	return []string{
 		"CREATE INDEX IF NOT EXISTS " + callsByNames + columns + ")",
 		"CREATE INDEX IF NOT EXISTS " + failedByNames + columns + ", outcome) WHERE " + failedCalls,
-		"CREATE INDEX IF NOT EXISTS " + sumsByNames + " ON daily_usage (" + strings.Join(callNames[len(callNames)-summedNames:], ", ") + ")",
+		"CREATE INDEX IF NOT EXISTS " + sumsByNames + " ON daily_usage (" + strings.Join(pairNames, ", ") + ")",
 	}
 }()
 
@@ -167,15 +171,15 @@ func (s *Store) fittingPairs(ctx context.Context, q perigee.CallQuery) (pairs in
 // pairTables returns tables with the pairs of account and key that fit, and the query for them: those
 // of the daily sums, and of calls that are not in the sums.
 func pairTables(fits map[string]string) (tables []string, query string) {
-	tables, query = stepTables("keys", ` FROM daily_usage AS c INDEXED BY `+sumsByNames+` WHERE TRUE`, callNames[len(callNames)-summedNames:], fits)
+	tables, query = stepTables("keys", ` FROM daily_usage AS c INDEXED BY `+sumsByNames+` WHERE TRUE`, pairNames, fits)
 	return tables, query + ` UNION SELECT account, client_key FROM calls WHERE NOT counted` + fits["account"] + fits["client_key"]
 }
 
 // namesQuery returns the statement of findByNames.
 //
 // It steps through the combinations of names in an index of calls. If few pairs of account and key
-// fit, it steps through client and models alone, and looks for each pair. Only the newest
-// entries of the combinations that fit are read.
+// fit, it steps through client and models alone, and looks for each pair. Only the newest entries of
+// the combinations that fit are read.
 func namesQuery(q perigee.CallQuery, before int64, few bool) (query string, args []any) {
 	index, rows := callsByNames, "TRUE"
 	if q.Errors {
@@ -206,7 +210,7 @@ func namesQuery(q perigee.CallQuery, before int64, few bool) (query string, args
 	join := ` FROM fitting AS n CROSS JOIN calls AS c INDEXED BY ` + index + ` WHERE ` + rows + entries + ` AND c.time_us >= coalesce(`
 	tables, fitting := stepTables("names", from, callNames, fits)
 	if few {
-		models, ofModels := stepTables("models", from, callNames[:len(callNames)-summedNames], fits)
+		models, ofModels := stepTables("models", from, modelNames, fits)
 		pairs, ofPairs := pairTables(fits)
 		tables = append(models, pairs...)
 		fitting = `SELECT * FROM (SELECT * FROM (` + ofModels + `) CROSS JOIN (` + ofPairs + `)) AS n WHERE EXISTS (SELECT 1` + from + entries + `)`
