@@ -48,7 +48,7 @@ var rooms = []room{
 		"lib", "mcp", "observe", "route", "server", "simulator", "store", "upstream"}},
 	{"cli", "commands", []string{"account", "adapt", "daemon", "intercept", "langserver", "lib", "mcp", "observe",
 		"server", "simulator", "store"}},
-	{"testing", "for tests only", []string{"daemon", "intercept", "lib", "simulator", "store"}},
+	{"testing", "for tests only", []string{"adapt", "daemon", "intercept", "lib", "simulator", "store"}},
 }
 
 // exceptions are single imports that the rooms do not allow, each with its reason.

@@ -193,7 +193,10 @@ func (r *Request) WithThinking(want *Thinking) (*Request, error) {
 func (r *Request) Verbatim(d Dialect) bool { return r.Dialect == d && !r.rewritten }
 
 // A Prompt is the conversation, the tools that the model may call, and the generation parameters.
+// It holds what the client asks for, whether or not the provider that gets it has a counterpart:
+// package adapt makes a copy for the provider, with a note for each thing that is lost.
 type Prompt struct {
+	Dialect    Dialect // that it was decoded from; notes use its names. Empty counts as Gemini's
 	System     *Content
 	Contents   []Content
 	Tools      []Tool
@@ -355,7 +358,11 @@ type Generation struct {
 	Seed             *int64
 	PresencePenalty  *float64
 	FrequencyPenalty *float64
+	LogitBias        json.RawMessage // an object with biases by token id; nil if there are none
 	Stop             []string
+	ParallelCalls    *bool  // whether an answer may have more than one tool call
+	Verbosity        string // low, medium or high
+	ServiceTier      string
 	ResponseMIME     string
 	ResponseSchema   json.RawMessage // the provider's schema subset
 	ResponseJSON     json.RawMessage // a full JSON Schema
@@ -364,13 +371,18 @@ type Generation struct {
 	Extra            Fields
 }
 
-// Thinking is how much the model may think and whether the answer includes it.
+// Thinking is how much the model may think and whether the answer includes it. Level is one of
+// Levels, or a word of the Gemini API. A budget is in tokens; 0 is no thinking, and a negative one
+// leaves it to the model.
 type Thinking struct {
 	Include *bool
 	Budget  *int64
 	Level   string
 	Extra   Fields
 }
+
+// Levels is the scale of thinking. Each model has some of these levels.
+var Levels = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // Fields are the members of a JSON object that have no field of their own, in their original order.
 // They are passed on unchanged.

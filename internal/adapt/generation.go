@@ -16,6 +16,7 @@ const jsonMIME = "application/json"
 // generation keeps the settings within the limits of the provider and the model.
 func (a *adapter) generation() {
 	gen := &a.prompt.Generation
+	a.options()
 	gen.Extra = a.supported(gen.Extra, "generationConfig.", generationMembers)
 	if a.gateway {
 		a.numbers(gen)
@@ -54,10 +55,6 @@ func (a *adapter) numbers(gen *perigee.Generation) {
 		gen.MaxOutputTokens = nil
 	} else if n != nil && *n > math.MaxInt32 && a.spec.Output == 0 {
 		gen.MaxOutputTokens = nil // as good as no limit
-	}
-	if n := gen.Seed; n != nil && (*n < math.MinInt32 || *n > math.MaxInt32) {
-		a.notes.Dropped(fmt.Sprintf("seed %d", *n))
-		gen.Seed = nil
 	}
 	if n := gen.Candidates; n != nil && *n != 1 {
 		if *n > 1 {

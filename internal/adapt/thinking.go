@@ -221,7 +221,11 @@ func (a *adapter) nearestLevel(level string) string {
 	if i := slices.IndexFunc(have, func(l string) bool { return slices.Index(levels, l) > rank }); i >= 0 {
 		nearest = have[i]
 	}
-	a.notes.Mapped("thinking level " + level + " to " + nearest)
+	name := "thinking level"
+	if rank > slices.Index(levels, "high") { // which only other APIs have
+		name = optionName(a.prompt.Dialect, name)
+	}
+	a.notes.Mapped(name + " " + level + " to " + nearest)
 	return nearest
 }
 

@@ -1,6 +1,7 @@
 // Package testing is the room of what only tests, bench and e2e use. No product package imports it.
 // Begin with perigeetest/transcript.go and daemontest.
 //
+//	adapttest           adapts prompts, for tests of dialects
 //	bridgetest          a window of an editor, for tests
 //	conformance         runs the Connect conformance suite with connectframe and without
 //	daemontest          a whole daemon in the test's process or in its own, providers and clients for it

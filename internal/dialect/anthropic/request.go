@@ -70,6 +70,7 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
+	d.prompt.Dialect = origin.Dialect
 	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
@@ -191,7 +192,7 @@ func (d *decoder) request(c *rawjson.Cursor) {
 		// The rest is about Anthropic's service and not about the answer. Caching is the provider's
 		// own.
 		"metadata", func() { c.Read(d.notes.Rest("metadata."), "user_id", func() { d.session = sessionOf(c.String()) }) },
-		"cache_control", ignored, "betas", ignored, "service_tier", ignored, "user_profile_id", ignored, "workspace_id", ignored,
+		"cache_control", ignored, "betas", ignored, "service_tier", &g.ServiceTier, "user_profile_id", ignored, "workspace_id", ignored,
 		"context_management", func() { d.contextManagement(c) },
 		"speed", func() {
 			if string(c.Bytes()) != "standard" {

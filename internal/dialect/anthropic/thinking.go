@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"slices"
 	"strconv"
 
 	"perigee"
@@ -31,7 +32,7 @@ func (d *decoder) readThinking(c *rawjson.Cursor) {
 
 func (d *decoder) outputConfig(c *rawjson.Cursor) {
 	c.Read(dialect.RestPresent(c, &d.notes, "output_config."), "effort", func() {
-		if d.effort = c.String(); levels[d.effort] == "" && c.Err() == nil {
+		if d.effort = c.String(); !slices.Contains(efforts, d.effort) && c.Err() == nil {
 			d.fail(invalid("output_config.effort: want low, medium, high, xhigh or max, found " +
 				strconv.Quote(fieldName([]byte(d.effort)))))
 		}
@@ -62,10 +63,10 @@ func (d *decoder) outputFormat(c *rawjson.Cursor, where string) {
 	}
 }
 
-// levels are the provider's names for efforts. It has none beyond high.
-var levels = map[string]string{"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+// efforts are the levels of thinking that this API has.
+var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 
-// dynamic is the budget with which the provider's models decide for themselves.
+// dynamic is the budget that leaves it to the model how much it thinks.
 const dynamic = -1
 
 // finishThinking brings thinking and effort together. A budget and a level exclude each other at
@@ -102,9 +103,5 @@ func (d *decoder) level(t *perigee.Thinking) {
 		t.Budget = new(int64(dynamic))
 		return
 	}
-	level := levels[d.effort]
-	if level != d.effort {
-		d.notes.Mapped("output_config.effort " + fieldName([]byte(d.effort)) + " to " + level)
-	}
-	t.Level = level
+	t.Level = d.effort
 }

@@ -127,12 +127,12 @@ func (d *decoder) toolChange(b *block) {
 type choice struct{ kind, name string }
 
 func (d *decoder) toolChoice(c *rawjson.Cursor) {
-	serial := false
 	c.Read(func(key []byte) { d.notes.Unknown("tool_choice.", key) },
-		"type", &d.choice.kind, "name", &d.choice.name, "disable_parallel_tool_use", &serial)
-	if serial {
-		d.notes.Dropped("tool_choice.disable_parallel_tool_use")
-	}
+		"type", &d.choice.kind, "name", &d.choice.name, "disable_parallel_tool_use", func() {
+			if c.Bool() {
+				d.prompt.Generation.ParallelCalls = new(false)
+			}
+		})
 }
 
 // finishTools applies tool_choice to the declared tools. The provider refuses a choice without

@@ -101,7 +101,7 @@ func invalidBody(err error) *perigee.Error {
 // generateContentRequest.
 func DecodePrompt(body []byte) (*perigee.Prompt, error) {
 	c := rawjson.NewCursor(body)
-	p := &perigee.Prompt{}
+	p := &perigee.Prompt{Dialect: perigee.DialectGemini}
 	decodePrompt(c, p)
 	if err := c.Err(); err != nil {
 		return nil, invalidBody(err)

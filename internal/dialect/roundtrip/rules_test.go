@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,10 +10,12 @@ import (
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/testing/adapttest"
 	"perigee/internal/testing/perigeetest"
 )
 
-// Each table of the OpenAI dialect tells the truth about its decoder.
+// Each table of the OpenAI dialect tells the truth about its decoder, and about the request that a
+// Gemini model gets.
 func TestRulesHold(t *testing.T) {
 	decoders := map[string]struct {
 		rules  []perigeetest.FieldRule
@@ -23,14 +26,14 @@ func TestRulesHold(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return req.Log.Notes(), nil
+			return adapted(t, req.Request), nil
 		}},
 		"responses": {perigeetest.FieldRules(t, "../openai/responses/rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, err := responses.DecodeRequest(o, storedExample)
 			if err != nil {
 				return nil, err
 			}
-			return req.Log.Notes(), nil
+			return adapted(t, req.Request), nil
 		}},
 		"embeddings": {perigeetest.FieldRules(t, "../openai/embeddings_rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, _, err := openai.DecodeEmbeddings(o)
@@ -60,6 +63,16 @@ func TestRulesHold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// adapted returns the notes of a request after it was adapted to a Gemini model.
+func adapted(t *testing.T, req *perigee.Request) []perigee.Note {
+	t.Helper()
+	prompt, err := req.Prompt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(slices.Clone(req.Log.Notes()), adapttest.GeminiNotes(prompt)...)
 }
 
 // storedExample finds the one response that examples of the table refer to.

@@ -2,17 +2,12 @@ package chat
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"strconv"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
-
-// maxStops is the maximum number of stop sequences of the provider.
-const maxStops = 5
 
 // length reads how long the answer may be.
 func (d *decoder) length(name string) *int64 {
@@ -33,34 +28,20 @@ func (d *decoder) candidates() {
 	}
 }
 
-// seed makes the seed fit the 32 bits that the provider has for it.
-func (d *decoder) seed() {
-	seed := d.c.Int64()
-	if seed < math.MinInt32 || seed > math.MaxInt32 {
-		short := int64(int32(seed ^ seed>>32))
-		d.notes.Mapped(fmt.Sprintf("seed %d to %d", seed, short))
-		seed = short
-	}
-	d.prompt.Generation.Seed = &seed
-}
-
+// stops reads the stop sequences: one, or a list. An empty one stops nothing.
 func (d *decoder) stops() {
-	var stops []string
-	if d.c.Kind() == rawjson.Array {
-		for range d.c.Array() {
-			stops = append(stops, d.c.String())
+	stop := &d.prompt.Generation.Stop
+	add := func() {
+		if s := d.c.String(); s != "" {
+			*stop = append(*stop, s)
 		}
-	} else {
-		stops = []string{d.c.String()}
 	}
-	for _, s := range stops {
-		switch {
-		case s == "": // stops nothing
-		case len(d.prompt.Generation.Stop) == maxStops:
-			d.notes.Dropped("stop sequences after the fifth")
-		default:
-			d.prompt.Generation.Stop = append(d.prompt.Generation.Stop, s)
-		}
+	if d.c.Kind() != rawjson.Array {
+		add()
+		return
+	}
+	for range d.c.Array() {
+		add()
 	}
 }
 

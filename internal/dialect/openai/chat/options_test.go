@@ -6,7 +6,7 @@ import (
 	"perigee"
 )
 
-// What the knobs of a request become.
+// What the parameters of a request become, before they are adapted to a provider.
 func TestOptions(t *testing.T) {
 	config := func(members string) string {
 		return `{"contents":[` + geminiHi + `],"generationConfig":{` + members + `}}`
@@ -25,10 +25,10 @@ func TestOptions(t *testing.T) {
 		"old and new limit":          {`,"max_tokens":5,"max_completion_tokens":6`, config(`"maxOutputTokens":6`), "dropped max_tokens"},
 		"old and new limit alike":    {`,"max_tokens":6,"max_completion_tokens":6`, config(`"maxOutputTokens":6`), ""},
 		"one answer":                 {`,"n":1`, plain, ""},
-		"a seed of 64 bits":          {`,"seed":9007199254740993`, config(`"seed":2097153`), "mapped seed 9007199254740993 to 2097153"},
+		"a seed of 64 bits":          {`,"seed":9007199254740993`, config(`"seed":9007199254740993`), ""},
 		"one stop":                   {`,"stop":"END"`, config(`"stopSequences":["END"]`), ""},
 		"an empty stop":              {`,"stop":""`, plain, ""},
-		"six stops":                  {`,"stop":["1","2","3","4","5","6"]`, config(`"stopSequences":["1","2","3","4","5"]`), "dropped stop sequences after the fifth"},
+		"six stops":                  {`,"stop":["1","2","3","4","5","6"]`, config(`"stopSequences":["1","2","3","4","5","6"]`), ""},
 		"no bias":                    {`,"logit_bias":{}`, plain, ""},
 		"alternatives alone":         {`,"top_logprobs":2`, plain, "dropped top_logprobs"},
 		"alternatives":               {`,"logprobs":true,"top_logprobs":2`, config(`"responseLogprobs":true,"logprobs":2`), ""},
@@ -39,9 +39,9 @@ func TestOptions(t *testing.T) {
 		"pictures":                   {`,"modalities":["image","text"]`, config(`"responseModalities":["IMAGE","TEXT"]`), ""},
 		"speech":                     {`,"modalities":["text","audio"],"audio":{"voice":"x"}`, plain, "dropped modalities audio; dropped audio"},
 		"usual words":                {`,"verbosity":"medium","store":false,"service_tier":"auto","parallel_tool_calls":true`, plain, ""},
-		"no thinking":                {`,"reasoning_effort":"none"`, thinking(`"thinkingBudget":0`), ""},
+		"no thinking":                {`,"reasoning_effort":"none"`, thinking(`"thinkingLevel":"none"`), ""},
 		"some thinking":              {`,"reasoning_effort":"medium"`, thinking(`"includeThoughts":true,"thinkingLevel":"medium"`), ""},
-		"too much thinking":          {`,"reasoning_effort":"xhigh"`, thinking(`"includeThoughts":true,"thinkingLevel":"high"`), "mapped reasoning_effort xhigh to high"},
+		"the most thinking":          {`,"reasoning_effort":"max"`, thinking(`"includeThoughts":true,"thinkingLevel":"max"`), ""},
 		"a reasoning budget":         {`,"reasoning":{"max_tokens":7,"exclude":true}`, thinking(`"includeThoughts":false,"thinkingBudget":7`), ""},
 		"reasoning effort":           {`,"reasoning":{"effort":"low"}`, thinking(`"includeThoughts":true,"thinkingLevel":"low"`), ""},
 		"reasoning off":              {`,"reasoning":{"enabled":false}`, thinking(`"thinkingBudget":0`), ""},

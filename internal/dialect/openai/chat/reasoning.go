@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 
 	"perigee"
 	"perigee/internal/dialect"
@@ -40,20 +41,17 @@ func (d *decoder) think(rank int, field string, value *perigee.Thinking) {
 	*t = thinking{value: value, field: field, rank: rank}
 }
 
-// effort turns a word for effort into a level. The provider has none above high.
+// effort turns a word for effort into a level.
 func (d *decoder) effort(field, word string) *perigee.Thinking {
-	switch word {
-	case "none":
-		return &perigee.Thinking{Budget: new(int64(0))}
-	case "minimal", "low", "medium", "high":
+	switch {
+	case word == "none":
+		return &perigee.Thinking{Level: word}
+	case slices.Contains(perigee.Levels, word):
 		return &perigee.Thinking{Include: new(true), Level: word}
-	case "xhigh", "max":
-		d.notes.Mapped(field + " " + word + " to high")
-		return &perigee.Thinking{Include: new(true), Level: "high"}
-	case "auto", "default":
+	case word == "auto" || word == "default":
 		return &perigee.Thinking{Include: new(true)}
 	}
-	d.refuse(field, "want none, minimal, low, medium, high or xhigh, found %q", openai.Brief(word))
+	d.refuse(field, "want none, minimal, low, medium, high, xhigh or max, found %q", openai.Brief(word))
 	return nil
 }
 
@@ -74,7 +72,7 @@ func (d *decoder) reasoningObject() *perigee.Thinking {
 	if budget != nil || t == nil {
 		t = &perigee.Thinking{Budget: budget}
 	}
-	if t.Budget == nil || *t.Budget != 0 {
+	if t.Level != "none" && (t.Budget == nil || *t.Budget != 0) {
 		t.Include = &include
 	}
 	return t

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"perigee"
@@ -50,6 +49,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		origin.Client.Session = d.session
 	}
 	prompt := &d.prompt
+	prompt.Dialect = origin.Dialect
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	return &Request{Request: req, Style: d.style}, nil
 }
@@ -88,13 +88,6 @@ func (d *decoder) refuse(param, format string, args ...any) {
 func (d *decoder) read() {
 	c, g := d.c, &d.prompt.Generation
 	ignored := func() {}
-	dropUnless := func(name string, accepted ...string) func() {
-		return func() {
-			if !slices.Contains(accepted, c.String()) {
-				d.notes.Dropped(name)
-			}
-		}
-	}
 	var members []any
 	read := func() { c.Read(dialect.RestPresent(c, &d.notes, ""), members...) }
 	members = []any{
@@ -111,23 +104,15 @@ func (d *decoder) read() {
 		"presence_penalty", &g.PresencePenalty, "frequency_penalty", &g.FrequencyPenalty,
 		"max_completion_tokens", func() { g.MaxOutputTokens = d.length("max_completion_tokens") },
 		"max_tokens", func() { d.maxOld = d.length("max_tokens") },
-		"n", d.candidates, "seed", d.seed, "stop", d.stops, "logprobs", &d.logprobs, "top_logprobs", &d.topProbs,
-		"logit_bias", func() {
-			for range c.Object() {
-				d.notes.Dropped("logit_bias")
-			}
-		},
+		"n", d.candidates, "seed", &g.Seed, "stop", d.stops, "logprobs", &d.logprobs, "top_logprobs", &d.topProbs,
+		"logit_bias", func() { g.LogitBias = openai.OfKind(c, rawjson.Object) },
 
 		"response_format", d.responseFormat, "modalities", d.modalities,
-		"audio", func() { d.notes.Dropped("audio") }, "verbosity", dropUnless("verbosity", "medium"),
+		"audio", func() { d.notes.Dropped("audio") }, "verbosity", &g.Verbosity,
 
 		"tools", d.tools, "functions", d.functions,
 		"tool_choice", func() { d.toolChoice("tool_choice") }, "function_call", func() { d.toolChoice("function_call") },
-		"parallel_tool_calls", func() {
-			if !c.Bool() {
-				d.notes.Dropped("parallel_tool_calls")
-			}
-		},
+		"parallel_tool_calls", &g.ParallelCalls,
 		"web_search_options", func() {
 			c.Read(d.notes.Rest("web_search_options."))
 			d.builtin("googleSearch", nil)
@@ -148,7 +133,7 @@ func (d *decoder) read() {
 				d.notes.Dropped("store")
 			}
 		},
-		"service_tier", dropUnless("service_tier", "auto", "default"),
+		"service_tier", &g.ServiceTier,
 	}
 	read()
 }

@@ -21,11 +21,7 @@ func (d *decoder) truncation(c *rawjson.Cursor) {
 }
 
 func (d *decoder) text(c *rawjson.Cursor) {
-	c.Read(d.notes.Rest("text."), "format", func() { d.format(c) }, "verbosity", func() {
-		if v := c.String(); v != "" && v != "medium" {
-			d.notes.Dropped("text.verbosity")
-		}
-	})
+	c.Read(d.notes.Rest("text."), "format", func() { d.format(c) }, "verbosity", &d.prompt.Generation.Verbosity)
 }
 
 func (d *decoder) format(c *rawjson.Cursor) {
@@ -127,7 +123,7 @@ func (d *decoder) generation() {
 	g := &d.prompt.Generation
 	switch {
 	case d.effort == "none":
-		g.Thinking = &perigee.Thinking{Budget: new(int64(0))}
+		g.Thinking = &perigee.Thinking{Level: d.effort}
 	case d.thinking:
 		// Thinking is requested even if the client does not show it: some models cannot continue a
 		// tool loop without it.

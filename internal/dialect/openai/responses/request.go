@@ -65,6 +65,7 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	origin.Dialect = perigee.DialectOpenAIResponses
 	origin.Note(d.notes.List()...)
 	prompt := d.prompt
+	prompt.Dialect = origin.Dialect
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
 	return d.out, nil
 }
@@ -137,20 +138,11 @@ func (d *decoder) read(members []member) error {
 		"top_logprobs", &d.topLogprobs, "text", func() { d.text(c) }, "reasoning", func() { d.reasoning(c) },
 		"include", func() { d.include(c) }, "truncation", func() { d.truncation(c) },
 
-		// The rest does not affect the model.
+		// Most of the rest does not affect the model.
 		"metadata", func() { d.metadata(c) },
 		"client_metadata", func() { openai.OfKind(c, rawjson.Object) },
 		"user", text, "safety_identifier", text, "prompt_cache_retention", text,
-		"parallel_tool_calls", func() {
-			if !c.Bool() {
-				d.notes.Dropped("parallel_tool_calls")
-			}
-		},
-		"service_tier", func() {
-			if tier := c.String(); tier != "auto" && tier != "default" {
-				d.notes.Dropped("service_tier")
-			}
-		},
+		"parallel_tool_calls", &g.ParallelCalls, "service_tier", &g.ServiceTier,
 		"stream_options", func() {
 			padding := func() {} // would only make the events longer
 			c.Read(d.notes.Rest("stream_options."), "include_obfuscation", padding)

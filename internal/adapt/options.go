@@ -1,0 +1,66 @@
+package adapt
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// NoteOptions notes the parameters of other APIs that Google's have no counterpart for, under the
+// names that they have in the dialect of the prompt. Values that ask for the default are not noted.
+func NoteOptions(n *perigee.Notes, p *perigee.Prompt) {
+	g := &p.Generation
+	drop := func(lost bool, name string) {
+		if lost {
+			n.Dropped(optionName(p.Dialect, name))
+		}
+	}
+	drop(hasMembers(g.LogitBias), "logit_bias")
+	drop(g.ParallelCalls != nil && !*g.ParallelCalls, "parallel_tool_calls")
+	drop(g.Verbosity != "" && g.Verbosity != "medium", "verbosity")
+	switch g.ServiceTier {
+	case "", "auto", "default", "standard_only":
+	default:
+		drop(true, "service_tier")
+	}
+}
+
+// optionNames are the names of parameters in dialects that call them something else.
+var optionNames = map[perigee.Dialect]map[string]string{
+	perigee.DialectOpenAIChat:      {"thinking level": "reasoning_effort"},
+	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity"},
+	perigee.DialectAnthropic:       {"parallel_tool_calls": "tool_choice.disable_parallel_tool_use", "thinking level": "output_config.effort"},
+}
+
+func optionName(d perigee.Dialect, name string) string { return cmp.Or(optionNames[d][name], name) }
+
+func hasMembers(object json.RawMessage) bool {
+	for range rawjson.NewCursor(object).Object() {
+		return true
+	}
+	return false
+}
+
+// maxStops is how many stop sequences Google's APIs take.
+const maxStops = 5
+
+// options makes the parameters of other APIs fit: a seed has 32 bits, and there are at most five
+// stop sequences. Clients of the Gemini API have the provider's own error for more sequences.
+func (a *adapter) options() {
+	NoteOptions(&a.notes, &a.prompt)
+	gen := &a.prompt.Generation
+	gen.LogitBias, gen.ParallelCalls, gen.Verbosity, gen.ServiceTier = nil, nil, "", ""
+	if n := gen.Seed; n != nil && (*n < math.MinInt32 || *n > math.MaxInt32) {
+		short := int64(int32(*n ^ *n>>32))
+		a.notes.Mapped(fmt.Sprintf("seed %d to %d", *n, short))
+		gen.Seed = &short
+	}
+	if len(gen.Stop) > maxStops && a.prompt.Dialect != perigee.DialectGemini && a.prompt.Dialect != "" {
+		a.notes.Dropped("stop sequences after the fifth")
+		gen.Stop = gen.Stop[:maxStops]
+	}
+}
