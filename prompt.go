@@ -82,13 +82,13 @@ func (p *Part) same(o *Part) bool {
 }
 
 // CurrentTurn returns the index of the first content of the model's current turn: the one after the
-// last user message that has no tool result. Consecutive user contents are one message. A message
-// with a tool result belongs to the turn, whatever else it contains, such as an image of the tool
-// or a text. Providers disagree about the text; treating it as part of the turn keeps the
-// signatures and thinking that a turn needs.
+// last user message that has no tool result. Consecutive user contents are one message, and an
+// instruction alone is none. A message with a tool result belongs to the turn, whatever else it
+// contains, such as an image of the tool or a text. Providers disagree about the text; treating it
+// as part of the turn keeps the signatures and thinking that a turn needs.
 func CurrentTurn(contents []Content) int {
 	for end := len(contents); end > 0; {
-		if contents[end-1].Role == RoleModel {
+		if c := &contents[end-1]; c.Role == RoleModel || c.Instructs() {
 			end--
 			continue
 		}

@@ -205,18 +205,24 @@ type Prompt struct {
 	Extra      Fields // other members: safetySettings, cachedContent, labels …
 }
 
-// The roles of a Content.
+// The roles of a Content. The last two are for instructions inside the conversation.
 const (
-	RoleUser  = "user"
-	RoleModel = "model"
+	RoleUser      = "user"
+	RoleModel     = "model"
+	RoleSystem    = "system"
+	RoleDeveloper = "developer"
 )
 
 // A Content is one turn of a conversation.
 type Content struct {
 	Role  string
+	Name  string // of the participant, if the client gives one
 	Parts []Part
 	Extra Fields
 }
+
+// Instructs reports whether the content is an instruction inside the conversation.
+func (c *Content) Instructs() bool { return c.Role == RoleSystem || c.Role == RoleDeveloper }
 
 // A PartKind determines which field of a Part holds its data.
 type PartKind uint8

@@ -67,7 +67,7 @@ func UnknownRole(list []perigee.Content) int {
 		case "", perigee.RoleUser, perigee.RoleModel, "function", "tool":
 			return false
 		}
-		return !strings.EqualFold(c.Role, "assistant") && !isInstruction(c) && !resultsOnly(&c)
+		return !strings.EqualFold(c.Role, "assistant") && !c.Instructs() && !resultsOnly(&c)
 	})
 }
 
@@ -106,8 +106,8 @@ func (a *adapter) parts(parts []perigee.Part, model, asText bool) []perigee.Part
 func (a *adapter) system() {
 	parts, hoisted := a.instructions()
 	if hoisted {
-		a.prompt.Contents = slices.DeleteFunc(slices.Clone(a.prompt.Contents), isInstruction)
-		a.notes.Mapped("turn of role system to the system instruction")
+		NoteInstructions(&a.notes, &a.prompt)
+		a.prompt.Contents = slices.DeleteFunc(slices.Clone(a.prompt.Contents), func(c perigee.Content) bool { return c.Instructs() })
 	}
 	other := func(p perigee.Part) bool { return p.Kind != perigee.PartText }
 	if a.gateway && slices.ContainsFunc(parts, other) {
@@ -124,6 +124,8 @@ func (a *adapter) system() {
 		a.prompt.System = nil
 	case a.gateway:
 		a.prompt.System = &perigee.Content{Role: perigee.RoleUser, Parts: parts}
+	case system == nil:
+		a.prompt.System = &perigee.Content{Parts: parts}
 	default:
 		a.prompt.System = &perigee.Content{Role: system.Role, Parts: parts, Extra: system.Extra}
 	}
@@ -134,17 +136,15 @@ func (a *adapter) first(parts []perigee.Part) {
 	a.prompt.Contents = slices.Concat([]perigee.Content{{Role: perigee.RoleUser, Parts: parts}}, a.prompt.Contents)
 }
 
-func isInstruction(c perigee.Content) bool { return c.Role == "system" || c.Role == "developer" }
-
 // instructions returns the non-empty parts of the system instruction, and whether some come from
-// turns.
+// turns. Turns of a client of the Gemini API are left to the official API, which refuses them.
 func (a *adapter) instructions() (parts []perigee.Part, hoisted bool) {
 	if system := a.prompt.System; system != nil {
 		a.supported(system.Extra, "systemInstruction.", nil)
 		parts = a.parts(system.Parts, false, true)
 	}
 	for i := range a.prompt.Contents {
-		if !a.gateway || !isInstruction(a.prompt.Contents[i]) {
+		if !a.prompt.Contents[i].Instructs() || !a.gateway && !a.foreign() {
 			continue
 		}
 		if !hoisted {
@@ -169,7 +169,7 @@ func (a *adapter) order(list []perigee.Content) []perigee.Content {
 	if len(list) == 0 || !isModel(list[0]) {
 		return list
 	}
-	a.notes.Repaired("conversation that began with the model")
+	a.notes.Repaired(optionName(a.prompt.Dialect, "conversation that began with the model"))
 	opening := perigee.Part{Kind: perigee.PartText} // which Google's own models ignore
 	if a.claude() || a.gateway && !a.native() {
 		opening = proceed

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"perigee"
 	"perigee/internal/lib/rawjson"
@@ -19,6 +20,7 @@ func NoteOptions(n *perigee.Notes, p *perigee.Prompt) {
 			n.Dropped(optionName(p.Dialect, name))
 		}
 	}
+	drop(slices.ContainsFunc(p.Contents, func(c perigee.Content) bool { return c.Name != "" }), "messages[].name")
 	drop(hasMembers(g.LogitBias), "logit_bias")
 	drop(g.ParallelCalls != nil && !*g.ParallelCalls, "parallel_tool_calls")
 	drop(g.Verbosity != "" && g.Verbosity != "medium", "verbosity")
@@ -31,12 +33,38 @@ func NoteOptions(n *perigee.Notes, p *perigee.Prompt) {
 
 // optionNames are the names of parameters in dialects that call them something else.
 var optionNames = map[perigee.Dialect]map[string]string{
-	perigee.DialectOpenAIChat:      {"thinking level": "reasoning_effort"},
+	perigee.DialectOpenAIChat: {"thinking level": "reasoning_effort",
+		"conversation that began with the model": "messages that begin with role assistant"},
 	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity"},
 	perigee.DialectAnthropic:       {"parallel_tool_calls": "tool_choice.disable_parallel_tool_use", "thinking level": "output_config.effort"},
 }
 
 func optionName(d perigee.Dialect, name string) string { return cmp.Or(optionNames[d][name], name) }
+
+// foreign reports whether the prompt was written for an API that is not Google's.
+func (a *adapter) foreign() bool {
+	return a.prompt.Dialect != perigee.DialectGemini && a.prompt.Dialect != ""
+}
+
+// NoteInstructions notes the instructions inside a conversation that are moved to its beginning,
+// because the provider has no other place for them. The Messages API has no note for that.
+func NoteInstructions(n *perigee.Notes, p *perigee.Prompt) {
+	for i := range p.Contents {
+		c := &p.Contents[i]
+		if !c.Instructs() {
+			continue
+		}
+		switch p.Dialect {
+		case perigee.DialectOpenAIChat:
+			n.Mapped("messages[].role " + c.Role + " inside the conversation")
+		case perigee.DialectOpenAIResponses:
+			n.Mapped("input[].role " + c.Role)
+		case perigee.DialectAnthropic:
+		default:
+			n.Mapped("turn of role system to the system instruction")
+		}
+	}
+}
 
 func hasMembers(object json.RawMessage) bool {
 	for range rawjson.NewCursor(object).Object() {
@@ -59,7 +87,7 @@ func (a *adapter) options() {
 		a.notes.Mapped(fmt.Sprintf("seed %d to %d", *n, short))
 		gen.Seed = &short
 	}
-	if len(gen.Stop) > maxStops && a.prompt.Dialect != perigee.DialectGemini && a.prompt.Dialect != "" {
+	if len(gen.Stop) > maxStops && a.foreign() {
 		a.notes.Dropped("stop sequences after the fifth")
 		gen.Stop = gen.Stop[:maxStops]
 	}

@@ -44,17 +44,58 @@ func TestOptionsOfOtherAPIs(t *testing.T) {
 			prompt *perigee.Prompt
 			notes  []perigee.Note
 		}{"official": {official, notes}, "gateway": {gateway.Prompt, gateway.Notes}} {
-			var words []string
-			for _, n := range got.notes {
-				words = append(words, n.String())
-			}
 			_, config, _ := strings.Cut(string(gemini.EncodeRequest(got.prompt)), `"generationConfig":`)
-			if config = strings.TrimSuffix(config, "}"); config != c.want || strings.Join(words, "; ") != c.notes {
-				t.Errorf("%s, %+v: got %s with notes %q, want %s with %q", api, c.generation, config, strings.Join(words, "; "), c.want, c.notes)
+			if config = strings.TrimSuffix(config, "}"); config != c.want || joined(got.notes) != c.notes {
+				t.Errorf("%s, %+v: got %s with notes %q, want %s with %q", api, c.generation, config, joined(got.notes), c.want, c.notes)
 			}
 		}
 		if after := fmt.Sprintf("%+v", *p); after != before {
 			t.Errorf("the prompt was changed: %s", after)
 		}
 	}
+}
+
+// Instructions inside a conversation move to its beginning, names are dropped, and the user begins.
+// The notes are in the words of the client's API.
+func TestConversationsOfOtherAPIs(t *testing.T) {
+	turn := func(role, text string) perigee.Content {
+		return perigee.Content{Role: role, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}
+	}
+	named := turn(perigee.RoleUser, "hi")
+	named.Name = "bob"
+	for _, c := range []struct {
+		dialect  perigee.Dialect
+		contents []perigee.Content
+		want     string
+		notes    string
+	}{
+		{perigee.DialectOpenAIChat, []perigee.Content{turn("user", "a"), turn("system", "b"), turn("model", "c"), turn("developer", "d")},
+			`{"systemInstruction":{"parts":[{"text":"s"},{"text":"b"},{"text":"d"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"c"}]}]}`,
+			"mapped messages[].role system inside the conversation; mapped messages[].role developer inside the conversation"},
+		{perigee.DialectOpenAIResponses, []perigee.Content{turn("user", "a"), turn("developer", "b")},
+			`{"systemInstruction":{"parts":[{"text":"s"},{"text":"b"}]},"contents":[{"role":"user","parts":[{"text":"a"}]}]}`, "mapped input[].role developer"},
+		{perigee.DialectAnthropic, []perigee.Content{turn("user", "a"), turn("system", "b")},
+			`{"systemInstruction":{"parts":[{"text":"s"},{"text":"b"}]},"contents":[{"role":"user","parts":[{"text":"a"}]}]}`, ""},
+		{perigee.DialectGemini, []perigee.Content{turn("user", "a"), turn("system", "b")},
+			`{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"system","parts":[{"text":"b"}]}]}`, ""},
+		{perigee.DialectOpenAIChat, []perigee.Content{named},
+			`{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, "dropped messages[].name"},
+		{perigee.DialectOpenAIChat, []perigee.Content{turn("model", "a"), turn("user", "b")},
+			`{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":""}]},{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"b"}]}]}`,
+			"repaired messages that begin with role assistant"},
+	} {
+		p := &perigee.Prompt{Dialect: c.dialect, System: &perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain("s")}}}, Contents: c.contents}
+		got, _, notes := adapt.ForGemini(p, models.Of("gemini-3-flash-preview"))
+		if body := string(gemini.EncodeRequest(got)); body != c.want || joined(notes) != c.notes {
+			t.Errorf("%s: got  %s (%s)\nwant %s (%s)", c.dialect, body, joined(notes), c.want, c.notes)
+		}
+	}
+}
+
+func joined(notes []perigee.Note) string {
+	words := make([]string, len(notes))
+	for i, n := range notes {
+		words[i] = n.String()
+	}
+	return strings.Join(words, "; ")
 }

@@ -99,6 +99,30 @@ func (b *Builder) User(parts []perigee.Part) {
 	}
 }
 
+// InstructionPart adds a part to the instruction at the end of the conversation, and begins one if
+// there is none with this role. The results of calls before it stay right after the calls.
+func (b *Builder) InstructionPart(role string, p perigee.Part) {
+	if n := len(b.Contents); n > 0 && len(b.modelParts) == 0 && b.Contents[n-1].Role == role {
+		b.Contents[n-1].Parts = append(b.Contents[n-1].Parts, p)
+		return
+	}
+	if b.awaits() {
+		b.openUser()
+	} else {
+		b.closeUser()
+	}
+	b.closeModel()
+	b.add(role, []perigee.Part{p})
+}
+
+// awaits reports whether a call of the round has no result.
+func (b *Builder) awaits() bool {
+	for b.next < len(b.calls) && b.answered(b.next) {
+		b.next++
+	}
+	return b.next < len(b.calls)
+}
+
 // UserPart adds a part to the turn of the user.
 func (b *Builder) UserPart(p perigee.Part) {
 	b.openUser()
@@ -153,7 +177,9 @@ func (b *Builder) closeUser() {
 	for i := range b.results {
 		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: b.results[i].response})
 	}
-	b.Contents[b.user-1].Parts = append(parts, b.userParts...)
+	if b.Contents[b.user-1].Parts = append(parts, b.userParts...); len(b.Contents[b.user-1].Parts) == 0 {
+		b.Contents = slices.Delete(b.Contents, b.user-1, b.user)
+	}
 	b.user, b.results, b.userParts = 0, b.results[:0], b.userParts[:0]
 	b.round, b.next, b.index = len(b.calls), len(b.calls), nil
 }
@@ -197,10 +223,7 @@ func (b *Builder) Take(id []byte, name string) Match {
 
 // find returns the first call of the round without a result, or -1 if there is none.
 func (b *Builder) find(id []byte, name string) (i int, exact bool) {
-	for b.next < len(b.calls) && b.answered(b.next) {
-		b.next++
-	}
-	if b.next == len(b.calls) {
+	if !b.awaits() {
 		return -1, false
 	}
 	call := b.calls[b.next]

@@ -11,7 +11,7 @@ import (
 )
 
 // play builds a conversation out of words: "m" and "u" are messages, "M" and "U" parts, "c1" calls
-// with the id 1 in one message, "r1" is the result of 1. It returns the contents, one word each.
+// with the id 1 in one message, "r1" is the result of 1, "s" is an instruction. It returns the contents, one word each.
 func play(b *dialect.Builder, words string) string {
 	for word := range strings.FieldsSeq(words) {
 		part := perigee.Part{Text: perigee.Plain(word)}
@@ -24,6 +24,8 @@ func play(b *dialect.Builder, words string) string {
 			b.User([]perigee.Part{part})
 		case 'U':
 			b.UserPart(part)
+		case 's':
+			b.InstructionPart(perigee.RoleSystem, part)
 		case 'c', 'C':
 			var parts []perigee.Part
 			for _, id := range word[1:] {
@@ -85,6 +87,11 @@ func TestLayouts(t *testing.T) {
 		{"and so does one of an earlier turn", true, false, "c1 r1 c2 r1 r2", "model:c1 user:r1=f1 model:c2 user:r2=f2r1=f1"},
 		{"an id may come again", true, false, "c1 r1 c1 r1", "model:c1 user:r1=f1 model:c1 user:r1=f1"},
 		{"parts in a row are a turn", false, false, "U1 U2 M1 C12 r2 U3 r1 M2 M3", "user:U1U2 model:M1c1c2 user:r1=f1r2=f2U3 model:M2M3"},
+		{"instructions keep their place", false, false, "u1 s1 s2 m1 s3 u2", "user:u1 system:s1s2 model:m1 system:s3 user:u2"},
+		{"also among parts", false, false, "U1 s1 U2 M1 s2 M2 C1 r1 s3 U3", "user:U1 system:s1 user:U2 model:M1 system:s2 model:M2c1 user:r1=f1 system:s3 user:U3"},
+		{"results come before an instruction", false, false, "c12 s1 r2 r1 m1", "model:c1c2 user:r1=f1r2=f2 system:s1 model:m1"},
+		{"also where messages are joined", true, false, "c1 s1 r1 u1 m1", "model:c1 user:r1=f1u1 system:s1 model:m1"},
+		{"without results there is no turn for them", false, false, "c1 s1 m1", "model:c1 system:s1 model:m1"},
 	} {
 		b := &dialect.Builder{JoinAfterCalls: test.join}
 		count := 0

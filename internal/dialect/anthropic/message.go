@@ -25,13 +25,6 @@ type message struct {
 	clears    bool // a system message that ends with the next message of the user
 }
 
-// A later is an instruction that came inside the conversation.
-type later struct {
-	part    perigee.Part
-	message int
-	clears  bool // at the next message of the user
-}
-
 // reusedParts is up to how many parts of a message are copied, so that their memory serves the next
 // message.
 const reusedParts = 512
@@ -110,14 +103,22 @@ func (d *decoder) modelMessage(m *message) {
 	d.turns.Model(m.parts)
 }
 
-// systemMessage adds to the system prompt: the provider does not support instructions inside a
-// conversation, and as user messages they would have less weight.
+// systemMessage adds an instruction to the conversation.
 func (d *decoder) systemMessage(m *message) {
 	for _, p := range m.parts {
-		if p.Kind != perigee.PartText || p.Thought {
+		switch {
+		case p.Kind != perigee.PartText || p.Thought:
 			d.notes.Dropped("blocks of system messages that are not text")
-			continue
+		case m.clears:
+			d.passing = append(d.passing, passing{p, d.at.message})
+		default:
+			d.turns.InstructionPart(perigee.RoleSystem, p)
 		}
-		d.later = append(d.later, later{part: p, message: d.at.message, clears: m.clears})
 	}
+}
+
+// A passing is an instruction that ends with the next message of the user.
+type passing struct {
+	part    perigee.Part
+	message int
 }

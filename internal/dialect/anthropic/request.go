@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,11 +128,11 @@ type decoder struct {
 	removed  map[string]bool // tools that the conversation withdrew
 	unknown  *perigee.Error  // for the first block of an unknown type
 
-	system []perigee.Part // of the request
-	later  []later        // of system messages inside the conversation
-	turns  dialect.Builder
-	parts  []perigee.Part // of the message being read; reused for the next
-	at     place
+	system  []perigee.Part // of the request
+	passing []passing
+	turns   dialect.Builder
+	parts   []perigee.Part // of the message being read; reused for the next
+	at      place
 
 	lastUser int // the index of the last message of the user
 }
@@ -210,8 +211,13 @@ func (d *decoder) readMessages(c *rawjson.Cursor) {
 		if d.err != nil {
 			break
 		}
-		d.turns.Contents, d.later = rawjson.Reserve(c, d.turns.Contents), rawjson.Reserve(c, d.later)
+		d.turns.Contents, d.passing = rawjson.Reserve(c, d.turns.Contents), rawjson.Reserve(c, d.passing)
 		d.message(c, i)
+	}
+	for _, p := range d.passing {
+		if p.message > d.lastUser {
+			d.turns.InstructionPart(perigee.RoleSystem, p.part)
+		}
 	}
 	d.turns.Close()
 	d.prompt.Contents = d.turns.Contents
@@ -293,16 +299,11 @@ func (d *decoder) finish() error {
 	if !d.messages {
 		return invalid("messages: Field required")
 	}
-	if len(d.prompt.Contents) == 0 {
+	if !slices.ContainsFunc(d.prompt.Contents, func(c perigee.Content) bool { return !c.Instructs() }) {
 		if d.unknown != nil {
 			return d.unknown
 		}
 		return invalid("messages: at least one message with content is required")
-	}
-	for _, l := range d.later {
-		if !l.clears || l.message > d.lastUser {
-			d.system = append(d.system, l.part)
-		}
 	}
 	if len(d.system) > 0 {
 		d.prompt.System = &perigee.Content{Parts: d.system}

@@ -86,7 +86,7 @@ func TestRequests(t *testing.T) {
 	const g = `{"name":"g","parametersJsonSchema":{"type":"object"}}`
 	for _, c := range []struct{ name, members, want, notes string }{
 		{"an instruction that was cleared is left out", `"system":"one","messages":[{"role":"system","content":"two","clear_at":"next_user_message"},{"role":"user","content":"a"},{"role":"system","content":"three","clear_at":"next_user_message"}]`,
-			`{"systemInstruction":{"parts":[{"text":"one"},{"text":"three"}]},` + said + `}`, ""},
+			`{"systemInstruction":{"parts":[{"text":"one"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"system","parts":[{"text":"three"}]}]}`, ""},
 		{"tools come and go", tool + `,"messages":[{"role":"user","content":"a"},{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"f"}},{"type":"tool_removal","tool":{"type":"tool_reference","name":"g"}},{"type":"tool_addition","tool":{"type":"tool_reference","name":"g"}}]}]`,
 			`{` + said + `,"tools":[{"functionDeclarations":[` + g + `]}]}`, ""},
 		{"a choice of one tool", hi + `,` + tool + `,"tool_choice":{"type":"tool","name":"g"}`,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/adapt"
 )
 
 // A chat is a request as text: the instructions, the messages so far, and the one to answer. It
@@ -30,9 +31,7 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	var n perigee.Notes
 	noteRequest(&n, prompt)
 	c := &chat{key: req.Client.Key, model: req.Model}
-	if prompt.System != nil {
-		c.system = textOf(&n, prompt.System.Parts)
-	}
+	c.system = instructions(&n, prompt)
 	c.addTurns(&n, prompt.Contents)
 	if len(c.turns) == 0 {
 		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "the request has no text").WithHint("add a message with a text")
@@ -46,12 +45,30 @@ func compose(req *perigee.Request, prompt *perigee.Prompt) (*chat, []perigee.Not
 	return c, n.List(), nil
 }
 
+// instructions returns the text of the system instruction and of those inside the conversation.
+func instructions(n *perigee.Notes, p *perigee.Prompt) string {
+	var texts []string
+	if p.System != nil {
+		texts = append(texts, textOf(n, p.System.Parts))
+	}
+	adapt.NoteInstructions(n, p)
+	for i := range p.Contents {
+		if p.Contents[i].Instructs() {
+			texts = append(texts, textOf(n, p.Contents[i].Parts))
+		}
+	}
+	return strings.Join(texts, "\n\n")
+}
+
 // addTurns appends messages. Consecutive messages of one role are joined at once, because adding
 // them one by one would copy the earlier text each time.
 func (c *chat) addTurns(n *perigee.Notes, contents []perigee.Content) {
 	side := ""
 	var texts []string
 	for i := range contents {
+		if contents[i].Instructs() {
+			continue
+		}
 		role := perigee.RoleUser
 		if contents[i].Role == perigee.RoleModel {
 			role = perigee.RoleModel

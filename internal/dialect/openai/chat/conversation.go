@@ -24,20 +24,35 @@ func (m *message) contentParts(more int) []perigee.Part {
 	return parts
 }
 
-// instruct adds a system message to the single system instruction, whatever its position.
+// instruct adds a system message: to the system instruction, or to the conversation if that has
+// begun.
 func (d *decoder) instruct(m *message) {
-	if d.turns.Started() {
-		d.notes.Mapped("messages[].role " + m.role + " inside the conversation")
-	}
 	for _, part := range m.contentParts(0) {
-		if part.Kind != perigee.PartText {
+		switch {
+		case part.Kind != perigee.PartText:
 			d.notes.Dropped("messages[].content[] of role " + m.role + " that is not text")
-			continue
+		case d.turns.Started():
+			d.turns.InstructionPart(m.role, part)
+		case d.prompt.System == nil:
+			d.prompt.System = &perigee.Content{Parts: []perigee.Part{part}}
+		default:
+			d.prompt.System.Parts = append(d.prompt.System.Parts, part)
 		}
-		if d.prompt.System == nil {
-			d.prompt.System = &perigee.Content{}
-		}
-		d.prompt.System.Parts = append(d.prompt.System.Parts, part)
+	}
+}
+
+// user adds a message of the user.
+func (d *decoder) user(m *message) {
+	if parts := m.contentParts(0); len(parts) > 0 {
+		d.turns.User(parts)
+		d.nameLast(m)
+	}
+}
+
+// nameLast gives the content that was added last the name of its participant.
+func (d *decoder) nameLast(m *message) {
+	if n := len(d.turns.Contents); m.name != "" && n > 0 {
+		d.turns.Contents[n-1].Name = m.name
 	}
 }
 
@@ -61,6 +76,9 @@ func (d *decoder) assistant(m *message) {
 	parts = append(parts, m.images...)
 	parts = append(parts, m.calls...)
 	d.turns.Model(parts)
+	if len(parts) > 0 {
+		d.nameLast(m)
+	}
 }
 
 // sign sets the signature of the last text. A signature without a text gets an empty one, as in the
@@ -113,14 +131,8 @@ func toolOutput(m *message) (output json.RawMessage, media []perigee.Part) {
 	return joined.JSON(), media
 }
 
-// endConversation closes the conversation and repairs one that begins with the model, which the
-// provider would refuse. A conversation with only instructions is repaired by package adapt.
+// endConversation closes the conversation.
 func (d *decoder) endConversation() {
 	d.turns.Close()
-	if len(d.turns.Contents) > 0 && d.turns.Contents[0].Role == perigee.RoleModel {
-		d.notes.Repaired("messages that begin with role assistant")
-		opening := perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain("(The conversation begins here.)")}}}
-		d.turns.Contents = append([]perigee.Content{opening}, d.turns.Contents...)
-	}
 	d.prompt.Contents = d.turns.Contents
 }

@@ -44,9 +44,6 @@ func (d *decoder) message(i int) {
 			d.messageField(i, string(key), &m)
 		}
 	}
-	if m.name != "" && m.role != "function" && m.role != "tool" {
-		d.notes.Dropped("messages[].name")
-	}
 	if len(m.calls) > 0 && m.role != "assistant" {
 		d.notes.Dropped("messages[].tool_calls of role " + openai.Brief(m.role))
 	}
@@ -54,7 +51,7 @@ func (d *decoder) message(i int) {
 	case "system", "developer":
 		d.instruct(&m)
 	case "user":
-		d.turns.User(m.contentParts(0))
+		d.user(&m)
 	case "assistant":
 		d.assistant(&m)
 	case "tool", "function":

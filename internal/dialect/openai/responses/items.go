@@ -257,11 +257,7 @@ func (d *decoder) message(i int, role string, c *rawjson.Cursor) {
 // checkRole refuses a role that the API does not have, and reports whether it has it.
 func (d *decoder) checkRole(i int, role string) bool {
 	switch role {
-	case "user", "assistant":
-	case "system", "developer":
-		if d.turns.Started() {
-			d.notes.Mapped("input[].role " + role)
-		}
+	case "user", "assistant", "system", "developer":
 	default:
 		d.refuse(openai.Wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).
 			WithHint("use user, assistant, system or developer"))
@@ -278,18 +274,22 @@ func (d *decoder) addPart(role string, p perigee.Part) {
 	case "assistant":
 		d.turns.ModelPart(p)
 	default:
-		d.instructPart(p)
+		d.instructPart(role, p)
 	}
 }
 
-// instructPart adds a part of a system message. The provider accepts only text there.
-func (d *decoder) instructPart(p perigee.Part) {
-	if p.Kind != perigee.PartText {
+// instructPart adds a part of a system message: to the system instruction, or to the conversation
+// if that has begun. No provider accepts anything but text there.
+func (d *decoder) instructPart(role string, p perigee.Part) {
+	switch {
+	case p.Kind != perigee.PartText:
 		d.notes.Mapped("input[].role")
 		d.turns.UserPart(p)
-		return
+	case d.turns.Started():
+		d.turns.InstructionPart(role, p)
+	default:
+		d.instruct(p.Text)
 	}
-	d.instruct(p.Text)
 }
 
 func (d *decoder) functionCall(i int, item *inputItem) {
