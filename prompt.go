@@ -77,7 +77,7 @@ var editedParts = sync.Pool{New: func() any { return new(Part) }}
 // same reports whether two parts have the same text and point at the same data.
 func (p *Part) same(o *Part) bool {
 	return p.Kind == o.Kind && p.Thought == o.Thought && p.Text == o.Text && p.Signature == o.Signature &&
-		p.Blob == o.Blob && p.File == o.File && p.Call == o.Call && p.Response == o.Response &&
+		p.Blob == o.Blob && p.File == o.File && p.Call == o.Call && p.Response == o.Response && p.Cache == o.Cache &&
 		len(p.Extra) == len(o.Extra) && (len(p.Extra) == 0 || &p.Extra[0] == &o.Extra[0])
 }
 

@@ -202,7 +202,8 @@ type Prompt struct {
 	Tools      []Tool
 	ToolConfig *ToolConfig
 	Generation Generation
-	Extra      Fields // other members: safetySettings, cachedContent, labels …
+	Cache      *CacheMark // for the whole prompt: the provider chooses where
+	Extra      Fields     // other members: safetySettings, cachedContent, labels …
 }
 
 // The roles of a Content. The last two are for instructions inside the conversation.
@@ -227,14 +228,16 @@ func (c *Content) Instructs() bool { return c.Role == RoleSystem || c.Role == Ro
 // A PartKind determines which field of a Part holds its data.
 type PartKind uint8
 
-// The kinds of parts. PartOther is any other part, such as executableCode: all its members are in
-// Extra, so it can be passed on unchanged.
+// The kinds of parts. PartRedacted is thinking that only its provider can read: Thought is set, and
+// Signature is all of it. PartOther is any other part, such as executableCode: all its members are
+// in Extra, so it can be passed on unchanged.
 const (
 	PartText PartKind = iota
 	PartBlob
 	PartFile
 	PartCall
 	PartResponse
+	PartRedacted
 	PartOther
 )
 
@@ -248,8 +251,13 @@ type Part struct {
 	File      *File
 	Call      *FunctionCall
 	Response  *FunctionResponse
+	Cache     *CacheMark
 	Extra     Fields
 }
+
+// A CacheMark asks a provider to cache everything up to the part or the tool that has it. TTL is 5m
+// or 1h, or empty for the provider's default.
+type CacheMark struct{ TTL string }
 
 // A Text is a text in one of two forms: plain, or with the escapes of JSON, as the client has sent
 // it. Codecs read and write the second without unescaping and escaping it, which most texts of a
@@ -325,6 +333,7 @@ type Tool struct {
 	Function *Function
 	Builtin  string          // the provider's name for it: googleSearch, urlContext, codeExecution
 	Config   json.RawMessage // of the built-in tool
+	Cache    *CacheMark
 }
 
 // A Function declares a tool of the client. Parameters is a schema. JSONSchema is set if it is a

@@ -11,6 +11,10 @@ import (
 // part adapts a part and reports whether it stays. The values that it points to are replaced, not
 // changed. If asText is true, calls and results become texts.
 func (a *adapter) part(p *perigee.Part, model, asText bool) bool {
+	if p.Kind == perigee.PartRedacted { // which only its provider can read
+		a.notes.Dropped("redacted_thinking blocks")
+		return false
+	}
 	if a.gateway && p.Thought && !a.acceptsThought(p, model) {
 		return false
 	}

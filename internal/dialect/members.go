@@ -14,3 +14,14 @@ func RestPresent(c *rawjson.Cursor, notes *perigee.Notes, path string) func(name
 		}
 	}
 }
+
+// ReadCacheMark reads a cache_control. It returns nil for anything but an object.
+func ReadCacheMark(c *rawjson.Cursor) *perigee.CacheMark {
+	if c.Kind() != rawjson.Object {
+		c.Skip()
+		return nil
+	}
+	mark := &perigee.CacheMark{}
+	c.Read(nil, "type", func() { c.Skip() }, "ttl", &mark.TTL)
+	return mark
+}

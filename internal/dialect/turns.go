@@ -42,6 +42,7 @@ type key struct{ id, name string }
 type result struct {
 	order    int
 	response *perigee.FunctionResponse
+	cache    *perigee.CacheMark
 }
 
 // stray is the order of a result for a call that is not in this turn.
@@ -130,9 +131,9 @@ func (b *Builder) UserPart(p perigee.Part) {
 }
 
 // Result adds the result of a tool.
-func (b *Builder) Result(m Match, r *perigee.FunctionResponse) {
+func (b *Builder) Result(m Match, r *perigee.FunctionResponse, cache *perigee.CacheMark) {
 	b.openUser()
-	b.results = append(b.results, result{m.order, r})
+	b.results = append(b.results, result{m.order, r, cache})
 }
 
 // Close ends the conversation. Contents is complete after it.
@@ -175,7 +176,7 @@ func (b *Builder) closeUser() {
 	}
 	parts := make([]perigee.Part, 0, len(b.results)+len(b.userParts))
 	for i := range b.results {
-		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: b.results[i].response})
+		parts = append(parts, perigee.Part{Kind: perigee.PartResponse, Response: b.results[i].response, Cache: b.results[i].cache})
 	}
 	if b.Contents[b.user-1].Parts = append(parts, b.userParts...); len(b.Contents[b.user-1].Parts) == 0 {
 		b.Contents = slices.Delete(b.Contents, b.user-1, b.user)
@@ -189,7 +190,7 @@ func (b *Builder) answerMissing() {
 		if call := b.calls[i]; !b.answered(i) {
 			b.Missing()
 			b.Result(Match{order: i}, &perigee.FunctionResponse{ID: call.ID, Name: call.Name,
-				Response: json.RawMessage(`{"error":"the tool gave no result"}`)})
+				Response: json.RawMessage(`{"error":"the tool gave no result"}`)}, nil)
 		}
 	}
 }

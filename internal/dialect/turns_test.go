@@ -45,7 +45,7 @@ func play(b *dialect.Builder, words string) string {
 			if match.Call != nil {
 				response.Name = match.Call.Name
 			}
-			b.Result(match, response)
+			b.Result(match, response, nil)
 		}
 	}
 	b.Close()

@@ -22,7 +22,9 @@ type block struct {
 	content   []byte
 	source    []byte
 	tool      []byte
-	failed    bool // is_error
+	data      string // of redacted thinking
+	failed    bool   // is_error
+	cache     *perigee.CacheMark
 }
 
 func (d *decoder) block(c *rawjson.Cursor, m *message) {
@@ -31,6 +33,7 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 	if c.Err() != nil {
 		return
 	}
+	before := len(m.parts)
 	switch string(b.kind) {
 	case "text":
 		m.parts = appendText(m.parts, b.text)
@@ -49,10 +52,15 @@ func (d *decoder) block(c *rawjson.Cursor, m *message) {
 	case "tool_addition", "tool_removal":
 		d.toolChange(&b)
 	case "fallback": // names the model of Anthropic that continued; irrelevant to the model
-	case "redacted_thinking", "container_upload", "mcp_tool_listing":
+	case "redacted_thinking":
+		m.parts = append(m.parts, perigee.Part{Kind: perigee.PartRedacted, Thought: true, Signature: b.data})
+	case "container_upload", "mcp_tool_listing":
 		d.notes.Dropped(string(b.kind) + " blocks")
 	default:
 		m.parts = d.history(m.parts, &b)
+	}
+	if n := len(m.parts); b.cache != nil && n > before {
+		m.parts[n-1].Cache = b.cache
 	}
 }
 
@@ -92,10 +100,13 @@ func (d *decoder) readBlock(c *rawjson.Cursor, b *block) {
 			b.failed = c.Bool()
 		case "citations":
 			d.citations(c)
-		case "cache_control", "caller", "toolset_name", "data", "file_id", "tools", "mcp_server_name",
+		case "cache_control":
+			b.cache = dialect.ReadCacheMark(c)
+		case "data":
+			b.data = c.String()
+		case "caller", "toolset_name", "file_id", "tools", "mcp_server_name",
 			"encrypted_content", "tool_changes", "from", "to", "trigger", "server_name", "tabs", "state_changes":
-			// Caching is the provider's own, and the rest belongs to blocks that are noted as a
-			// whole.
+			// They belong to blocks that are noted as a whole.
 		default:
 			d.notes.Unknown("messages[].content[].", key)
 		}

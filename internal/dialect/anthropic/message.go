@@ -90,7 +90,7 @@ func (d *decoder) userMessage(m *message) {
 	}
 	d.lastUser = d.at.message
 	for _, r := range m.results {
-		d.turns.Result(r.match, r.response)
+		d.turns.Result(r.match, r.response, r.cache)
 	}
 	d.turns.User(m.parts)
 }

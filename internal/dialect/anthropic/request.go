@@ -190,10 +190,9 @@ func (d *decoder) request(c *rawjson.Cursor) {
 		"output_config", func() { d.outputConfig(c) }, "output_format", func() { d.outputFormat(c, "output_format") },
 		"stream", &d.stream,
 
-		// The rest is about Anthropic's service and not about the answer. Caching is the provider's
-		// own.
+		// The rest is about Anthropic's service and not about the answer.
 		"metadata", func() { c.Read(d.notes.Rest("metadata."), "user_id", func() { d.session = sessionOf(c.String()) }) },
-		"cache_control", ignored, "betas", ignored, "service_tier", &g.ServiceTier, "user_profile_id", ignored, "workspace_id", ignored,
+		"cache_control", func() { d.prompt.Cache = dialect.ReadCacheMark(c) }, "betas", ignored, "service_tier", &g.ServiceTier, "user_profile_id", ignored, "workspace_id", ignored,
 		"context_management", func() { d.contextManagement(c) },
 		"speed", func() {
 			if string(c.Bytes()) != "standard" {
@@ -231,6 +230,7 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 	}
 	for range c.Array() {
 		d.system = rawjson.Reserve(c, d.system)
+		var cache *perigee.CacheMark
 		for key := range c.Object() {
 			switch string(key) {
 			case "text":
@@ -239,10 +239,15 @@ func (d *decoder) readSystem(c *rawjson.Cursor) {
 				if kind := c.Bytes(); string(kind) != "text" {
 					d.notes.Unknown("system[] ", kind)
 				}
-			case "cache_control", "citations":
+			case "cache_control":
+				cache = dialect.ReadCacheMark(c)
+			case "citations":
 			default:
 				d.notes.Unknown("system[].", key)
 			}
+		}
+		if n := len(d.system); cache != nil && n > 0 {
+			d.system[n-1].Cache = cache
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 type result struct {
 	match    dialect.Match
 	response *perigee.FunctionResponse
+	cache    *perigee.CacheMark
 }
 
 // toolResult adds the answer of a tool: {"output": text}, or {"error": text}, with the media that
@@ -32,7 +33,7 @@ func (d *decoder) toolResult(m *message, b *block) {
 	} else {
 		response.Output = text
 	}
-	m.results = append(m.results, result{match, response})
+	m.results = append(m.results, result{match, response, b.cache})
 }
 
 // plain reads content as text and the media in it: a string, or a list of blocks with texts that

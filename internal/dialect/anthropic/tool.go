@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -19,6 +20,7 @@ type declaration struct {
 	width       int64
 	height      int64
 	remote      bool // only code on Anthropic's servers may call it
+	cache       *perigee.CacheMark
 	limits      []string
 }
 
@@ -49,7 +51,7 @@ func (d *decoder) tool(c *rawjson.Cursor) {
 	for _, limit := range t.limits {
 		d.notes.Dropped("tools[]." + limit)
 	}
-	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: builtin, Config: []byte("{}")})
+	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: builtin, Config: []byte("{}"), Cache: t.cache})
 }
 
 func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
@@ -59,7 +61,9 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			if c.Kind() != rawjson.Null {
 				t.limits = append(t.limits, string(key))
 			}
-		case "cache_control", "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
+		case "cache_control":
+			t.cache = dialect.ReadCacheMark(c)
+		case "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
 			"response_inclusion", "use_cache", "citations", "caching":
 			// Arguments always come whole and follow the schema as well as the model can; deferred
 			// tools are declared at once.
@@ -89,7 +93,7 @@ func (d *decoder) declare(t *declaration) {
 	for _, limit := range t.limits {
 		d.notes.Dropped("tools[]." + limit)
 	}
-	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f})
+	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f, Cache: t.cache})
 }
 
 // serverTool returns the provider's name for a tool of Anthropic's servers, or "" if the provider

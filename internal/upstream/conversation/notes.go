@@ -57,6 +57,8 @@ func textOf(n *perigee.Notes, parts []perigee.Part) string {
 
 func textOfPart(n *perigee.Notes, p *perigee.Part) string {
 	switch {
+	case p.Kind == perigee.PartRedacted:
+		n.Dropped("redacted_thinking blocks")
 	case p.Thought:
 		if !p.Text.Empty() {
 			n.Add(perigee.NoteOmitted, "earlier thinking")

@@ -14,14 +14,25 @@ import (
 
 // contentParts returns the content of a message as parts, with capacity for more of them.
 func (m *message) contentParts(more int) []perigee.Part {
-	if m.parts != nil {
-		return m.parts
+	parts := m.parts
+	if parts == nil {
+		parts = make([]perigee.Part, 0, 1+more)
+		if text := rawjson.Inside(m.quoted); text != "" {
+			parts = append(parts, perigee.Part{Text: perigee.Escaped(text)})
+		}
 	}
-	parts := make([]perigee.Part, 0, 1+more)
-	if text := rawjson.Inside(m.quoted); text != "" {
-		parts = append(parts, perigee.Part{Text: perigee.Escaped(text)})
+	if n := len(parts); m.cache != nil && n > 0 {
+		parts[n-1].Cache = m.cache
 	}
 	return parts
+}
+
+// mark returns the cache mark of the message or of its last part.
+func (m *message) mark() *perigee.CacheMark {
+	if n := len(m.parts); m.cache == nil && n > 0 {
+		return m.parts[n-1].Cache
+	}
+	return m.cache
 }
 
 // instruct adds a system message: to the system instruction, or to the conversation if that has
@@ -65,11 +76,7 @@ func (d *decoder) assistant(m *message) {
 	if m.signatures.text != "" {
 		parts = sign(parts, m.signatures.text)
 	}
-	switch {
-	case m.reasoning == "":
-	case m.signatures.reasoning == "": // the provider refuses unsigned thoughts, or forgets them
-		d.notes.Dropped("messages[].reasoning_content")
-	default:
+	if m.reasoning != "" {
 		thought := perigee.Part{Text: perigee.Escaped(m.reasoning), Thought: true, Signature: m.signatures.reasoning}
 		parts = append([]perigee.Part{thought}, parts...)
 	}
@@ -110,7 +117,7 @@ func (d *decoder) result(m *message) {
 	if m.quoted == nil {
 		response.Output, response.Media = toolOutput(m)
 	}
-	d.turns.Result(match, response)
+	d.turns.Result(match, response, m.mark())
 }
 
 // toolOutput returns the texts of a tool result that is a list as a JSON string, and its other

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -20,6 +21,7 @@ type message struct {
 	answers    []byte // tool_call_id
 	reasoning  string // escaped
 	signatures signatures
+	cache      *perigee.CacheMark
 }
 
 // signatures are the provider's signatures over an assistant message.
@@ -96,7 +98,8 @@ func (d *decoder) messageField(i int, name string, m *message) {
 			m.images = d.part(m.images, func() string { return place(i, "images", j) })
 		}
 	case "annotations": // the sources of an earlier answer, which the model does not need
-	case "cache_control": // a hint; the provider caches by itself
+	case "cache_control":
+		m.cache = dialect.ReadCacheMark(d.c)
 	default:
 		d.notes.Unknown("messages[].", []byte(name))
 	}

@@ -37,6 +37,7 @@ type part struct {
 	format   string
 	filename string
 	fileID   string
+	cache    *perigee.CacheMark
 }
 
 // part appends the next part to parts. Empty texts are skipped, because some models refuse them.
@@ -65,13 +66,14 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 		if p.text == "" {
 			return parts
 		}
-		return append(parts, perigee.Part{Text: perigee.Escaped(p.text)})
+		return append(parts, perigee.Part{Text: perigee.Escaped(p.text), Cache: p.cache})
 	case "image_url", "video_url", "input_audio", "file":
 		part, err := d.medium(&p)
 		if err != nil {
 			d.refuse(where()+"."+p.kind, "%v", err)
 			return parts
 		}
+		part.Cache = p.cache
 		return append(parts, part)
 	}
 	d.refuse(where()+".type", "want text, image_url, input_audio, file or refusal, found %q", openai.Brief(p.kind))
@@ -92,7 +94,8 @@ func (d *decoder) partField(key []byte, p *part) {
 		d.c.Read(d.notes.Rest("messages[].content[].input_audio."), "data", func() { p.data = d.c.Alias() }, "format", &p.format)
 	case "file":
 		d.c.Read(d.notes.Rest("messages[].content[].file."), "file_data", func() { p.data = d.c.Alias() }, "filename", &p.filename, "file_id", &p.fileID)
-	case "cache_control": // a hint; the provider caches by itself
+	case "cache_control":
+		p.cache = dialect.ReadCacheMark(d.c)
 	case "index": // of images in an answer that came from here
 	default:
 		d.notes.Unknown("messages[].content[].", key)

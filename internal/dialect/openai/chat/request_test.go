@@ -82,9 +82,9 @@ func TestConversation(t *testing.T) {
 		"thinking with its seal": {
 			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a","extra_content":{"google":{"thought_signature":"dA==","reasoning_signature":"cg=="}}}`),
 			turnsOf(geminiHi, modelTurn(`{"thought":true,"text":"a","thoughtSignature":"cg=="}`, `{"text":"b","thoughtSignature":"dA=="}`)), ""},
-		"thinking without a seal": {
+		"thinking without a signature": {
 			talking(userHi, `{"role":"assistant","content":"b","reasoning_content":"a"}`, `{"role":"assistant","content":"c","reasoning":"a"}`),
-			turnsOf(geminiHi, modelTurn(`{"text":"b"}`), modelTurn(`{"text":"c"}`)), "dropped messages[].reasoning_content"},
+			turnsOf(geminiHi, modelTurn(`{"thought":true,"text":"a"},{"text":"b"}`), modelTurn(`{"thought":true,"text":"a"},{"text":"c"}`)), ""},
 		"a seal without text": {
 			talking(userHi, `{"role":"assistant","content":null,"extra_content":{"google":{"thought_signature":"dA=="}}}`),
 			turnsOf(geminiHi, modelTurn(`{"text":"","thoughtSignature":"dA=="}`)), ""},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -28,6 +29,7 @@ func (d *decoder) functions() {
 func (d *decoder) tool(i int) {
 	var kind string
 	var function *perigee.Function
+	var cache *perigee.CacheMark
 	custom, builtin := false, false
 	for key := range d.c.Object() {
 		if d.c.Kind() == rawjson.Null {
@@ -50,7 +52,8 @@ func (d *decoder) tool(i int) {
 			builtin = true
 			d.builtin("codeExecution", d.c.Raw())
 		case "name": // of the function, which has it, too; Codex before 0.90 writes it twice
-		case "cache_control": // a hint; the provider caches by itself
+		case "cache_control":
+			cache = dialect.ReadCacheMark(d.c)
 		default:
 			d.notes.Unknown("tools[].", key)
 		}
@@ -64,7 +67,7 @@ func (d *decoder) tool(i int) {
 			d.style.Custom = append(d.style.Custom, function.Name)
 			d.notes.Mapped("tools[].custom")
 		}
-		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: function})
+		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: function, Cache: cache})
 	}
 }
 

@@ -359,7 +359,7 @@ func (d *decoder) answer(item *inputItem, text json.RawMessage, media []perigee.
 	if r.Name == "" {
 		r.Name = cmp.Or(d.nameOf(item), r.ID)
 	}
-	d.turns.Result(match, r)
+	d.turns.Result(match, r, nil)
 }
 
 // toolSearchOutput adds the tools that a search has found to those that the model may call.
