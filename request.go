@@ -285,17 +285,23 @@ func (t Text) Size() int { return len(t.text) }
 // A Blob is data inside the message. Data stays base64, because no upstream needs it decoded. In a
 // prompt it may alias the body, as texts do.
 type Blob struct {
-	MIME  string
-	Data  string
-	Extra Fields
+	MIME   string
+	Data   string
+	Detail Detail
+	Extra  Fields
 }
 
 // A File is data that the message refers to by URI.
 type File struct {
-	MIME  string
-	URI   string
-	Extra Fields
+	MIME   string
+	URI    string
+	Detail Detail
+	Extra  Fields
 }
+
+// A Detail is the resolution in which the model is to see an image: low, high, original, auto, or
+// empty.
+type Detail string
 
 // A FunctionCall is a tool call by the model. ID is empty if the provider gave none. Args is a JSON
 // object, or nil if the call has no arguments.
@@ -331,20 +337,34 @@ func (r *FunctionResponse) Object() json.RawMessage {
 // Function and Builtin is set.
 type Tool struct {
 	Function *Function
-	Builtin  string          // the provider's name for it: googleSearch, urlContext, codeExecution
-	Config   json.RawMessage // of the built-in tool
+	Builtin  string          // one of the names below, or the provider's name
+	Config   json.RawMessage // of the built-in tool, in the form of the Gemini API
 	Cache    *CacheMark
 }
 
+// The built-in tools that several providers have, under different names.
+const (
+	BuiltinSearch = "web_search"
+	BuiltinFetch  = "web_fetch"
+	BuiltinCode   = "code_execution"
+)
+
 // A Function declares a tool of the client. Parameters is a schema. JSONSchema is set if it is a
-// full JSON Schema (parametersJsonSchema) rather than the provider's subset (parameters).
+// full JSON Schema (parametersJsonSchema) rather than the provider's subset (parameters). Strict is
+// whether arguments must match the schema; nil leaves that to the provider.
 type Function struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage
 	JSONSchema  bool
+	Strict      *bool
+	Custom      *CustomInput // of a tool that takes a text; Parameters is a schema with the member input
 	Extra       Fields
 }
+
+// A CustomInput is the grammar of a text that a tool takes: lark or regex, and its definition. Both
+// are empty if any text will do.
+type CustomInput struct{ Syntax, Definition string }
 
 // The modes of a ToolConfig.
 const (
@@ -378,12 +398,21 @@ type Generation struct {
 	ParallelCalls    *bool  // whether an answer may have more than one tool call
 	Verbosity        string // low, medium or high
 	ServiceTier      string
+	Logprobs         *int64 // how many alternatives to report with each token; 0 reports the token alone
 	ResponseMIME     string
 	ResponseSchema   json.RawMessage // the provider's schema subset
 	ResponseJSON     json.RawMessage // a full JSON Schema
+	ResponseFormat   ResponseFormat
 	Modalities       []string
 	Thinking         *Thinking
 	Extra            Fields
+}
+
+// A ResponseFormat describes the schema of the answer to a provider that wants more than the schema.
+type ResponseFormat struct {
+	Name        string
+	Description string
+	Strict      *bool
 }
 
 // Thinking is how much the model may think and whether the answer includes it. Level is one of

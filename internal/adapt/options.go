@@ -29,14 +29,25 @@ func NoteOptions(n *perigee.Notes, p *perigee.Prompt) {
 	default:
 		drop(true, "service_tier")
 	}
+	drop(g.ResponseFormat.Description != "", "response_format.json_schema.description")
+	for i := range p.Tools {
+		if f := p.Tools[i].Function; f == nil || f.Custom == nil {
+			continue
+		} else if p.Dialect == perigee.DialectOpenAIResponses {
+			n.Mapped("tools[custom] " + perigee.Clip(f.Name, 60))
+		} else {
+			n.Mapped("tools[].custom")
+		}
+	}
 }
 
 // optionNames are the names of parameters in dialects that call them something else.
 var optionNames = map[perigee.Dialect]map[string]string{
-	perigee.DialectOpenAIChat: {"thinking level": "reasoning_effort",
+	perigee.DialectOpenAIChat: {"thinking level": "reasoning_effort", "image detail": "messages[].content[].image_url.detail",
 		"conversation that began with the model": "messages that begin with role assistant"},
-	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity"},
-	perigee.DialectAnthropic:       {"parallel_tool_calls": "tool_choice.disable_parallel_tool_use", "thinking level": "output_config.effort"},
+	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity", "image detail": "input[].content[].detail",
+		"response_format.json_schema.description": "text.format.description"},
+	perigee.DialectAnthropic: {"parallel_tool_calls": "tool_choice.disable_parallel_tool_use", "thinking level": "output_config.effort"},
 }
 
 func optionName(d perigee.Dialect, name string) string { return cmp.Or(optionNames[d][name], name) }
@@ -81,6 +92,9 @@ const maxStops = 5
 func (a *adapter) options() {
 	NoteOptions(&a.notes, &a.prompt)
 	gen := &a.prompt.Generation
+	if a.foreign() {
+		a.resolution(gen)
+	}
 	gen.LogitBias, gen.ParallelCalls, gen.Verbosity, gen.ServiceTier = nil, nil, "", ""
 	if n := gen.Seed; n != nil && (*n < math.MinInt32 || *n > math.MaxInt32) {
 		short := int64(int32(*n ^ *n>>32))

@@ -33,6 +33,19 @@ const (
 	codeExecution   = "codeExecution"
 )
 
+// builtinName returns the name of a built-in tool at Google's APIs.
+func builtinName(builtin string) string {
+	switch builtin {
+	case perigee.BuiltinSearch:
+		return googleSearch
+	case perigee.BuiltinFetch:
+		return urlContext
+	case perigee.BuiltinCode:
+		return codeExecution
+	}
+	return builtin
+}
+
 // builtins decides which of the gateway's built-in tools the model has. It returns how many
 // functions replace them.
 func (a *adapter) builtins(functions int) int {
@@ -43,13 +56,13 @@ func (a *adapter) builtins(functions int) int {
 	for _, t := range a.prompt.Tools {
 		switch {
 		case !isBuiltin(t):
-		case t.Builtin == googleSearch || t.Builtin == searchRetrieval:
+		case t.Builtin == perigee.BuiltinSearch || t.Builtin == searchRetrieval:
 			if search == nil {
 				search = a.searchConfig(t)
 			}
-		case t.Builtin == urlContext:
+		case t.Builtin == perigee.BuiltinFetch:
 			urls = emptyObject
-		case t.Builtin == codeExecution:
+		case t.Builtin == perigee.BuiltinCode:
 			code = emptyObject
 		default:
 			a.notes.Dropped("tool " + clip(t.Builtin))
@@ -57,7 +70,7 @@ func (a *adapter) builtins(functions int) int {
 	}
 	a.prompt.Tools = slices.DeleteFunc(a.prompt.Tools, isBuiltin)
 	if functions == 0 && a.native() {
-		for _, t := range []perigee.Tool{{Builtin: googleSearch, Config: search}, {Builtin: urlContext, Config: urls}, {Builtin: codeExecution, Config: code}} {
+		for _, t := range []perigee.Tool{{Builtin: perigee.BuiltinSearch, Config: search}, {Builtin: perigee.BuiltinFetch, Config: urls}, {Builtin: perigee.BuiltinCode, Config: code}} {
 			if t.Config != nil {
 				a.prompt.Tools = append(a.prompt.Tools, t)
 			}
@@ -86,7 +99,7 @@ func (a *adapter) builtins(functions int) int {
 
 // searchConfig returns the client's settings of the search, as far as the gateway supports them.
 func (a *adapter) searchConfig(t perigee.Tool) json.RawMessage {
-	if t.Builtin != googleSearch || !isObject(t.Config) {
+	if t.Builtin != perigee.BuiltinSearch || !isObject(t.Config) {
 		return emptyObject
 	}
 	var fields perigee.Fields
@@ -158,7 +171,7 @@ func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {
 	message := func(text string) perigee.Content {
 		return perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Kind: perigee.PartText, Text: perigee.Plain(text)}}}
 	}
-	tools := []perigee.Tool{{Builtin: googleSearch, Config: emptyObject}}
+	tools := []perigee.Tool{{Builtin: perigee.BuiltinSearch, Config: emptyObject}}
 	if s != nil {
 		tools[0].Config = s.Config
 	}
@@ -167,7 +180,7 @@ func SearchPrompt(query string, urls []string, s *Search) *perigee.Prompt {
 	}
 	if len(urls) > 0 {
 		query += "\n\nPages to read:\n" + strings.Join(urls, "\n")
-		tools = append(tools, perigee.Tool{Builtin: urlContext, Config: emptyObject})
+		tools = append(tools, perigee.Tool{Builtin: perigee.BuiltinFetch, Config: emptyObject})
 	}
 	return &perigee.Prompt{System: new(message(searcher)), Tools: tools, Contents: []perigee.Content{message(query)},
 		Generation: perigee.Generation{Temperature: new(0.0), TopP: new(1.0), Candidates: new(int64(1))}}

@@ -214,7 +214,7 @@ func (a *adapter) officialBuiltins(functions int) {
 	} else {
 		a.prompt.Tools = slices.DeleteFunc(a.prompt.Tools, func(t perigee.Tool) bool {
 			if isBuiltin(t) {
-				a.notes.Dropped("tool " + clip(t.Builtin) + " beside functions")
+				a.notes.Dropped("tool " + clip(builtinName(t.Builtin)) + " beside functions")
 			}
 			return isBuiltin(t)
 		})

@@ -19,6 +19,7 @@ type declaration struct {
 	examples    []byte
 	width       int64
 	height      int64
+	strict      *bool
 	remote      bool // only code on Anthropic's servers may call it
 	cache       *perigee.CacheMark
 	limits      []string
@@ -63,10 +64,9 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			}
 		case "cache_control":
 			t.cache = dialect.ReadCacheMark(c)
-		case "strict", "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
+		case "eager_input_streaming", "defer_loading", "display_number", "enable_zoom",
 			"response_inclusion", "use_cache", "citations", "caching":
-			// Arguments always come whole and follow the schema as well as the model can; deferred
-			// tools are declared at once.
+			// Arguments always come whole, and deferred tools are declared at once.
 		case "model", "max_tokens", "configs", "default_config", "mcp_server_name", "tools":
 			// They belong to kinds of tools that are noted as a whole.
 		default:
@@ -75,7 +75,7 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 			}
 		}
 	}, "type", &t.kind, "name", &t.name, "description", &t.description, "input_schema", &t.schema, "input_examples", &t.examples,
-		"display_width_px", &t.width, "display_height_px", &t.height, "allowed_callers", func() {
+		"strict", &t.strict, "display_width_px", &t.width, "display_height_px", &t.height, "allowed_callers", func() {
 			t.remote = true
 			for range c.Array() {
 				t.remote = t.remote && string(c.Bytes()) != "direct"
@@ -85,7 +85,7 @@ func (d *decoder) readDeclaration(c *rawjson.Cursor, t *declaration) {
 
 // declare adds a function of the client.
 func (d *decoder) declare(t *declaration) {
-	f := &perigee.Function{Name: t.name, Description: t.description, Parameters: t.schema, JSONSchema: true}
+	f := &perigee.Function{Name: t.name, Description: t.description, Parameters: t.schema, JSONSchema: true, Strict: t.strict}
 	if len(t.examples) > 0 && string(t.examples) != "[]" {
 		d.notes.Mapped("tools[].input_examples")
 		f.Description = labelled("", f.Description, "Examples of input: "+string(t.examples))
@@ -96,16 +96,16 @@ func (d *decoder) declare(t *declaration) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: f, Cache: t.cache})
 }
 
-// serverTool returns the provider's name for a tool of Anthropic's servers, or "" if the provider
-// has none. The date at the end of kind does not matter.
+// serverTool returns the name of a tool of Anthropic's servers that other providers have as well, or
+// "" if none has it. The date at the end of kind does not matter.
 func serverTool(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "web_search_"):
-		return "googleSearch"
+		return perigee.BuiltinSearch
 	case strings.HasPrefix(kind, "web_fetch_"):
-		return "urlContext"
+		return perigee.BuiltinFetch
 	case strings.HasPrefix(kind, "code_execution_"):
-		return "codeExecution"
+		return perigee.BuiltinCode
 	}
 	return ""
 }

@@ -267,7 +267,7 @@ func (w *writer) tools(tools []perigee.Tool) {
 		case t.Function != nil:
 			functions++
 		case t.Config != nil:
-			w.Object().AnyKey(t.Builtin).Raw(t.Config).EndObject()
+			w.Object().AnyKey(builtinName(t.Builtin)).Raw(t.Config).EndObject()
 		default:
 			w.Object().EndObject()
 		}
@@ -327,6 +327,12 @@ func (w *writer) generation(g *perigee.Generation) {
 	if g.Thinking != nil {
 		w.Key("thinkingConfig")
 		w.thinking(g.Thinking)
+	}
+	if g.Logprobs != nil {
+		w.Members(`"responseLogprobs":true`)
+		if *g.Logprobs > 0 {
+			w.int("logprobs", g.Logprobs)
+		}
 	}
 	w.end(g.Extra)
 	if len(w.Buf) == empty+1 {

@@ -2,9 +2,11 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee"
@@ -245,11 +247,26 @@ func decodeTools(c *rawjson.Cursor) []perigee.Tool {
 					tools = append(rawjson.Reserve(c, tools), perigee.Tool{Function: decodeFunction(c)})
 				}
 			default:
-				tools = append(tools, perigee.Tool{Builtin: name, Config: c.Raw()})
+				tools = append(tools, perigee.Tool{Builtin: cmp.Or(builtins[name], name), Config: c.Raw()})
 			}
 		}
 	}
 	return tools
+}
+
+// builtins are the tools that other providers have as well.
+var builtins = map[string]string{
+	"googleSearch": perigee.BuiltinSearch, "urlContext": perigee.BuiltinFetch, "codeExecution": perigee.BuiltinCode,
+}
+
+// builtinName returns this API's name of a built-in tool.
+func builtinName(builtin string) string {
+	for name, common := range builtins {
+		if common == builtin {
+			return name
+		}
+	}
+	return builtin
 }
 
 func decodeFunction(c *rawjson.Cursor) *perigee.Function {
@@ -288,6 +305,24 @@ func decodeGeneration(c *rawjson.Cursor, g *perigee.Generation) {
 		"responseModalities", func() { g.Modalities = decodeStrings(c) },
 		"thinkingConfig", func() { g.Thinking = decodeThinking(c) })
 	g.Extra = present(g.Extra)
+	takeLogprobs(g)
+}
+
+// takeLogprobs takes the two members about log probabilities out of Extra, if they ask for some.
+func takeLogprobs(g *perigee.Generation) {
+	if string(g.Extra.Get("responseLogprobs")) != "true" {
+		return
+	}
+	g.Logprobs = new(int64(0))
+	if top := g.Extra.Get("logprobs"); top != nil {
+		n, err := strconv.ParseInt(string(top), 10, 64)
+		if err != nil {
+			g.Logprobs = nil
+			return // the provider has an error for it
+		}
+		g.Logprobs = &n
+	}
+	g.Extra = slices.DeleteFunc(g.Extra, func(f perigee.Field) bool { return f.Name == "responseLogprobs" || f.Name == "logprobs" })
 }
 
 func decodeThinking(c *rawjson.Cursor) *perigee.Thinking {

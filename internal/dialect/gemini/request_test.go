@@ -73,14 +73,14 @@ func TestDecodeEverything(t *testing.T) {
 	if p.Contents[2].Parts[1].Kind != perigee.PartOther || p.Contents[2].Extra.Get("novelty") == nil {
 		t.Errorf("unknown things were lost: %+v", p.Contents[2])
 	}
-	if len(p.Tools) != 3 || !p.Tools[0].Function.JSONSchema || p.Tools[2].Builtin != "googleSearch" {
+	if len(p.Tools) != 3 || !p.Tools[0].Function.JSONSchema || p.Tools[2].Builtin != perigee.BuiltinSearch {
 		t.Errorf("tools: %+v", p.Tools)
 	}
 	if p.ToolConfig.Mode != "ANY" || p.ToolConfig.Calling.Get("novel") == nil || p.ToolConfig.Extra.Get("retrievalConfig") == nil {
 		t.Errorf("tool config: %+v", p.ToolConfig)
 	}
 	g := p.Generation
-	if *g.MaxOutputTokens != 64 || *g.Seed != -7 || *g.Thinking.Budget != -1 || g.Thinking.Level != "high" || g.Extra.Get("responseLogprobs") == nil {
+	if *g.MaxOutputTokens != 64 || *g.Seed != -7 || *g.Thinking.Budget != -1 || g.Thinking.Level != "high" || g.Logprobs == nil {
 		t.Errorf("generation: %+v", g)
 	}
 	if p.Extra.Get("safetySettings") == nil || p.Extra.Get("cachedContent") == nil {

@@ -1,42 +1,24 @@
 package openai
 
-import (
-	"encoding/json"
-	"strings"
+import "perigee"
 
-	"perigee"
-)
-
-// A Detail is the detail that the images of a request ask for. The provider has one resolution for
-// all images of a request, which is the finest that any of them asks for. The zero value asks for
-// nothing.
-type Detail struct{ finest string }
-
-// Take adds the detail of the image at path, which is empty if it has none.
-func (d *Detail) Take(detail, path string, notes *perigee.Notes) {
-	switch detail {
-	case "", "auto":
-		detail = "auto"
-	case "low", "high":
-	case "original": // finer than there is
-		detail = "high"
-		notes.Mapped(path + " original to high")
-	default:
-		notes.Dropped(path + " " + Brief(detail))
-		return
+// ReadDetail returns the detail that the image at path asks for, and notes a word that the API does
+// not have.
+func ReadDetail(word, path string, notes *perigee.Notes) perigee.Detail {
+	switch word {
+	case "", "auto", "low", "high", "original":
+		return perigee.Detail(word)
 	}
-	if d.finest != "" && d.finest != detail {
-		notes.Mapped(path)
-	}
-	if d.finest == "" || d.finest == "low" || detail == "high" {
-		d.finest = detail
-	}
+	notes.Dropped(path + " " + Brief(word))
+	return ""
 }
 
-// Apply sets the resolution where one was asked for.
-func (d *Detail) Apply(g *perigee.Generation) {
-	if d.finest == "low" || d.finest == "high" {
-		value := json.RawMessage(`"MEDIA_RESOLUTION_` + strings.ToUpper(d.finest) + `"`)
-		g.Extra = append(g.Extra, perigee.Field{Name: "mediaResolution", Value: value})
+// SetDetail sets the detail of an image.
+func SetDetail(p *perigee.Part, detail perigee.Detail) {
+	switch {
+	case p.Blob != nil:
+		p.Blob.Detail = detail
+	case p.File != nil:
+		p.File.Detail = detail
 	}
 }

@@ -33,6 +33,7 @@ func noteRequest(n *perigee.Notes, p *perigee.Prompt) {
 	dropIf(g.ResponseSchema != nil || g.ResponseJSON != nil, "response schema")
 	dropIf(g.ResponseMIME != "" && g.ResponseMIME != "text/plain", "response format "+perigee.Clip(g.ResponseMIME, maxNamed))
 	dropIf(g.Thinking != nil && (g.Thinking.Budget != nil || g.Thinking.Level != ""), "thinking budget")
+	dropIf(g.Logprobs != nil, "logprobs")
 	adapt.NoteOptions(n, p)
 	for _, fields := range []perigee.Fields{p.Extra, g.Extra} {
 		for _, f := range fields {

@@ -1,10 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
-	"strconv"
 
-	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
@@ -48,10 +47,10 @@ func (d *decoder) stops() {
 func (d *decoder) responseFormat() {
 	var kind string
 	var schema json.RawMessage
-	ignored := func() {} // a name for the vendor's cache; the provider is always strict
+	format := &d.prompt.Generation.ResponseFormat
 	d.c.Read(d.notes.Rest("response_format."), "type", &kind, "json_schema", func() {
 		d.c.Read(d.notes.Rest("response_format.json_schema."), "schema", func() { schema = openai.OfKind(d.c, rawjson.Object) },
-			"name", ignored, "strict", ignored)
+			"name", &format.Name, "description", &format.Description, "strict", &format.Strict)
 	})
 	g := &d.prompt.Generation
 	switch kind {
@@ -100,13 +99,9 @@ func (d *decoder) finishGeneration() {
 	switch {
 	case d.logprobs:
 		d.style.Logprobs = true
-		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
-		if d.topProbs != nil {
-			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: strconv.AppendInt(nil, *d.topProbs, 10)})
-		}
+		g.Logprobs = cmp.Or(d.topProbs, new(int64(0)))
 	case d.topProbs != nil:
 		d.notes.Dropped("top_logprobs")
 	}
-	d.detail.Apply(g)
 	g.Thinking = d.thinking.value
 }

@@ -1,9 +1,13 @@
 package chat
 
 import (
+	"slices"
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	"perigee/internal/dialect/gemini"
 )
 
 // What the parameters of a request become, before they are adapted to a provider.
@@ -65,7 +69,7 @@ func TestOptions(t *testing.T) {
 		"a strange member":       {`,"tools":[{"type":"function","cache_control":{},"function":{"name":"read","returns":{}}}]`, toolsOnly, "dropped tools[].function.returns"},
 		"a custom tool": {`,"tools":[{"type":"custom","custom":{"name":"patch","description":"d","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start"}}}}]`,
 			`{"contents":[` + geminiHi + `],"tools":[{"functionDeclarations":[{"name":"patch","description":"d","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text. It must match this lark grammar:\nstart"}},"required":["input"]}}]}]}`,
-			"mapped tools[].custom"},
+			""},
 		"a search":                  {`,"web_search_options":{"user_location":{}}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}}]}`, "dropped web_search_options.user_location"},
 		"a search beside functions": {declare + `,"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"read"}]}]}`, ""},
 		"the provider's tools":      {`,"tools":[{"google_search":{}},{"type":"url_context","url_context":{}},{"codeExecution":{"a":1}}],"web_search_options":{}`, `{"contents":[` + geminiHi + `],"tools":[{"googleSearch":{}},{"urlContext":{}},{"codeExecution":{"a":1}}]}`, ""},
@@ -74,6 +78,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// Gemini has one resolution for all images of a request, which is the finest that is asked for.
 func TestImageDetail(t *testing.T) {
 	image := func(detail string) string {
 		return `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"` + detail + `}}`
@@ -95,7 +100,14 @@ func TestImageDetail(t *testing.T) {
 			if c.want != "" {
 				want += `,"generationConfig":{"mediaResolution":"MEDIA_RESOLUTION_` + c.want + `"}`
 			}
-			check(t, talking(`{"role":"user","content":[`+image(c.first)+`,`+image(c.second)+`]}`), want+`}`, c.notes)
+			req, prompt := decode(t, talking(`{"role":"user","content":[`+image(c.first)+`,`+image(c.second)+`]}`))
+			sent, _, notes := adapt.ForGemini(prompt, models.Of("gemini-3-flash"))
+			if got := string(gemini.EncodeRequest(sent)); got != want+`}` {
+				t.Errorf("got  %s\nwant %s}", got, want)
+			}
+			if got := noteText(append(slices.Clone(req.Log.Notes()), notes...)); got != c.notes {
+				t.Errorf("notes %q, want %q", got, c.notes)
+			}
 		})
 	}
 }

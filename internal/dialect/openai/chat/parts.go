@@ -37,6 +37,7 @@ type part struct {
 	format   string
 	filename string
 	fileID   string
+	detail   perigee.Detail
 	cache    *perigee.CacheMark
 }
 
@@ -73,6 +74,7 @@ func (d *decoder) part(parts []perigee.Part, where func() string) []perigee.Part
 			d.refuse(where()+"."+p.kind, "%v", err)
 			return parts
 		}
+		openai.SetDetail(&part, p.detail)
 		part.Cache = p.cache
 		return append(parts, part)
 	}
@@ -111,7 +113,7 @@ func (d *decoder) mediaField(name string, p *part) {
 	detail := ""
 	d.c.Read(d.notes.Rest("messages[].content[]."+name+"."), "url", func() { p.url = d.c.Alias() }, "detail", &detail)
 	if name == "image_url" {
-		d.detail.Take(detail, "messages[].content[].image_url.detail", &d.notes)
+		p.detail = openai.ReadDetail(detail, "messages[].content[].image_url.detail", &d.notes)
 	}
 }
 

@@ -74,7 +74,6 @@ type decoder struct {
 	maxOld   *int64 // max_tokens
 	logprobs bool
 	topProbs *int64
-	detail   openai.Detail
 }
 
 // refuse records an error about one of the fields, unless there is one already.
@@ -115,7 +114,7 @@ func (d *decoder) read() {
 		"parallel_tool_calls", &g.ParallelCalls,
 		"web_search_options", func() {
 			c.Read(d.notes.Rest("web_search_options."))
-			d.builtin("googleSearch", nil)
+			d.builtin(perigee.BuiltinSearch, nil)
 		},
 
 		"reasoning_effort", func() { d.think(rankEffort, "reasoning_effort", d.effort("reasoning_effort", c.String())) },

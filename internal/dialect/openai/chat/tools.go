@@ -44,13 +44,13 @@ func (d *decoder) tool(i int) {
 			function, custom = d.customTool(), true
 		case "google_search", "googleSearch":
 			builtin = true
-			d.builtin("googleSearch", d.c.Raw())
+			d.builtin(perigee.BuiltinSearch, d.c.Raw())
 		case "url_context", "urlContext":
 			builtin = true
-			d.builtin("urlContext", d.c.Raw())
+			d.builtin(perigee.BuiltinFetch, d.c.Raw())
 		case "code_execution", "codeExecution":
 			builtin = true
-			d.builtin("codeExecution", d.c.Raw())
+			d.builtin(perigee.BuiltinCode, d.c.Raw())
 		case "name": // of the function, which has it, too; Codex before 0.90 writes it twice
 		case "cache_control":
 			cache = dialect.ReadCacheMark(d.c)
@@ -65,7 +65,6 @@ func (d *decoder) tool(i int) {
 	default:
 		if custom {
 			d.style.Custom = append(d.style.Custom, function.Name)
-			d.notes.Mapped("tools[].custom")
 		}
 		d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Function: function, Cache: cache})
 	}
@@ -85,25 +84,24 @@ func (d *decoder) builtin(name string, config json.RawMessage) {
 	d.prompt.Tools = append(d.prompt.Tools, perigee.Tool{Builtin: name, Config: config})
 }
 
-// function reads a declaration. Its schema is JSON Schema, which the provider accepts unchanged;
-// strict is the provider's default.
+// function reads a declaration.
 func (d *decoder) function(path string) *perigee.Function {
 	f := &perigee.Function{JSONSchema: true}
 	ignored := func() {}
 	d.c.Read(d.notes.Rest(path), "name", &f.Name, "description", &f.Description, "parameters", &f.Parameters,
-		"strict", ignored, "cache_control", ignored)
+		"strict", &f.Strict, "cache_control", ignored)
 	return f
 }
 
 // customTool reads a tool that takes free text and declares it as a function with one parameter. A
 // grammar for the text becomes part of the parameter's description.
 func (d *decoder) customTool() *perigee.Function {
-	f := &perigee.Function{JSONSchema: true}
-	var syntax, definition string
+	input := &perigee.CustomInput{}
+	f := &perigee.Function{JSONSchema: true, Custom: input}
 	d.c.Read(d.notes.Rest("tools[].custom."), "name", &f.Name, "description", &f.Description, "format", func() {
-		d.c.Read(nil, "grammar", func() { syntax, definition = openai.ReadPair(d.c, "syntax", "definition") })
+		d.c.Read(nil, "grammar", func() { input.Syntax, input.Definition = openai.ReadPair(d.c, "syntax", "definition") })
 	})
-	f.Parameters = openai.FreeText(syntax, definition)
+	f.Parameters = openai.FreeText(input.Syntax, input.Definition)
 	return f
 }
 

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -27,13 +26,9 @@ func (d *decoder) text(c *rawjson.Cursor) {
 func (d *decoder) format(c *rawjson.Cursor) {
 	var kind string
 	var schema json.RawMessage
-	var about string
-	ignored := func() {} // a label, and a promise that the provider makes anyway
+	format := &d.prompt.Generation.ResponseFormat
 	c.Read(d.notes.Rest("text.format."), "type", &kind, "schema", func() { schema = openai.OfKind(c, rawjson.Object) },
-		"name", ignored, "strict", ignored, "description", &about)
-	if about != "" {
-		d.notes.Dropped("text.format.description")
-	}
+		"name", &format.Name, "strict", &format.Strict, "description", &format.Description)
 	switch kind {
 	case "json_schema":
 		if schema == nil {
@@ -131,9 +126,6 @@ func (d *decoder) generation() {
 	}
 	if d.logprobs || d.topLogprobs > 0 {
 		d.out.logprobs = true
-		g.Extra = append(g.Extra, perigee.Field{Name: "responseLogprobs", Value: json.RawMessage("true")})
-		if d.topLogprobs > 0 {
-			g.Extra = append(g.Extra, perigee.Field{Name: "logprobs", Value: fmt.Append(nil, d.topLogprobs)})
-		}
+		g.Logprobs = new(d.topLogprobs)
 	}
 }

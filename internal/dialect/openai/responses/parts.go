@@ -115,9 +115,10 @@ func (d *decoder) part(c *rawjson.Cursor) (perigee.Part, bool) {
 }
 
 func (d *decoder) partOf(p *part) (perigee.Part, bool) {
+	var detail perigee.Detail
 	switch {
 	case p.kind == "input_image":
-		d.detail.Take(p.detail, "input[].content[].detail", &d.notes)
+		detail = openai.ReadDetail(p.detail, "input[].content[].detail", &d.notes)
 	case p.detail != "" && p.detail != "auto":
 		d.notes.Dropped("input[].content[].detail")
 	}
@@ -149,5 +150,6 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	if err != nil {
 		d.refuse(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
 	}
+	openai.SetDetail(&part, detail)
 	return part, err == nil
 }

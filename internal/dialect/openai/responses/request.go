@@ -92,7 +92,6 @@ type decoder struct {
 	topLogprobs  int64
 	thinking     bool // the request has a member about reasoning
 	effort       string
-	detail       openai.Detail
 
 	keeping bool // the request's own input is being read, and will be stored
 
@@ -197,7 +196,6 @@ func (d *decoder) conversation() error {
 	}
 	d.turns.Close()
 	d.prompt.Contents = d.turns.Contents
-	d.detail.Apply(&d.prompt.Generation)
 	d.prompt.Tools = d.out.tools.declared
 	d.toolChoice()
 	if d.err != nil {

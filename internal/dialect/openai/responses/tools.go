@@ -142,12 +142,13 @@ func (t *toolSet) called(flat string) tool {
 type declaration struct {
 	kind, name, description, execution string
 	parameters, format, tools          json.RawMessage
+	strict                             *bool
 	other                              []string
 }
 
 func readDeclaration(c *rawjson.Cursor) declaration {
 	var t declaration
-	ignored := func() {} // the provider keeps to schemas anyway, and every tool is shown at once
+	ignored := func() {} // every tool is shown at once
 	c.Read(func(key []byte) {
 		if c.Kind() == rawjson.Null || string(key) == "external_web_access" && c.Bool() {
 			return
@@ -157,7 +158,7 @@ func readDeclaration(c *rawjson.Cursor) declaration {
 		"parameters", func() { t.parameters = openai.OfKind(c, rawjson.Object) },
 		"format", func() { t.format = openai.OfKind(c, rawjson.Object) },
 		"tools", func() { t.tools = openai.OfKind(c, rawjson.Array) },
-		"strict", ignored, "defer_loading", ignored)
+		"strict", &t.strict, "defer_loading", ignored)
 	return t
 }
 
@@ -181,10 +182,9 @@ func (d *decoder) tool(t *declaration, namespace string) {
 	switch {
 	case t.kind == "function":
 		d.declare(functionTool, namespace, &perigee.Function{
-			Name: t.name, Description: t.description, Parameters: t.parameters, JSONSchema: true,
+			Name: t.name, Description: t.description, Parameters: t.parameters, JSONSchema: true, Strict: t.strict,
 		})
 	case t.kind == "custom":
-		d.notes.Mapped("tools[custom] " + openai.Brief(t.name))
 		d.declare(customTool, namespace, freeText(t))
 	case t.kind == "tool_search" && t.execution == "client":
 		d.notes.Mapped("tools[tool_search]")
@@ -236,19 +236,19 @@ func (d *decoder) namespace(t *declaration) {
 
 func (d *decoder) webSearch() {
 	d.out.searches = true
-	if !slices.ContainsFunc(d.out.tools.declared, func(t perigee.Tool) bool { return t.Builtin == "googleSearch" }) {
-		d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Builtin: "googleSearch", Config: json.RawMessage("{}")})
+	if !slices.ContainsFunc(d.out.tools.declared, func(t perigee.Tool) bool { return t.Builtin == perigee.BuiltinSearch }) {
+		d.out.tools.declared = append(d.out.tools.declared, perigee.Tool{Builtin: perigee.BuiltinSearch, Config: json.RawMessage("{}")})
 	}
 }
 
 // freeText declares a tool that takes free text.
 func freeText(t *declaration) *perigee.Function {
-	var syntax, definition string
+	input := &perigee.CustomInput{}
 	if t.format != nil {
-		syntax, definition = openai.ReadPair(rawjson.NewCursor(t.format), "syntax", "definition")
+		input.Syntax, input.Definition = openai.ReadPair(rawjson.NewCursor(t.format), "syntax", "definition")
 	}
-	schema := openai.FreeText(syntax, definition)
-	return &perigee.Function{Name: t.name, Description: t.description, Parameters: schema, JSONSchema: true}
+	schema := openai.FreeText(input.Syntax, input.Definition)
+	return &perigee.Function{Name: t.name, Description: t.description, Parameters: schema, JSONSchema: true, Custom: input}
 }
 
 // toolChoice reads which tools the model may, must or must not call, after all of them are known.
