@@ -65,8 +65,8 @@ var adapters = map[string][]string{
 	"internal/dialect/openai/chat":      {"internal/dialect", "internal/dialect/openai"},
 	"internal/dialect/openai/responses": {"internal/dialect", "internal/dialect/openai"},
 	"internal/upstream/antigravity":     {},
+	"internal/upstream/api":             {},
 	"internal/upstream/conversation":    {},
-	"internal/upstream/gemini":          {},
 }
 
 // modules are the places that may import another module; a directory stands for those below it,

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/route"
 	"perigee/internal/route/thoughtsig"
 	"perigee/internal/server"
-	upstream "perigee/internal/upstream/gemini"
+	upstream "perigee/internal/upstream/api"
 )
 
 // An allocation is what perigee's own code allocates for one call.

@@ -18,7 +18,7 @@ import (
 	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/upstream/antigravity"
-	"perigee/internal/upstream/gemini"
+	"perigee/internal/upstream/api"
 	"perigee/internal/upstream/headless"
 	"perigee/internal/upstream/ide"
 )
@@ -64,7 +64,7 @@ type (
 var (
 	_ requestEncoder       = (*antigravity.Upstream)(nil)
 	_ roster.QuotaReporter = (*antigravity.Upstream)(nil)
-	_ selfChecker          = (*gemini.Upstream)(nil)
+	_ selfChecker          = (*api.Upstream)(nil)
 )
 
 // An Entry is one upstream and the configuration that it was built from.
@@ -141,7 +141,7 @@ func buildGemini(_ context.Context, g *Gateway, e *Entry) error {
 	if options.Transport, err = wire.NewProxyTransport(e.Config.Proxy); err != nil {
 		return err
 	}
-	e.Upstream = gemini.New(options)
+	e.Upstream = api.New(options)
 	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
 	return nil
 }
@@ -156,13 +156,13 @@ func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	options := g.geminiOptions(e)
 	options.URL, options.Transport = "http://simulator", sim.Transport()
 	options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
-	e.Upstream = gemini.New(options)
+	e.Upstream = api.New(options)
 	e.Summary = func() string { return terminal.Number(len(simulator.Models()), "model", "models") }
 	return nil
 }
 
-func (g *Gateway) geminiOptions(e *Entry) gemini.Options {
-	return gemini.Options{
+func (g *Gateway) geminiOptions(e *Entry) api.Options {
+	return api.Options{
 		Name: e.Config.Name, UserAgent: "perigee/" + g.opts.Version,
 		FirstByte: e.limits.FirstByte, Idle: e.limits.Idle, Logger: g.opts.Logger, Now: g.opts.Now,
 	}

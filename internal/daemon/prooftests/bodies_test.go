@@ -20,7 +20,7 @@ import (
 	"perigee/internal/server"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
-	"perigee/internal/upstream/gemini"
+	"perigee/internal/upstream/api"
 )
 
 // The memory of a body goes to the next call only when nothing reads it any more: not the provider
@@ -41,7 +41,7 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 				transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 			}
 			defer provider.Close()
-			upstream := gemini.New(gemini.Options{Name: "g", URL: provider.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+			upstream := api.New(api.Options{Name: "g", URL: provider.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 			defer upstream.Close()
 			router, err := route.New(route.Options{Targets: []route.Target{{Name: "g", Upstream: upstream}}}) // which releases requests
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 	"perigee/internal/simulator"
 	"perigee/internal/testing/perigeetest"
 	"perigee/internal/testing/perigeetest/await"
-	"perigee/internal/upstream/gemini"
+	"perigee/internal/upstream/api"
 )
 
 // A rig is a server whose calls are answered by the simulator, and traces that are written by hand.
@@ -48,7 +48,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	upstream := gemini.New(gemini.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(),
+	upstream := api.New(api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(),
 		Keys: []perigee.Secret{perigee.NewSecret("simulator")}})
 	t.Cleanup(func() { _ = upstream.Close() })
 	router, err := route.New(route.Options{Targets: []route.Target{{Name: "studio", Upstream: upstream}, {Name: "broken", Upstream: broken{}}}})

@@ -1,10 +1,10 @@
-// Package gemini is the upstream for the official Gemini API with one or more API keys. A request
+// Package api is the upstream for the official Gemini API with one or more API keys. A request
 // in the Gemini dialect is sent unchanged; any other is encoded anew from its prompt, after
 // package adapt has adapted the prompt to the API.
 //
 // Failover between upstreams is up to routing. Only a rejected or exhausted API key is replaced by
 // the next one here, before any part of the answer was returned.
-package gemini
+package api
 
 import (
 	"cmp"
