@@ -79,7 +79,7 @@ func countAllocations(ctx context.Context, house http.Handler, q question) (numb
 // newHouse is perigee without sockets: dialects, routing, signatures and the Gemini upstream, whose
 // provider answers from memory.
 func newHouse() (http.Handler, error) {
-	provider := upstream.New(upstream.Options{Name: "provider", URL: "http://provider.invalid", Transport: providerInMemory{}})
+	provider := upstream.New(upstream.Gemini, upstream.Options{Name: "provider", URL: "http://provider.invalid", Transport: providerInMemory{}})
 	seals := thoughtsig.NewMemory(thoughtsig.Options{})
 	router, err := route.New(route.Options{Targets: []route.Target{{Name: "provider", Upstream: seals.Around(provider)}}})
 	if err != nil {

@@ -36,7 +36,7 @@ func newTapRig(t *testing.T, tapped bool, provider http.HandlerFunc) *tapRig {
 	rig := &tapRig{done: make(chan struct{}, 1)}
 	remote := httptest.NewServer(provider)
 	t.Cleanup(remote.Close)
-	upstream := api.New(api.Options{Name: "studio", URL: remote.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+	upstream := api.New(api.Gemini, api.Options{Name: "studio", URL: remote.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
 	router, err := route.New(route.Options{Targets: []route.Target{{Name: "studio", Upstream: upstream}}})
 	if err != nil {

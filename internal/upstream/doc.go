@@ -4,7 +4,7 @@
 // Begin with api, which is the shortest.
 //
 //	antigravity   the Antigravity gateway: leased accounts, envelope, endpoints, repaired requests
-//	api           the official Gemini API: failover between keys, first-byte and idle timeouts
+//	api           providers with API keys, each a value: failover between keys, first-byte and idle timeouts
 //	conversation  a conversation with the agent of a language server, or requests carried by one
 //	headless      an upstream with a language server of its own: process, sign-in, interception
 //	ide           an upstream that asks the windows of an open editor

@@ -141,7 +141,7 @@ func buildGemini(_ context.Context, g *Gateway, e *Entry) error {
 	if options.Transport, err = wire.NewProxyTransport(e.Config.Proxy); err != nil {
 		return err
 	}
-	e.Upstream = api.New(options)
+	e.Upstream = api.New(api.Gemini, options)
 	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
 	return nil
 }
@@ -156,7 +156,7 @@ func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	options := g.geminiOptions(e)
 	options.URL, options.Transport = "http://simulator", sim.Transport()
 	options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
-	e.Upstream = api.New(options)
+	e.Upstream = api.New(api.Gemini, options)
 	e.Summary = func() string { return terminal.Number(len(simulator.Models()), "model", "models") }
 	return nil
 }

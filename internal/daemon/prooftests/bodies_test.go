@@ -41,7 +41,7 @@ func TestBodiesOfTwoCallsNeverMix(t *testing.T) {
 				transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
 			}
 			defer provider.Close()
-			upstream := api.New(api.Options{Name: "g", URL: provider.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+			upstream := api.New(api.Gemini, api.Options{Name: "g", URL: provider.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 			defer upstream.Close()
 			router, err := route.New(route.Options{Targets: []route.Target{{Name: "g", Upstream: upstream}}}) // which releases requests
 			if err != nil {

@@ -37,7 +37,7 @@ func newModelRig(t *testing.T, change func(*ModelOptions)) *modelRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.store.Close() })
-	upstream := api.New(api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
+	upstream := api.New(api.Gemini, api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
 	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Resolve: func(model string) string { return model }, Simulated: constant(false),
 		Store: r.store, Now: func() time.Time { return r.now }, Logger: slog.New(slog.DiscardHandler)}

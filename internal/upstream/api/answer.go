@@ -3,7 +3,6 @@ package api
 import (
 	"perigee"
 	"perigee/internal/adapt"
-	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
 )
 
@@ -11,9 +10,9 @@ import (
 type answer struct {
 	relay    wire.Relay
 	upstream string
-	frames   bool // the caller uses the Gemini dialect and wants the provider's own chunks
+	frames   bool // the caller uses the dialect of the API and wants the provider's own chunks
 	undo     adapt.Undo
-	decoder  dialect.Decoder
+	decoder  decoder
 	events   []perigee.Event // events of the last chunk, kept to reuse their memory
 	started  bool            // a chunk has arrived
 }
@@ -48,7 +47,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	return nil
 }
 
-// End returns an error for a response without a finish reason, which was cut short.
+// End returns an error for a response without its end, which was cut short.
 func (a *answer) End() error {
 	if a.decoder.Finished() {
 		return nil

@@ -22,7 +22,7 @@ func BenchmarkStream(b *testing.B) {
 	for name, chunks := range map[string][]string{"apart": chunks, "together": {strings.Join(chunks, "")}} {
 		for _, as := range []perigee.Dialect{perigee.DialectGemini, perigee.DialectOpenAIChat} {
 			b.Run(name+"/"+string(as), func(b *testing.B) {
-				u := New(Options{Name: "s", URL: "https://provider.example", Transport: replay(chunks)})
+				u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Transport: replay(chunks)})
 				defer u.Close()
 				req := request(b, true)
 				req.Dialect = as

@@ -74,7 +74,7 @@ func TestReusesOneHTTP2Connection(t *testing.T) {
 	transport := wire.NewTransport()
 	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	transport.Configure(func(t *http.Transport) { t.TLSClientConfig = &tls.Config{RootCAs: roots} })
-	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 	defer u.Close()
 	for i := range 20 {
 		if text, err := ask(t.Context(), u, request(t, i%2 == 0)); text != "ok" || err != nil {
@@ -94,7 +94,7 @@ func TestRefusesAnUnknownCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
 	server.Config.ErrorLog = nil
 	defer server.Close()
-	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	defer u.Close()
 	_, err := ask(t.Context(), u, request(t, true))
 	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnavailable || !strings.Contains(e.Message, "certificate") {
@@ -116,7 +116,7 @@ func TestCancellationReachesTheProvider(t *testing.T) {
 			<-r.Context().Done()
 			close(gone)
 		}))
-		u := New(Options{Name: "s", URL: server.URL})
+		u := New(Gemini, Options{Name: "s", URL: server.URL})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-arrived; cancel() }()
 		_, err := ask(ctx, u, request(t, true))
@@ -148,7 +148,7 @@ func TestTimeOuts(t *testing.T) {
 			}
 			<-r.Context().Done()
 		}))
-		u := New(Options{Name: "s", URL: server.URL, FirstByte: c.firstByte, Idle: c.idle})
+		u := New(Gemini, Options{Name: "s", URL: server.URL, FirstByte: c.firstByte, Idle: c.idle})
 		_, err := ask(t.Context(), u, request(t, true))
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnavailable || e.Status != http.StatusGatewayTimeout || !strings.Contains(e.Message, c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -206,7 +206,7 @@ func TestIdleDoesNotCountTheCallersTime(t *testing.T) {
 		defer server.Close()
 		transport := wire.NewTransport()
 		transport.Configure(func(t *http.Transport) { t.DialContext = pipes.Dial })
-		u := New(Options{Name: "s", URL: "http://provider.example", Idle: time.Minute, Transport: transport})
+		u := New(Gemini, Options{Name: "s", URL: "http://provider.example", Idle: time.Minute, Transport: transport})
 		defer u.Close()
 		events := 0
 		for _, err := range u.Stream(t.Context(), request(t, true)) {

@@ -32,7 +32,7 @@ func deadRig(t *testing.T, http2 bool, firstByte time.Duration) (*Upstream, *per
 	t.Cleanup(func() { _ = server.Close() })
 	transport := wire.NewTransport()
 	transport.Configure(func(t *http.Transport) { t.DialContext, t.Protocols = pipes.Dial, &protocols })
-	u := New(Options{Name: "s", URL: "http://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport, FirstByte: firstByte})
+	u := New(Gemini, Options{Name: "s", URL: "http://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport, FirstByte: firstByte})
 	t.Cleanup(func() { _ = u.Close() })
 	return u, pipes
 }

@@ -6,21 +6,24 @@ import (
 	"slices"
 
 	"perigee"
-	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
 )
 
 // Embed returns the vectors of the API. Usage is reported by the API, or an estimate. An error has
 // the usage of the requests before it, and of one that was canceled while the API worked on it.
 func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	if req.Dialect == perigee.DialectGemini {
-		return u.embedVerbatim(ctx, req)
+	if u.embed == nil {
+		return perigee.Passthrough{}.Embed(ctx, req)
 	}
 	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
+	if req.Dialect == u.embed.dialect { // in one piece, with the client's own bytes
+		_, err := u.vectorsOf(ctx, req, e)
+		return e, err
+	}
 	for inputs := range slices.Chunk(req.Inputs, perigee.MaxEmbedBatch) {
 		part := *req
 		part.Inputs = inputs
-		vectors, err := u.embed(ctx, &part, "batchEmbedContents", dialect.EncodeEmbed(&part), e)
+		vectors, err := u.vectorsOf(ctx, &part, e)
 		if err != nil {
 			return nil, err
 		}
@@ -32,32 +35,22 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	return e, nil
 }
 
-// embedVerbatim sends the client's own request body, with only the model's name replaced.
-func (u *Upstream) embedVerbatim(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	method := "embedContent"
-	if req.Batch {
-		method = "batchEmbedContents"
-	}
-	body, err := dialect.RewriteModel(req.Body, req.Model)
-	if err != nil {
-		return nil, err
-	}
-	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
-	_, err = u.embed(ctx, req, method, body, e)
-	return e, err
-}
-
-// embed makes one request, and adds its usage to e. An answer in the API's own dialect becomes
-// e.Raw, and its vectors are not read.
-func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method string, body []byte, e *perigee.Embeddings) ([][]float32, error) {
-	verbatim := req.Dialect == perigee.DialectGemini
+// vectorsOf makes one request, and adds its usage to e. An answer in the client's own dialect
+// becomes e.Raw, and its vectors are not read.
+func (u *Upstream) vectorsOf(ctx context.Context, req *perigee.EmbedRequest, e *perigee.Embeddings) ([][]float32, error) {
+	verbatim := req.Dialect == u.embed.dialect
 	estimate := func() int64 {
 		if verbatim {
-			return dialect.EstimateEmbed(req.Body)
+			return u.embed.estimate(req.Body)
 		}
 		return req.EstimateTokens()
 	}
-	raw, err := u.call(ctx, &req.Origin, req.Model, method, wire.NewBody(body))
+	body, err := u.embed.encode(req)
+	if err != nil {
+		return nil, err
+	}
+	q := quota{req.Model, perigee.OperationEmbed}
+	raw, err := u.call(ctx, &req.Origin, u.embed.target(u.opts.URL, req), q, wire.NewBody(body))
 	if err != nil {
 		if ctx.Err() != nil {
 			e.Usage.Input += estimate()
@@ -67,8 +60,8 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 	var vectors [][]float32
 	var tokens int64
 	if verbatim {
-		e.Raw, tokens = raw, dialect.EmbedTokens(raw)
-	} else if vectors, tokens, err = u.vectors(ctx, req, raw); err != nil {
+		e.Raw, tokens = raw, u.embed.tokens(raw)
+	} else if vectors, tokens, err = u.decodeVectors(ctx, req, raw); err != nil {
 		e.Usage.Input += estimate()
 		return nil, withUsage(e.Usage, err)
 	}
@@ -83,12 +76,12 @@ func (u *Upstream) embed(ctx context.Context, req *perigee.EmbedRequest, method 
 // of four bytes and more become eight each, and text again for the client.
 const vectorFactor = 3
 
-// vectors reads an answer, within the memory budget of the call.
-func (u *Upstream) vectors(ctx context.Context, req *perigee.EmbedRequest, raw []byte) (vectors [][]float32, tokens int64, err error) {
+// decodeVectors reads an answer, within the memory budget of the call.
+func (u *Upstream) decodeVectors(ctx context.Context, req *perigee.EmbedRequest, raw []byte) (vectors [][]float32, tokens int64, err error) {
 	if err := req.Reserve(vectorFactor * int64(len(raw))); err != nil {
 		return nil, 0, u.explain(ctx, req.Model, err)
 	}
-	if vectors, tokens, err = dialect.DecodeEmbeddings(raw); err != nil {
+	if vectors, tokens, err = u.embed.decode(raw); err != nil {
 		return nil, 0, u.malformed(req.Model, err)
 	}
 	return vectors, tokens, nil

@@ -41,7 +41,7 @@ func TestEmbeddings(t *testing.T) {
 				_, _ = io.WriteString(w, test.answer)
 			}))
 			defer server.Close()
-			u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+			u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 			defer u.Close()
 			got, err := u.Embed(t.Context(), embedRequest("word one", "word two"))
 			if test.vectors == nil {

@@ -32,19 +32,11 @@ type key struct {
 	rejected time.Time
 }
 
-// A quota is the scope of a provider limit within a key's project: calls of a method of a model.
-// The zero value is the quota of calls without a model, such as the list of models.
+// A quota is the scope of a provider limit within a key's project: calls of one operation of a
+// model. The zero value is the quota of calls without a model, such as the list of models.
 type quota struct {
-	model  string
-	method string // empty for generateContent, streamed or not
-}
-
-// quotaOf returns the quota of a call.
-func quotaOf(model, method string) quota {
-	if method, _, _ = strings.Cut(method, "?"); method == "generateContent" || method == "streamGenerateContent" {
-		method = ""
-	}
-	return quota{model, method}
+	model     string
+	operation string // empty for answers, streamed or not
 }
 
 func newKeyring(secrets []perigee.Secret) *keyring {

@@ -135,7 +135,7 @@ func TestWhatKeysRestFor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rig := &projectRig{answers: test.answers}
-				u := New(Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("1"), perigee.NewSecret("2")}, Transport: rig})
+				u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("1"), perigee.NewSecret("2")}, Transport: rig})
 				defer u.Close()
 				for i, step := range test.steps {
 					what := step[0]

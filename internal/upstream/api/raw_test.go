@@ -33,7 +33,7 @@ func TestRecordedRequestsAreSentAsTheyAre(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s", r.URL.RequestURI(), r.Header.Get("X-Goog-Api-Key"), body)
 	}))
 	defer server.Close()
-	u := New(Options{URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("a-fresh-api-key")}})
+	u := New(Gemini, Options{URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("a-fresh-api-key")}})
 	defer u.Close()
 	const prefix = "200 text/plain /v1beta/models/m%2F1:"
 	for _, test := range []struct {

@@ -32,7 +32,7 @@ func asked(t *testing.T, translated bool, body string, refuse func(n int, body s
 		fmt.Fprint(w, finished)
 	}))
 	defer server.Close()
-	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	defer u.Close()
 	req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(body), Log: &perigee.CallLog{}}, "gemini-3-flash-preview", false)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestNothingIsRepairedBehindContent(t *testing.T) {
 				body := "data: " + strings.Join(chunks, "\r\n\r\ndata: ") + "\r\n\r\n"
 				return &http.Response{StatusCode: http.StatusOK, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 			})
-			u := New(Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
+			u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("k")}, Transport: transport})
 			defer u.Close()
 			contents := question + "," + fmt.Sprintf(called, `,"thoughtSignature":"c2VhbA=="`) + fmt.Sprintf(answered, "")
 			req, err := dialect.DecodeRequest(perigee.Origin{Body: []byte(`{"contents":[` + contents + `]}`), Log: &perigee.CallLog{}},

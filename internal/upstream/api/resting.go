@@ -15,7 +15,7 @@ import (
 func (u *Upstream) Resting(model string) (why string, until time.Time) {
 	u.keys.mu.Lock()
 	defer u.keys.mu.Unlock()
-	if until = u.keys.cooldownEnd(quotaOf(model, ""), u.opts.Now()); until.IsZero() {
+	if until = u.keys.cooldownEnd(quota{model: model}, u.opts.Now()); until.IsZero() {
 		return "", until
 	}
 	if len(u.keys.keys) == 1 {
@@ -49,7 +49,7 @@ func (u *Upstream) KeyProblems() (list []perigee.KeyProblem) {
 	var refused []string
 	for _, k := range u.keys.keys {
 		for q := range k.models {
-			if until := u.keys.cooldownEnd(q, now); q.method == "" && !until.IsZero() {
+			if until := u.keys.cooldownEnd(q, now); q.operation == "" && !until.IsZero() {
 				limited[q] = until
 			}
 		}

@@ -24,7 +24,7 @@ func TestResting(t *testing.T) {
 	}))
 	defer server.Close()
 	now := time.Unix(1000, 0)
-	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("a"), perigee.NewSecret("b")},
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("a"), perigee.NewSecret("b")},
 		Now: func() time.Time { return now }})
 	defer u.Close()
 	if why, _ := u.Resting("m"); why != "" {
@@ -70,7 +70,7 @@ func TestRefusedKeysAreNamed(t *testing.T) {
 	}))
 	defer server.Close()
 	now := time.Unix(1000, 0)
-	u := New(Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("bad"), perigee.NewSecret("good")},
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("bad"), perigee.NewSecret("good")},
 		Now: func() time.Time { return now }})
 	defer u.Close()
 	for range 2 {

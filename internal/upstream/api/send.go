@@ -7,28 +7,26 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"perigee"
 	"perigee/internal/adapt/providererr"
-	dialect "perigee/internal/dialect/gemini"
 	"perigee/internal/lib/wire"
 )
 
-// call makes a call that is answered in one piece.
-func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, model, method string, body *wire.Body) ([]byte, error) {
+// call makes a call for a model that is answered in one piece.
+func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, target string, q quota, body *wire.Body) ([]byte, error) {
 	defer body.ShowTo(origin.Log).Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
 	t := trail{upstream: u, log: origin.Log}
 	var answer []byte
-	resp, err := u.post(ctx, model, method, body, &t)
+	resp, err := u.do(ctx, target, q, body, &t)
 	if err == nil {
-		answer, err = u.read(ctx, resp, model, maxAnswer, origin)
+		answer, err = u.read(ctx, resp, q.model, maxAnswer, origin)
 	} else {
-		err = u.explain(ctx, model, err)
+		err = u.explain(ctx, q.model, err)
 	}
 	t.ends(err)
 	return answer, err
@@ -50,14 +48,10 @@ func (u *Upstream) read(ctx context.Context, resp *http.Response, model string, 
 	if err != nil {
 		return nil, u.explain(ctx, model, err)
 	}
-	if err := dialect.CheckAnswer(raw); err != nil {
+	if err := u.checkAnswer(raw); err != nil {
 		return nil, u.explain(ctx, model, err)
 	}
 	return raw, nil
-}
-
-func (u *Upstream) post(ctx context.Context, model, method string, body *wire.Body, t *trail) (*http.Response, error) {
-	return u.do(ctx, u.opts.URL+"/v1beta/models/"+url.PathEscape(model)+":"+method, quotaOf(model, method), body, t)
 }
 
 // shortDelay is the longest rate limit that is waited for with the same key: agents would notice a
@@ -122,7 +116,9 @@ func (u *Upstream) request(ctx context.Context, method, target string, key *key)
 	if u.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", u.opts.UserAgent)
 	}
-	req.Header.Set("X-Goog-Api-Key", key.secret.Reveal())
+	if !key.secret.IsZero() {
+		u.authorize(req.Header, key.secret)
+	}
 	return req, nil
 }
 
@@ -148,7 +144,7 @@ func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key 
 	}
 	defer resp.Body.Close()
 	explanation, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	e := dialect.DecodeError(status, explanation)
+	e := u.decodeError(status, explanation)
 	if e.Retry == 0 {
 		e.Retry = providererr.RetryAfter(resp.Header, u.opts.Now())
 	}

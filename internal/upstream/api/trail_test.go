@@ -63,7 +63,7 @@ func TestKeysThatGaveWayAreSteps(t *testing.T) {
 			for _, k := range test.keys {
 				secrets = append(secrets, perigee.NewSecret(k))
 			}
-			u := New(Options{Name: "s", URL: "https://provider.example", Keys: secrets, Transport: test.says})
+			u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Keys: secrets, Transport: test.says})
 			defer u.Close()
 			var log *perigee.CallLog
 			for range test.calls {
@@ -89,7 +89,7 @@ func TestKeysThatGaveWayAreSteps(t *testing.T) {
 // With one key the provider is asked each time: it knows best when there is quota again.
 func TestTheOnlyKeyIsAskedAlthoughItWasUsedUp(t *testing.T) {
 	says := byKey{"the-only-key": quotaError}
-	u := New(Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("the-only-key")}, Transport: says})
+	u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Keys: []perigee.Secret{perigee.NewSecret("the-only-key")}, Transport: says})
 	defer u.Close()
 	_, err := ask(t.Context(), u, request(t, true))
 	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassExhausted || e.Retry != 4561*time.Second {

@@ -58,7 +58,7 @@ func TestShortRateLimitsAreWaitedFor(t *testing.T) {
 				for key := range strings.FieldsSeq(test.keys) {
 					secrets = append(secrets, perigee.NewSecret(key))
 				}
-				u := New(Options{Name: "s", URL: "https://provider.example", Keys: secrets, Transport: &test.says})
+				u := New(Gemini, Options{Name: "s", URL: "https://provider.example", Keys: secrets, Transport: &test.says})
 				defer u.Close()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

@@ -48,7 +48,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	upstream := api.New(api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(),
+	upstream := api.New(api.Gemini, api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(),
 		Keys: []perigee.Secret{perigee.NewSecret("simulator")}})
 	t.Cleanup(func() { _ = upstream.Close() })
 	router, err := route.New(route.Options{Targets: []route.Target{{Name: "studio", Upstream: upstream}, {Name: "broken", Upstream: broken{}}}})

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"net/http"
+
+	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/lib/wire"
+)
+
+// A Provider is what differs between the APIs that an Upstream can call. Everything in it is safe
+// for concurrent use. Functions that make the URL of a request get the base URL of the upstream,
+// which has no slash at its end.
+type Provider struct {
+	url string // the default base URL
+
+	// authorize adds a key to the headers of a request. It is not called if there is no key.
+	authorize func(h http.Header, key perigee.Secret)
+
+	// wire returns the API method that answers a request.
+	wire func(req *perigee.Request) *Wire
+
+	// raw returns the URL that a recorded request was sent to. If it is nil, no recorded request
+	// can be sent again.
+	raw func(base string, r *perigee.RawRequest) string
+
+	models *listing   // nil if the provider has no list of models
+	embed  *embedding // nil if the provider has no embeddings
+
+	// decodeError reads the body of an error. status is 0 for an error inside an answer with
+	// status 200.
+	decodeError func(status int, body []byte) *perigee.Error
+
+	// checkAnswer returns an error if an answer in one piece, which came with status 200, cannot be
+	// read or is itself an error.
+	checkAnswer func(body []byte) error
+}
+
+// A Wire is an API method of a provider that answers prompts.
+type Wire struct {
+	// dialect is the dialect of the method. Clients of that dialect get the provider's own chunks.
+	dialect perigee.Dialect
+
+	target func(base, model string, stream bool) string
+
+	// message returns the body for a request: the client's own bytes if possible, the adapted
+	// prompt otherwise.
+	message func(req *perigee.Request) (message, error)
+
+	// decoder returns a decoder for the chunks of one answer.
+	decoder func() decoder
+
+	// repair encodes a request anew that the provider refused. ok is false if the reason cannot be
+	// repaired. repair may be nil.
+	repair func(req *perigee.Request, sent *message, refused error) (m message, ok bool)
+
+	count *counting // nil if the provider cannot count the tokens of a request
+}
+
+// A decoder turns the chunks of one answer into events.
+type decoder interface {
+	// Decode appends the events of a chunk. For a chunk that is not an answer or that reports an
+	// error, it returns that error.
+	Decode(events []perigee.Event, chunk []byte) ([]perigee.Event, error)
+	// Finished reports whether the answer has come to its end, as the method marks it. An answer
+	// that stops before was cut short.
+	Finished() bool
+}
+
+// A counting is the method that counts the tokens of a request.
+type counting struct {
+	target  func(base, model string) string
+	message func(req *perigee.Request) (message, error)
+	decode  func(answer []byte) (*perigee.TokenCount, error)
+}
+
+// A listing is the method that lists models.
+type listing struct {
+	target func(base, page string) string // the first page has no name
+	decode func(answer []byte) (list []perigee.Model, next string, err error)
+}
+
+// An embedding is the method that turns texts into vectors. Requests of its dialect are sent with
+// the client's own bytes.
+type embedding struct {
+	dialect  perigee.Dialect
+	target   func(base string, req *perigee.EmbedRequest) string
+	encode   func(req *perigee.EmbedRequest) ([]byte, error)
+	decode   func(answer []byte) (vectors [][]float32, tokens int64, err error)
+	tokens   func(answer []byte) int64 // 0 if the answer does not report them
+	estimate func(body []byte) int64   // the tokens of a request in the dialect
+}
+
+// A message is the body for the provider, the function that undoes the adaptation in its answer,
+// and notes for the client.
+type message struct {
+	body   [][]byte        // in pieces
+	memory *perigee.Buffer // of the body; nil if it is the client's, or not recycled
+	undo   adapt.Undo
+	notes  []perigee.Note
+}
+
+// newMessage returns a message with a body in pieces that were encoded for a request: the pieces
+// are in buffer, or in the body of the client.
+func newMessage(req *perigee.Request, pieces [][]byte, buffer []byte) message {
+	clients := req.Buffer
+	if len(pieces) == 1 || clients != nil && !clients.Retain() {
+		clients = nil
+	}
+	return message{body: pieces, memory: perigee.NewBuffer(func() {
+		wire.Recycle(buffer)
+		clients.Release()
+	})}
+}
+
+// release releases the body after it was sent, once.
+func (m *message) release() {
+	m.memory.Release()
+	m.body, m.memory = nil, nil
+}

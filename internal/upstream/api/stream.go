@@ -1,0 +1,89 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"strings"
+
+	"perigee"
+	"perigee/internal/lib/sse"
+	"perigee/internal/lib/wire"
+)
+
+// Stream requests a stream, or one answer if the caller does not stream. Callers in the dialect of
+// the API get the provider's chunks as frames.
+func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
+	return func(yield func(perigee.Event, error) bool) {
+		x := &exchange{Upstream: u, req: req, via: u.wire(req), yield: yield, trail: trail{upstream: u, log: req.Log}}
+		err := x.run(ctx)
+		x.trail.ends(err)
+		if err != nil {
+			yield(perigee.Event{}, err)
+		}
+	}
+}
+
+// An exchange is one call of a model.
+type exchange struct {
+	*Upstream
+	req     *perigee.Request
+	via     *Wire
+	sent    message
+	trail   trail
+	yield   func(perigee.Event, error) bool
+	started bool // the caller has received an event, which cannot be withdrawn
+}
+
+// run sends the request, and once more if it was refused for a reason that can be repaired. The
+// caller yields the error and ends the trail.
+func (x *exchange) run(ctx context.Context) (err error) {
+	if x.sent, err = x.via.message(x.req); err != nil {
+		return err
+	}
+	defer x.sent.release()
+	if err = x.ask(ctx, &x.sent); err == nil || x.started || x.via.repair == nil {
+		return err
+	}
+	if repaired, ok := x.via.repair(x.req, &x.sent, err); ok {
+		x.trail.failed(err)
+		return x.ask(ctx, &repaired)
+	}
+	return err
+}
+
+// pass yields an event.
+func (x *exchange) pass(ev perigee.Event, err error) bool {
+	x.started = true
+	return x.yield(ev, err)
+}
+
+// ask sends a message and emits the answer. A nil error also means that the client has left.
+func (x *exchange) ask(ctx context.Context, m *message) error {
+	req := x.req
+	req.Log.Note(m.notes...)
+	outgoing := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
+	outgoing.ReleaseWith(req, m.release)
+	defer outgoing.Wait()
+	ctx, watchdog := wire.Watch(ctx, x.opts.FirstByte)
+	defer watchdog.Stop()
+	resp, err := x.do(ctx, x.via.target(x.opts.URL, req.Model, req.Stream), quota{model: req.Model}, outgoing, &x.trail)
+	if err != nil {
+		return x.explain(ctx, req.Model, err)
+	}
+	defer resp.Body.Close()
+
+	// The provider's own chunks have the wrong names of tools that were renamed.
+	frames := req.Dialect == x.via.dialect && !m.undo.Needed()
+	out := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name, frames: frames, undo: m.undo, decoder: x.via.decoder()}
+	// An error with status 200 comes in one piece, also where a stream was requested.
+	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
+		err = out.relay.Stream(sse.NewReader(resp.Body), watchdog, x.opts.Idle, &out)
+	} else {
+		err = out.relay.Whole(resp.Body, maxAnswer, &out)
+	}
+	if err != nil && !out.relay.Left() {
+		return x.explain(ctx, req.Model, err)
+	}
+	return nil
+}
