@@ -41,7 +41,7 @@ var rare = []struct {
 	count   int
 }{
 	{`\b(says|said) whether\b`, 0},
-	{`\bwhose\b`, 2},
+	{`\bwhose\b`, 1},
 	{`\b(says?|said|tells?|told)\b`, 0},
 	{`\b(stands?|stood)\b`, 11},
 	{`\b(goes|go|gone|went) on\b`, 1},

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 
@@ -17,26 +18,17 @@ func (o *observers) applyTelemetry(cfg *config.Config) {
 	}
 }
 
-// providers are the names of providers in OpenTelemetry's conventions, by kind of upstream.
-var providers = map[string]string{
-	config.KindGemini: "gcp.gemini", config.KindAntigravity: "gcp.gen_ai", config.KindLangserver: "gcp.gen_ai", config.KindIDE: "gcp.gen_ai",
-	config.KindSimulator: "perigee.simulator",
-}
-
 // target describes an upstream for a span.
 func (o *observers) target(upstream string) telemetry.Target {
 	for _, u := range o.d.config().Upstreams {
 		if u.Name != upstream {
 			continue
 		}
-		address := u.URL
-		switch {
-		case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
+		address := cmp.Or(u.URL, u.CloudURL)
+		if len(u.Endpoints) > 0 {
 			address = u.Endpoints[0]
-		case u.Kind == config.KindLangserver:
-			address = u.CloudURL
 		}
-		t := telemetry.Target{Provider: providers[u.Kind]}
+		t := telemetry.Target{Provider: config.KindOf(u.Kind).Provider}
 		if parsed, err := url.Parse(address); err == nil {
 			t.Address = parsed.Hostname()
 			t.Port, _ = strconv.Atoi(parsed.Port()) // 0 for the port of the scheme
@@ -44,5 +36,5 @@ func (o *observers) target(upstream string) telemetry.Target {
 		return t
 	}
 	// The simulator answers if nothing is configured.
-	return telemetry.Target{Provider: providers[config.KindSimulator]}
+	return telemetry.Target{Provider: config.KindOf(config.KindSimulator).Provider}
 }

@@ -39,15 +39,13 @@ func UpstreamOf(u config.Upstream, loaded *config.Loaded) Upstream {
 
 // addressOf returns the base URL of the provider of an upstream, or "".
 func addressOf(u config.Upstream) string {
-	switch {
-	case u.Kind == config.KindGemini:
+	switch n := len(u.Endpoints); {
+	case n > 0:
+		return u.Endpoints[n-1] // lists of models are read from it first
+	case config.KindOf(u.Kind).URL != "":
 		return u.URL
-	case u.Kind == config.KindAntigravity && len(u.Endpoints) > 0:
-		return u.Endpoints[len(u.Endpoints)-1] // lists of models are read from it first
-	case u.Kind == config.KindLangserver:
-		return u.CloudURL
 	}
-	return ""
+	return u.CloudURL
 }
 
 // Skipped returns the result for an upstream that is not asked, and need not be.
@@ -148,7 +146,7 @@ func (u Upstream) failed(ctx context.Context, err error) Result {
 // signIn returns the command for a credential that is missing or refused.
 func (u Upstream) signIn() string {
 	switch {
-	case u.Kind == config.KindAntigravity || u.Kind == config.KindLangserver:
+	case config.KindOf(u.Kind).SignsIn:
 		return "perigee login --upstream " + commandLine(cmp.Or(u.Accounts, u.Name))
 	case u.Variable != "":
 		return "export " + u.Variable + "=…"
@@ -158,11 +156,9 @@ func (u Upstream) signIn() string {
 
 // look returns the command that shows why an upstream cannot be reached.
 func (u Upstream) look() string {
-	switch {
-	case u.Kind == config.KindLangserver:
-		return "perigee langserver status"
-	case u.Kind == config.KindIDE:
-		return "perigee bridge list"
+	switch look := config.KindOf(u.Kind).Look; {
+	case look != "":
+		return look
 	case u.URL != "":
 		return "curl -sSIv " + commandLine(u.URL)
 	}

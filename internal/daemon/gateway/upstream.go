@@ -90,10 +90,14 @@ type Builder func(ctx context.Context, g *Gateway, e *Entry) error
 
 // Builders returns the builders by kind.
 func Builders() map[string]Builder {
-	return map[string]Builder{
-		config.KindGemini: buildGemini, config.KindSimulator: buildSimulator, config.KindAntigravity: buildAntigravity,
+	all := map[string]Builder{
+		config.KindSimulator: buildSimulator, config.KindAntigravity: buildAntigravity,
 		config.KindLangserver: buildLangserver, config.KindIDE: buildIDE,
 	}
+	for kind := range api.Providers {
+		all[kind] = buildAPI
+	}
+	return all
 }
 
 // newEntry builds an upstream.
@@ -134,14 +138,15 @@ func (e *Entry) closeRoster() {
 	}
 }
 
-func buildGemini(_ context.Context, g *Gateway, e *Entry) error {
-	options := g.geminiOptions(e)
+// buildAPI makes an upstream of a kind that has API keys.
+func buildAPI(_ context.Context, g *Gateway, e *Entry) error {
+	options := g.apiOptions(e)
 	options.URL, options.Keys = e.Config.URL, e.Config.Keys
 	var err error
 	if options.Transport, err = wire.NewProxyTransport(e.Config.Proxy); err != nil {
 		return err
 	}
-	e.Upstream = api.New(api.Gemini, options)
+	e.Upstream = api.New(api.Providers[e.Config.Kind](e.Config), options)
 	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
 	return nil
 }
@@ -153,7 +158,7 @@ func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	options := g.geminiOptions(e)
+	options := g.apiOptions(e)
 	options.URL, options.Transport = "http://simulator", sim.Transport()
 	options.Keys = []perigee.Secret{perigee.NewSecret("simulator")}
 	e.Upstream = api.New(api.Gemini, options)
@@ -161,7 +166,7 @@ func buildSimulator(_ context.Context, g *Gateway, e *Entry) error {
 	return nil
 }
 
-func (g *Gateway) geminiOptions(e *Entry) api.Options {
+func (g *Gateway) apiOptions(e *Entry) api.Options {
 	return api.Options{
 		Name: e.Config.Name, UserAgent: "perigee/" + g.opts.Version,
 		FirstByte: e.limits.FirstByte, Idle: e.limits.Idle, Logger: g.opts.Logger, Now: g.opts.Now,

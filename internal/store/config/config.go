@@ -22,7 +22,8 @@ import (
 // Tags: yaml is the key; default the value if no source sets it, kind_default the value for a kind
 // of upstream (kind=value); enum the allowed values; format the check of a text (see checkValue),
 // with ? if it may be empty; min and max the bounds; required for keys that list items must have;
-// kinds the upstreams that have the key; example a value for the manual.
+// kinds the upstreams that have the key, @keys for all that have API keys; example a value for the
+// manual. kinds.go completes the tags of upstreams from the table of kinds.
 type Config struct {
 	// The address to listen on, as host:port. Port 0 selects a free port. An address that other
 	// machines can reach requires at least one entry in keys.
@@ -288,15 +289,6 @@ type Limits struct {
 	ShutdownDelay time.Duration `yaml:"shutdown_delay" default:"0s" example:"10s"`
 }
 
-// The kinds of upstreams.
-const (
-	KindGemini      = "gemini"
-	KindAntigravity = "antigravity"
-	KindLangserver  = "langserver"
-	KindIDE         = "ide"
-	KindSimulator   = "simulator"
-)
-
 // AskModel is the value of mcp.ask for a model. The other values are kinds of upstreams.
 const AskModel = "model"
 
@@ -306,23 +298,19 @@ type Upstream struct {
 	// of kind simulator may be named simulator.
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
-	// gemini is the official Gemini API with an API key (recommended). antigravity is the
-	// Antigravity gateway with your own Google sign-in. langserver is the language server of the
-	// Antigravity IDE, which perigee runs without the IDE and signs in with your account. ide is an
-	// open Antigravity IDE, whose agent answers as the model antigravity-agent. simulator is the
-	// built-in simulator.
-	Kind string `yaml:"kind" required:"true" enum:"gemini,antigravity,langserver,ide,simulator"`
+	// The kind of source.
+	Kind string `yaml:"kind" required:"true"`
 
 	// The base URL of the API.
-	URL string `yaml:"url" kinds:"gemini" default:"https://generativelanguage.googleapis.com" format:"url"`
+	URL string `yaml:"url" kinds:"@keys" format:"url"`
 
 	// API keys; at least one is required. When a key runs out of quota for a model, calls of that
 	// model use the next one until the quota resets. A key that the provider rejects is not used
 	// for a minute. If no other key answers, these are tried, too.
-	Keys []perigee.Secret `yaml:"keys" kinds:"gemini" example:"env:GEMINI_API_KEY"`
+	Keys []perigee.Secret `yaml:"keys" kinds:"@keys" example:"env:GEMINI_API_KEY"`
 
 	// The proxy for this upstream. It overrides the top-level proxy and takes the same values.
-	Proxy perigee.Secret `yaml:"proxy" kinds:"gemini,antigravity,langserver" format:"proxy" example:"socks5://127.0.0.1:1080"`
+	Proxy perigee.Secret `yaml:"proxy" kinds:"@keys,antigravity,langserver" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
 	// Must be true for kinds that use a private API. The provider's terms allow only its own
 	// clients there, and accounts used with other clients have been suspended.

@@ -72,6 +72,7 @@ func readTags(t reflect.Type, index int) *field {
 	}
 	f.format, f.optional = strings.CutSuffix(f.format, "?")
 	f.scalar = scalars[elemOf(f.typ)]
+	f.withKinds()
 	return f
 }
 

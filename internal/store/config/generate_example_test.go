@@ -116,6 +116,9 @@ func (w *exampleWriter) fields(indent string, t reflect.Type, kind string) {
 // upstream.
 func exampleValue(f *field, kind string) string {
 	isList, preset := f.typ.Kind() == reflect.Slice, f.presetFor(kind)
+	if kind == "" && preset == nil && f.presets != nil {
+		preset = f.presetFor(f.kinds[0])
+	}
 	switch {
 	case kind == KindGemini && f.path == "Upstream.Name":
 		return environmentUpstream

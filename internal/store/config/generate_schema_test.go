@@ -72,7 +72,7 @@ func mappingSchema(t reflect.Type) object {
 		}
 		property := append(object{{"description", description}}, schemaOf(f.typ, f)...)
 		if f.preset != nil {
-			property = append(property, member{"default", presetJSON(f)})
+			property = append(property, member{"default", presetJSON(f, *f.preset)})
 		}
 		properties = append(properties, member{f.name, property})
 		if f.required {
@@ -137,7 +137,7 @@ func kindRules(fields []*field) (rules []object) {
 				properties = append(properties, member{f.name, object{{"minItems", 1}}})
 				required = append(required, f.name)
 			case f.presetFor(kind) != f.preset:
-				properties = append(properties, member{f.name, object{{"default", json.RawMessage(*f.presetFor(kind))}}})
+				properties = append(properties, member{f.name, object{{"default", presetJSON(f, *f.presetFor(kind))}}})
 			}
 		}
 		is := object{{"properties", object{{"kind", object{{"const", kind}}}}}, {"required", []string{"kind"}}}
@@ -146,13 +146,13 @@ func kindRules(fields []*field) (rules []object) {
 	return rules
 }
 
-// presetJSON is the default in JSON.
-func presetJSON(f *field) any {
+// presetJSON is a default of a field in JSON.
+func presetJSON(f *field, preset string) any {
 	switch {
 	case f.typ.Kind() == reflect.Slice:
-		return strings.Split(*f.preset, ",")
-	case json.Valid([]byte(*f.preset)): // a number, true or false
-		return json.RawMessage(*f.preset)
+		return strings.Split(preset, ",")
+	case json.Valid([]byte(preset)): // a number, true or false
+		return json.RawMessage(preset)
 	}
-	return *f.preset
+	return preset
 }

@@ -69,7 +69,15 @@ func TestEveryFieldHasANameAndAComment(t *testing.T) {
 }
 
 // explain is the text of the field in the manual.
-func explain(f *field) string { return fieldComments()[f.path] }
+func explain(f *field) string {
+	text := fieldComments()[f.path]
+	if f.path == "Upstream.Kind" {
+		for _, k := range Kinds {
+			text += " " + k.Name + " " + k.About + "."
+		}
+	}
+	return text
+}
 
 // allFields are the fields of the configuration and of all structs in it, by type.
 func allFields() map[reflect.Type][]*field {

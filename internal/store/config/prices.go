@@ -8,11 +8,11 @@ import (
 	"perigee/internal/adapt/models"
 )
 
-// PriceBook returns the prices in force. Calls that a simulator answers cost nothing.
+// PriceBook returns the prices in force. Calls of some kinds of upstreams cost nothing.
 func (c *Config) PriceBook() *models.PriceBook {
 	free := []string{KindSimulator} // the name of the built-in one
 	for _, u := range c.Upstreams {
-		if u.Kind == KindSimulator {
+		if KindOf(u.Kind).Free {
 			free = append(free, u.Name)
 		}
 	}
@@ -68,17 +68,11 @@ func (l *loader) checkBudgets() {
 	}
 }
 
-// canHave reports whether an upstream with calls that cost something can have a known model. The
-// Gemini API has no models of other providers.
+// canHave reports whether an upstream with calls that cost something can have a known model.
 func (c *Config) canHave(model string) bool {
 	spec, _ := models.Lookup(model)
 	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {
-		switch u.Kind {
-		case KindSimulator:
-			return false
-		case KindGemini:
-			return spec.Family != models.Claude && spec.Family != models.GPTOSS
-		}
-		return true
+		k := KindOf(u.Kind)
+		return !k.Free && !slices.Contains(k.Lacks, spec.Family)
 	})
 }

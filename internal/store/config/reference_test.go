@@ -112,13 +112,17 @@ func entry(b *strings.Builder, f *field, key string, top bool) {
 	if len(f.kinds) > 0 {
 		facts = append(facts, "kinds: `"+strings.Join(f.kinds, "`, `")+"`")
 	}
+	var presets []string
 	if f.preset != nil {
-		facts = append(facts, "default: `"+strings.ReplaceAll(*f.preset, ",", "`, `")+"`")
-		for _, kind := range f.kinds {
-			if preset := f.presetFor(kind); preset != f.preset {
-				facts[len(facts)-1] += ", for " + kind + " `" + *preset + "`"
-			}
+		presets = append(presets, "`"+strings.ReplaceAll(*f.preset, ",", "`, `")+"`")
+	}
+	for _, kind := range f.kinds {
+		if preset := f.presetFor(kind); preset != f.preset {
+			presets = append(presets, "for "+kind+" `"+*preset+"`")
 		}
+	}
+	if presets != nil {
+		facts = append(facts, "default: "+strings.Join(presets, ", "))
 	}
 	if f.min != "" && f.min != "0" && f.min != "1" {
 		facts = append(facts, "minimum: `"+f.min+"`")

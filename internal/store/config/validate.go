@@ -160,8 +160,8 @@ func (l *loader) checkUpstreams() {
 		if !l.accepted(key+".kind") || !l.isSet(key+".kind") {
 			continue
 		}
-		if u.Kind == KindGemini && len(u.Keys) == 0 {
-			l.problem(key+".keys", key+": kind gemini needs an API key", "add keys: [env:GEMINI_API_KEY]")
+		if k := KindOf(u.Kind); k.Keys && len(u.Keys) == 0 {
+			l.problem(key+".keys", fmt.Sprintf("%s: kind %s needs an API key", key, k.Name), "add keys: [env:"+k.KeyVariable+"]")
 		}
 		for j, secret := range u.Keys {
 			if item := itemKey(key+".keys", j); secret.IsZero() {

@@ -29,7 +29,7 @@ const (
 	maxError  = 256 << 10
 )
 
-// Options configure the connection to the API. Zero values mean defaults.
+// Options configure the connection to the API. URL is required; other zero values mean defaults.
 type Options struct {
 	Name      string // name in the configuration
 	URL       string
@@ -52,7 +52,7 @@ type Upstream struct {
 
 // New returns an upstream. It connects on the first call.
 func New(provider *Provider, opts Options) *Upstream {
-	opts.URL = strings.TrimSuffix(cmp.Or(opts.URL, provider.url), "/")
+	opts.URL = strings.TrimSuffix(opts.URL, "/")
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now

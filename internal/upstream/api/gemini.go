@@ -18,7 +18,6 @@ import (
 
 // Gemini is the official Gemini API.
 var Gemini = &Provider{
-	url:       "https://generativelanguage.googleapis.com",
 	authorize: func(h http.Header, key perigee.Secret) { h.Set("X-Goog-Api-Key", key.Reveal()) },
 	wire:      func(*perigee.Request) *Wire { return geminiWire },
 	raw: func(base string, r *perigee.RawRequest) string {

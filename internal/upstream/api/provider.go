@@ -6,14 +6,13 @@ import (
 	"perigee"
 	"perigee/internal/adapt"
 	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
 )
 
 // A Provider is what differs between the APIs that an Upstream can call. Everything in it is safe
 // for concurrent use. Functions that make the URL of a request get the base URL of the upstream,
 // which has no slash at its end.
 type Provider struct {
-	url string // the default base URL
-
 	// authorize adds a key to the headers of a request. It is not called if there is no key.
 	authorize func(h http.Header, key perigee.Secret)
 
@@ -34,6 +33,12 @@ type Provider struct {
 	// checkAnswer returns an error if an answer in one piece, which came with status 200, cannot be
 	// read or is itself an error.
 	checkAnswer func(body []byte) error
+}
+
+// Providers returns, for each kind of upstream that has API keys, the provider of an upstream with
+// this configuration.
+var Providers = map[string]func(config.Upstream) *Provider{
+	config.KindGemini: func(config.Upstream) *Provider { return Gemini },
 }
 
 // A Wire is an API method of a provider that answers prompts.

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"slices"
+
+	"perigee/internal/adapt/models"
+)
+
+// The kinds of upstreams.
+const (
+	KindGemini      = "gemini"
+	KindAntigravity = "antigravity"
+	KindLangserver  = "langserver"
+	KindIDE         = "ide"
+	KindSimulator   = "simulator"
+)
+
+// A Kind is a kind of upstream. Configuration, manual, doctor, telemetry and prices read its
+// properties here; the gateway has a builder for each kind.
+type Kind struct {
+	Name  string
+	About string // describes it in the manual: "gemini " + About + "."
+
+	// Keys is set if requests have API keys. Such a kind has the settings that are tagged with
+	// kinds:"@keys", and an entry in Providers of internal/upstream/api.
+	Keys        bool
+	KeyVariable string // the usual environment variable of a key
+	URL         string // the default of url
+
+	SignsIn  bool   // perigee login adds its credentials
+	Look     string // the command that shows why it cannot be reached; empty for ways that all have
+	Provider string // gen_ai.provider.name in OpenTelemetry's conventions
+
+	Free  bool            // calls cost nothing
+	Lacks []models.Family // families of models that it cannot have
+}
+
+// Kinds are all kinds, in the order of the manual.
+var Kinds = []Kind{
+	{
+		Name: KindGemini, About: "is the official Gemini API with an API key (recommended)",
+		Keys: true, KeyVariable: "GEMINI_API_KEY", URL: "https://generativelanguage.googleapis.com",
+		Provider: "gcp.gemini", Lacks: []models.Family{models.Claude, models.GPTOSS},
+	},
+	{
+		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",
+		SignsIn: true, Provider: "gcp.gen_ai",
+	},
+	{
+		Name: KindLangserver, About: "is the language server of the Antigravity IDE, which perigee runs without the IDE " +
+			"and signs in with your account",
+		SignsIn: true, Look: "perigee langserver status", Provider: "gcp.gen_ai",
+	},
+	{
+		Name: KindIDE, About: "is an open Antigravity IDE, whose agent answers as the model antigravity-agent",
+		Look: "perigee bridge list", Provider: "gcp.gen_ai",
+	},
+	{
+		Name: KindSimulator, About: "is the built-in simulator",
+		Provider: "perigee.simulator", Free: true,
+	},
+}
+
+// KindOf returns the kind of a name, or the zero Kind if there is none.
+func KindOf(name string) Kind {
+	if i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return Kinds[i]
+	}
+	return Kind{}
+}
+
+// kindNames returns the names of the kinds for which has is true.
+func kindNames(has func(Kind) bool) (names []string) {
+	for _, k := range Kinds {
+		if has(k) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// withKinds completes the description of a field of upstreams from the table of kinds: the names of
+// all kinds, the kinds with keys for @keys, and the default of url.
+func (f *field) withKinds() {
+	switch f.path {
+	case "Upstream.Kind":
+		f.enum = kindNames(func(Kind) bool { return true })
+	case "Upstream.URL":
+		f.presets = make(map[string]string)
+		for _, k := range Kinds {
+			if k.URL != "" {
+				f.presets[k.Name] = k.URL
+			}
+		}
+	}
+	if i := slices.Index(f.kinds, "@keys"); i >= 0 {
+		f.kinds = slices.Replace(f.kinds, i, i+1, kindNames(func(k Kind) bool { return k.Keys })...)
+	}
+}
