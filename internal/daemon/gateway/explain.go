@@ -11,8 +11,8 @@ import (
 	"perigee/internal/account/roster"
 )
 
-// A cooler reports that all its API keys have a cooldown for a model, so that the provider would
-// refuse a call; empty if one has none.
+// A cooler reports why a call for a model would be refused: all its API keys have a cooldown until
+// a time, or its configuration leaves the model out; empty if it would not be.
 type cooler interface {
 	Resting(model string) (why string, until time.Time)
 }

@@ -13,12 +13,15 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"perigee"
+	"perigee/internal/lib/match"
 	"perigee/internal/lib/wire"
 )
 
@@ -34,7 +37,12 @@ type Options struct {
 	Name      string // name in the configuration
 	URL       string
 	Keys      []perigee.Secret // without one, requests have no credentials
+	// RoundRobin spreads calls over all keys. Otherwise the first one without a cooldown is used.
+	RoundRobin bool
+	// Models are patterns for the models that are offered. If it is empty, all are.
+	Models    []string
 	UserAgent string
+	Header    http.Header   // added to each request
 	FirstByte time.Duration // how long to wait for the first event; 0 means no limit
 	Idle      time.Duration // how long a stream may be quiet; 0 means no limit
 	Transport http.RoundTripper
@@ -57,7 +65,9 @@ func New(provider *Provider, opts Options) *Upstream {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
+	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
+	u.keys.roundRobin = opts.RoundRobin
+	return u
 }
 
 // Close drops idle connections.
@@ -74,8 +84,28 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
+// offers returns an error for a model that the configuration leaves out.
+func (u *Upstream) offers(model string) error {
+	if u.isOffered(model) {
+		return nil
+	}
+	return &perigee.Error{Class: perigee.ClassNotFound, Upstream: u.opts.Name, Model: model,
+		Message: fmt.Sprintf("upstream %s does not offer the model %q", u.opts.Name, perigee.Clip(model, maxNamed)),
+		Hint:    "perigee models lists the available models; the models setting of the upstream selects them"}
+}
+
+// maxNamed is how many bytes of a model's name an error repeats.
+const maxNamed = 100
+
+func (u *Upstream) isOffered(model string) bool {
+	return len(u.opts.Models) == 0 || slices.ContainsFunc(u.opts.Models, func(pattern string) bool { return match.Pattern(pattern, model) })
+}
+
 // CountTokens returns the API's count.
 func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	if err := u.offers(req.Model); err != nil {
+		return nil, err
+	}
 	w := u.wire(req)
 	if w.count == nil {
 		return perigee.Passthrough{}.CountTokens(ctx, req)
@@ -100,7 +130,8 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	return count, nil
 }
 
-// Models returns all pages of the API's list. It is empty if the API has none.
+// Models returns the models that are offered, from all pages of the API's list. It is empty if the
+// API has none.
 func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 	if u.models == nil {
 		return nil, nil
@@ -125,5 +156,5 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 		}
 		page = next
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(m perigee.Model) bool { return !u.isOffered(m.ID) }), nil
 }

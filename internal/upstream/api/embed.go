@@ -15,6 +15,9 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	if u.embed == nil {
 		return perigee.Passthrough{}.Embed(ctx, req)
 	}
+	if err := u.offers(req.Model); err != nil {
+		return nil, err
+	}
 	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
 	if req.Dialect == u.embed.dialect { // in one piece, with the client's own bytes
 		_, err := u.vectorsOf(ctx, req, e)

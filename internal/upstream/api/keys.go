@@ -13,10 +13,13 @@ import (
 )
 
 // A keyring chooses among API keys: always the first that has no cooldown, because the provider's
-// prompt cache belongs to the key's project.
+// prompt cache belongs to the key's project, or one after the other if roundRobin is set.
 type keyring struct {
+	roundRobin bool
+
 	mu   sync.Mutex
 	keys []*key
+	next int // the position of the key for the next call, if roundRobin is set
 	// removes the keys from messages: some providers repeat the key that they refuse
 	secret *redact.Redactor
 }
@@ -60,7 +63,7 @@ func newKeyring(secrets []perigee.Secret) *keyring {
 const minRedacted = 12
 
 // order returns the keys in the order in which to try them for a quota: keys without a cooldown as
-// configured, then keys with one, by its end. A cooldown is an estimate, so a key with one is
+// configured, beginning with the next one if roundRobin is set, then keys with one, by its end. A cooldown is an estimate, so a key with one is
 // still tried if no other key answers.
 func (r *keyring) order(q quota, now time.Time) []*key {
 	if len(r.keys) == 1 {
@@ -69,6 +72,10 @@ func (r *keyring) order(q quota, now time.Time) []*key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	order := slices.Clone(r.keys)
+	if r.roundRobin && q != (quota{}) {
+		order = append(order[r.next:], r.keys[:r.next]...)
+		r.next = (r.next + 1) % len(r.keys)
+	}
 	slices.SortStableFunc(order, func(a, b *key) int { return cmp.Compare(a.rest(q, now), b.rest(q, now)) })
 	return order
 }

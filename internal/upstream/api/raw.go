@@ -17,6 +17,9 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	if u.raw == nil {
 		return perigee.Passthrough{}.SendRaw(ctx, r, answer)
 	}
+	if err := u.offers(r.Model); err != nil {
+		return err
+	}
 	body := wire.NewBody(r.Sent).ShowTo(r.Log)
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)

@@ -103,12 +103,15 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 	return nil, best
 }
 
-// request makes a request with a key. Headers are made from scratch, so that no header of the
-// inbound client leaks.
+// request makes a request with a key. Headers are made from scratch and from the configuration, so
+// that no header of the inbound client leaks.
 func (u *Upstream) request(ctx context.Context, method, target string, key *key) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
+	}
+	for name, values := range u.opts.Header {
+		req.Header[name] = values
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")

@@ -38,6 +38,9 @@ type exchange struct {
 // run sends the request, and once more if it was refused for a reason that can be repaired. The
 // caller yields the error and ends the trail.
 func (x *exchange) run(ctx context.Context) (err error) {
+	if err := x.offers(x.req.Model); err != nil {
+		return err
+	}
 	if x.sent, err = x.via.message(x.req); err != nil {
 		return err
 	}

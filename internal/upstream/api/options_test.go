@@ -1,0 +1,106 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee"
+	"perigee/internal/testing/perigeetest/await"
+)
+
+// With round_robin each call begins with the next key. Keys with a cooldown still come last, and
+// lists of models do not count.
+func TestRoundRobin(t *testing.T) {
+	ring := newKeyring([]perigee.Secret{perigee.NewSecret("a"), perigee.NewSecret("b"), perigee.NewSecret("c")})
+	ring.roundRobin = true
+	now, m := time.Unix(1000, 0), quota{model: "m"}
+	var got []string
+	order := func(q quota) {
+		text := ""
+		for _, k := range ring.order(q, now) {
+			text += k.secret.Reveal()
+		}
+		got = append(got, text)
+	}
+	order(m)
+	order(quota{})
+	order(m)
+	ring.coolDown(ring.keys[2], m, &perigee.Error{Class: perigee.ClassRateLimited, Retry: time.Minute}, now)
+	order(m)
+	order(m)
+	order(quota{model: "other"})
+	if want := "abc abc bca abc abc bca"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Models that the configuration leaves out are not listed, and get 404 from every method without a
+// request to the provider.
+func TestModelsThatAreLeftOut(t *testing.T) {
+	rig := &projectRig{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"models":[{"name":"models/pro-1"},{"name":"models/flash-1"},{"name":"models/lite"}]}`)
+	}))
+	defer server.Close()
+	u := New(Gemini, Options{Name: "s", URL: server.URL, Models: []string{"pro-*", "lite"}})
+	defer u.Close()
+	list, err := u.Models(t.Context())
+	if err != nil || len(list) != 2 || list[0].ID != "pro-1" || list[1].ID != "lite" {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	u = New(Gemini, Options{Name: "s", URL: "https://provider.example", Models: []string{"pro-*"}, Transport: rig})
+	defer u.Close()
+	for _, what := range []string{"flash", "flash:countTokens", "flash:batchEmbedContents"} {
+		if got := rig.do(t, u, what); got != ", not_found" {
+			t.Errorf("%s: asked %s", what, got)
+		}
+	}
+	if _, err := sendRaw(t, u, &perigee.RawRequest{}); perigee.AsError(err).Class != perigee.ClassNotFound {
+		t.Errorf("a recorded request: %v", err)
+	}
+	if got := rig.do(t, u, "pro-2"); strings.Contains(got, "not_found") {
+		t.Errorf("pro-2: asked %s", got)
+	}
+	if why, until := u.Resting("flash"); !strings.Contains(why, "models setting") || !until.IsZero() {
+		t.Errorf("flash: %q until %v", why, until)
+	}
+	if why, _ := u.Resting("pro-1"); why != "" {
+		t.Errorf("pro-1: %q", why)
+	}
+}
+
+// Each request has the configured headers. Credentials take precedence over them, and without a key
+// there are none.
+func TestConfiguredHeaders(t *testing.T) {
+	headers := make(chan http.Header, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		headers <- r.Header
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, finished)
+	}))
+	defer server.Close()
+	header := http.Header{"X-Title": {"perigee"}, "X-Goog-Api-Key": {"another"}}
+	for keys, want := range map[string]string{"k": "k", "": "another"} {
+		options := Options{Name: "s", URL: server.URL, Header: header, UserAgent: "perigee/1"}
+		if keys != "" {
+			options.Keys = []perigee.Secret{perigee.NewSecret(keys)}
+		}
+		u := New(Gemini, options)
+		if text, err := ask(t.Context(), u, request(t, false)); text != "ok" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		got := await.Receive(t, headers, "the request")
+		if got.Get("X-Title") != "perigee" || got.Get("X-Goog-Api-Key") != want || got.Get("User-Agent") != "perigee/1" || got.Get("Content-Type") != "application/json" {
+			t.Errorf("with key %q: %v", keys, got)
+		}
+		_ = u.Close()
+	}
+	if header.Get("X-Goog-Api-Key") != "another" {
+		t.Errorf("the configuration has changed: %v", header)
+	}
+}
