@@ -34,11 +34,15 @@ const (
 
 // Options configure the connection to the API. URL is required; other zero values mean defaults.
 type Options struct {
-	Name      string // name in the configuration
-	URL       string
-	Keys      []perigee.Secret // without one, requests have no credentials
+	Name string // name in the configuration
+	URL  string
+	Keys []perigee.Secret // without one, requests have no credentials
 	// RoundRobin spreads calls over all keys. Otherwise the first one without a cooldown is used.
 	RoundRobin bool
+	// Concurrency is the maximum number of open calls; 0 means no limit. Further calls wait for up
+	// to Wait.
+	Concurrency int
+	Wait        time.Duration
 	// Models are patterns for the models that are offered. If it is empty, all are.
 	Models    []string
 	UserAgent string
@@ -56,6 +60,7 @@ type Upstream struct {
 	opts   Options
 	client *http.Client
 	keys   *keyring
+	places places
 }
 
 // New returns an upstream. It connects on the first call.
@@ -67,6 +72,9 @@ func New(provider *Provider, opts Options) *Upstream {
 	}
 	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
 	u.keys.roundRobin = opts.RoundRobin
+	if opts.Concurrency > 0 {
+		u.places = places{taken: make(chan struct{}, opts.Concurrency), wait: opts.Wait}
+	}
 	return u
 }
 

@@ -20,6 +20,10 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	if err := u.offers(r.Model); err != nil {
 		return err
 	}
+	if err := u.enter(ctx, r.Model, &trail{}); err != nil {
+		return err
+	}
+	defer u.leave()
 	body := wire.NewBody(r.Sent).ShowTo(r.Log)
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)

@@ -15,12 +15,18 @@ import (
 	"perigee/internal/lib/wire"
 )
 
-// call makes a call for a model that is answered in one piece.
+// call makes a call for a model that is answered in one piece. A count of tokens takes no place.
 func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, target string, q quota, body *wire.Body) ([]byte, error) {
+	t := trail{upstream: u, log: origin.Log}
+	if q.operation != perigee.OperationCount {
+		if err := u.enter(ctx, q.model, &t); err != nil {
+			return nil, err
+		}
+		defer u.leave()
+	}
 	defer body.ShowTo(origin.Log).Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	t := trail{upstream: u, log: origin.Log}
 	var answer []byte
 	resp, err := u.do(ctx, target, q, body, &t)
 	if err == nil {

@@ -41,6 +41,10 @@ func (x *exchange) run(ctx context.Context) (err error) {
 	if err := x.offers(x.req.Model); err != nil {
 		return err
 	}
+	if err := x.enter(ctx, x.req.Model, &x.trail); err != nil {
+		return err
+	}
+	defer x.leave()
 	if x.sent, err = x.via.message(x.req); err != nil {
 		return err
 	}
