@@ -46,7 +46,8 @@ type Options struct {
 	// Models are patterns for the models that are offered. If it is empty, all are.
 	Models    []string
 	UserAgent string
-	Header    http.Header   // added to each request
+	Header    http.Header // added to each request
+	Members   Members
 	FirstByte time.Duration // how long to wait for the first event; 0 means no limit
 	Idle      time.Duration // how long a stream may be quiet; 0 means no limit
 	Transport http.RoundTripper
@@ -57,10 +58,11 @@ type Options struct {
 // An Upstream calls the API of a provider.
 type Upstream struct {
 	*Provider
-	opts   Options
-	client *http.Client
-	keys   *keyring
-	places places
+	opts    Options
+	client  *http.Client
+	keys    *keyring
+	places  places
+	changes []*change
 }
 
 // New returns an upstream. It connects on the first call.
@@ -71,7 +73,7 @@ func New(provider *Provider, opts Options) *Upstream {
 		opts.Now = time.Now
 	}
 	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
-	u.keys.roundRobin = opts.RoundRobin
+	u.keys.roundRobin, u.changes = opts.RoundRobin, opts.Members.changes(provider.snakeCase)
 	if opts.Concurrency > 0 {
 		u.places = places{taken: make(chan struct{}, opts.Concurrency), wait: opts.Wait}
 	}

@@ -23,6 +23,7 @@ var Gemini = &Provider{
 	raw: func(base string, r *perigee.RawRequest) string {
 		return geminiTarget(base, r.Model, rawGeminiMethod(r))
 	},
+	snakeCase:   true,
 	models:      &listing{target: geminiModels, decode: dialect.DecodeModels},
 	embed:       geminiEmbedding,
 	decodeError: dialect.DecodeError,

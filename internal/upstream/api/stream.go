@@ -49,11 +49,17 @@ func (x *exchange) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer x.sent.release()
+	if err = x.change(x.req, &x.sent); err != nil {
+		return err
+	}
 	if err = x.ask(ctx, &x.sent); err == nil || x.started || x.via.repair == nil {
 		return err
 	}
 	if repaired, ok := x.via.repair(x.req, &x.sent, err); ok {
 		x.trail.failed(err)
+		if err := x.change(x.req, &repaired); err != nil {
+			return err
+		}
 		return x.ask(ctx, &repaired)
 	}
 	return err

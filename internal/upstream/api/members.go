@@ -1,0 +1,211 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// Members are changes of the body of each request for an answer, by the paths of members: "a.b" is
+// the member b of the object a. No path is another one's beginning.
+type Members struct {
+	Set     map[string]json.RawMessage // replaces the client's value
+	Default map[string]json.RawMessage // for requests that have no value, or null
+	Drop    []string
+}
+
+// A change is a change of one member of an object. Either value, drop or inside is set.
+type change struct {
+	name   string
+	path   string // from the top of the body
+	value  json.RawMessage
+	keep   bool // the client's value stays if there is one
+	drop   bool
+	inside []*change
+}
+
+// changes compiles the members. If either is set, the provider takes names in snake case for the
+// same members.
+func (m *Members) changes(either bool) (list []*change) {
+	for _, path := range slices.Sorted(maps.Keys(m.Set)) {
+		add(&list, path, either, change{value: m.Set[path]})
+	}
+	for _, path := range slices.Sorted(maps.Keys(m.Default)) {
+		add(&list, path, either, change{value: m.Default[path], keep: true})
+	}
+	for _, path := range m.Drop {
+		add(&list, path, either, change{drop: true})
+	}
+	return list
+}
+
+// add adds the change of the member at a path.
+func add(list *[]*change, path string, either bool, c change) {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if either {
+			name = camelCase(name)
+		}
+		at := slices.IndexFunc(*list, func(c *change) bool { return c.name == name })
+		if at < 0 {
+			at = len(*list)
+			*list = append(*list, &change{name: name, path: strings.Join(names[:i+1], ".")})
+		}
+		found := (*list)[at]
+		if i == len(names)-1 {
+			found.value, found.keep, found.drop = c.value, c.keep, c.drop
+		}
+		list = &found.inside
+	}
+}
+
+// change makes the configured changes of the body of a message, and adds notes about values of the
+// client that were replaced or dropped. A body that needs no change is not copied.
+func (u *Upstream) change(req *perigee.Request, m *message) error {
+	if len(u.changes) == 0 {
+		return nil
+	}
+	body := m.body[0]
+	if len(m.body) > 1 {
+		body = slices.Concat(m.body...)
+	}
+	e := memberEditor{body: body, either: u.snakeCase}
+	e.object(rawjson.NewCursor(body), u.changes)
+	if err := req.RefuseIfStrict(e.notes.List()); err != nil {
+		return err
+	}
+	if len(e.edits) > 0 {
+		edited := rawjson.Splice(body, e.edits...)
+		m.release()
+		m.body, m.notes = [][]byte{edited}, slices.Concat(m.notes, e.notes.List())
+	}
+	return nil
+}
+
+// A memberEditor collects the edits of one body, in order.
+type memberEditor struct {
+	body   []byte
+	either bool
+	edits  []rawjson.Edit
+	notes  perigee.Notes
+}
+
+// object reads an object and collects the edits of its members.
+func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	end := c.Offset() + 1 // of the last member, or of the bracket
+	kept, removed := false, false
+	var seen []*change
+	for key := range c.Object() {
+		found := e.find(changes, key)
+		start, kind := c.Offset(), c.Kind()
+		if found != nil {
+			seen = append(seen, found)
+		}
+		if found != nil && found.drop {
+			c.Skip()
+			e.edits = append(e.edits, rawjson.Edit{Start: end, End: c.Offset()}) // with the comma before it
+			e.notes.Dropped(found.path)
+			end, removed = c.Offset(), true
+			continue
+		}
+		if removed && !kept { // the comma before this member separates it from none
+			e.edits[len(e.edits)-1].End += bytes.IndexByte(e.body[end:start], ',') + 1
+		}
+		kept = true
+		switch {
+		case found == nil:
+			c.Skip()
+		case kind == rawjson.Object && found.inside != nil:
+			e.object(c, found.inside)
+		default:
+			_, stop := c.Span()
+			e.replace(found, start, stop, kind == rawjson.Null)
+		}
+		end = c.Offset()
+	}
+	var missing []byte
+	for _, change := range changes {
+		if slices.Contains(seen, change) {
+			continue
+		}
+		if value := change.wanted(true); value != nil {
+			if kept || missing != nil {
+				missing = append(missing, ',')
+			}
+			missing = append(append(rawjson.AppendString(missing, change.name), ':'), value...)
+		}
+	}
+	if missing != nil {
+		e.edits = append(e.edits, rawjson.Edit{Start: end, End: end, New: missing})
+	}
+}
+
+// replace replaces the value of a member, which counts as missing if it is null.
+func (e *memberEditor) replace(c *change, start, end int, null bool) {
+	value := c.wanted(null)
+	if value != nil && c.inside != nil {
+		value = c.wanted(true) // the new object has no other members
+	}
+	if value == nil || bytes.Equal(value, e.body[start:end]) {
+		return
+	}
+	e.edits = append(e.edits, rawjson.Edit{Start: start, End: end, New: value})
+	if !null {
+		e.notes.Mapped(c.path + ": as the configuration sets it")
+	}
+}
+
+// wanted returns the value that a member gets, or nil if it keeps the value that it has. missing is
+// true if it has none.
+func (c *change) wanted(missing bool) []byte {
+	if c.value != nil && (missing || !c.keep) {
+		return c.value
+	}
+	var object []byte
+	for _, inner := range c.inside {
+		if value := inner.wanted(missing); value != nil {
+			object = append(append(rawjson.AppendString(append(object, ','), inner.name), ':'), value...)
+		}
+	}
+	if object == nil {
+		return nil
+	}
+	object[0] = '{'
+	return append(object, '}')
+}
+
+// find returns the change of a member, or nil if there is none.
+func (e *memberEditor) find(changes []*change, key []byte) *change {
+	name := string(key)
+	if e.either {
+		name = camelCase(name)
+	}
+	if i := slices.IndexFunc(changes, func(c *change) bool { return c.name == name }); i >= 0 {
+		return changes[i]
+	}
+	return nil
+}
+
+// camelCase returns a name in snake case in lower camel case: max_tokens is maxTokens.
+func camelCase(name string) string {
+	first, rest, found := strings.Cut(name, "_")
+	if first == "" {
+		return name
+	}
+	for found && rest != "" {
+		var part string
+		part, rest, found = strings.Cut(rest, "_")
+		if part != "" {
+			first += strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return first
+}
