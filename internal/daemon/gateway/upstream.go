@@ -3,9 +3,11 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -140,8 +142,15 @@ func (e *Entry) closeRoster() {
 
 // buildAPI makes an upstream of a kind that has API keys.
 func buildAPI(_ context.Context, g *Gateway, e *Entry) error {
-	options := g.apiOptions(e)
-	options.URL, options.Keys = e.Config.URL, e.Config.Keys
+	u, options := e.Config, g.apiOptions(e)
+	options.URL, options.Keys, options.RoundRobin, options.Models = u.URL, u.Keys, u.Spread == "round_robin", u.Models
+	options.FirstByte, options.Idle = u.FirstByte, u.Idle
+	options.Concurrency, options.Wait = u.Concurrency, u.Wait
+	options.Header = make(http.Header)
+	for name, value := range u.Headers {
+		options.Header.Set(name, value.Reveal())
+	}
+	options.Members = api.Members{Set: rawMembers(u.Set), Default: rawMembers(u.Default), Drop: u.Drop}
 	var err error
 	if options.Transport, err = wire.NewProxyTransport(e.Config.Proxy); err != nil {
 		return err
@@ -149,6 +158,14 @@ func buildAPI(_ context.Context, g *Gateway, e *Entry) error {
 	e.Upstream = api.New(api.Providers[e.Config.Kind](e.Config), options)
 	e.Summary = func() string { return terminal.Number(len(options.Keys), "key", "keys") }
 	return nil
+}
+
+func rawMembers(members map[string]config.JSON) map[string]json.RawMessage {
+	raw := make(map[string]json.RawMessage, len(members))
+	for path, value := range members {
+		raw[path] = json.RawMessage(value)
+	}
+	return raw
 }
 
 // buildSimulator makes an upstream that asks the simulator in the official API over pipes, so a

@@ -309,6 +309,38 @@ type Upstream struct {
 	// for a minute. If no other key answers, these are tried, too.
 	Keys []perigee.Secret `yaml:"keys" kinds:"@keys" example:"env:GEMINI_API_KEY"`
 
+	// How calls use several keys: sticky uses the first one that is not used up, which keeps the
+	// provider's prompt cache; round_robin uses one after the other.
+	Spread string `yaml:"spread" kinds:"@keys" default:"sticky" enum:"sticky,round_robin"`
+
+	// Patterns for the models of the provider that this upstream offers. Other models are not
+	// listed, and calls for them get 404, as if the provider did not have them. Empty means all
+	// models.
+	Models []string `yaml:"models" kinds:"@keys" format:"glob" example:"gemini-*"`
+
+	// Headers to add to each request, by name. Authorization, Cookie, Host, User-Agent, Content-*
+	// and headers of the connection cannot be set. Values may be written as env:NAME or file:PATH;
+	// a value with a word of 16 characters or more, except a URL, is treated as a secret.
+	Headers map[string]perigee.Secret `yaml:"headers" kinds:"@keys" format:"header" example:"{X-Title: perigee}"`
+
+	// Members to set in the body of each request for an answer, in the provider's own names; a.b is
+	// the member b of a. A value of the client that is replaced is a note in x-perigee-notes, or an
+	// error with strict. model, stream, messages, input and contents cannot be set.
+	Set map[string]JSON `yaml:"set" kinds:"@keys" example:"{generationConfig.temperature: 1}"`
+
+	// Members to set, as with set, in requests that do not have them.
+	Default map[string]JSON `yaml:"default" kinds:"@keys" example:"{generationConfig.maxOutputTokens: 8192}"`
+
+	// Members to remove from the body of each request for an answer, named as in set. A member that
+	// is removed is a note in x-perigee-notes, or an error with strict.
+	Drop []string `yaml:"drop" kinds:"@keys" format:"member" example:"generationConfig.logprobs"`
+
+	// As limits.first_byte, for this upstream. If it is not set, limits.first_byte applies.
+	FirstByte time.Duration `yaml:"first_byte" kinds:"@keys" example:"120s"`
+
+	// As limits.idle, for this upstream. If it is not set, limits.idle applies.
+	Idle time.Duration `yaml:"idle" kinds:"@keys" example:"300s"`
+
 	// The proxy for this upstream. It overrides the top-level proxy and takes the same values.
 	Proxy perigee.Secret `yaml:"proxy" kinds:"@keys,antigravity,langserver" format:"proxy" example:"socks5://127.0.0.1:1080"`
 
@@ -346,10 +378,17 @@ type Upstream struct {
 	// Retry-After. If it is 0, calls do not wait.
 	MaxWait time.Duration `yaml:"max_wait" kinds:"antigravity" default:"60s" example:"60s"`
 
-	// For antigravity, the maximum number of simultaneous calls per account: further calls use
+	// For kinds with API keys, the maximum number of simultaneous calls: further calls wait for up
+	// to wait, in the order of their arrival. Counts of tokens and lists of models do not count. For
+	// antigravity, the maximum number of simultaneous calls per account: further calls use
 	// another account or wait for up to max_wait. For langserver and ide, the maximum number of
 	// simultaneous conversations: further calls wait in the queue. 0 means no limit.
-	Concurrency int `yaml:"concurrency" kinds:"antigravity,langserver,ide" default:"0" kind_default:"langserver=2,ide=4" min:"0"`
+	Concurrency int `yaml:"concurrency" kinds:"@keys,antigravity,langserver,ide" default:"0" kind_default:"langserver=2,ide=4" min:"0"`
+
+	// The maximum time that a call waits while concurrency other calls are open. After that it gets
+	// 429 with class rate_limited and Retry-After, unless another upstream answers. If it is 0,
+	// calls do not wait.
+	Wait time.Duration `yaml:"wait" kinds:"@keys" default:"30s" example:"30s"`
 
 	// The calls that wait for a language server or an IDE while all its conversations are in use.
 	// They begin in the order of their arrival.

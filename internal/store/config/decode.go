@@ -23,11 +23,17 @@ const (
 // cycle.
 func (l *loader) decode(node *yaml.Node, s setting) {
 	node = l.follow(node)
-	if node == nil || isNull(node) {
+	t := s.value.Type()
+	if node == nil || isNull(node) && t != reflect.TypeFor[JSON]() {
 		return // a key without a value is not set
 	}
 	l.Origins[s.key] = Origin{l.Path, node.Line, node.Column}
-	t := s.value.Type()
+	if t == reflect.TypeFor[JSON]() {
+		if text, ok := l.jsonOf(nil, node, s.key); ok {
+			s.value.SetString(string(text))
+		}
+		return
+	}
 	if node.Kind != nodeKind(t) {
 		l.refuse(s.key, fmt.Sprintf("expected %s, got %s", expectedKind(t), describeNode(node)), hintForKind(t, node))
 		return

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -149,9 +148,10 @@ func walkValue(s setting, visit func(setting) bool) {
 			walkValue(item, visit)
 		}
 	case s.value.Kind() == reflect.Map:
-		entries := s.value.Interface().(map[string]string)
-		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			item.key, item.value = joinKey(s.key, name), reflect.ValueOf(entries[name])
+		names := s.value.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			item.key, item.value = joinKey(s.key, name.String()), s.value.MapIndex(name)
 			walkValue(item, visit)
 		}
 	}

@@ -23,7 +23,7 @@ const maxName = 100
 var formats = map[string]func(text string) string{
 	"listen": checkListen, "url": checkURL, "proxy": checkProxy, "origin": checkOrigin, "host": checkHost, "postgres": checkPostgres,
 	"name": checkName, "token": checkToken, "glob": checkGlob, "path": checkPath, "program": checkPath, "email": checkEmail,
-	"headers": checkHeaders,
+	"headers": checkHeaders, "member": checkMember,
 	"hosts": func(text string) string {
 		if _, err := netguard.ParseHosts([]string{text}); err != nil {
 			return "expected a host such as api.example.org or *.example.org (" + errors.Unwrap(err).Error() + ")"

@@ -126,6 +126,8 @@ func exampleValue(f *field, kind string) string {
 		return kind
 	case f.path == "Upstream.AcceptTermsRisk":
 		return "true"
+	case strings.HasPrefix(f.example, "{"):
+		return f.example
 	case f.path == "Upstream.Env":
 		return "{LC_ALL: " + f.example + "}"
 	case f.typ.Kind() == reflect.Map:

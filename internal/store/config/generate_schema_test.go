@@ -31,7 +31,7 @@ const (
 // scalarSchemas are the schemas of single values, by name of the scalar.
 var scalarSchemas = map[string]object{
 	"string": {{"type", "string"}}, "secret": {{"type", "string"}}, "boolean": {{"type", "boolean"}},
-	"integer": {{"type", "integer"}}, "number": {{"type", "number"}},
+	"integer": {{"type", "integer"}}, "value": {}, "number": {{"type", "number"}},
 	"timestamp": {{"type", "string"}, {"format", "date-time"}},
 	// 0 needs no unit.
 	"duration":       {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"maximum", 0}, {"pattern", durationPattern}},
@@ -115,7 +115,7 @@ func schemaOf(t reflect.Type, f *field) object {
 	if len(f.enum) > 0 {
 		o = append(o, member{"enum", f.enum})
 	}
-	if f.example != "" {
+	if f.example != "" && f.example[0] != '{' {
 		o = append(o, member{"examples", []string{f.example}})
 	}
 	return o

@@ -3,6 +3,7 @@ package config
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -27,6 +28,25 @@ func parseHeaders(text string) (http.Header, bool) {
 		h.Add(name, value)
 	}
 	return h, true
+}
+
+// CredentialIn returns the credential in the value of a header: the last word if it has at least 16
+// characters and is not a URL, or "". Shorter words are names.
+func CredentialIn(value string) string {
+	word := value[strings.LastIndex(value, " ")+1:]
+	if u, err := url.Parse(word); len(word) < goodSecret || err == nil && u.Host != "" {
+		return ""
+	}
+	return word
+}
+
+// forbiddenHeader reports whether a header cannot be set for requests to providers: it belongs to
+// the connection, the body or the credentials, or names the client.
+func forbiddenHeader(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasPrefix(name, "content-") || strings.HasPrefix(name, "proxy-") ||
+		slices.Contains([]string{"authorization", "host", "cookie", "user-agent", "connection", "keep-alive",
+			"te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding"}, name)
 }
 
 func checkHeaders(text string) string {

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -147,6 +148,7 @@ func (l *loader) load() (parsed bool) {
 	l.applyFlags()
 	l.fillDefaults()
 	l.inheritProxy()
+	l.inheritLimits()
 	if parsed { // otherwise problems about missing values would be wrong
 		l.validate()
 	}
@@ -361,6 +363,29 @@ func (l *loader) inheritProxy() {
 	}
 }
 
+// inheritLimits copies limits.first_byte and limits.idle to upstreams that have none of their own.
+func (l *loader) inheritLimits() {
+	for i := range l.Config.Upstreams {
+		u := &l.Config.Upstreams[i]
+		for name, limit := range map[string]struct {
+			own *time.Duration
+			all time.Duration
+		}{
+			"first_byte": {&u.FirstByte, l.Config.Limits.FirstByte},
+			"idle":       {&u.Idle, l.Config.Limits.Idle},
+		} {
+			key, f := joinKey(itemKey("upstreams", i), name), upstreamField(name)
+			if l.isSet(key) || !f.belongs(u.Kind) || f.presetFor(u.Kind) != nil {
+				continue
+			}
+			*limit.own = limit.all
+			if origin, ok := l.Origins["limits."+name]; ok {
+				l.Origins[key] = origin
+			}
+		}
+	}
+}
+
 // report adds a problem.
 func (l *loader) report(origin Origin, message, hint string) {
 	l.problems = append(l.problems, Problem{origin, message, hint})
@@ -483,6 +508,8 @@ func typed(v reflect.Value, text string) any {
 	switch v.Interface().(type) {
 	case bool, int, int64, float64:
 		return v.Interface()
+	case JSON:
+		return json.RawMessage(text)
 	}
 	switch v.Kind() {
 	case reflect.Slice:

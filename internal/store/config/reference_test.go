@@ -154,6 +154,8 @@ func typeText(f *field) string {
 		return "mapping"
 	case f.typ.Kind() == reflect.Map && f.format == "name":
 		return "mapping of names to names"
+	case f.typ.Kind() == reflect.Map && f.scalar.name == "value":
+		return "mapping of names to values"
 	case f.typ.Kind() == reflect.Map:
 		return "mapping of names to strings"
 	}

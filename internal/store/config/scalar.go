@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -54,6 +55,8 @@ var scalars = map[reflect.Type]*scalarType{
 		func(text string) (any, bool) { d, ok := parseDuration(text); return d, ok && d >= 0 }},
 	reflect.TypeFor[Size](): {"size", "a size such as 64MiB, 10MB or a number of bytes", "!!str !!int",
 		func(text string) (any, bool) { size, err := ParseSize(text); return size, err == nil }},
+	reflect.TypeFor[JSON](): {"value", "a value", "",
+		func(text string) (any, bool) { return JSON(text), json.Valid([]byte(text)) }},
 	reflect.TypeFor[AutoSize](): {"size or `auto`", "auto, or a size such as 512MiB, 4GB or a number of bytes", "!!str !!int",
 		func(text string) (any, bool) {
 			size, err := ParseSize(text)
@@ -129,7 +132,8 @@ func textOf(v any) string {
 			return ""
 		}
 		return x.Format(time.RFC3339)
-	case map[string]string:
+	}
+	if reflect.TypeOf(v).Kind() == reflect.Map {
 		return "{}" // walkSettings visits the entries of other maps
 	}
 	return fmt.Sprint(v) // an empty list is []

@@ -22,8 +22,9 @@ const maxSecretFile = 64 << 10
 // field. Should one be used after all, the call fails. Formats that are not listed have none:
 // without the URL of its database, perigee would use another one.
 var spareSecrets = map[string]func() string{
-	"":      rand.Text,
-	"proxy": func() string { return "http://proxy.invalid" },
+	"":       rand.Text,
+	"header": rand.Text,
+	"proxy":  func() string { return "http://proxy.invalid" },
 }
 
 // resolveSecret returns the secret that a text is or refers to: env:NAME, file:PATH.
@@ -60,6 +61,8 @@ func shownSecret(text string, f *field) string {
 		return ""
 	case isReference(text):
 		return "[" + text + "]"
+	case f.format == "header" && CredentialIn(text) == "":
+		return text
 	case f.format == "proxy":
 		if u, err := url.Parse(text); err == nil && u.User != nil {
 			return u.Scheme + "://" + redacted + "@" + u.Host
@@ -201,6 +204,9 @@ func (c *Config) NamedSecrets() iter.Seq2[string, perigee.Secret] {
 				return true
 			}
 			value := s.value.Interface().(perigee.Secret).Reveal()
+			if s.field.format == "header" {
+				value = CredentialIn(value)
+			}
 			if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 				value, _ = u.User.Password()
 			}

@@ -178,6 +178,9 @@ func (l *loader) checkUpstreams() {
 		if u.HasAccounts() && u.OAuth.ClientID == "" && l.accepted(key+".oauth.client_id") {
 			l.warn("", "upstream %s has no oauth.client_id; sign-in and import use the client of an installed Antigravity IDE", u.Name)
 		}
+		if KindOf(u.Kind).Keys {
+			l.checkRequests(u, key)
+		}
 		switch u.Kind {
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")

@@ -23,6 +23,7 @@ import (
 	"perigee"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
 )
 
 // Answers in one piece, lists and errors are read up to these sizes.
@@ -72,12 +73,24 @@ func New(provider *Provider, opts Options) *Upstream {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys)}
+	u := &Upstream{Provider: provider, opts: opts, client: wire.NewClient(opts.Transport), keys: newKeyring(opts.Keys, credentials(opts.Header)...)}
 	u.keys.roundRobin, u.changes = opts.RoundRobin, opts.Members.changes(provider.snakeCase)
 	if opts.Concurrency > 0 {
 		u.places = places{taken: make(chan struct{}, opts.Concurrency), wait: opts.Wait}
 	}
 	return u
+}
+
+// credentials returns the secrets in configured headers.
+func credentials(h http.Header) (list []perigee.Secret) {
+	for _, values := range h {
+		for _, value := range values {
+			if secret := config.CredentialIn(value); secret != "" {
+				list = append(list, perigee.NewSecret(secret))
+			}
+		}
+	}
+	return list
 }
 
 // Close drops idle connections.

@@ -42,9 +42,11 @@ type quota struct {
 	operation string // empty for answers, streamed or not
 }
 
-func newKeyring(secrets []perigee.Secret) *keyring {
+// newKeyring returns a keyring with these keys. Messages must not contain them, nor the secrets in
+// also.
+func newKeyring(secrets []perigee.Secret, also ...perigee.Secret) *keyring {
 	ring := &keyring{}
-	var long []perigee.Secret
+	long := also
 	for i, secret := range secrets {
 		ring.keys = append(ring.keys, &key{number: i + 1, secret: secret})
 		if len(secret.Reveal()) >= minRedacted {

@@ -100,6 +100,17 @@ func TestConfiguredHeaders(t *testing.T) {
 		}
 		_ = u.Close()
 	}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"error":{"code":400,"message":"not with %s","status":"INVALID_ARGUMENT"}}`, r.Header.Get("X-Gateway"))
+	}))
+	defer refusing.Close()
+	u := New(Gemini, Options{Name: "s", URL: refusing.URL, Header: http.Header{"X-Gateway": {"Bearer a-long-credential"}}})
+	defer u.Close()
+	_, err := ask(t.Context(), u, request(t, false))
+	if e := perigee.AsError(err); e == nil || strings.Contains(e.Error(), "a-long") || !strings.Contains(e.Error(), "Bearer [redacted]") {
+		t.Errorf("the error is %v", err)
+	}
 	if header.Get("X-Goog-Api-Key") != "another" {
 		t.Errorf("the configuration has changed: %v", header)
 	}
