@@ -13,13 +13,18 @@ const (
 	// EventStart is the first event. It has Upstream, Model and ResponseID if they are
 	// known.
 	EventStart
-	// EventFrame is the provider's own chunk, in the client's dialect. The events of the chunk
-	// follow it, all of them. An encoder of that dialect writes the frame and skips these events;
-	// all other readers use the events and skip the frame, so that content counts once.
+	// EventFrame is the provider's own chunk, in Dialect, which is the client's. The events of the
+	// chunk follow it, all of them. An encoder of that dialect writes the frame and skips these
+	// events; all other readers use the events and skip the frame, so that content counts once.
 	EventFrame
 	EventText      // Text, and Signature if the provider signed this text
 	EventThinking  // Text, and Signature if there is one
 	EventSignature // Signature only, which belongs to the block before it
+	// EventCallPart is a piece of a call that the model is still writing. Call has its ID and name,
+	// and Text is a piece of its arguments, which may be empty. No other content comes between the
+	// pieces of a call, and its EventCall follows them. An encoder that streams arguments writes
+	// the pieces and skips the arguments of the EventCall; all other readers skip the pieces.
+	EventCallPart
 	EventCall      // Call, complete; and Signature
 	EventBlob      // Blob: an image or audio; Thought if it belongs to the thinking
 	EventPart      // Raw: a part without a kind of its own, as JSON
@@ -50,7 +55,8 @@ type Event struct {
 	Grounding *Grounding
 	Logprobs  *Logprobs
 	Raw       json.RawMessage
-	Frame     []byte // valid until the next event
+	Dialect   Dialect // EventFrame
+	Frame     []byte  // valid until the next event
 }
 
 // Size returns approximately how many bytes of content the event has.
@@ -86,11 +92,21 @@ func (u Usage) Plus(more Usage) Usage {
 // Finish is why an answer ended.
 type Finish struct {
 	Kind    FinishKind
-	Reason  string // the provider's finish reason: STOP, MAX_TOKENS, SAFETY …
-	Message string // the provider's explanation
-	Error   string // FinishMalformed: the error, as perigee describes it
-	Stop    string // the stop sequence that ended the answer, if the client asked for it
-	Blocked bool   // the prompt was refused for Reason, and there is no answer
+	Reason  string  // the provider's finish reason: STOP, MAX_TOKENS, SAFETY …
+	Dialect Dialect // of Reason; empty counts as Gemini's
+	Message string  // the provider's explanation
+	Error   string  // FinishMalformed: the error, as perigee describes it
+	Stop    string  // the stop sequence that ended the answer, if the client asked for it
+	Blocked bool    // the prompt was refused for Reason, and there is no answer
+}
+
+// Word returns Reason if it is a word of a dialect, and otherwise the word of that dialect for the
+// kind.
+func (f *Finish) Word(d Dialect, words map[FinishKind]string) string {
+	if f.Dialect == d || f.Dialect == "" && d == DialectGemini {
+		return f.Reason
+	}
+	return words[f.Kind]
 }
 
 // A FinishKind is the reason why an answer ended, independent of the provider's name for it. The

@@ -118,6 +118,12 @@ func (u Undo) Needed() bool { return len(u.names) > 0 || len(u.fillers) > 0 }
 // Event gives a function call the name that the client declared, and arguments that fit the
 // client's schema. The values that the event points to are replaced, not changed.
 func (u Undo) Event(ev *perigee.Event) {
+	if ev.Kind == perigee.EventCallPart && ev.Call != nil {
+		if name, renamed := u.names[ev.Call.Name]; renamed {
+			ev.Call = &perigee.FunctionCall{ID: ev.Call.ID, Name: name}
+		}
+		return
+	}
 	if ev.Kind != perigee.EventCall || ev.Call == nil {
 		return
 	}

@@ -83,7 +83,7 @@ func TestFramesOfAnAnswerInOnePieceAreKept(t *testing.T) {
 	frames := func(yield func(perigee.Event, error) bool) {
 		for _, text := range []string{"one ", "two ", "end."} {
 			copy(buffer, text)
-			if !yield(perigee.Event{Kind: perigee.EventFrame, Frame: buffer}, nil) {
+			if !yield(perigee.Event{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: buffer}, nil) {
 				return
 			}
 		}

@@ -33,7 +33,7 @@ func (s script) Stream(ctx context.Context, _ *perigee.Request) iter.Seq2[perige
 
 var (
 	begin = perigee.Event{Kind: perigee.EventStart, Upstream: "scripted", Model: "m"}
-	frame = perigee.Event{Kind: perigee.EventFrame, Frame: []byte(`{"candidates":[]}`)}
+	frame = perigee.Event{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: []byte(`{"candidates":[]}`)}
 	end   = perigee.Event{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}}
 )
 

@@ -87,6 +87,9 @@ func (c *Collector) Add(ev *perigee.Event) {
 	}
 	switch ev.Kind {
 	case perigee.EventFrame:
+		if ev.Dialect != perigee.DialectGemini {
+			return
+		}
 		c.frame = append([]byte(nil), ev.Frame...)
 	case perigee.EventStart, perigee.EventUsage:
 		c.encoder.encode(nil, ev)
@@ -202,7 +205,7 @@ func eventParts(ev *perigee.Event) []perigee.Part {
 // blocked writes why there is no answer.
 func (w *writer) blocked(finish *perigee.Finish) {
 	w.Key("promptFeedback").Object()
-	w.text("blockReason", finish.Reason)
+	w.text("blockReason", reasonOf(finish))
 	w.EndObject()
 }
 
@@ -210,7 +213,7 @@ func (w *writer) candidate(index int, parts []perigee.Part, finish *perigee.Fini
 	w.Object().Key("content")
 	w.content(&perigee.Content{Role: perigee.RoleModel, Parts: parts})
 	if finish != nil {
-		w.text("finishReason", finish.Reason)
+		w.text("finishReason", reasonOf(finish))
 		w.text("finishMessage", finish.Message)
 	}
 	w.extra(metadata)

@@ -6,8 +6,17 @@ import "perigee"
 // Trouble describes the error.
 func FinishOf(reason string) perigee.Finish {
 	finish := finishes[reason]
-	finish.Reason = reason
+	finish.Reason, finish.Dialect = reason, perigee.DialectGemini
 	return finish
+}
+
+// reasonOf returns the finish reason for an answer of any provider.
+func reasonOf(f *perigee.Finish) string { return f.Word(perigee.DialectGemini, reasons) }
+
+// reasons are the finish reasons for answers of other providers.
+var reasons = map[perigee.FinishKind]string{
+	perigee.FinishDone: "STOP", perigee.FinishLength: "MAX_TOKENS", perigee.FinishFiltered: "SAFETY",
+	perigee.FinishMalformed: "MALFORMED_RESPONSE", perigee.FinishUnexplained: "OTHER",
 }
 
 // finishes are the provider's finish reasons and block reasons of prompts. Any other reason is an

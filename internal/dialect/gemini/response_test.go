@@ -201,7 +201,7 @@ func TestCollectKeepsTheProvidersOwnAnswer(t *testing.T) {
 	var c Collector
 	frame := []byte(`{ "candidates" : [], "novel": 1.0 }`)
 	c.Add(&perigee.Event{Kind: perigee.EventStart, Model: "m"})
-	c.Add(&perigee.Event{Kind: perigee.EventFrame, Frame: frame})
+	c.Add(&perigee.Event{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: frame})
 	c.Add(&perigee.Event{Kind: perigee.EventText, Text: "x"})
 	want := string(frame)
 	copy(frame, "overwritten by the next event")
@@ -244,7 +244,7 @@ func TestFramesGoOutAsTheyAre(t *testing.T) {
 	var wire []byte
 	for _, ev := range []perigee.Event{
 		{Kind: perigee.EventStart, Model: "m"},
-		{Kind: perigee.EventFrame, Frame: []byte(`{"a": 1.0}`)},
+		{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: []byte(`{"a": 1.0}`)},
 		{Kind: perigee.EventText, Text: "inside"},
 		{Kind: perigee.EventUsage, Usage: &perigee.Usage{Input: 1}},
 		{Kind: perigee.EventFinish, Finish: &perigee.Finish{Reason: "STOP"}},
@@ -277,7 +277,7 @@ func FuzzDecodeChunk(f *testing.F) {
 // How an answer looks on the wire, framed by us and with a frame of the provider's, with its end or
 // with an error.
 func TestStreamFraming(t *testing.T) {
-	frame := perigee.Event{Kind: perigee.EventFrame, Frame: []byte("{\"a\":\n1}")}
+	frame := perigee.Event{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: []byte("{\"a\":\n1}")}
 	text := perigee.Event{Kind: perigee.EventText, Text: "x"}
 	trouble := perigee.Errorf(perigee.ClassUnavailable, "gone")
 	for _, c := range []struct {

@@ -29,6 +29,8 @@ func (s *Stream) ContentType() string {
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	switch {
+	case ev.Kind == perigee.EventFrame && ev.Dialect != perigee.DialectGemini:
+		return dst
 	case ev.Kind == perigee.EventFrame:
 		s.framed = true
 		return s.write(dst, ev.Frame)

@@ -348,7 +348,7 @@ func (w *watcher) Event(e *perigee.Event) {
 		w.now = w.since()
 	}
 	w.more = e.More
-	if e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame {
+	if e.Kind == perigee.EventFlush || e.Kind == perigee.EventFrame || e.Kind == perigee.EventCallPart {
 		return
 	}
 	line := lines.Get().(*[]byte)

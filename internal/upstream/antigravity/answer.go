@@ -79,7 +79,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 	}
 	a.events = events
 	if a.frames && a.useless == nil && !startsOnly(events) {
-		a.emit(perigee.Event{Kind: perigee.EventFrame, Frame: a.decoder.Chunk(), More: more || len(events) > 0}, hasContent(events))
+		a.emit(perigee.Event{Kind: perigee.EventFrame, Dialect: perigee.DialectGemini, Frame: a.decoder.Chunk(), More: more || len(events) > 0}, hasContent(events))
 	}
 	for i := range events {
 		if a.call.left {

@@ -10,7 +10,8 @@ import (
 type answer struct {
 	relay    wire.Relay
 	upstream string
-	frames   bool // the caller uses the dialect of the API and wants the provider's own chunks
+	dialect  perigee.Dialect // of the chunks
+	frames   bool            // the caller uses this dialect and wants the provider's own chunks
 	undo     adapt.Undo
 	decoder  decoder
 	events   []perigee.Event // events of the last chunk, kept to reuse their memory
@@ -33,7 +34,7 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		events = events[1:]
 	}
 	if a.frames {
-		if !a.relay.Send(perigee.Event{Kind: perigee.EventFrame, Frame: data, More: more || len(events) > 0}) {
+		if !a.relay.Send(perigee.Event{Kind: perigee.EventFrame, Dialect: a.dialect, Frame: data, More: more || len(events) > 0}) {
 			return nil
 		}
 	}
