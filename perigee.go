@@ -5,8 +5,9 @@
 //	            (dialect)             │                   │
 //	        ◀── encode ◀── events ◀───┴───────────────────┘
 //
-// The internal form is Gemini-shaped (contents made of parts), because every upstream is. This
-// package imports only the standard library and none of the adapters.
+// A prompt has the shape of the Gemini API, contents made of parts, and room for everything that
+// clients of the other APIs ask for. Package adapt removes the rest for the provider that is chosen.
+// This package imports only the standard library and none of the adapters.
 package perigee
 
 import (
