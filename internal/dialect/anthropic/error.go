@@ -2,10 +2,11 @@ package anthropic
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"perigee"
-	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -54,16 +55,19 @@ func EncodeError(status int, err *perigee.Error, call string) []byte {
 	return w.EndObject().EndObject().Key("request_id").String(perigee.RequestID(call)).EndObject().Buf
 }
 
-// tooLong matches the provider's message that a conversation does not fit.
-var tooLong = lazyregexp.New(`input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)`)
+// promptTooLong is the token in the message of a gateway by which Claude Code recognizes that it has
+// to compact the conversation.
+const promptTooLong = " (capability_rejected: prompt_too_long)"
 
 // errorMessage returns the message of an error. For a conversation that is too long it is the
 // message of Anthropic's API, by which agents recognize that they have to compact it.
 func errorMessage(err *perigee.Error) string {
-	if err.Class == perigee.ClassInvalid {
-		if m := tooLong().FindStringSubmatch(err.Message); m != nil {
-			return "prompt is too long: " + m[1] + " tokens > " + m[2] + " maximum"
-		}
+	switch long := providererr.AsTooLong(err); {
+	case long == nil:
+		return err.Error()
+	case !long.Known():
+		return "prompt is too long" + promptTooLong
+	default:
+		return fmt.Sprintf("prompt is too long: %d tokens > %d maximum", long.Tokens, long.Limit) + promptTooLong
 	}
-	return err.Error()
 }

@@ -48,7 +48,7 @@ func rpcName(status int, class perigee.Class) string {
 func EncodeError(status int, err *perigee.Error) []byte {
 	w := writer{}
 	w.Object().Key("error").Object().Key("code").Int(int64(status))
-	w.text("message", err.Error())
+	w.text("message", message(err))
 	w.text("status", rpcName(status, err.Class))
 	w.Key("details").Array()
 	hasDelay := false // the provider's details have the delay
@@ -65,6 +65,19 @@ func EncodeError(status int, err *perigee.Error) []byte {
 		w.EndObject()
 	}
 	return w.EndArray().EndObject().EndObject().Buf
+}
+
+// message returns the message of an error. For a conversation that is too long it is the provider's
+// own, also where another provider refused it.
+func message(err *perigee.Error) string {
+	switch long := providererr.AsTooLong(err); {
+	case long == nil:
+		return err.Error()
+	case !long.Known():
+		return "The input token count exceeds the maximum number of tokens allowed."
+	default:
+		return fmt.Sprintf("The input token count (%d) exceeds the maximum number of tokens allowed (%d).", long.Tokens, long.Limit)
+	}
 }
 
 // DecodeError reads a provider's error: a google.rpc.Status, bare, wrapped in {"error": …} or in a

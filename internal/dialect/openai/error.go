@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"perigee"
-	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/adapt/providererr"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -55,13 +56,23 @@ func encodeObject(status int, err *perigee.Error, class perigee.Class) []byte {
 		Code    string        `json:"code"`
 		Class   perigee.Class `json:"class,omitempty"`
 		Resets  int64         `json:"resets_at,omitempty"`
-	}{Message: err.Error(), Type: errorType(status, err), Param: param, Code: cmp.Or(Code(err), string(err.Class)), Class: class,
+	}{Message: message(err), Type: errorType(status, err), Param: param, Code: cmp.Or(Code(err), string(err.Class)), Class: class,
 		Resets: resetsAt(err)})
 	return raw
 }
 
-// tooLong matches providers' messages that a conversation does not fit.
-var tooLong = lazyregexp.New(`(?i)input token count \(\d+\) exceeds the maximum|prompt is too long`)
+// message returns the message of an error. For a conversation that is too long it is OpenAI's own.
+func message(err *perigee.Error) string {
+	switch long := providererr.AsTooLong(err); {
+	case long == nil:
+		return err.Error()
+	case !long.Known():
+		return "Your input exceeds the context window of this model. Please adjust your input and try again."
+	default:
+		return fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "+
+			"Please reduce the length of the messages.", long.Limit, long.Tokens)
+	}
+}
 
 // Code returns OpenAI's own code for an error, if it is one that clients act on; otherwise it is
 // empty.
@@ -72,7 +83,7 @@ func Code(err *perigee.Error) string {
 	switch {
 	case errors.Is(err, perigee.ErrBadKey):
 		return "invalid_api_key"
-	case err.Class == perigee.ClassInvalid && tooLong().MatchString(err.Message):
+	case providererr.AsTooLong(err) != nil:
 		return "context_length_exceeded"
 	case err.Class == perigee.ClassExhausted:
 		return "insufficient_quota"
