@@ -41,7 +41,7 @@ var geminiWire = &Wire{
 			return newMessage(req, pieces, buffer)
 		})
 	},
-	decoder: func() decoder { return new(dialect.Decoder) },
+	decoder: func(bool) decoder { return new(dialect.Decoder) },
 	repair:  repairGemini,
 	count: &counting{
 		target: func(base, model string) string { return geminiTarget(base, model, "countTokens") },

@@ -65,13 +65,14 @@ func add(list *[]*change, path string, either bool, c change) {
 }
 
 // change makes the configured changes of the body of a message, and adds notes about values of the
-// client that were replaced or dropped. A body that needs no change is not copied.
+// client that were replaced or dropped. A body in one piece is not copied: the parts that stay
+// become pieces of the message.
 func (u *Upstream) change(req *perigee.Request, m *message) error {
 	if len(u.changes) == 0 {
 		return nil
 	}
-	body := m.body[0]
-	if len(m.body) > 1 {
+	body, joined := m.body[0], len(m.body) > 1
+	if joined {
 		body = slices.Concat(m.body...)
 	}
 	e := memberEditor{body: body, either: u.snakeCase}
@@ -80,9 +81,10 @@ func (u *Upstream) change(req *perigee.Request, m *message) error {
 		return err
 	}
 	if len(e.edits) > 0 {
-		edited := rawjson.Splice(body, e.edits...)
-		m.release()
-		m.body, m.notes = [][]byte{edited}, slices.Concat(m.notes, e.notes.List())
+		if joined {
+			m.release()
+		}
+		m.body, m.notes = e.pieces(), slices.Concat(m.notes, e.notes.List())
 	}
 	return nil
 }
@@ -93,6 +95,17 @@ type memberEditor struct {
 	either bool
 	edits  []rawjson.Edit
 	notes  perigee.Notes
+}
+
+// pieces returns the edited body in pieces. Those that are not new alias the body.
+func (e *memberEditor) pieces() (list [][]byte) {
+	last := 0
+	for _, edit := range e.edits {
+		list = append(list, e.body[last:edit.Start], edit.New)
+		last = edit.End
+	}
+	list = append(list, e.body[last:])
+	return slices.DeleteFunc(list, func(piece []byte) bool { return len(piece) == 0 })
 }
 
 // object reads an object and collects the edits of its members.

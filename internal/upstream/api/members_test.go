@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,12 +26,15 @@ func membersOf(t *testing.T, text string) (m Members) {
 	return m
 }
 
-// changed returns a body after the configured changes, and the notes.
-func changed(t *testing.T, members Members, snakeCase bool, body string) (string, []string) {
+// changed returns a body, in one piece or in two, after the configured changes, and the notes.
+func changed(t *testing.T, members Members, snakeCase bool, body ...string) (string, []string) {
 	t.Helper()
 	u := New(&Provider{snakeCase: snakeCase}, Options{Members: members})
 	defer u.Close()
-	m := message{body: [][]byte{[]byte(body[:len(body)/2]), []byte(body[len(body)/2:])}}
+	m := message{}
+	for _, piece := range body {
+		m.body = append(m.body, []byte(piece))
+	}
 	if err := u.change(&perigee.Request{}, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +85,11 @@ func TestMembersAreChanged(t *testing.T) {
 		{`{"set":{"aB.cD":1}}`, `{"a_b":{"c_d":2}}`, `{"a_b":{"c_d":1}}`, "mapped aB.cD" + isSet},
 		{`{"set":{"a":1}}`, `[]`, `[]`, ""},
 	} {
-		got, notes := changed(t, membersOf(t, test.members), true, test.body)
+		members, half := membersOf(t, test.members), len(test.body)/2
+		got, notes := changed(t, members, true, test.body)
+		if joined, same := changed(t, members, true, test.body[:half], test.body[half:]); joined != got || !slices.Equal(same, notes) {
+			t.Errorf("%s: %s in two pieces becomes %s, notes %q; want %s, %q", test.members, test.body, joined, same, got, notes)
+		}
 		if got != test.want || strings.Join(notes, "; ") != test.notes {
 			t.Errorf("%s: %s becomes %s, notes %q; want %s, %q", test.members, test.body, got, notes, test.want, test.notes)
 		}

@@ -54,8 +54,9 @@ type Wire struct {
 	// prompt otherwise.
 	message func(req *perigee.Request) (message, error)
 
-	// decoder returns a decoder for the chunks of one answer.
-	decoder func() decoder
+	// decoder returns a decoder for one answer: for its chunks if it is streamed, and otherwise for
+	// the answer in one piece, which is its only chunk.
+	decoder func(streamed bool) decoder
 
 	// repair encodes a request anew that the provider refused. ok is false if the reason cannot be
 	// repaired. repair may be nil.

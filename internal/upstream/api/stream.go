@@ -88,9 +88,11 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 
 	// The provider's own chunks have the wrong names of tools that were renamed.
 	frames := req.Dialect == x.via.dialect && !m.undo.Needed()
-	out := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name, dialect: x.via.dialect, frames: frames, undo: m.undo, decoder: x.via.decoder()}
 	// An error with status 200 comes in one piece, also where a stream was requested.
-	if inOnePiece := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); req.Stream && !inOnePiece {
+	streamed := req.Stream && !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	out := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name,
+		dialect: x.via.dialect, frames: frames, undo: m.undo, decoder: x.via.decoder(streamed)}
+	if streamed {
 		err = out.relay.Stream(sse.NewReader(resp.Body), watchdog, x.opts.Idle, &out)
 	} else {
 		err = out.relay.Whole(resp.Body, maxAnswer, &out)
