@@ -118,6 +118,7 @@ const (
 	usageLast     usageMode = "last"
 	usageEvery    usageMode = "every"
 	usageLate     usageMode = "late"
+	usageNone     usageMode = "none" // by the fault usage_missing only
 )
 
 // take applies a directive that concerns delivery and reports whether it was one. Malformed values

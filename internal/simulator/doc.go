@@ -17,8 +17,9 @@
 // the providers, not the code of perigee. daemon, cli and tests may import them. Begin with
 // Server.ServeHTTP.
 //
-//	rules    which requests the provider accepts
-//	standin  a program that behaves like the language server
+//	completion  the answer of the model, before an API encodes it
+//	rules       which requests Google accepts
+//	standin     a program that behaves like the language server
 //
 // # Directives
 //

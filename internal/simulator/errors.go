@@ -26,6 +26,9 @@ type statusError struct {
 	Details []any
 	// Rule names the check that refused, for the call log; it is never sent.
 	Rule string
+	// For the errors of other wires: the time to wait, and the message that a fault asks for.
+	Delay  time.Duration
+	Custom string
 }
 
 // errorBody is the part of it that is sent, in the provider's order of fields.
@@ -200,6 +203,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 func (x *exchange) writeError(e *statusError) {
 	x.call.Rule = e.Rule
+	if x.wire != nil {
+		x.wire.problem(x, e).write(x.w)
+		return
+	}
 	writeJSON(x.w, e.HTTP, e.body())
 }
 

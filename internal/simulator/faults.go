@@ -69,6 +69,8 @@ var faultKinds = map[string]struct {
 	"deadline_504":         {stageFront, "504 DEADLINE_EXCEEDED"},
 	"bad_gateway_html":     {stageFront, "502 with an HTML page"},
 	"array_error":          {stageFront, "500, with the error in an array"},
+	"timeout_408":          {stageFront, "408"},
+	"too_large_413":        {stageFront, "413, as for a body that is too large"},
 	"unauthorized":         {stageAuth, "401 UNAUTHENTICATED"},
 	"invalid_grant":        {stageAuth, "400 invalid_grant on /token, 401 elsewhere"},
 	"validation_required":  {stageAuth, "403 VALIDATION_REQUIRED with a link"},
@@ -80,9 +82,12 @@ var faultKinds = map[string]struct {
 	"capacity":             {stageCapacity, "503 MODEL_CAPACITY_EXHAUSTED"},
 	"capacity_429":         {stageCapacity, "429 MODEL_CAPACITY_EXHAUSTED"},
 	"overloaded_529":       {stageCapacity, "529"},
+	"too_long":             {stageCapacity, "400, as for a prompt that exceeds the context of the model"},
 	"rate_limit":           {stageQuota, "429 RATE_LIMIT_EXCEEDED, delay (479.417207ms)"},
 	"quota_exhausted":      {stageQuota, "429 QUOTA_EXHAUSTED, delay (1h16m0.667923083s)"},
 	"bare_429":             {stageQuota, "429 without details"},
+	"payment_402":          {stageQuota, "402, as for an account without credit"},
+	"insufficient_quota":   {stageQuota, "the credit is used up: 429 insufficient_quota without a delay, on Messages 400 (credit balance)"},
 	"insufficient_credits": {stageQuota, "429 INSUFFICIENT_G1_CREDITS_BALANCE"},
 	"hang_after_headers":   {stageReply, "200 and headers, then nothing for delay or until the client disconnects"},
 	"error_mid_stream":     {stageReply, "an error object after after_chunks chunks"},
@@ -92,8 +97,12 @@ var faultKinds = map[string]struct {
 	"no_finish":            {stageReply, "the stream ends without a finish reason"},
 	"split_utf8":           {stageReply, "chunks that end within a UTF-8 character"},
 	"missing_newline":      {stageReply, "no line break after the last event"},
-	"lf_only":              {stageReply, "lines end with LF"},
-	"crlf":                 {stageReply, "lines end with CRLF (the default)"},
+	"lf_only":              {stageReply, "lines end with LF (the default of all other APIs)"},
+	"crlf":                 {stageReply, "lines end with CRLF (the default of Google's APIs)"},
+	"duplicate_finish":     {stageReply, "the finish reason of a stream is sent twice"},
+	"usage_missing":        {stageReply, "no usage"},
+	"comments_only":        {stageReply, "only comments for delay (1m), then the stream"},
+	"gzip":                 {stageReply, "the answer is compressed, whether the client accepts that or not"},
 	"slow":                 {stageReply, "delay (50ms) between chunks"},
 	"cumulative_thoughts":  {stageReply, "each thought chunk repeats the previous ones"},
 	"missing_args":         {stageReply, "function calls without args"},
@@ -240,6 +249,12 @@ func (x *exchange) strike(from, to stage) bool {
 	case "array_error":
 		e := x.faultError(fault)
 		x.call.Rule = e.Rule
+		if x.wire != nil {
+			p := x.wire.problem(x, e)
+			p.body = slices.Concat([]byte("["), p.body, []byte("]"))
+			p.write(x.w)
+			break
+		}
 		writeJSON(x.w, e.HTTP, []any{e.body()})
 	case "invalid_grant":
 		x.call.Rule = "fault.invalid_grant"
@@ -291,7 +306,7 @@ func (x *exchange) faultError(fault *Fault) *statusError {
 	default:
 		e = x.privateError(fault.Do, model, now, delay, rule)
 	}
-	e.Rule = rule
+	e.Rule, e.Delay, e.Custom = rule, delay, fault.Message
 	e.Message = cmp.Or(fault.Message, e.Message)
 	return e
 }
@@ -336,6 +351,16 @@ func (x *exchange) privateError(do, model string, now time.Time, delay time.Dura
 		e = insufficientCredits(model)
 	case "unavailable_503":
 		e = refuse(http.StatusServiceUnavailable, "UNAVAILABLE", rule, "The service is currently unavailable.")
+	case "timeout_408":
+		e = refuse(http.StatusRequestTimeout, "DEADLINE_EXCEEDED", rule, "The request took too long.")
+	case "too_large_413":
+		e = refuse(http.StatusRequestEntityTooLarge, "INVALID_ARGUMENT", rule, "Request payload size exceeds the limit: %d bytes.", x.server.maxBody)
+	case "too_long":
+		e = refuse(http.StatusBadRequest, "INVALID_ARGUMENT", rule, "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).")
+	case "payment_402":
+		e = refuse(http.StatusPaymentRequired, "FAILED_PRECONDITION", rule, "The account has no credit left.")
+	case "insufficient_quota":
+		e = refuse(http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", rule, "You exceeded your current quota, please check your plan and billing details.")
 	case "deadline_504":
 		e = refuse(http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", rule, "Deadline expired before operation could complete.")
 	default: // internal_500, array_error, error_mid_stream

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,11 @@ var faultCases = []faultCase{
 			t.Errorf("details in %s", a.body)
 		}
 	}},
+	statusCase("timeout_408", 408, `"DEADLINE_EXCEEDED"`),
+	statusCase("too_large_413", 413, "Request payload size exceeds the limit"),
+	statusCase("too_long", 400, "exceeds the maximum number of tokens allowed"),
+	statusCase("payment_402", 402, "no credit left"),
+	statusCase("insufficient_quota", 429, "check your plan and billing details"),
 	statusCase("insufficient_credits", 429, `"INSUFFICIENT_G1_CREDITS_BALANCE"`),
 	{fault: Fault{Do: "error_mid_stream", AfterChunks: 2}, status: 200, want: []string{`"a"`, `"b"`, `data: {"error":{"code":500`}, check: lacks(`"c"`, "finishReason")},
 	{fault: Fault{Do: "error_mid_stream"}, status: 200, want: []string{`data: {"error":{"code":500`}, check: lacks(`"a"`)},
@@ -79,6 +85,13 @@ var faultCases = []faultCase{
 			t.Errorf("usage is not late in %s", a.body)
 		}
 	}},
+	{fault: Fault{Do: "usage_missing"}, status: 200, want: []string{`"finishReason":"STOP"`}, check: lacks("usageMetadata")},
+	{fault: Fault{Do: "duplicate_finish"}, status: 200, want: []string{`"finishReason":"STOP"`}, check: func(t *testing.T, a answer) {
+		if n := strings.Count(a.body, "finishReason"); n != 2 {
+			t.Errorf("%d finish reasons in %s", n, a.body)
+		}
+	}},
+	{fault: Fault{Do: "comments_only", Delay: Duration(10 * time.Millisecond)}, status: 200, want: []string{": keep-alive\r\n\r\n: keep-alive", `"a"`, `"STOP"`}},
 	{fault: Fault{Do: "no_finish"}, status: 200, want: []string{`"a"`, `"c"`}, check: lacks("finishReason")},
 	{fault: Fault{Do: "missing_newline"}, status: 200, check: func(t *testing.T, a answer) {
 		if !strings.HasSuffix(a.body, "}") || said(events(t, a.body)) != "abc" {
@@ -146,7 +159,7 @@ func TestFaultsOverTCP(t *testing.T) {
 }
 
 func TestEveryFaultIsTested(t *testing.T) {
-	tested := []string{"hang", "reset", "hang_after_headers", "slow", "split_utf8"} // in tests of their own
+	tested := []string{"hang", "reset", "hang_after_headers", "slow", "split_utf8", "gzip"} // in tests of their own
 	for _, c := range faultCases {
 		tested = append(tested, c.fault.Do)
 	}
@@ -304,6 +317,21 @@ func TestSplitUTF8(t *testing.T) {
 	}
 	if a := r.internal("streamGenerateContent?alt=sse", streamBody("[[text: abc]]")); said(events(t, a.body)) != "abc é漢🙂" {
 		t.Errorf("whole: %s", a.body)
+	}
+}
+
+func TestGzipIsSentUnasked(t *testing.T) {
+	r := newTCPRig(t, Options{Script: &Script{Faults: []Fault{{Do: "gzip"}}}})
+	for _, method := range []string{"generateContent", "streamGenerateContent?alt=sse"} {
+		a := r.internal(method, streamBody(threeChunks), "Accept-Encoding", "identity")
+		reader, err := gzip.NewReader(strings.NewReader(a.body))
+		if err != nil {
+			t.Fatalf("%v: %v %q", err, a.header, a.body)
+		}
+		body, err := io.ReadAll(reader)
+		if err != nil || a.header.Get("Content-Encoding") != "gzip" || !strings.Contains(string(body), `"STOP"`) {
+			t.Errorf("%v: %v %q", err, a.header, body)
+		}
 	}
 }
 

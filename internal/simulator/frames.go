@@ -2,13 +2,10 @@ package simulator
 
 import (
 	"strings"
-	"unicode/utf8"
 
+	"perigee/internal/simulator/completion"
 	"perigee/internal/simulator/rules"
 )
-
-// wordsPerChunk is the number of words in a chunk by default.
-const wordsPerChunk = 6
 
 // frame is one chunk of one candidate.
 type frame struct {
@@ -62,9 +59,9 @@ func (q question) frames(c candidate, index int, d delivery) []frame {
 }
 
 func textFrames(p part, index int, d delivery) []frame {
-	pieces := byWords(*p.Text)
+	pieces := completion.ByWords(*p.Text)
 	if d.chunks > 0 {
-		pieces = evenly(*p.Text, d.chunks)
+		pieces = completion.Evenly(*p.Text, d.chunks)
 	}
 	var out []frame
 	sofar := ""
@@ -88,36 +85,6 @@ func textFrames(p part, index int, d delivery) []frame {
 		out = append(out, f)
 	}
 	return out
-}
-
-// byWords cuts after every few words; spaces stay at the end of a piece.
-func byWords(text string) []string {
-	var pieces []string
-	start, count := 0, 0
-	for i := range len(text) {
-		if text[i] != ' ' {
-			continue
-		}
-		if count++; count == wordsPerChunk {
-			pieces, start, count = append(pieces, text[start:i+1]), i+1, 0
-		}
-	}
-	if start < len(text) || len(pieces) == 0 {
-		pieces = append(pieces, text[start:])
-	}
-	return pieces
-}
-
-// evenly cuts into n pieces, or as many as there are characters.
-func evenly(text string, n int) []string {
-	total := utf8.RuneCountInString(text)
-	n = max(min(n, total), 1)
-	runes := []rune(text)
-	pieces := make([]string, 0, n)
-	for i := range n {
-		pieces = append(pieces, string(runes[i*total/n:(i+1)*total/n]))
-	}
-	return pieces
 }
 
 // counter keeps the running usage of a stream.
@@ -237,7 +204,7 @@ func (q question) whole(r reply, count counter, head response) response {
 		count.add(f)
 		head.Candidates = append(head.Candidates, q.wire(f))
 	}
-	if r.delivery.usage != usageLate {
+	if r.delivery.usage != usageLate && r.delivery.usage != usageNone {
 		head.Usage = count.usage()
 	}
 	return head

@@ -82,10 +82,20 @@ func (d *directory) keyOf(sent string) *apiKey {
 
 // sentKey returns the API key of a request, in the header or in the query.
 func (x *exchange) sentKey() string {
+	if x.wire != nil {
+		return x.wire.key(x.r)
+	}
 	if key := x.r.Header.Get("X-Goog-Api-Key"); key != "" {
 		return key
 	}
 	return x.r.URL.Query().Get("key")
+}
+
+// knownKey finds the key of the request. It returns false if the key is not one of the configured
+// keys; when none are configured, every key is known.
+func (x *exchange) knownKey(sent string) bool {
+	x.key = x.people.keyOf(sent)
+	return x.key != nil || len(x.people.keys) == 0
 }
 
 // checkKey wants an API key: one of those that are configured, or any when none are.
@@ -95,8 +105,7 @@ func (x *exchange) checkKey() *statusError {
 		return refuse(http.StatusForbidden, "PERMISSION_DENIED", "auth.key",
 			"Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.")
 	}
-	x.key = x.people.keyOf(sent)
-	if x.key != nil || len(x.people.keys) == 0 {
+	if x.knownKey(sent) {
 		return nil
 	}
 	e := invalid("auth.key", "API key not valid. Please pass a valid API key.")
@@ -126,10 +135,11 @@ func (d *directory) spendKey(k *apiKey, model string, now time.Time) *statusErro
 	switch minute := k.Limits.PerMinute; {
 	case k.Limits.PerDay > 0 && use.day.empty():
 		e = officialExhausted(model, "PerDay", use.day.resetAt(now).Sub(now))
-		e.Rule = "quota.per_day"
+		e.Rule, e.Delay = "quota.per_day", use.day.resetAt(now).Sub(now)
 	case minute > 0 && len(use.recent) >= minute:
-		e = officialExhausted(model, "PerMinute", use.recent[len(use.recent)-minute].Add(time.Minute).Sub(now))
-		e.Rule = "quota.per_minute"
+		delay := use.recent[len(use.recent)-minute].Add(time.Minute).Sub(now)
+		e = officialExhausted(model, "PerMinute", delay)
+		e.Rule, e.Delay = "quota.per_minute", delay
 	default:
 		use.day.use(now)
 		use.recent = append(use.recent, now)

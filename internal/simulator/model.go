@@ -88,6 +88,7 @@ type reply struct {
 type candidate struct {
 	parts         []part
 	finish        string
+	stop          string // the stop sequence that ended the answer, or ""
 	grounding     *grounding
 	hiddenThought int // bytes thought but not shown
 }
@@ -109,7 +110,7 @@ func (q question) compose() reply {
 		return r
 	}
 	count := 1
-	if q.surface == rules.V1Beta {
+	if q.surface != rules.V1Internal {
 		count = int(min(max(q.parsed.Config.CandidateCount, 1), maxCandidates))
 	}
 	for i := range count {
@@ -180,6 +181,8 @@ func (q question) thinks() bool {
 		return t.Include && t.Budget != nil && *t.Budget != 0
 	case rules.Gemini, rules.Gemini2:
 		return t.Include && (t.Budget == nil || *t.Budget != 0)
+	case rules.Foreign:
+		return t.Include
 	}
 	return false
 }
@@ -208,7 +211,8 @@ func (c *candidate) stopAt(stops []string) {
 		if p.Text == nil || p.Thought {
 			continue
 		}
-		if at := firstStop(*p.Text, stops); at >= 0 {
+		if at, stop := firstStop(*p.Text, stops); at >= 0 {
+			c.stop = stop
 			c.parts[i] = textPart((*p.Text)[:at])
 			c.parts = c.parts[:i+1]
 			return
@@ -233,14 +237,14 @@ func (c *candidate) fitInto(room int) {
 	}
 }
 
-func firstStop(text string, stops []string) int {
-	first := -1
+func firstStop(text string, stops []string) (first int, found string) {
+	first = -1
 	for _, stop := range stops {
 		if at := strings.Index(text, stop); stop != "" && at >= 0 && (first < 0 || at < first) {
-			first = at
+			first, found = at, stop
 		}
 	}
-	return first
+	return first, found
 }
 
 // number gives the calls of a candidate their ids.

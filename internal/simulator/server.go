@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -75,6 +76,7 @@ type Server struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 	pipes     pipeHost
+	wires     []mount // the APIs of other providers
 }
 
 // New makes a simulator. It does not listen anywhere: serve it with net/http, or use Transport.
@@ -117,6 +119,7 @@ func New(options Options) (*Server, error) {
 		s.apiKeys = script.Keys
 	}
 	s.pipes.server = s
+	s.wires = s.mounts()
 	return s, s.Reset()
 }
 
@@ -230,6 +233,9 @@ type exchange struct {
 	cut     net.Conn      // connection to be cut; nil if the answer ends normally
 	key     *apiKey       // set after checkKey; nil if any key is accepted
 	search  bool          // the envelope marks the request as a search
+	wire    wire          // nil for the APIs of Google
+	gzip    bool          // the answer is compressed, by a fault
+	packed  *gzip.Writer  // nil unless it is
 }
 
 // maxBody is above the size of any client's request, images included.
@@ -241,7 +247,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	recorder := &statusRecorder{ResponseWriter: w}
-	x := &exchange{server: s, people: s.directory(), w: recorder, r: r,
+	x := &exchange{server: s, people: s.directory(), w: recorder, r: r, wire: s.wireOf(r),
 		call: &Call{Time: s.now(), Method: r.Method, Path: r.URL.Path, Host: r.Host, UserAgent: r.UserAgent()}}
 	defer func() {
 		if x.call.Status == 0 && !recorder.hijacked {
@@ -282,6 +288,13 @@ func (x *exchange) read() *statusError {
 // peek looks ahead for the account and the model, without judging, so that faults can match on it.
 func (x *exchange) peek() {
 	path := x.r.URL.Path
+	if x.wire != nil {
+		x.call.Model, x.call.secret = x.wire.model(x.r, x.body), x.sentKey()
+		if key := x.people.keyOf(x.call.secret); key != nil {
+			x.call.Account = key.Name
+		}
+		return
+	}
 	x.call.Account = x.people.owner(x.bearer())
 	if path == "/token" {
 		form, _ := url.ParseQuery(string(x.body)) // which has the pairs that are valid
@@ -314,6 +327,10 @@ func (x *exchange) bearer() string {
 }
 
 func (x *exchange) route() {
+	if x.wire != nil {
+		x.wire.serve(x)
+		return
+	}
 	path := x.r.URL.Path
 	if method, ok := strings.CutPrefix(path, "/v1internal:"); ok {
 		x.routeInternal(method)

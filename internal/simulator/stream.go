@@ -2,12 +2,15 @@ package simulator
 
 import (
 	"cmp"
+	"compress/gzip"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"perigee/internal/simulator/completion"
 	"perigee/internal/simulator/rules"
 )
 
@@ -29,6 +32,7 @@ func (x *exchange) replyFaults() map[string]*Fault {
 			x.call.Fault = fault.Do
 		}
 	}
+	x.gzip = struck["gzip"] != nil
 	return struck
 }
 
@@ -91,10 +95,13 @@ func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rule
 	case faults["hang_after_headers"] != nil:
 		x.hangAfterHeaders(time.Duration(faults["hang_after_headers"].Delay), stream)
 	case stream:
-		var chunks [][]byte
+		var chunks []completion.Event
 		if faults["empty_200"] == nil {
 			for _, chunk := range q.responses(r, count, head) {
-				chunks = append(chunks, pack(chunk))
+				chunks = append(chunks, completion.Event{Data: pack(chunk)})
+			}
+			if faults["duplicate_finish"] != nil {
+				chunks = append(chunks, chunks[len(chunks)-1])
 			}
 		}
 		x.stream(chunks, r.delivery.pace, faults)
@@ -109,6 +116,9 @@ func (x *exchange) answer(surface rules.Surface, model rules.Model, parsed *rule
 func (r *reply) apply(faults map[string]*Fault) {
 	if faults["late_usage"] != nil {
 		r.delivery.usage = usageLate
+	}
+	if faults["usage_missing"] != nil {
+		r.delivery.usage = usageNone
 	}
 	if slow := faults["slow"]; slow != nil {
 		r.delivery.pace = cmp.Or(time.Duration(slow.Delay), defaultPace)
@@ -132,22 +142,36 @@ func (x *exchange) hangAfterHeaders(d time.Duration, stream bool) {
 }
 
 func (x *exchange) sse() bool {
-	return cmp.Or(x.r.URL.Query().Get("alt"), x.r.URL.Query().Get("$alt")) == "sse"
+	return x.wire != nil || cmp.Or(x.r.URL.Query().Get("alt"), x.r.URL.Query().Get("$alt")) == "sse"
 }
 
 func (x *exchange) startAnswer(stream bool) {
-	if stream && x.sse() {
-		x.w.Header().Set("Content-Type", "text/event-stream")
-	} else {
+	switch {
+	case stream && x.sse():
+		x.w.Header().Set("Content-Type", x.eventStream())
+	case x.wire != nil:
+		x.w.Header().Set("Content-Type", "application/json")
+	default:
 		x.w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	}
+	if x.gzip {
+		x.w.Header().Set("Content-Encoding", "gzip")
+		x.packed = gzip.NewWriter(x.w)
+	}
 	x.w.WriteHeader(http.StatusOK)
+}
+
+func (x *exchange) eventStream() string {
+	if x.wire != nil {
+		return "text/event-stream; charset=utf-8"
+	}
+	return "text/event-stream"
 }
 
 // sendWhole writes an answer that is not streamed; the faults that need a stream do their nearest.
 func (x *exchange) sendWhole(body []byte, faults map[string]*Fault) {
 	if fault := faults["error_mid_stream"]; fault != nil {
-		body = encode(x.faultError(fault).body())
+		body = x.errorChunks(fault)[0].Data
 	}
 	if faults["invalid_json_chunk"] != nil {
 		body = body[:len(body)/2]
@@ -157,12 +181,12 @@ func (x *exchange) sendWhole(body []byte, faults map[string]*Fault) {
 	}
 	x.startAnswer(false)
 	if faults["reset"] != nil {
-		x.w.Write(body[:len(body)/2])
-		_ = http.NewResponseController(x.w).Flush()
+		x.write(body[:len(body)/2], false)
 		x.reset()
 		return
 	}
 	x.write(append(body, '\n'), faults["split_utf8"] != nil)
+	x.endAnswer()
 }
 
 // emitter writes the chunks of a stream in one of two framings.
@@ -175,12 +199,17 @@ type emitter struct {
 }
 
 // stream writes the chunks: as events with alt=sse, else as a JSON array, as Google's endpoints do.
-func (x *exchange) stream(chunks [][]byte, pace time.Duration, faults map[string]*Fault) {
+// Other wires end lines with LF.
+func (x *exchange) stream(chunks []completion.Event, pace time.Duration, faults map[string]*Fault) {
 	e := &emitter{x: x, sse: x.sse(), eol: "\r\n", split: faults["split_utf8"] != nil}
-	if faults["lf_only"] != nil {
+	if faults["lf_only"] != nil || x.wire != nil && faults["crlf"] == nil {
 		e.eol = "\n"
 	}
 	x.startAnswer(true)
+	defer x.endAnswer()
+	if fault := faults["comments_only"]; fault != nil && e.sse && !e.comments(fault) {
+		return
+	}
 	if !e.sse {
 		x.write([]byte("["), false)
 	}
@@ -196,11 +225,13 @@ func (x *exchange) stream(chunks [][]byte, pace time.Duration, faults map[string
 			return
 		}
 		if fault := cut("error_mid_stream", i); fault != nil {
-			e.emit(encode(x.faultError(fault).body()), false)
+			for _, chunk := range x.errorChunks(fault) {
+				e.emit(chunk, false)
+			}
 			break
 		}
 		if cut("invalid_json_chunk", i) != nil {
-			e.emit([]byte(`{"response": {"candidates": [`), false)
+			e.emit(completion.Event{Name: nameOf(chunks, i), Data: []byte(`{"response": {"candidates": [`)}, false)
 		}
 		if i == len(chunks) {
 			break
@@ -216,11 +247,18 @@ func (x *exchange) stream(chunks [][]byte, pace time.Duration, faults map[string
 }
 
 // emit writes one chunk; bare leaves its line end away.
-func (e *emitter) emit(chunk []byte, bare bool) {
+func (e *emitter) emit(chunk completion.Event, bare bool) {
 	var line strings.Builder
 	if e.sse {
-		line.WriteString("data: ")
-		line.Write(chunk)
+		if chunk.Name != "" {
+			line.WriteString("event: " + chunk.Name + e.eol)
+		}
+		if chunk.Comment {
+			line.WriteString(": ")
+		} else {
+			line.WriteString("data: ")
+		}
+		line.Write(chunk.Data)
 		if !bare {
 			line.WriteString(e.eol + e.eol)
 		}
@@ -228,7 +266,7 @@ func (e *emitter) emit(chunk []byte, bare bool) {
 		if e.sent > 0 {
 			line.WriteString("," + e.eol)
 		}
-		line.Write(chunk)
+		line.Write(chunk.Data)
 	}
 	e.sent++
 	e.x.write([]byte(line.String()), e.split)
@@ -236,18 +274,65 @@ func (e *emitter) emit(chunk []byte, bare bool) {
 
 // write sends bytes at once. split ends a write inside every character of more than one byte.
 func (x *exchange) write(b []byte, split bool) {
-	controller := http.NewResponseController(x.w)
+	out := io.Writer(x.w)
+	if x.packed != nil {
+		out = x.packed
+	}
 	for split {
 		at := slices.IndexFunc(b, func(c byte) bool { return c >= utf8.RuneSelf })
 		if at < 0 {
 			break
 		}
 		_, size := utf8.DecodeRune(b[at:])
-		x.w.Write(b[:at+1])
-		_ = controller.Flush()
-		x.w.Write(b[at+1 : at+size]) // sent with the next bytes
+		out.Write(b[:at+1])
+		x.flush()
+		out.Write(b[at+1 : at+size]) // sent with the next bytes
 		b = b[at+size:]
 	}
-	x.w.Write(b)
-	_ = controller.Flush()
+	out.Write(b)
+	x.flush()
+}
+
+func (x *exchange) flush() {
+	if x.packed != nil {
+		_ = x.packed.Flush()
+	}
+	_ = http.NewResponseController(x.w).Flush()
+}
+
+// endAnswer writes the end of a body that is compressed.
+func (x *exchange) endAnswer() {
+	if x.packed != nil && x.cut == nil {
+		_ = x.packed.Close()
+	}
+}
+
+// comments sends only comments for the time of the fault, ten in all. False means that the client
+// went away.
+func (e *emitter) comments(fault *Fault) bool {
+	const count = 10
+	for range count {
+		e.x.write([]byte(": keep-alive"+e.eol+e.eol), false)
+		if e.x.server.sleep(e.x.r.Context(), cmp.Or(time.Duration(fault.Delay), time.Minute)/count) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nameOf returns the name of the event at a place of a stream, or of the last one.
+func nameOf(chunks []completion.Event, at int) string {
+	if len(chunks) == 0 {
+		return ""
+	}
+	return chunks[min(at, len(chunks)-1)].Name
+}
+
+// errorChunks returns the events of an error inside an answer.
+func (x *exchange) errorChunks(fault *Fault) []completion.Event {
+	e := x.faultError(fault)
+	if x.wire != nil {
+		return x.wire.streamProblem(x, e)
+	}
+	return []completion.Event{{Data: encode(e.body())}}
 }

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"sync"
 
+	"perigee/internal/simulator/completion"
 	"perigee/internal/simulator/rules"
 )
 
 const (
-	bytesPerToken    = 4
+	bytesPerToken    = completion.BytesPerToken
 	inputMediaTokens = 258  // one image or file in a prompt
 	imageTokens      = 1290 // one image in an answer
 	// Without a session the provider looks for a common beginning only in prompts of this size.
@@ -18,7 +19,7 @@ const (
 )
 
 // tokens returns the estimate that all counts use: four bytes a token, rounded up.
-func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
+func tokens(bytes int) int { return completion.Tokens(bytes) }
 
 func promptTokens(p *rules.Parsed) int {
 	media := 0

@@ -20,14 +20,16 @@ const (
 	GPTOSS    Family = "gpt-oss"
 	Image     Family = "image"
 	Embedding Family = "embedding"
+	Foreign   Family = "foreign" // of another provider, which this package has no rules for
 )
 
-// A Surface is one of the two ways to reach the models.
+// A Surface is one of the ways to reach the models.
 type Surface int
 
 const (
 	V1Internal Surface = iota // the private gateway: the request is inside an envelope
 	V1Beta                    // the official API: the body is the request
+	OtherAPI                  // an API of another provider; this package does not check its requests
 )
 
 // A Method is the kind of a call to the model. Unary and streamed generation have the same rules.
