@@ -18,6 +18,7 @@
 // Server.ServeHTTP.
 //
 //	completion  the answer of the model, before an API encodes it
+//	openai      the rules and answers of Chat Completions and Responses, for each server
 //	rules       which requests Google accepts
 //	standin     a program that behaves like the language server
 //
