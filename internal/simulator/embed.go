@@ -68,7 +68,7 @@ func (x *exchange) embed(model rules.Model, batch bool) {
 	}
 	embeddings := make([]embedding, len(requests))
 	for i, request := range requests {
-		embeddings[i].Values = x.server.vector(model.ID, request)
+		embeddings[i].Values = x.server.vector(model.ID, request.text(), request.dimensions())
 	}
 	if batch {
 		writeJSON(x.w, http.StatusOK, map[string]any{"embeddings": embeddings})
@@ -113,15 +113,18 @@ func (r embedRequest) text() string {
 	return b.String()
 }
 
+func (r embedRequest) dimensions() int {
+	if r.OutputDimensionality != nil {
+		return *r.OutputDimensionality
+	}
+	return defaultDimensions
+}
+
 // vector returns a point on the unit sphere that depends on words: texts that share words are
 // nearer to each other than texts that do not, so that a search over such vectors has results.
-func (s *Server) vector(model string, r embedRequest) []float64 {
-	n := defaultDimensions
-	if r.OutputDimensionality != nil {
-		n = *r.OutputDimensionality
-	}
+func (s *Server) vector(model, text string, n int) []float64 {
 	sum := make([]float64, n)
-	for _, word := range strings.Fields(strings.ToLower(r.text())) {
+	for _, word := range strings.Fields(strings.ToLower(text)) {
 		seed := sha256.Sum256([]byte(s.seed + "\x00" + model + "\x00" + word))
 		for i := 0; i < n; i += 4 {
 			var block [40]byte

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"perigee/internal/simulator/openai"
 	"perigee/internal/simulator/rules"
 )
 
@@ -32,11 +33,14 @@ type Options struct {
 	Accounts  []Account      // if nil, the accounts of the script, or DefaultAccounts
 	// Seed is the source of IDs, tokens and signatures: the same seed gives the same bytes.
 	Seed string
-	// APIKeys are the v1beta keys accepted. If it is empty, the keys of the script are, or any key
+	// APIKeys are the keys of v1beta and of the other providers that are accepted. If it is empty, the keys of the script are, or any key
 	// that is not empty.
 	APIKeys []APIKey
 	// AnyToken accepts access tokens of other sign-in servers: they are the first account's.
 	AnyToken bool
+	// Profile is the server that the APIs of OpenAI answer and refuse like; see [Profiles]. OpenAI
+	// itself if empty.
+	Profile string
 	// Admin opens /simulator/…, which lets every client change the server's behaviour.
 	Admin bool
 	// Sleep waits for paces and hangs; real time if nil.
@@ -77,6 +81,7 @@ type Server struct {
 	closeOnce sync.Once
 	pipes     pipeHost
 	wires     []mount // the APIs of other providers
+	openAI    *openAIWire
 }
 
 // New makes a simulator. It does not listen anywhere: serve it with net/http, or use Transport.
@@ -119,6 +124,9 @@ func New(options Options) (*Server, error) {
 		s.apiKeys = script.Keys
 	}
 	s.pipes.server = s
+	if s.openAI = newOpenAI(options.Profile, s.signer.key); s.openAI == nil {
+		return nil, fmt.Errorf("simulator: there is no profile %q; profiles are %s", options.Profile, strings.Join(openai.Profiles(), ", "))
+	}
 	s.wires = s.mounts()
 	return s, s.Reset()
 }
@@ -175,6 +183,7 @@ func (s *Server) Reset() error {
 	s.faults.add(s.scripted...)
 	s.calls.clear()
 	s.cache.clear()
+	s.openAI.store.Clear()
 	return nil
 }
 

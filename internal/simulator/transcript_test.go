@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "rewrite the expected parts of the trans
 var bearerOf = regexp.MustCompile(`\{token of ([^}]+)\}`)
 
 // TestTranscripts plays testdata/*.txtar: sections "request" are sent in order, each "response" is
-// what must come back; "script" configures the simulator. "{token of EMAIL}" stands for an access
+// what must come back; "script" and "profile" configure the
+// simulator. "{token of EMAIL}" stands for an access
 // token. Carriage returns are shown as ␍. Run with -update to rewrite the responses.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -47,6 +48,9 @@ func playTranscript(t *testing.T, file string) {
 				t.Fatal(err)
 			}
 			played = append(played, section)
+		case "profile":
+			options.Profile = strings.TrimSpace(string(section.Data))
+			played, r = append(played, section), nil // the requests that follow go to another server
 		case "request":
 			if r == nil {
 				r = newRig(t, options)
@@ -100,7 +104,7 @@ func (r *rig) play(section []byte) []byte {
 	a := r.do(method, path, strings.TrimSpace(body), header...)
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%d %s\n", a.status, http.StatusText(a.status))
-	for _, name := range []string{"Content-Type", "Location"} {
+	for _, name := range []string{"Content-Type", "Location", "Retry-After"} {
 		if value := a.header.Get(name); value != "" {
 			fmt.Fprintf(&out, "%s: %s\n", name, value)
 		}
