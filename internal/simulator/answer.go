@@ -316,12 +316,16 @@ func (q question) imagePart() part {
 	case "4K":
 		size = size.Mul(4)
 	}
-	tone := q.derive("picture")
+	return part{Inline: &inlineData{"image/png", plainImage(size, q.derive("picture"))}}
+}
+
+// plainImage returns a PNG image in one colour, in base64.
+func plainImage(size image.Point, tone []byte) string {
 	palette := color.Palette{color.RGBA{tone[0], tone[1], tone[2], 255}, color.White}
 	var buffer bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := encoder.Encode(&buffer, image.NewPaletted(image.Rectangle{Max: size}, palette)); err != nil {
 		panic("simulator: " + err.Error()) // a buffer takes everything
 	}
-	return part{Inline: &inlineData{"image/png", base64.StdEncoding.EncodeToString(buffer.Bytes())}}
+	return base64.StdEncoding.EncodeToString(buffer.Bytes())
 }

@@ -10,13 +10,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// APIKey is a key of the official API. In a script it may be written as the key alone, which then
+// APIKey is a key of the official API and of the APIs of other providers. In a script it may be written as the key alone, which then
 // is its name, too.
 type APIKey struct {
 	// Name identifies the key in faults and in the list of calls; the key itself if empty.
-	Name   string    `yaml:"name" json:"name"`
-	Key    string    `yaml:"key" json:"-"`
-	Limits KeyLimits `yaml:"limits" json:"limits"`
+	Name string `yaml:"name" json:"name"`
+	Key  string `yaml:"key" json:"-"`
+	// Organization is the owner of the key. Encrypted reasoning and stored responses are bound to it.
+	// The name of the key if empty.
+	Organization string    `yaml:"organization" json:"organization,omitempty"`
+	Limits       KeyLimits `yaml:"limits" json:"limits"`
 }
 
 // KeyLimits are the requests that a key may make of each model; 0 means no limit.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"image"
 	"net/http"
 	"net/url"
 	"strings"
@@ -80,6 +82,13 @@ func (w *openAIWire) encodeError(e *openai.Error) problem {
 
 func (w *openAIWire) streamProblem(x *exchange, e *statusError) []completion.Event {
 	failure := openai.Shared(e.Rule, e.Custom, e.Delay)
+	if path, _ := w.profile.Path(x.r.URL.Path); path == "responses" {
+		var request struct {
+			Stream bool `json:"stream"`
+		}
+		_ = json.Unmarshal(x.body, &request) // the rules have accepted it
+		return w.profile.ResponseError(failure, request.Stream, x.sent)
+	}
 	return w.profile.StreamError(failure)
 }
 
@@ -110,9 +119,23 @@ func (w *openAIWire) serve(x *exchange) {
 		w.only(x, http.MethodGet, func() { w.models(x, id, one) })
 		return
 	}
-	switch path {
-	case "chat/completions":
-		w.only(x, http.MethodPost, func() { w.chat(x) })
+	posts := map[string]func(*exchange){"chat/completions": w.chat, "embeddings": w.embeddings, "images/generations": w.images}
+	if !w.profile.NoReplies {
+		posts["responses"], posts["responses/input_tokens"] = w.respond, w.countInput
+	}
+	if w.profile.Timings {
+		posts["chat/completions/input_tokens"] = w.countChat
+	}
+	id, stored := strings.CutPrefix(path, "responses/")
+	switch serve, ok := posts[path]; {
+	case ok:
+		w.only(x, http.MethodPost, func() {
+			if !x.strike(stageModel, stageModel) {
+				serve(x)
+			}
+		})
+	case stored && !w.profile.NoReplies && !strings.Contains(id, "/"):
+		w.stored(x, id)
 	default:
 		w.refuse(x, openai.NoRoute(x.r.Method, x.r.URL.Path))
 	}
@@ -130,7 +153,7 @@ func (w *openAIWire) only(x *exchange, method string, serve func()) {
 // org is the organization of the caller: of its key, or the key itself when any key is accepted.
 func (w *openAIWire) org(x *exchange) string {
 	if x.key != nil {
-		return x.key.Name
+		return cmp.Or(x.key.Organization, x.key.Name)
 	}
 	return x.sentKey()
 }
@@ -171,9 +194,6 @@ func (w *openAIWire) admitted(x *exchange, model string) bool {
 }
 
 func (w *openAIWire) chat(x *exchange) {
-	if x.strike(stageModel, stageModel) {
-		return
-	}
 	chat, refused := openai.CheckChat(w.input(x))
 	if refused == nil {
 		refused = chat.Fits(promptTokens(chat.Parsed))
@@ -195,4 +215,110 @@ func (w *openAIWire) chat(x *exchange) {
 		return
 	}
 	x.sendBody(reply, chat.Body(&reply.Reply))
+}
+
+// countChat is the count of llama.cpp.
+func (w *openAIWire) countChat(x *exchange) {
+	chat, refused := openai.CheckChat(w.input(x))
+	if refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if !x.strikeSmall(stageCapacity) {
+		x.writeValue(map[string]int{"input_tokens": promptTokens(chat.Parsed)})
+	}
+}
+
+func (w *openAIWire) respond(x *exchange) {
+	request, refused := openai.CheckResponse(w.input(x), false)
+	if refused == nil {
+		refused = request.Fits(promptTokens(request.Parsed))
+	}
+	if refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if !w.admitted(x, request.Model.ID) {
+		return
+	}
+	reply := x.compose(x.call.Model, request.Parsed)
+	if refused := request.Blocked(&reply.Reply); refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if request.Stream {
+		x.sendEvents(reply, request.Events(&reply.Reply))
+		return
+	}
+	x.sendBody(reply, request.Body(&reply.Reply))
+}
+
+func (w *openAIWire) countInput(x *exchange) {
+	request, refused := openai.CheckResponse(w.input(x), true)
+	if refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if !x.strikeSmall(stageCapacity) {
+		x.writeValue(request.Count(promptTokens(request.Parsed)))
+	}
+}
+
+// stored serves a response that was made earlier.
+func (w *openAIWire) stored(x *exchange, id string) {
+	if x.strikeSmall(stageModel) {
+		return
+	}
+	switch x.r.Method {
+	case http.MethodGet:
+		body, refused := w.store.Get(w.org(x), id)
+		if refused != nil {
+			w.refuse(x, refused)
+			return
+		}
+		x.writeValue(json.RawMessage(body))
+	case http.MethodDelete:
+		answer, refused := w.store.Delete(w.org(x), id)
+		if refused != nil {
+			w.refuse(x, refused)
+			return
+		}
+		x.writeValue(answer)
+	default:
+		x.w.Header().Set("Allow", "GET, DELETE")
+		w.refuse(x, openai.NoMethod(x.r.Method))
+	}
+}
+
+func (w *openAIWire) embeddings(x *exchange) {
+	request, refused := openai.CheckEmbeddings(w.input(x))
+	if refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if !w.admitted(x, request.Model.ID) || x.strikeSmall(stageReply) {
+		return
+	}
+	var vectors [][]float64
+	for _, text := range request.Texts {
+		vectors = append(vectors, x.server.vector(request.Model.ID, text, request.Dimensions))
+	}
+	x.writeValue(json.RawMessage(request.Body(vectors)))
+}
+
+func (w *openAIWire) images(x *exchange) {
+	request, refused := openai.CheckImages(w.input(x))
+	if refused != nil {
+		w.refuse(x, refused)
+		return
+	}
+	if !w.admitted(x, request.Model.ID) || x.strikeSmall(stageReply) {
+		return
+	}
+	var drawn []string
+	for i := range request.Count {
+		tone := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", x.server.seed, i, request.Prompt))
+		drawn = append(drawn, plainImage(image.Pt(request.Width, request.Height), tone[:]))
+	}
+	x.writeValue(json.RawMessage(request.Body(x.server.now().Unix(), drawn)))
 }

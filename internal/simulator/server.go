@@ -243,6 +243,7 @@ type exchange struct {
 	key     *apiKey       // set after checkKey; nil if any key is accepted
 	search  bool          // the envelope marks the request as a search
 	wire    wire          // nil for the APIs of Google
+	sent    int           // chunks of the answer so far
 	gzip    bool          // the answer is compressed, by a fault
 	packed  *gzip.Writer  // nil unless it is
 }

@@ -269,6 +269,7 @@ func (e *emitter) emit(chunk completion.Event, bare bool) {
 		line.Write(chunk.Data)
 	}
 	e.sent++
+	e.x.sent = e.sent
 	e.x.write([]byte(line.String()), e.split)
 }
 

@@ -56,17 +56,18 @@ type Profile struct {
 
 // Model is a model of a profile.
 type Model struct {
-	ID        string
-	Owner     string
-	Context   int // tokens; 0 means no limit
-	Thinks    bool
-	NoEffort  bool // refuses reasoning_effort
-	Alone     bool // refuses reasoning_effort together with function tools on Chat
-	Forgets   bool // refuses reasoning_content in the history
-	Embeds    bool
-	Draws     bool
-	Extra     members // of its entry in the list
-	reasoning reasoningForm
+	ID         string
+	Owner      string
+	Context    int // tokens; 0 means no limit
+	Thinks     bool
+	NoEffort   bool // refuses reasoning_effort
+	Alone      bool // refuses reasoning_effort together with function tools on Chat
+	Forgets    bool // refuses reasoning_content in the history
+	Embeds     bool
+	Draws      bool
+	Dimensions int     // of its embeddings
+	Extra      members // of its entry in the list
+	reasoning  reasoningForm
 }
 
 // reasoningForm is where an answer has its thoughts.
@@ -186,8 +187,8 @@ var openAIModels = []Model{
 	{ID: "gpt-4.1-mini", Owner: "system", Context: million},
 	{ID: "gpt-4o", Owner: "system", Context: 128_000},
 	{ID: "gpt-4o-mini", Owner: "system", Context: 128_000},
-	{ID: "text-embedding-3-small", Owner: "system", Context: 8192, Embeds: true},
-	{ID: "text-embedding-3-large", Owner: "system", Context: 8192, Embeds: true},
+	{ID: "text-embedding-3-small", Owner: "system", Context: 8192, Embeds: true, Dimensions: 1536},
+	{ID: "text-embedding-3-large", Owner: "system", Context: 8192, Embeds: true, Dimensions: 3072},
 	{ID: "gpt-image-1", Owner: "system", Draws: true},
 }
 
