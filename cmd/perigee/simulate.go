@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +27,12 @@ func simulate(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	listen := env.Flags.String("listen", "127.0.0.1:8742", "")
 	scriptPath := env.Flags.String("script", "", "")
+	profile := env.Flags.String("profile", "openai", "")
 	if _, err := env.Parse(args, 0); err != nil {
 		return err
+	}
+	if names := simulator.Profiles(); !slices.Contains(names, *profile) {
+		return cli.Usagef("simulate: there is no profile %q; profiles are %s", *profile, strings.Join(names, ", "))
 	}
 	// Every client can change the behaviour of the simulator. A malformed address is reported with
 	// the configuration.
@@ -39,7 +44,7 @@ func simulate(ctx context.Context, env *cli.Env, args []string) error {
 		return err
 	}
 	out := newReporter(env, loaded.Config)
-	options := simulator.Options{Admin: true, Seed: "perigee", Logger: out.logger}
+	options := simulator.Options{Admin: true, Seed: "perigee", Logger: out.logger, Profile: *profile}
 	if *scriptPath != "" {
 		if options.Script, err = readScript(*scriptPath); err != nil {
 			return err

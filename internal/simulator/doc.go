@@ -1,7 +1,8 @@
-// Package simulator is a strict, deterministic stand-in for the provider: sign-in, the private
-// gateway (v1internal) and the official API (v1beta) in one http.Handler. It refuses what the
-// provider refuses, in the same order and with the same words; it counts quota and lets tokens
-// expire; and it fails on demand.
+// Package simulator is a strict, deterministic stand-in for the providers: Google's sign-in, its
+// private gateway (v1internal) and its official API (v1beta), and the APIs of OpenAI in the way of
+// one of several servers ([Profiles]), in one http.Handler. It refuses what the provider refuses,
+// in the same order and with the same words; it counts quota and lets tokens expire; and it fails
+// on demand.
 //
 // It is not a model. Answers follow from the request alone: from directives in the last user text
 // such as [[text: hello]] or [[call: read_file {"path":"a"}]] (see [Usage]), or from a few fixed
@@ -10,8 +11,9 @@
 //
 // It is called by the command "perigee simulate", by "perigee serve" when no upstream is
 // configured, and by the tests of every package that talks to the provider. Which request is legal
-// is decided in package rules; this package adds all that depends on the caller and the time:
-// accounts, tokens, projects, versions, quota and faults.
+// is decided in the package of each API; this package adds all that depends on the caller and the
+// time: accounts, tokens, projects, versions, quota and faults. An API of another provider is a wire
+// (wires.go): it turns its request into a conversation, and the reply of the model into its form.
 //
 // The packages of this room share no code with the rest of perigee: they implement the facts about
 // the providers, not the code of perigee. daemon, cli and tests may import them. Begin with

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/simulator/openai"
 	"perigee/internal/simulator/rules"
 )
 
@@ -107,12 +108,15 @@ func reference() string {
 		}
 		return rows
 	}
-	var directives, faults, routes []entry
+	var directives, faults, routes, profiles []entry
 	for _, d := range directiveHelp {
 		directives = append(directives, entry{d.form, d.about})
 	}
 	for _, name := range FaultNames() {
 		faults = append(faults, entry{name, faultKinds[name].about})
+	}
+	for _, name := range Profiles() {
+		profiles = append(profiles, entry{name, openai.About(name)})
 	}
 	for _, r := range adminRoutes() {
 		routes = append(routes, entry{r.method + " " + r.path, r.about})
@@ -122,6 +126,7 @@ func reference() string {
 		switches = append(switches, []string{"`" + s.Name + "`", strings.Join(s.Values, ", "), s.Default, s.About})
 	}
 	table("All directives", entries("directive", directives)...)
+	table("All profiles", entries("profile", profiles)...)
 	table("All faults", entries("`do`", faults)...)
 	table("Keys of a fault", entries("key", faultKeys)...)
 	table("Keys of a script", entries("key", scriptKeys)...)

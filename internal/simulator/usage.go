@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"perigee/internal/simulator/openai"
 	"perigee/internal/simulator/rules"
 )
 
@@ -16,7 +17,7 @@ all directives, routes and faults: GET /
 // Usage explains in plain text how to drive the simulator. It is served at GET /.
 func Usage() string {
 	var b strings.Builder
-	b.WriteString("This is the perigee simulator: a strict replacement for the provider. No model is involved.\n\n" +
+	b.WriteString("This is the perigee simulator: a strict replacement for the providers. No model is involved.\n\n" +
 		"Directives in the last user text determine the answer:\n")
 	for _, d := range directiveHelp {
 		fmt.Fprintf(&b, "  %-34s %s\n", d.form, d.about)
@@ -25,9 +26,15 @@ func Usage() string {
 		"reports the result of a tool, fills in a JSON schema, or repeats the beginning of the text.\n\n" +
 		"Routes: POST /token, GET /o/oauth2/v2/auth, GET /oauth2/v2/userinfo, POST /v1internal:METHOD,\n" +
 		"GET /v1beta/models, POST /v1beta/models/MODEL:METHOD (any API key unless keys are configured).\n" +
+		"With such a key as a bearer token: GET /v1/models, POST /v1/chat/completions, POST /v1/responses,\n" +
+		"GET and DELETE /v1/responses/ID, POST /v1/responses/input_tokens, /v1/embeddings, /v1/images/generations.\n" +
 		"Sign-in without a browser: POST /token with grant_type=refresh_token and one of these refresh tokens:\n")
 	for _, a := range DefaultAccounts() {
 		fmt.Fprintf(&b, "  %s (%s)\n", a.RefreshToken, a.Email)
+	}
+	b.WriteString("\nProfiles (--profile), the servers that the paths below /v1 answer and refuse like:\n")
+	for _, name := range Profiles() {
+		fmt.Fprintf(&b, "  %-34s %s\n", name, openai.About(name))
 	}
 	b.WriteString("\nFaults, for a script (--script) or POST /simulator/faults, for example\n" +
 		"  {\"when\": {\"method\": \"streamGenerateContent\", \"call\": \"2-3\"}, \"times\": 1, \"do\": \"rate_limit\", \"delay\": \"2s\"}\n")

@@ -250,6 +250,8 @@ func (c *Completer) values(ctx context.Context, l *line, of, what string) Candid
 		return Candidates{Kind: Files}
 	case "DIR":
 		return Candidates{Kind: Dirs}
+	case "PROFILE":
+		of = what // doctor has a flag --profile, too
 	}
 	list := Candidates{Kind: Words}
 	if c.Values != nil {

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/cli/command"
 	"perigee/internal/daemon"
 	"perigee/internal/server/connect"
+	"perigee/internal/simulator"
 	"perigee/internal/store/config"
 	"perigee/internal/store/sqlstore"
 )
@@ -78,6 +79,8 @@ func values(ctx context.Context, env *cli.Env, of string) []string {
 		return perigee.UsageGroups
 	case "CLIENT":
 		return connect.Names()
+	case "PROFILE":
+		return simulator.Profiles()
 	}
 	loaded, err := command.Load(env, command.NoSecrets)
 	if err != nil {

@@ -127,7 +127,7 @@ func (a *chatReply) finish(choice members, c completion.Candidate) members {
 	return choice
 }
 
-// reason maps the finish reasons of directives; others are sent unchanged.
+// reason maps the finish reasons of directives. A reason that it does not know is sent unchanged.
 func (a *chatReply) reason(c completion.Candidate) string {
 	switch c.Finish {
 	case "STOP", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":

@@ -158,23 +158,23 @@ func (c *checker) boolean(o object, path, key string) (value, given bool) {
 
 // decimal returns a number between two limits, or nil if it is absent.
 func (c *checker) decimal(o object, path, key string, low, high float64) *float64 {
-	return c.number(o, join(path, key), key, "decimal", low, high)
+	return c.number(o[key], join(path, key), "decimal", low, high)
 }
 
 // integer returns a whole number between two limits, or nil if it is absent.
 func (c *checker) integer(o object, path, key string, low, high float64) *int64 {
-	v := c.number(o, join(path, key), key, "integer", low, high)
+	v := c.number(o[key], join(path, key), "integer", low, high)
 	if v == nil {
 		return nil
 	}
 	return new(int64(*v))
 }
 
-func (c *checker) number(o object, path, key, kind string, low, high float64) *float64 {
-	if o[key] == nil {
+func (c *checker) number(value any, path, kind string, low, high float64) *float64 {
+	if value == nil {
 		return nil
 	}
-	given, ok := o[key].(json.Number)
+	given, ok := value.(json.Number)
 	v, err := given.Float64()
 	article := "a decimal"
 	if kind == "integer" {
@@ -182,7 +182,7 @@ func (c *checker) number(o object, path, key, kind string, low, high float64) *f
 	}
 	switch {
 	case !ok || err != nil || kind == "integer" && v != math.Trunc(v):
-		c.fail(invalidType(path, article, o[key]))
+		c.fail(invalidType(path, article, value))
 		return nil
 	case v < low:
 		c.fail(badValue(path, kind+"_below_min_value", "%s below minimum value. Expected a value >= %v, but got %s instead.", kind, low, given))

@@ -14,6 +14,7 @@ import (
 // The zero value of each field is OpenAI's way, except for Strict.
 type Profile struct {
 	Name   string
+	About  string   // for the list of profiles
 	Bases  []string // prefixes of its paths, besides /v1
 	Models []Model
 
@@ -112,62 +113,75 @@ const (
 )
 
 var profiles = []Profile{
-	{Name: "openai", Strict: true, Limited: true, Models: openAIModels},
-	{Name: "azure", Bases: []string{"/openai/v1"}, Strict: true, Limited: true, Filters: true, Models: openAIModels},
-	{Name: "openrouter", Bases: []string{"/api/v1"}, Reasoning: reasoningField, Details: true, Usage: usageAlways, Native: true, Stateless: true,
+	{Name: "openai", About: "OpenAI: refuses unknown members, and max_tokens and sampling parameters of reasoning models; reasoning is hidden on Chat and sealed on Responses",
+		Strict: true, Limited: true, Models: openAIModels},
+	{Name: "azure", About: "Azure OpenAI: as openai, with the api-key header, /openai/v1, content filter results and 400 content_filter",
+		Bases: []string{"/openai/v1"}, Strict: true, Limited: true, Filters: true, Models: openAIModels},
+	{Name: "openrouter", About: "OpenRouter: reasoning and reasoning_details, a comment before the data, usage with cost, numbers as error codes",
+		Bases: []string{"/api/v1"}, Reasoning: reasoningField, Details: true, Usage: usageAlways, Native: true, Stateless: true,
 		Comment: "OPENROUTER PROCESSING", Errors: errorRouter, Models: []Model{
 			{ID: "anthropic/claude-sonnet-5", Thinks: true, Context: 1_000_000, Extra: routed("Anthropic: Claude Sonnet 5", 1_000_000)},
 			{ID: "openai/gpt-5.4", Thinks: true, Context: standard, Extra: routed("OpenAI: GPT-5.4", standard)},
 			{ID: "deepseek/deepseek-v4-pro", Thinks: true, Context: 131_072, Extra: routed("DeepSeek: V4 Pro", 131_072)},
 			{ID: "meta-llama/llama-3.3-70b-instruct", Context: 131_072, Extra: routed("Meta: Llama 3.3 70B Instruct", 131_072)},
 		}},
-	{Name: "deepseek", Bases: []string{""}, Reasoning: reasoningContent, KeepReasoning: true, Stateless: true, Models: []Model{
-		{ID: "deepseek-chat", Owner: "deepseek", Thinks: true, Context: 131_072},
-		{ID: "deepseek-reasoner", Owner: "deepseek", Thinks: true, Context: 131_072},
-		{ID: "deepseek-v4-pro", Owner: "deepseek", Thinks: true, Context: 131_072},
-		{ID: "deepseek-r1", Owner: "deepseek", Thinks: true, Context: 65_536, Forgets: true},
-	}},
-	{Name: "groq", Efforts: []string{"none", "default", "low", "medium", "high"}, Bases: []string{"/openai/v1"}, Reasoning: reasoningField, Usage: usageGroq, Stateless: true, Errors: errorShort, Models: []Model{
-		{ID: "openai/gpt-oss-120b", Owner: "OpenAI", Thinks: true, Context: 131_072, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 65_536}}},
-		{ID: "qwen/qwen3-32b", Owner: "Alibaba Cloud", Thinks: true, Context: 131_072, reasoning: reasoningTags, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 40_960}}},
-		{ID: "llama-3.3-70b-versatile", Owner: "Meta", Context: 131_072, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 32_768}}},
-	}},
-	{Name: "mistral", Efforts: []string{"none", "high"}, Reasoning: reasoningParts, Usage: usageFinish, Errors: errorFlat, WholeCalls: true, NoIndex: true, CallLength: 9, CheckIDs: true, NoReplies: true,
+	{Name: "deepseek", About: "DeepSeek: reasoning_content, which must come back with tool calls; deepseek-r1 refuses it",
+		Bases: []string{""}, Reasoning: reasoningContent, KeepReasoning: true, Stateless: true, Models: []Model{
+			{ID: "deepseek-chat", Owner: "deepseek", Thinks: true, Context: 131_072},
+			{ID: "deepseek-reasoner", Owner: "deepseek", Thinks: true, Context: 131_072},
+			{ID: "deepseek-v4-pro", Owner: "deepseek", Thinks: true, Context: 131_072},
+			{ID: "deepseek-r1", Owner: "deepseek", Thinks: true, Context: 65_536, Forgets: true},
+		}},
+	{Name: "groq", About: "Groq: reasoning by reasoning_format, usage in x_groq, errors mostly without a code",
+		Efforts: []string{"none", "default", "low", "medium", "high"}, Bases: []string{"/openai/v1"}, Reasoning: reasoningField, Usage: usageGroq, Stateless: true, Errors: errorShort, Models: []Model{
+			{ID: "openai/gpt-oss-120b", Owner: "OpenAI", Thinks: true, Context: 131_072, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 65_536}}},
+			{ID: "qwen/qwen3-32b", Owner: "Alibaba Cloud", Thinks: true, Context: 131_072, reasoning: reasoningTags, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 40_960}}},
+			{ID: "llama-3.3-70b-versatile", Owner: "Meta", Context: 131_072, Extra: members{{"active", true}, {"context_window", 131_072}, {"max_completion_tokens", 32_768}}},
+		}},
+	{Name: "mistral", About: "Mistral: thinking as content parts, calls in one delta without an index, flat errors; refuses seed, tool_choice required and other ids of calls",
+		Efforts: []string{"none", "high"}, Reasoning: reasoningParts, Usage: usageFinish, Errors: errorFlat, WholeCalls: true, NoIndex: true, CallLength: 9, CheckIDs: true, NoReplies: true,
 		Choices: []string{"auto", "none", "any"}, Refused: map[string]string{"seed": "Extra inputs are not permitted"}, Models: []Model{
 			{ID: "mistral-large-latest", Owner: "mistralai", Context: 131_072, Extra: members{{"name", "mistral-large-2512"}, {"max_context_length", 131_072}, {"capabilities", members{{"completion_chat", true}, {"function_calling", true}, {"vision", true}, {"reasoning", false}}}}},
 			{ID: "magistral-medium-latest", Owner: "mistralai", Thinks: true, Context: 131_072, Extra: members{{"name", "magistral-medium-2509"}, {"max_context_length", 131_072}, {"capabilities", members{{"completion_chat", true}, {"function_calling", true}, {"vision", true}, {"reasoning", true}}}}},
 			{ID: "mistral-embed", Owner: "mistralai", Context: 8192, Embeds: true},
 		}},
-	{Name: "xai", Efforts: []string{"none", "low", "medium", "high", "xhigh"}, Reasoning: reasoningContent, Usage: usageEvery, Errors: errorText, WholeCalls: true, NoIndex: true, Models: []Model{
-		{ID: "grok-4.20-reasoning", Owner: "xai", Thinks: true, NoEffort: true, Context: 2_000_000},
-		{ID: "grok-4.20-non-reasoning", Owner: "xai", NoEffort: true, Context: 2_000_000},
-		{ID: "grok-4.3", Owner: "xai", Thinks: true, Context: 1_000_000},
-	}},
-	{Name: "fireworks", Efforts: []string{"none", "low", "medium", "high"}, Bases: []string{"/inference/v1"}, Reasoning: reasoningContent, Usage: usageFinish, Errors: errorFireworks, Models: []Model{
-		{ID: "accounts/fireworks/models/deepseek-v4-pro", Owner: "fireworks", Thinks: true, Context: 163_840, Extra: members{{"context_length", 163_840}, {"supports_chat", true}, {"supports_tools", true}, {"supports_image_input", false}}},
-		{ID: "accounts/fireworks/models/llama-v3p3-70b-instruct", Owner: "fireworks", Context: 131_072, Extra: members{{"context_length", 131_072}, {"supports_chat", true}, {"supports_tools", true}, {"supports_image_input", false}}},
-	}},
-	{Name: "vllm", Reasoning: reasoningField, Stops: true, Errors: errorVLLM, Keyless: true, CallPrefix: "chatcmpl-tool-", CallLength: 32, Models: []Model{
-		{ID: "Qwen/Qwen3-32B", Owner: "vllm", Thinks: true, Context: 40_960, Extra: members{{"root", "Qwen/Qwen3-32B"}, {"parent", nil}, {"max_model_len", 40_960}, {"permission", []any{}}}},
-		{ID: "meta-llama/Llama-3.3-70B-Instruct", Owner: "vllm", Context: 131_072, Extra: members{{"root", "meta-llama/Llama-3.3-70B-Instruct"}, {"parent", nil}, {"max_model_len", 131_072}, {"permission", []any{}}}},
-	}},
-	{Name: "llamacpp", Bases: []string{""}, Reasoning: reasoningContent, Timings: true, Errors: errorLlama, Keyless: true, AnyModel: true, Stateless: true, CallLength: 32, Models: []Model{
-		{ID: "qwen3-8b-q4_k_m.gguf", Owner: "llamacpp", Thinks: true, Context: 16_384, Extra: members{{"meta", members{{"vocab_type", 2}, {"n_vocab", 151_936}, {"n_ctx_train", 40_960}, {"n_embd", 4096}, {"n_params", 8_190_735_360}, {"size", 5_019_811_840}}}}},
-	}},
-	{Name: "lmstudio", Reasoning: reasoningTags, EmptyNames: true, Keyless: true, CallLength: 9, Models: []Model{
-		{ID: "openai/gpt-oss-20b", Owner: "organization_owner", Thinks: true, Context: 32_768, reasoning: reasoningField},
-		{ID: "qwen/qwen3-8b", Owner: "organization_owner", Thinks: true, Context: 8192},
-	}},
-	{Name: "ollama", NoChoice: true, NoImageURLs: true, Reasoning: reasoningField, WholeCalls: true, CallLength: 8, Keyless: true, Truncates: true, Stateless: true, Models: []Model{
-		{ID: "qwen3:8b", Owner: "library", Thinks: true, Context: 40_960},
-		{ID: "llama3.2:3b", Owner: "library", Context: 4096},
-		{ID: "nomic-embed-text:latest", Owner: "library", Context: 2048, Embeds: true},
-	}},
-	{Name: "generic", Reasoning: reasoningContent, Keyless: true, Stateless: true, Models: []Model{
-		{ID: "local-model", Owner: "local", Context: 32_768},
-		{ID: "local-thinking-model", Owner: "local", Thinks: true, Context: 32_768},
-		{ID: "local-embedding-model", Owner: "local", Context: 8192, Embeds: true},
-	}},
+	{Name: "xai", About: "xAI: reasoning_content, calls in one delta without an index, usage in every chunk, errors as text; grok-4.20 refuses reasoning_effort",
+		Efforts: []string{"none", "low", "medium", "high", "xhigh"}, Reasoning: reasoningContent, Usage: usageEvery, Errors: errorText, WholeCalls: true, NoIndex: true, Models: []Model{
+			{ID: "grok-4.20-reasoning", Owner: "xai", Thinks: true, NoEffort: true, Context: 2_000_000},
+			{ID: "grok-4.20-non-reasoning", Owner: "xai", NoEffort: true, Context: 2_000_000},
+			{ID: "grok-4.3", Owner: "xai", Thinks: true, Context: 1_000_000},
+		}},
+	{Name: "fireworks", About: "Fireworks: reasoning_content, usage with the finish reason, errors as text for 401 and 403",
+		Efforts: []string{"none", "low", "medium", "high"}, Bases: []string{"/inference/v1"}, Reasoning: reasoningContent, Usage: usageFinish, Errors: errorFireworks, Models: []Model{
+			{ID: "accounts/fireworks/models/deepseek-v4-pro", Owner: "fireworks", Thinks: true, Context: 163_840, Extra: members{{"context_length", 163_840}, {"supports_chat", true}, {"supports_tools", true}, {"supports_image_input", false}}},
+			{ID: "accounts/fireworks/models/llama-v3p3-70b-instruct", Owner: "fireworks", Context: 131_072, Extra: members{{"context_length", 131_072}, {"supports_chat", true}, {"supports_tools", true}, {"supports_image_input", false}}},
+		}},
+	{Name: "vllm", About: "vLLM: reasoning, stop_reason, integer error codes, max_model_len",
+		Reasoning: reasoningField, Stops: true, Errors: errorVLLM, Keyless: true, CallPrefix: "chatcmpl-tool-", CallLength: 32, Models: []Model{
+			{ID: "Qwen/Qwen3-32B", Owner: "vllm", Thinks: true, Context: 40_960, Extra: members{{"root", "Qwen/Qwen3-32B"}, {"parent", nil}, {"max_model_len", 40_960}, {"permission", []any{}}}},
+			{ID: "meta-llama/Llama-3.3-70B-Instruct", Owner: "vllm", Context: 131_072, Extra: members{{"root", "meta-llama/Llama-3.3-70B-Instruct"}, {"parent", nil}, {"max_model_len", 131_072}, {"permission", []any{}}}},
+		}},
+	{Name: "llamacpp", About: "llama.cpp: reasoning_content, timings, exceed_context_size_error, any name of a model, /props and /health",
+		Bases: []string{""}, Reasoning: reasoningContent, Timings: true, Errors: errorLlama, Keyless: true, AnyModel: true, Stateless: true, CallLength: 32, Models: []Model{
+			{ID: "qwen3-8b-q4_k_m.gguf", Owner: "llamacpp", Thinks: true, Context: 16_384, Extra: members{{"meta", members{{"vocab_type", 2}, {"n_vocab", 151_936}, {"n_ctx_train", 40_960}, {"n_embd", 4096}, {"n_params", 8_190_735_360}, {"size", 5_019_811_840}}}}},
+		}},
+	{Name: "lmstudio", About: "LM Studio: <think> in the text, empty names in later deltas of calls, /api/v1/models",
+		Reasoning: reasoningTags, EmptyNames: true, Keyless: true, CallLength: 9, Models: []Model{
+			{ID: "openai/gpt-oss-20b", Owner: "organization_owner", Thinks: true, Context: 32_768, reasoning: reasoningField},
+			{ID: "qwen/qwen3-8b", Owner: "organization_owner", Thinks: true, Context: 8192},
+		}},
+	{Name: "ollama", About: "Ollama's /v1: reasoning, whole calls, no image URLs; ignores tool_choice and cuts long prompts",
+		NoChoice: true, NoImageURLs: true, Reasoning: reasoningField, WholeCalls: true, CallLength: 8, Keyless: true, Truncates: true, Stateless: true, Models: []Model{
+			{ID: "qwen3:8b", Owner: "library", Thinks: true, Context: 40_960},
+			{ID: "llama3.2:3b", Owner: "library", Context: 4096},
+			{ID: "nomic-embed-text:latest", Owner: "library", Context: 2048, Embeds: true},
+		}},
+	{Name: "generic", About: "another compatible server: reasoning_content, no checks beyond types",
+		Reasoning: reasoningContent, Keyless: true, Stateless: true, Models: []Model{
+			{ID: "local-model", Owner: "local", Context: 32_768},
+			{ID: "local-thinking-model", Owner: "local", Thinks: true, Context: 32_768},
+			{ID: "local-embedding-model", Owner: "local", Context: 8192, Embeds: true},
+		}},
 }
 
 var openAIModels = []Model{
@@ -210,6 +224,9 @@ func Profiles() []string {
 	}
 	return names
 }
+
+// About describes a profile in one line.
+func About(name string) string { return ProfileNamed(name).About }
 
 // ProfileNamed returns a profile, or nil; an empty name is the default.
 func ProfileNamed(name string) *Profile {
