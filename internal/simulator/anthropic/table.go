@@ -42,7 +42,7 @@ func (e Example) Input() Input {
 func Table() []Rule { return table() }
 
 var table = sync.OnceValue(func() []Rule {
-	return slices.Concat[[]Rule]()
+	return slices.Concat(modelRules(), contentRules(), mediaRules(), toolRules(), cacheRules(), sizeRules())
 })
 
 // Short forms for examples.
