@@ -42,7 +42,7 @@ func (e Example) Input() Input {
 func Table() []Rule { return table() }
 
 var table = sync.OnceValue(func() []Rule {
-	return slices.Concat(modelRules(), contentRules(), mediaRules(), toolRules(), cacheRules(), sizeRules())
+	return slices.Concat(modelRules(), contentRules(), mediaRules(), toolRules(), cacheRules(), turnRules(), thinkingRules(), sizeRules())
 })
 
 // Short forms for examples.
