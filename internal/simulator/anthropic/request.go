@@ -249,14 +249,9 @@ func (t Tool) size() int { return len(t.node.raw) }
 
 // count estimates the tokens of the prompt: four bytes are a token.
 func (r *Request) count() int {
-	n := len(r.System) + len(r.Format)
-	for _, t := range r.Tools {
-		n += t.size()
-	}
-	for _, m := range r.Messages {
-		for _, b := range m.Blocks {
-			n += b.size()
-		}
+	n := len(r.Format)
+	for _, u := range r.units() {
+		n += u.size
 	}
 	return max((n+bytesPerToken-1)/bytesPerToken, 1)
 }
