@@ -87,7 +87,7 @@ func errorType(status int) string {
 		return "rate_limit_error"
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return "timeout_error"
-	case statusOverloaded, http.StatusServiceUnavailable:
+	case statusOverloaded:
 		return "overloaded_error"
 	}
 	if status >= http.StatusInternalServerError {
