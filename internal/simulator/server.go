@@ -82,6 +82,7 @@ type Server struct {
 	pipes     pipeHost
 	wires     []mount // the APIs of other providers
 	openAI    *openAIWire
+	messages  *messagesWire
 }
 
 // New makes a simulator. It does not listen anywhere: serve it with net/http, or use Transport.
@@ -127,6 +128,7 @@ func New(options Options) (*Server, error) {
 	if s.openAI = newOpenAI(options.Profile, s.signer.key); s.openAI == nil {
 		return nil, fmt.Errorf("simulator: there is no profile %q; profiles are %s", options.Profile, strings.Join(openai.Profiles(), ", "))
 	}
+	s.messages = newMessages(s.signer.key)
 	s.wires = s.mounts()
 	return s, s.Reset()
 }
@@ -184,6 +186,7 @@ func (s *Server) Reset() error {
 	s.calls.clear()
 	s.cache.clear()
 	s.openAI.store.Clear()
+	s.messages.clear()
 	return nil
 }
 
