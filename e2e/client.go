@@ -14,6 +14,7 @@ type client struct {
 	together  bool // may run at the same time as further clients
 	beside    bool // runs at the same time as all clients that follow
 	carried   bool // its calls travel inside those of a language server
+	simulator bool // it speaks to the simulator, without perigee in between
 
 	// run tells the report the outcome of every scenario of c, even when the client itself cannot
 	// run.
@@ -34,7 +35,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(published(), javascriptSDKs(), goSDKs(), editorWindows(), agents(), openCodePlugins(), carriedClients(), printed(), dashboards(),
+	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), openCodePlugins(), carriedClients(), printed(), dashboards(),
 		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 

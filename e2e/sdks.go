@@ -99,13 +99,16 @@ func oldGenai() client {
 
 // runScript runs a client that does all its scenarios in one process and tells a line about each.
 func runScript(ctx context.Context, s *stage, c client, r *report, argv []string) {
-	simulated := s.simulated
-	if c.carried {
-		var err error
-		if simulated, err = s.serveCarried(ctx); err != nil {
-			r.addAll(c, err)
-			return
-		}
+	simulated, err := s.simulated, error(nil)
+	switch {
+	case c.carried:
+		simulated, err = s.serveCarried(ctx)
+	case c.simulator:
+		simulated, err = s.serveSimulator(ctx)
+	}
+	if err != nil {
+		r.addAll(c, err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()

@@ -40,6 +40,10 @@ type stage struct {
 	carried   *headless // its answers come through a language server
 	uncarried error     // why it does not run
 
+	examining  sync.Once
+	examined   string // the address of the simulator that SDKs examine
+	unexamined error  // why it does not run
+
 	openCodeServing sync.Once
 	openCode        *openCodeServer // speaks all dialects
 	openCodeFailed  error           // why it does not run

@@ -24,10 +24,11 @@ func main() {
 		"responses": append(responsesScenarios(), streamScenarios(askResponses)...),
 		"socket":    socketScenarios(),
 		"anthropic": append(anthropicScenarios(), streamScenarios(askAnthropic)...),
+		"messages":  messagesScenarios(),
 		"genai":     append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|genai")
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|genai")
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")

@@ -1,0 +1,20 @@
+package main
+
+import "context"
+
+// simulatorSDKs are official libraries that speak to the simulator itself, so that it is examined by
+// the code of the providers that it simulates.
+func simulatorSDKs() []client {
+	messages := golang("simulator anthropic go", "github.com/anthropics/anthropic-sdk-go",
+		[]string{question, toolLoop, "thinking", "prompt cache", "search", "tokens and models", refusal}, "messages")
+	messages.simulator = true
+	return []client{messages}
+}
+
+// serveSimulator runs a simulator that no daemon uses, once.
+func (s *stage) serveSimulator(ctx context.Context) (string, error) {
+	s.examining.Do(func() {
+		s.examined, s.unexamined = s.start(ctx, "sdk-simulator", s.binary, "simulate", "--listen", "127.0.0.1:0")
+	})
+	return s.examined, s.unexamined
+}
