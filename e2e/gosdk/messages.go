@@ -162,21 +162,27 @@ func messagesThinking(ctx context.Context) error {
 		lost := first.ToParam()
 		lost.Content = lost.Content[1:]
 		body.Messages = append(slices.Clone(asked), lost, results)
-		if err := refused(ctx, client, body, 400, anthropic.ErrorTypeInvalidRequestError, "thinking"); err != nil {
+		if err := refused(ctx, client, body, problem{400, anthropic.ErrorTypeInvalidRequestError}, "thinking"); err != nil {
 			return fmt.Errorf("%s without its thinking: %w", c.model, err)
 		}
 	}
 	return nil
 }
 
-// refused wants an error of a kind, with a text, for a whole answer and for a stream.
-func refused(ctx context.Context, client anthropic.Client, body anthropic.MessageNewParams, status int, kind anthropic.ErrorType, texts ...string) error {
+// problem is an error that a request must get.
+type problem struct {
+	status int
+	kind   anthropic.ErrorType
+}
+
+// refused wants an error, with a text, for a whole answer and for a stream.
+func refused(ctx context.Context, client anthropic.Client, body anthropic.MessageNewParams, want problem, texts ...string) error {
 	_, err := client.Messages.New(ctx, body)
 	_, streamed := anthropicStream(ctx, client, body)
 	for _, err := range []error{err, streamed} {
 		e, ok := errors.AsType[*anthropic.Error](err)
-		if !ok || e.StatusCode != status || e.Type() != kind || e.RequestID == "" {
-			return fmt.Errorf("expected %d %s, got %v", status, kind, err)
+		if !ok || e.StatusCode != want.status || e.Type() != want.kind || e.RequestID == "" {
+			return fmt.Errorf("expected %d %s, got %v", want.status, want.kind, err)
 		}
 		for _, text := range texts {
 			if err := holds(e.RawJSON(), text); err != nil {
@@ -269,26 +275,25 @@ func messagesErrors(ctx context.Context) error {
 	hello := func(model string) anthropic.MessageNewParams {
 		return anthropicBody(model, anthropic.NewTextBlock("hello"))
 	}
-	if err := refused(ctx, client, hello("claude-9"), 404, anthropic.ErrorTypeNotFoundError, "model: claude-9"); err != nil {
+	if err := refused(ctx, client, hello("claude-9"), problem{404, anthropic.ErrorTypeNotFoundError}, "model: claude-9"); err != nil {
 		return err
 	}
 	warm := hello("claude-opus-5")
 	warm.Temperature = anthropic.Float(0.5)
-	if err := refused(ctx, client, warm, 400, anthropic.ErrorTypeInvalidRequestError, "temperature"); err != nil {
+	if err := refused(ctx, client, warm, problem{400, anthropic.ErrorTypeInvalidRequestError}, "temperature"); err != nil {
 		return err
 	}
 	for _, c := range []struct {
-		do     string
-		status int
-		kind   anthropic.ErrorType
+		do string
+		problem
 	}{
-		{"unauthorized", 401, anthropic.ErrorTypeAuthenticationError}, {"overloaded_529", 529, anthropic.ErrorTypeOverloadedError}, {"rate_limit", 429, anthropic.ErrorTypeRateLimitError},
-		{"payment_402", 402, anthropic.ErrorTypeBillingError}, {"forbidden", 403, anthropic.ErrorTypePermissionError}, {"internal_500", 500, anthropic.ErrorTypeAPIError},
+		{"unauthorized", problem{401, anthropic.ErrorTypeAuthenticationError}}, {"overloaded_529", problem{529, anthropic.ErrorTypeOverloadedError}}, {"rate_limit", problem{429, anthropic.ErrorTypeRateLimitError}},
+		{"payment_402", problem{402, anthropic.ErrorTypeBillingError}}, {"forbidden", problem{403, anthropic.ErrorTypePermissionError}}, {"internal_500", problem{500, anthropic.ErrorTypeAPIError}},
 	} {
 		if err := fail(ctx, map[string]any{"do": c.do, "times": 2, "when": map[string]string{"path": "/v1/messages"}}); err != nil {
 			return err
 		}
-		if err := refused(ctx, client, hello("claude-opus-5"), c.status, c.kind); err != nil {
+		if err := refused(ctx, client, hello("claude-opus-5"), c.problem); err != nil {
 			return fmt.Errorf("%s: %w", c.do, err)
 		}
 	}

@@ -86,6 +86,15 @@ func (m *messagesWire) key(r *http.Request) string {
 	return token
 }
 
+// owner returns the owner of cached prompts: the organization of the key, or the key itself when any
+// key is accepted.
+func (m *messagesWire) owner(x *exchange) string {
+	if x.key != nil {
+		return cmp.Or(x.key.Organization, x.key.Name)
+	}
+	return m.key(x.r)
+}
+
 func (m *messagesWire) model(r *http.Request, body []byte) string {
 	if id, ok := strings.CutPrefix(r.URL.Path, "/v1/models/"); ok {
 		return id
@@ -197,7 +206,7 @@ func (m *messagesWire) create(x *exchange) {
 		return
 	}
 	c := x.compose(r.Model.ID, conversation(r))
-	charge := m.cache.Charge(r, m.key(x.r), now)
+	charge := m.cache.Charge(r, m.owner(x), now)
 	m.rateHeaders(x, r.Model.ID, charge.Input, now)
 	message := anthropic.NewMessage(r, &c.Reply, charge)
 	if r.Thread {
