@@ -28,6 +28,8 @@ func Usage() string {
 		"GET /v1beta/models, POST /v1beta/models/MODEL:METHOD (any API key unless keys are configured).\n" +
 		"With such a key as a bearer token: GET /v1/models, POST /v1/chat/completions, POST /v1/responses,\n" +
 		"GET and DELETE /v1/responses/ID, POST /v1/responses/input_tokens, /v1/embeddings, /v1/images/generations.\n" +
+		"With such a key in x-api-key, and anthropic-version: POST /v1/messages, POST /v1/messages/count_tokens,\n" +
+		"GET /v1/models, GET /v1/models/ID. There, [[think: redacted]] hides a thought, and [[finish: REASON]] takes a stop reason.\n" +
 		"Sign-in without a browser: POST /token with grant_type=refresh_token and one of these refresh tokens:\n")
 	for _, a := range DefaultAccounts() {
 		fmt.Fprintf(&b, "  %s (%s)\n", a.RefreshToken, a.Email)
