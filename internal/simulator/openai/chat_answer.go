@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -51,6 +52,7 @@ type chatReply struct {
 	thought int
 	events  []completion.Event
 	usage   usagePlace
+	begin   members // of each chunk
 }
 
 func (c *Chat) reply(r *completion.Reply) *chatReply {
@@ -94,6 +96,13 @@ func (c *Chat) Body(r *completion.Reply) []byte {
 
 // head returns the members that begin a body and every chunk.
 func (a *chatReply) head(kind string) members {
+	if a.begin == nil {
+		a.begin = a.makeHead(kind)
+	}
+	return slices.Clip(a.begin)
+}
+
+func (a *chatReply) makeHead(kind string) members {
 	id := "chatcmpl-" + a.ID("chat", 29)
 	if a.profile.Native {
 		return members{{"id", "gen-" + a.ID("chat", 20)}, {"provider", "Simulator"}, {"model", a.name}, {"object", kind}, {"created", a.Created}}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // object is a JSON object of a request. Numbers are of type json.Number.
@@ -43,33 +45,76 @@ type member struct {
 
 type members []member
 
-func (m members) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, each := range m {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(Encode(each.key))
-		b.WriteByte(':')
-		b.Write(Encode(each.value))
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
+func (m members) MarshalJSON() ([]byte, error) { return appendValue(nil, m), nil }
 
 // put adds a member at the end.
 func (m *members) put(key string, value any) { *m = append(*m, member{key, value}) }
 
 // Encode is json.Marshal without HTML escaping.
-func Encode(v any) []byte {
+func Encode(v any) []byte { return appendValue(nil, v) }
+
+// appendValue encodes a value. It writes the types that answers consist of itself: with
+// json.Marshal alone, each level of an answer would be encoded and checked once more, at four times
+// the cost.
+func appendValue(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case json.RawMessage:
+		return append(b, v...)
+	case members:
+		b = append(b, '{')
+		for i, each := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendText(b, each.key), ':')
+			b = appendValue(b, each.value)
+		}
+		return append(b, '}')
+	case []any:
+		return appendList(b, v)
+	case []members:
+		return appendList(b, v)
+	case string:
+		return appendText(b, v)
+	}
+	return appendOther(b, v)
+}
+
+func appendList[T any](b []byte, list []T) []byte {
+	b = append(b, '[')
+	for i, each := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendValue(b, each)
+	}
+	return append(b, ']')
+}
+
+// appendText encodes a string. Most need no escapes.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return appendOther(b, text)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+func appendOther(b []byte, v any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
 		panic("openai: " + err.Error()) // only values of this package and decoded JSON come here
 	}
-	return bytes.TrimRight(buffer.Bytes(), "\n")
+	return append(b, bytes.TrimRight(buffer.Bytes(), "\n")...)
 }
 
 // checker reads the members of a request and keeps the first objection.
