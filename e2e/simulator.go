@@ -7,8 +7,10 @@ import "context"
 func simulatorSDKs() []client {
 	messages := golang("simulator anthropic go", "github.com/anthropics/anthropic-sdk-go",
 		[]string{question, toolLoop, "thinking", "prompt cache", "search", "tokens and models", refusal}, "messages")
-	messages.simulator = true
-	return []client{messages}
+	completions := golang("simulator openai go", "github.com/openai/openai-go/v3",
+		[]string{question, toolLoop, parallel, "thinking", "custom tool", "structured output", "tokens and models", refusal}, "completions")
+	messages.simulator, completions.simulator = true, true
+	return []client{messages, completions}
 }
 
 // serveSimulator runs a simulator that no daemon uses, once.

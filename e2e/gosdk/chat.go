@@ -17,8 +17,8 @@ func openaiClient(base, key string) openai.Client {
 func chatScenarios() []scenario {
 	return []scenario{
 		{"question", chatQuestion},
-		{"tool loop", func(ctx context.Context) error { return chatLoop(ctx, openOne, "north") }},
-		{"parallel tools", func(ctx context.Context) error { return chatLoop(ctx, openTwo, "north", "south") }},
+		{"tool loop", func(ctx context.Context) error { return chatLoop(ctx, model, openOne, "north") }},
+		{"parallel tools", func(ctx context.Context) error { return chatLoop(ctx, model, openTwo, "north", "south") }},
 		{"image", chatImage},
 		{"error", chatError},
 		{"used-up quota", openaiUsedUp(func(ctx context.Context, client openai.Client) error {
@@ -80,7 +80,7 @@ func chatStream(ctx context.Context, client openai.Client, body openai.ChatCompl
 	return &all.ChatCompletion, nil
 }
 
-func chatLoop(ctx context.Context, prompt string, names ...string) error {
+func chatLoop(ctx context.Context, model, prompt string, names ...string) error {
 	client, v := openaiClient(simulated, key), &vault{}
 	body := chatBody(model, openai.UserMessage(prompt))
 	body.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{

@@ -20,15 +20,16 @@ type scenario struct {
 
 func main() {
 	clients := map[string][]scenario{
-		"chat":      append(chatScenarios(), streamScenarios(askChat)...),
-		"responses": append(responsesScenarios(), streamScenarios(askResponses)...),
-		"socket":    socketScenarios(),
-		"anthropic": append(anthropicScenarios(), streamScenarios(askAnthropic)...),
-		"messages":  messagesScenarios(),
-		"genai":     append(genaiScenarios(), streamScenarios(askGenai)...),
+		"chat":        append(chatScenarios(), streamScenarios(askChat)...),
+		"responses":   append(responsesScenarios(), streamScenarios(askResponses)...),
+		"socket":      socketScenarios(),
+		"anthropic":   append(anthropicScenarios(), streamScenarios(askAnthropic)...),
+		"messages":    messagesScenarios(),
+		"completions": completionsScenarios(),
+		"genai":       append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|genai")
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|genai")
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")

@@ -14,8 +14,8 @@ import (
 func responsesScenarios() []scenario {
 	return []scenario{
 		{"question", responsesQuestion},
-		{"tool loop", func(ctx context.Context) error { return responsesLoop(ctx, true, openOne, "north") }},
-		{"parallel tools", func(ctx context.Context) error { return responsesLoop(ctx, false, openTwo, "north", "south") }},
+		{"tool loop", func(ctx context.Context) error { return responsesLoop(ctx, model, true, openOne, "north") }},
+		{"parallel tools", func(ctx context.Context) error { return responsesLoop(ctx, model, false, openTwo, "north", "south") }},
 		{"image", responsesImage},
 		{"error", responsesError},
 		{"used-up quota", openaiUsedUp(func(ctx context.Context, client openai.Client) error {
@@ -91,7 +91,7 @@ func responsesStream(ctx context.Context, client openai.Client, body responses.R
 }
 
 // responsesLoop keeps the history at the server, or sends everything again.
-func responsesLoop(ctx context.Context, stored bool, prompt string, names ...string) error {
+func responsesLoop(ctx context.Context, model string, stored bool, prompt string, names ...string) error {
 	client, v := openaiClient(simulated, key), &vault{}
 	body := responsesBody(model, userItem(prompt))
 	body.Tools = []responses.ToolUnionParam{responses.ToolParamOfFunction(vaultName, vaultSchema(), false)}
