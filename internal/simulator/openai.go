@@ -8,7 +8,9 @@ import (
 	"image"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"perigee/internal/simulator/completion"
 	"perigee/internal/simulator/openai"
@@ -82,14 +84,14 @@ func (w *openAIWire) encodeError(e *openai.Error) problem {
 
 func (w *openAIWire) streamProblem(x *exchange, e *statusError) []completion.Event {
 	failure := openai.Shared(e.Rule, e.Custom, e.Delay)
+	var request struct {
+		Stream bool `json:"stream"`
+	}
+	_ = json.Unmarshal(x.body, &request) // the rules have accepted it
 	if path, _ := w.profile.Path(x.r.URL.Path); path == "responses" {
-		var request struct {
-			Stream bool `json:"stream"`
-		}
-		_ = json.Unmarshal(x.body, &request) // the rules have accepted it
 		return w.profile.ResponseError(failure, request.Stream, x.sent)
 	}
-	return w.profile.StreamError(failure)
+	return w.profile.StreamError(failure, request.Stream)
 }
 
 // refuse answers with an error of the rules.
@@ -101,6 +103,9 @@ func (w *openAIWire) refuse(x *exchange, e *openai.Error) {
 func (w *openAIWire) serve(x *exchange) {
 	sum := sha256.Sum256(append([]byte(x.r.Method+x.r.URL.Path+"\x00"), x.body...))
 	x.w.Header().Set("X-Request-Id", "req_"+base62(sum[:], 32))
+	for name, value := range w.profile.Headers(base62(sum[:], 20)) {
+		x.w.Header().Set(name, value)
+	}
 	if answer := w.native(x.r); answer != nil {
 		x.writeValue(answer)
 		return
@@ -189,6 +194,15 @@ func (w *openAIWire) admitted(x *exchange, model string) bool {
 	if refused := x.people.spendKey(x.key, model, x.server.now()); refused != nil {
 		x.writeError(refused)
 		return false
+	}
+	if x.key != nil && x.key.Limits.PerMinute > 0 {
+		limit := x.key.Limits.PerMinute
+		x.people.mu.Lock()
+		left := limit - len(x.key.models[model].recent)
+		x.people.mu.Unlock()
+		x.w.Header().Set("X-Ratelimit-Limit-Requests", strconv.Itoa(limit))
+		x.w.Header().Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(left))
+		x.w.Header().Set("X-Ratelimit-Reset-Requests", time.Minute.String())
 	}
 	return true
 }

@@ -119,6 +119,19 @@ func TestErrorsInAWholeAnswer(t *testing.T) {
 	}
 }
 
+func TestErrorsOfOpenRouterInA200(t *testing.T) {
+	r := newRig(t, Options{Profile: "openrouter", Script: &Script{Faults: []Fault{{Do: "error_mid_stream", AfterChunks: 2}}}})
+	for stream, want := range map[string]string{
+		"true":  `"error":{"code":"server_error","message":"The server had an error processing your request. Sorry about that!"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"`,
+		"false": `"finish_reason":"error","native_finish_reason":"error","error":{"code":500,"message":`,
+	} {
+		a := r.chat(`{"model":"openai/gpt-5.4","stream":` + stream + `,"messages":[{"role":"user","content":"x"}]}`)
+		if a.status != 200 || !strings.Contains(a.body, want) || !strings.HasPrefix(a.header.Get("X-Generation-Id"), "gen-") {
+			t.Errorf("stream %s: %d %v %s", stream, a.status, a.header, a.body)
+		}
+	}
+}
+
 func TestKeysOfOpenAI(t *testing.T) {
 	keys := []APIKey{{Name: "one", Key: "k", Organization: "home", Limits: KeyLimits{PerMinute: 2}}, {Name: "two", Key: "k2", Organization: "home"}, {Name: "three", Key: "k3"}}
 	r := newRig(t, Options{APIKeys: keys})
@@ -138,7 +151,9 @@ func TestKeysOfOpenAI(t *testing.T) {
 			t.Errorf("%s: %d %s", key, a.status, a.body)
 		}
 	}
-	r.respond(body)
+	if a := r.respond(body); a.header.Get("X-Ratelimit-Limit-Requests") != "2" || a.header.Get("X-Ratelimit-Remaining-Requests") != "0" {
+		t.Errorf("%v", a.header)
+	}
 	a := r.respond(body)
 	if a.status != 429 || a.header.Get("Retry-After") != "60" || !strings.Contains(a.body, "requests per min (RPM)") {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
@@ -222,15 +237,15 @@ func TestEveryModelAnswers(t *testing.T) {
 }
 
 func TestPromptsThatAreTooLong(t *testing.T) {
-	long := strings.Repeat("word ", 500_000)
+	long := strings.Repeat("word ", 108_000)
 	for profile, want := range map[string]string{
 		"openai":     `"code":"context_length_exceeded"`,
 		"openrouter": "This endpoint's maximum context length is 131072 tokens.",
 		"vllm":       `"type":"BadRequestError"`,
-		"llamacpp":   `"type":"exceed_context_size_error","n_prompt_tokens":625000,"n_ctx":16384`,
+		"llamacpp":   `"type":"exceed_context_size_error","n_prompt_tokens":135000,"n_ctx":16384`,
 		"mistral":    "too large for model with 131072 maximum context length",
 	} {
-		model := map[string]string{"openai": "gpt-5", "openrouter": "meta-llama/llama-3.3-70b-instruct", "vllm": "Qwen/Qwen3-32B", "llamacpp": "x", "mistral": "mistral-large-latest"}[profile]
+		model := map[string]string{"openai": "gpt-4o", "openrouter": "meta-llama/llama-3.3-70b-instruct", "vllm": "Qwen/Qwen3-32B", "llamacpp": "x", "mistral": "mistral-large-latest"}[profile]
 		r := newRig(t, Options{Profile: profile})
 		a := r.chat(fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, long))
 		if a.status != 400 || !strings.Contains(a.body, want) {

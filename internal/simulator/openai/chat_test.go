@@ -136,7 +136,7 @@ func TestEveryProfileHasAFormForEveryError(t *testing.T) {
 			if e.Rule != rule || strings.Contains(e.Message, "%!") {
 				t.Errorf("%s: %+v", rule, e)
 			}
-			for _, body := range [][]byte{p.Encode(e), p.StreamError(e)[0].Data} {
+			for _, body := range [][]byte{p.Encode(e), p.StreamError(e, true)[0].Data, p.StreamError(e, false)[0].Data, p.ResponseError(e, true, 0)[0].Data, p.ResponseError(e, false, 0)[0].Data} {
 				if !json.Valid(body) || !strings.Contains(string(body), string(Encode(e.Message))) {
 					t.Errorf("%s %s: %s", name, rule, body)
 				}

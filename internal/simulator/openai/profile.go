@@ -413,10 +413,26 @@ func (p *Profile) Header(e *Error) map[string]string {
 	return header
 }
 
-// StreamError returns the events of an error inside a stream.
-func (p *Profile) StreamError(e *Error) []completion.Event {
+// Headers returns headers that all answers have.
+func (p *Profile) Headers(id string) map[string]string {
+	switch {
+	case p.Native:
+		return map[string]string{"X-Generation-Id": "gen-" + id}
+	case p.Limited:
+		return map[string]string{"Openai-Version": "2020-10-01", "Openai-Processing-Ms": "1"}
+	}
+	return nil
+}
+
+// StreamError returns an error inside an answer that has begun: the events of a stream, or the
+// body of a whole answer.
+func (p *Profile) StreamError(e *Error, stream bool) []completion.Event {
 	body := p.errorBody(e)
-	if p.Errors == errorRouter {
+	if p.Errors == errorRouter && !stream {
+		body = members{{"id", "gen-error"}, {"object", "chat.completion"}, {"created", 0}, {"model", ""}, {"provider", "Simulator"},
+			{"choices", []any{members{{"index", 0}, {"message", members{{"role", "assistant"}, {"content", ""}}}, {"finish_reason", "error"},
+				{"native_finish_reason", "error"}, {"error", members{{"code", e.Status}, {"message", e.Message}}}}}}}
+	} else if p.Errors == errorRouter {
 		body = members{{"id", "gen-error"}, {"object", "chat.completion.chunk"}, {"created", 0}, {"model", ""}, {"provider", "Simulator"},
 			{"error", members{{"code", "server_error"}, {"message", e.Message}}},
 			{"choices", []any{members{{"index", 0}, {"delta", members{{"content", ""}}}, {"finish_reason", "error"}, {"native_finish_reason", "error"}}}}}
