@@ -74,6 +74,8 @@ var chatCases = []struct{ profile, body, status, want string }{
 	{"openai", history("gpt-5", userMessage+","+callMessage, withF), "400", "did not have response messages: call_1"},
 	{"openai", history("gpt-5", userMessage+","+callMessage+","+userMessage, withF), "400", "did not have response messages: call_1"},
 	{"generic", history("local-model", userMessage+","+callMessage, withF), "", ""},
+	{"openai", history("gpt-5", userMessage+","+strings.ReplaceAll(callMessage, `"f"`, `"a.b"`)+","+toolMessage, withF), "400", "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern."},
+	{"openai", history("gpt-5", userMessage+","+strings.ReplaceAll(callMessage, "call_1", strings.Repeat("c", 41))+","+toolMessage, withF), "400", "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40"},
 	{"openai", chatBody("gpt-5", `"tools":[`+functionF+","+functionF+`]`), "400", "tool names must be unique"},
 	{"openai", chatBody("gpt-5", `"tools":[{"type":"function","function":{"name":"a.b"}}]`), "400", "does not match pattern"},
 	{"openai", chatBody("gpt-5", `"tools":[{"type":"function","function":{"name":"`+strings.Repeat("a", 65)+`"}}]`), "400", "maximum length 64"},

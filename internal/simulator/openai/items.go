@@ -322,8 +322,10 @@ func (c *responseCheck) call(o object, path, kind string) {
 	if kind == "function_call" && json.Valid([]byte(text)) {
 		args = json.RawMessage(text)
 	}
+	call := &rules.Call{ID: id, Name: name, Args: args}
+	c.called(call, path+".name", path+".call_id", maxResponseID)
 	c.calls[id], c.names[id] = strings.ReplaceAll(kind, "_", " "), name
-	c.add("model", rules.Part{Call: &rules.Call{ID: id, Name: name, Args: args}})
+	c.add("model", rules.Part{Call: call})
 }
 
 // output reads the result of a call.

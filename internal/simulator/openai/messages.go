@@ -192,6 +192,7 @@ func (c *chatCheck) call(v any, path string) *rules.Call {
 	inner := c.inner(o, path, kind)
 	path = join(path, kind)
 	call := &rules.Call{ID: id, Name: c.required(inner, path, "name")}
+	c.called(call, join(path, "name"), strings.TrimSuffix(path, kind)+"id", maxChatID)
 	if kind == "custom" {
 		call.Args = Encode(c.required(inner, path, "input"))
 		return call

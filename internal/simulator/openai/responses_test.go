@@ -78,6 +78,8 @@ var responseCases = []struct{ body, status, want string }{
 	{itemsBody(`,{"role":"user","content":[{"type":"input_image"}]}`, ``), "400", "Missing required parameter: 'input[1].content[0].image_url'."},
 	{itemsBody(`,{"role":"user","content":"x","name":"y"}`, ``), "400", "Unknown parameter: 'input[1].name'."},
 	{itemsBody(`,{"type":"function_call","id":"call_1","call_id":"c1","name":"f","arguments":"{}"}`, ``), "400", "Invalid 'input[1].id': 'call_1'. Expected an ID that begins with 'fc'."},
+	{itemsBody(strings.ReplaceAll(callItem, `"f"`, `"a.b"`)+outputItem, ``), "400", "Invalid 'input[1].name': string does not match pattern."},
+	{itemsBody(strings.ReplaceAll(callItem, "c1", strings.Repeat("c", 65))+outputItem, ``), "400", "Invalid 'input[1].call_id': string too long."},
 	{itemsBody(`,7`, ``), "400", "Invalid type for 'input[1]': expected an object, but got an integer"},
 }
 

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"perigee/internal/simulator/rules"
 )
 
 const (
-	maxTools    = 128
-	maxNameSize = 64
+	maxTools      = 128
+	maxNameSize   = 64
+	maxChatID     = 40 // of a call in Chat
+	maxResponseID = 64 // of a call in Responses
 )
 
 // toolName refuses names that do not match ^[a-zA-Z0-9_-]{1,64}$.
@@ -22,11 +25,24 @@ func (c *checker) toolName(name, path string) {
 		c.fail(badValue(path, "invalid_value", "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."))
 		return
 	}
-	switch {
-	case name == "":
+	if name == "" {
 		c.fail(badValue(path, "empty_string", "empty string. Expected a string with minimum length 1, but got an empty string instead."))
-	case len(name) > maxNameSize:
-		c.fail(badValue(path, "string_above_max_length", "string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxNameSize, len(name)))
+	}
+	c.shorter(name, path, maxNameSize)
+}
+
+// shorter refuses a string that is too long.
+func (c *checker) shorter(text, path string, limit int) {
+	if n := utf8.RuneCountInString(text); n > limit {
+		c.fail(badValue(path, "string_above_max_length", "string too long. Expected a string with maximum length %d, but got a string with length %d instead.", limit, n))
+	}
+}
+
+// called checks the name and the id of a call in the history.
+func (c *checker) called(call *rules.Call, namePath, idPath string, limit int) {
+	if c.err == nil && c.profile.Limited {
+		c.toolName(call.Name, namePath)
+		c.shorter(call.ID, idPath, limit)
 	}
 }
 
