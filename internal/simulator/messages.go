@@ -230,9 +230,11 @@ const (
 func (m *messagesWire) rateHeaders(x *exchange, model string, input int, now time.Time) {
 	limit, used := requestsPerMinute, 1
 	if x.key != nil && x.key.Limits.PerMinute > 0 {
+		limit, used = x.key.Limits.PerMinute, 0
 		x.people.mu.Lock()
-		limit = x.key.Limits.PerMinute
-		used = len(x.key.models[model].recent)
+		if use := x.key.models[model]; use != nil {
+			used = len(use.recent)
+		}
 		x.people.mu.Unlock()
 	}
 	left := max(inputTokensPerMinute-input, 0) / 1000 * 1000
@@ -334,6 +336,9 @@ func (m *messagesWire) problem(x *exchange, e *statusError) problem {
 	wait := e.Delay
 	if wait == 0 && (e.Rule == "fault.rate_limit" || e.Rule == "fault.capacity_429") {
 		wait = time.Second
+	}
+	if refusal.Status == http.StatusTooManyRequests {
+		m.rateHeaders(x, x.call.Model, 0, x.server.now())
 	}
 	if refusal.Status == http.StatusTooManyRequests && wait > 0 {
 		p.header = map[string]string{"retry-after": strconv.Itoa(int(math.Ceil(wait.Seconds())))}

@@ -125,3 +125,26 @@ func FuzzCheck(f *testing.F) {
 		r.Thinks()
 	})
 }
+
+func BenchmarkCheck(b *testing.B) {
+	image := strings.Replace(imageOf, pixel, "iVBORw0KGgoA"+strings.Repeat("AAAA", 1<<20), 1)
+	var turns []string
+	for range 200 {
+		turns = append(turns, user(said(strings.Repeat("word ", 100))), assistant(said(strings.Repeat("word ", 100))))
+	}
+	for name, in := range map[string]Input{
+		"claude code": messagesOfClients(b)[0].input(),
+		"400 turns":   asked("", append(turns, hi)...).Input(),
+		"4MB image":   asked("", user(image)).Input(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(in.Body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, refusal := Check(in); refusal != nil {
+					b.Fatal(refusal)
+				}
+			}
+		})
+	}
+}

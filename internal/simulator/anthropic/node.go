@@ -94,12 +94,7 @@ func (p *parser) value() node {
 		}
 		p.i++
 	case '"':
-		for p.i++; p.i < len(p.b) && p.b[p.i] != '"'; p.i++ {
-			if p.b[p.i] == '\\' {
-				p.i++
-			}
-		}
-		p.i++
+		p.skipString()
 	default:
 		for p.i < len(p.b) && bytes.IndexByte([]byte(" \t\r\n,:]}"), p.b[p.i]) < 0 {
 			p.i++
@@ -107,6 +102,23 @@ func (p *parser) value() node {
 	}
 	n.raw = p.b[start:min(p.i, len(p.b))]
 	return n
+}
+
+// skipString steps over a string.
+func (p *parser) skipString() {
+	for p.i++; p.i < len(p.b); {
+		end := bytes.IndexByte(p.b[p.i:], '"')
+		if end < 0 {
+			break
+		}
+		if escape := bytes.IndexByte(p.b[p.i:p.i+end], '\\'); escape >= 0 {
+			p.i += escape + 2
+			continue
+		}
+		p.i += end + 1
+		return
+	}
+	p.i = len(p.b)
 }
 
 // syntax returns why a body is not JSON.

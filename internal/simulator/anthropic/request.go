@@ -31,6 +31,7 @@ type Request struct {
 	in     Input
 	root   node
 	effort string
+	turns  []merged
 }
 
 // Thinking is the effective configuration.
@@ -108,6 +109,7 @@ func read(in Input, root node) *Request {
 		format = root.get("output_format")
 	}
 	r.Format = format.get("schema").raw
+	r.turns = merge(r.Messages)
 	r.readThinking()
 	r.Tokens = r.count()
 	return r

@@ -18,9 +18,9 @@ type merged struct {
 	blocks []placed
 }
 
-func (r *Request) merge() []merged {
+func merge(messages []Turn) []merged {
 	var out []merged
-	for i, m := range r.Messages {
+	for i, m := range messages {
 		if m.Role == "system" {
 			continue
 		}
@@ -83,7 +83,7 @@ func paused(m merged) bool {
 }
 
 func checkPrefill(r *Request) *Refusal {
-	turns := r.merge()
+	turns := r.turns
 	if last := turns[len(turns)-1]; last.role == "assistant" && !r.Model.Prefill && !paused(last) {
 		return invalid("", "This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
@@ -91,7 +91,7 @@ func checkPrefill(r *Request) *Refusal {
 }
 
 func checkTrailing(r *Request) *Refusal {
-	turns := r.merge()
+	turns := r.turns
 	last := turns[len(turns)-1]
 	if last.role != "assistant" || len(last.blocks) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func checkTrailing(r *Request) *Refusal {
 
 func checkCallIDs(r *Request) *Refusal {
 	seen := map[string]bool{}
-	for _, m := range r.merge() {
+	for _, m := range r.turns {
 		for _, b := range m.of("tool_use") {
 			if seen[b.ID] {
 				return invalid("", "messages.%d.content.%d: `tool_use` ids must be unique", b.message, b.index)
@@ -116,7 +116,7 @@ func checkCallIDs(r *Request) *Refusal {
 }
 
 func checkResults(r *Request) *Refusal {
-	turns := r.merge()
+	turns := r.turns
 	for i, m := range turns {
 		calls := m.of("tool_use")
 		if len(calls) == 0 {
@@ -147,7 +147,7 @@ func checkResults(r *Request) *Refusal {
 
 func checkCalls(r *Request) *Refusal {
 	var calls []placed
-	for _, m := range r.merge() {
+	for _, m := range r.turns {
 		for _, b := range m.of("tool_result") {
 			if !slices.ContainsFunc(calls, func(c placed) bool { return c.ID == b.ID }) {
 				return invalid("", "messages.%d.content.%d: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
@@ -160,7 +160,7 @@ func checkCalls(r *Request) *Refusal {
 }
 
 func checkSingle(r *Request) *Refusal {
-	for _, m := range r.merge() {
+	for _, m := range r.turns {
 		seen := map[string]bool{}
 		for _, b := range m.of("tool_result") {
 			if seen[b.ID] {
@@ -238,7 +238,7 @@ func checkRedacted(r *Request) *Refusal {
 // after the last message of the user that has no results. It is empty if the last message of the
 // user has no results.
 func (r *Request) loop() []merged {
-	turns := r.merge()
+	turns := r.turns
 	var out []merged
 	for i := len(turns) - 1; i > 0; i -= 2 {
 		if turns[i].role != "user" || len(turns[i].of("tool_result")) == 0 {
@@ -278,7 +278,7 @@ func checkStart(r *Request) *Refusal {
 	if r.Thinking.Type != "enabled" {
 		return nil
 	}
-	turns := r.merge()
+	turns := r.turns
 	var start merged
 	if loop := r.loop(); len(loop) > 0 && !r.withoutThinking(loop[0]) {
 		start = loop[0]

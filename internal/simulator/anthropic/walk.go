@@ -89,7 +89,7 @@ func list(item shape) shape {
 			if w.refusal != nil {
 				return
 			}
-			item(w, fmt.Sprintf("%s.%d", path, i), kid)
+			item(w, path+"."+itoa(i), kid)
 		}
 	}
 }
