@@ -257,7 +257,9 @@ func completionsErrors(ctx context.Context) error {
 		wantRefusal(ask(func(b *openai.ChatCompletionNewParams) { b.Model = "gpt-99" }), 404, "model_not_found", ""),
 		wantRefusal(ask(func(b *openai.ChatCompletionNewParams) { b.MaxTokens = openai.Int(5) }), 400, "unsupported_parameter", "max_tokens"),
 		wantRefusal(ask(func(b *openai.ChatCompletionNewParams) { b.Temperature = openai.Float(0.5) }), 400, "unsupported_value", "temperature"),
-		wantRefusal(ask(func(b *openai.ChatCompletionNewParams) { b.Messages = append(b.Messages, openai.ToolMessage("x", "call_1")) }), 400, "", "messages.[1].role"),
+		wantRefusal(ask(func(b *openai.ChatCompletionNewParams) {
+			b.Messages = append(b.Messages, openai.ToolMessage("x", "call_1"))
+		}), 400, "", "messages.[1].role"),
 		wantRefusal(unkeyed, 401, "invalid_api_key", ""))
 }
 
