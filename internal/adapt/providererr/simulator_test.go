@@ -41,6 +41,11 @@ var faultKinds = map[string]struct {
 	"quota_exhausted":      {KindQuota, time.Hour + 16*time.Minute + 667923083},
 	"bare_429":             {KindUnexplained, 0},
 	"insufficient_credits": {KindCredits, 0},
+	"insufficient_quota":   {KindQuota, 0},
+	"payment_402":          {KindForbidden, 0}, // which Google's APIs do not send
+	"timeout_408":          {KindUnavailable, 0},
+	"too_large_413":        {KindTooLarge, 0},
+	"too_long":             {KindPromptTooLong, 0},
 }
 
 const gateway = "https://cloudcode-pa.googleapis.com"
@@ -108,7 +113,8 @@ func TestSimulatorFaults(t *testing.T) {
 		})
 	}
 	answers := []string{"hang", "reset", "hang_after_headers", "error_mid_stream", "error_in_200", "empty_200", "late_usage", "no_finish", "split_utf8",
-		"missing_newline", "lf_only", "crlf", "slow", "cumulative_thoughts", "missing_args", "invalid_json_chunk"}
+		"missing_newline", "lf_only", "crlf", "slow", "cumulative_thoughts", "missing_args", "invalid_json_chunk",
+		"duplicate_finish", "usage_missing", "comments_only", "gzip"}
 	for _, name := range simulator.FaultNames() {
 		if _, known := faultKinds[name]; !known && !slices.Contains(answers, name) {
 			t.Errorf("nobody has thought about the simulator's fault %s", name)
