@@ -28,8 +28,12 @@ type spentQuery struct {
 // process, and the part of it that is in the store.
 type SpentCounter func(key string, day time.Time) (ended, saved perigee.Spent)
 
-// spentFresh is how long a reading of the store is used.
-const spentFresh = 2 * time.Second
+const (
+	// spentFresh is how long a reading of the store is used.
+	spentFresh = 2 * time.Second
+	// firstPatience is how long a call waits for the first reading, without which it is refused.
+	firstPatience = 5 * time.Second
+)
 
 // roundingUSD is the largest difference of two sums of costs that counts as a rounding error.
 const roundingUSD = 1e-9
@@ -66,7 +70,7 @@ func (k *Guarded) CheckBudget(ctx context.Context, stored perigee.UsageReader, s
 // there is none.
 //
 // If the store does not answer within countPatience, the previous reading stays in use, plus the
-// calls of this process. A process that was running when the day began starts with a reading of
+// calls of this process. The first reading may take firstPatience. A process that was running when the day began starts with a reading of
 // zero.
 func (k *Guarded) spentSince(ctx context.Context, midnight time.Time, stored perigee.UsageReader, spent SpentCounter,
 	now time.Time) (perigee.Spent, error) {
@@ -114,9 +118,13 @@ func (k *Guarded) readSpent(ctx context.Context, midnight time.Time, stored peri
 	// The reverse order would not count them at all.
 	_, saved := spent(k.Name, midnight)
 	var rows []perigee.UsageRow
+	patience := countPatience
+	if t.day.IsZero() {
+		patience = firstPatience
+	}
 	k.use.unlocked(func() {
 		// A client that leaves meanwhile does not end the query for the calls that wait for it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		rows, err = stored.Usage(ctx, perigee.UsageQuery{By: perigee.ByKey, Since: midnight, Key: k.Name})
 	})
