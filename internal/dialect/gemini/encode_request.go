@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -11,6 +12,9 @@ func EncodeRequest(p *perigee.Prompt) []byte {
 	return AppendRequest(make([]byte, 0, RequestSize(p)), p)
 }
 
+// RequestSize returns the approximate size of the result of EncodeRequest.
+func RequestSize(p *perigee.Prompt) int { return dialect.RequestSize(p) }
+
 // AppendRequest appends the result of EncodeRequest to dst.
 func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 	w := writer{}
@@ -19,102 +23,15 @@ func AppendRequest(dst []byte, p *perigee.Prompt) []byte {
 	return w.Buf
 }
 
-const (
-	// piecesSize is the size of a prompt from which its long texts are not copied: a copy takes
-	// time and memory that count there, while pieces take time in the transport and in traces.
-	piecesSize = 512 << 10
-	// longText is the size of a text from which a piece refers to it.
-	longText = 2 << 10
-)
-
 // EncodePieces returns the result of EncodeRequest in pieces. Long texts of a large prompt are not
 // copied: their pieces alias the prompt. All other pieces are in buffer, which is from get, a
 // function that returns an empty slice with at least the given capacity.
 func EncodePieces(p *perigee.Prompt, get func(size int) []byte) (pieces [][]byte, buffer []byte) {
 	w := writer{}
-	size := promptSize(p, measure{})
-	if size >= piecesSize {
-		w.Refer = longText
-		size = promptSize(p, measure{refer: longText, exact: size >= countedSize})
-	}
-	w.Buf = get(size)
+	size, refer := dialect.PiecesSize(p)
+	w.Refer, w.Buf = refer, get(size)
 	w.request(p)
 	return w.Pieces(), w.Buf
-}
-
-// countedSize is the size from which escapes are counted. A buffer that turns out too small is
-// copied into a larger one, which is cheaper than counting where prompts are small, and takes too
-// much memory where they are large.
-const countedSize = 2 << 20
-
-// RequestSize returns the approximate size of an encoded prompt, so that it is written into one
-// buffer.
-func RequestSize(p *perigee.Prompt) int {
-	if size := promptSize(p, measure{}); size < countedSize {
-		return size
-	}
-	return promptSize(p, measure{exact: true})
-}
-
-// A measure is how the size of a value is determined.
-type measure struct {
-	exact bool // escapes are counted
-	refer int  // the size from which values are not copied; 0 if all are
-}
-
-// raw returns the size of a value of n bytes that needs no escapes.
-func (m measure) raw(n int) int {
-	if m.refer > 0 && n >= m.refer {
-		return 0
-	}
-	return n
-}
-
-// text returns how long a text is when it is written. If escapes are not counted: they make texts of
-// code about a sixteenth longer.
-func (m measure) text(text string, escaped bool) int {
-	switch {
-	case escaped:
-		return m.raw(len(text))
-	case m.exact:
-		return rawjson.QuotedSize(text)
-	}
-	return len(text) * 17 / 16
-}
-
-func promptSize(p *perigee.Prompt, m measure) int {
-	size := 1024
-	for i := range p.Contents {
-		size += 64 + partsSize(p.Contents[i].Parts, m)
-	}
-	if p.System != nil {
-		size += 64 + partsSize(p.System.Parts, m)
-	}
-	for _, t := range p.Tools {
-		size += len(t.Config) + 64
-		if t.Function != nil {
-			size += len(t.Function.Name) + m.text(t.Function.Description, false) + len(t.Function.Parameters) + 64
-		}
-	}
-	return size
-}
-
-func partsSize(parts []perigee.Part, m measure) int {
-	size := 0
-	for i := range parts {
-		part := &parts[i]
-		size += 64 + m.text(part.Text.Form()) + len(part.Signature)
-		switch part.Kind {
-		case perigee.PartBlob:
-			size += m.raw(len(part.Blob.Data))
-		case perigee.PartCall:
-			size += m.raw(len(part.Call.Args)) + len(part.Call.Name) + len(part.Call.ID)
-		case perigee.PartResponse:
-			r := part.Response
-			size += m.raw(len(r.Response)) + m.raw(len(r.Output)) + len(r.Name) + len(r.ID) + partsSize(r.Media, m)
-		}
-	}
-	return size
 }
 
 // A writer writes the objects of this dialect. Members without a value are left out.

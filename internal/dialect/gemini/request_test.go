@@ -90,7 +90,7 @@ func TestDecodeEverything(t *testing.T) {
 
 // A large prompt is encoded in pieces, which do not copy its long texts; a small one is one piece.
 func TestLongTextsAreNotCopied(t *testing.T) {
-	for _, repeat := range []int{1, piecesSize} {
+	for _, repeat := range []int{1, 512 << 10} {
 		plain, long := strings.Repeat("a\n", repeat), strings.Repeat("x", repeat)
 		p := &perigee.Prompt{
 			System: &perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(plain)}}},
