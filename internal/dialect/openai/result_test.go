@@ -1,0 +1,14 @@
+package openai
+
+import "testing"
+
+func TestResultText(t *testing.T) {
+	for _, c := range []struct{ object, want string }{
+		{`{"output":"a\nb"}`, `"a\nb"`}, {`{"result":"x"}`, `"x"`}, {`{"output":"a","more":1}`, `"{\"output\":\"a\",\"more\":1}"`},
+		{`{"output":{"a":1}}`, `"{\"output\":{\"a\":1}}"`}, {`{"error":"no"}`, `"{\"error\":\"no\"}"`}, {`{}`, `"{}"`}, {``, `""`},
+	} {
+		if got := string(ResultText([]byte(c.object))); got != c.want {
+			t.Errorf("%s: %s, want %s", c.object, got, c.want)
+		}
+	}
+}
