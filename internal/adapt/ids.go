@@ -1,6 +1,8 @@
 package adapt
 
 import (
+	"crypto/sha256"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -68,4 +70,10 @@ func legalID(id string) string {
 		}
 		return '_'
 	}, id)
+}
+
+// digestID returns an id of n letters and digits for another id, always the same one.
+func digestID(id string, n int) string {
+	sum := sha256.Sum256([]byte(id))
+	return new(big.Int).SetBytes(sum[:]).Text(62)[:n]
 }
