@@ -304,10 +304,18 @@ type Upstream struct {
 	// The base URL of the API.
 	URL string `yaml:"url" kinds:"@keys" format:"url"`
 
-	// API keys; at least one is required. When a key runs out of quota for a model, calls of that
+	// API keys; at least one is required, except for servers of kind openai other than OpenAI. When a key runs out of quota for a model, calls of that
 	// model use the next one until the quota resets. A key that the provider rejects is not used
 	// for a minute. If no other key answers, these are tried, too.
 	Keys []perigee.Secret `yaml:"keys" kinds:"@keys" example:"env:GEMINI_API_KEY"`
+
+	// The API that is called: chat or responses. auto is the one that the client speaks at OpenAI and
+	// Azure, where clients of other APIs get responses, and chat at all other servers.
+	API string `yaml:"api" kinds:"openai" default:"auto" enum:"auto,chat,responses"`
+
+	// How the key is sent: bearer is the Authorization header, api-key and x-api-key are headers of
+	// these names, and none sends no key.
+	Auth string `yaml:"auth" kinds:"openai" default:"bearer" enum:"bearer,api-key,x-api-key,none"`
 
 	// How calls use several keys: sticky uses the first one that is not used up, which keeps the
 	// provider's prompt cache; round_robin uses one after the other.
@@ -420,9 +428,12 @@ type Upstream struct {
 	// resolved against the directory of the configuration file.
 	Binary string `yaml:"binary" kinds:"langserver" format:"program" example:"/usr/share/antigravity/resources/app/extensions/antigravity/bin/language_server_linux_x64"`
 
-	// The generation of the language server: classic is the one in the IDE, hub the standalone one.
-	// auto detects it.
-	Profile string `yaml:"profile" kinds:"langserver" default:"auto" enum:"auto,classic,hub"`
+	// For langserver, the generation of the language server: classic is the one in the IDE, hub the
+	// standalone one; auto detects it. For openai, the server, which determines what it accepts and
+	// how it differs from OpenAI: openai, azure, openrouter, deepseek, groq, mistral, xai, fireworks,
+	// vllm, llamacpp, lmstudio or generic; auto derives it from the host of url, and servers of your
+	// own are generic then.
+	Profile string `yaml:"profile" kinds:"langserver,openai" default:"auto" enum:"auto,classic,hub,openai,azure,openrouter,deepseek,groq,mistral,xai,fireworks,vllm,llamacpp,lmstudio,generic"`
 
 	// The version of the IDE that the language server reports to the provider. Empty means the
 	// version of the IDE that the program is installed with, or else what the program prints with

@@ -9,6 +9,7 @@ import (
 // The kinds of upstreams.
 const (
 	KindGemini      = "gemini"
+	KindOpenAI      = "openai"
 	KindAntigravity = "antigravity"
 	KindLangserver  = "langserver"
 	KindIDE         = "ide"
@@ -25,7 +26,10 @@ type Kind struct {
 	// kinds:"@keys", and an entry in Providers of internal/upstream/api.
 	Keys        bool
 	KeyVariable string // the usual environment variable of a key
+	Keyless     bool   // only the default url needs a key
 	URL         string // the default of url
+
+	Profiles []string // the values of profile; empty if it has none
 
 	SignsIn  bool   // perigee login adds its credentials
 	Look     string // the command that shows why it cannot be reached; empty for ways that all have
@@ -43,13 +47,19 @@ var Kinds = []Kind{
 		Provider: "gcp.gemini", Lacks: []models.Family{models.Claude, models.GPTOSS},
 	},
 	{
+		Name: KindOpenAI, About: "is OpenAI, or any other server with its Chat Completions API",
+		Keys: true, KeyVariable: "OPENAI_API_KEY", Keyless: true, URL: "https://api.openai.com/v1",
+		Provider: "openai",
+		Profiles: []string{"auto", "openai", "azure", "openrouter", "deepseek", "groq", "mistral", "xai", "fireworks", "vllm", "llamacpp", "lmstudio", "generic"},
+	},
+	{
 		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",
 		SignsIn: true, Provider: "gcp.gen_ai",
 	},
 	{
 		Name: KindLangserver, About: "is the language server of the Antigravity IDE, which perigee runs without the IDE " +
 			"and signs in with your account",
-		SignsIn: true, Look: "perigee langserver status", Provider: "gcp.gen_ai",
+		SignsIn: true, Look: "perigee langserver status", Provider: "gcp.gen_ai", Profiles: []string{"auto", "classic", "hub"},
 	},
 	{
 		Name: KindIDE, About: "is an open Antigravity IDE, whose agent answers as the model antigravity-agent",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -160,7 +161,7 @@ func (l *loader) checkUpstreams() {
 		if !l.accepted(key+".kind") || !l.isSet(key+".kind") {
 			continue
 		}
-		if k := KindOf(u.Kind); k.Keys && len(u.Keys) == 0 {
+		if k := KindOf(u.Kind); k.Keys && len(u.Keys) == 0 && u.needsKey(k) {
 			l.problem(key+".keys", fmt.Sprintf("%s: kind %s needs an API key", key, k.Name), "add keys: [env:"+k.KeyVariable+"]")
 		}
 		for j, secret := range u.Keys {
@@ -181,6 +182,9 @@ func (l *loader) checkUpstreams() {
 		if KindOf(u.Kind).Keys {
 			l.checkRequests(u, key)
 		}
+		if list := KindOf(u.Kind).Profiles; list != nil && !slices.Contains(list, u.Profile) && l.accepted(key+".profile") {
+			l.problem(key+".profile", fmt.Sprintf("%s.profile: kind %s has no profile %s", key, u.Kind, u.Profile), "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1])
+		}
 		switch u.Kind {
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")
@@ -191,6 +195,18 @@ func (l *loader) checkUpstreams() {
 			l.checkWorkspace(u.Workspace, key+".workspace")
 		}
 	}
+}
+
+// needsKey reports whether calls of the upstream need a key.
+func (u *Upstream) needsKey(k Kind) bool {
+	return u.Auth != "none" && (!k.Keyless || u.URL == "" || sameHost(u.URL, k.URL))
+}
+
+// sameHost reports whether two addresses have the same host.
+func sameHost(a, b string) bool {
+	one, err := url.Parse(a)
+	other, err2 := url.Parse(b)
+	return err == nil && err2 == nil && strings.EqualFold(one.Hostname(), other.Hostname())
 }
 
 func (l *loader) checkUpstreamName(u Upstream, key string, names map[string]bool) {

@@ -26,6 +26,7 @@ type change struct {
 	value  json.RawMessage
 	keep   bool // the client's value stays if there is one
 	drop   bool
+	quiet  bool // there is no note
 	inside []*change
 }
 
@@ -64,11 +65,12 @@ func add(list *[]*change, path string, either bool, c change) {
 	}
 }
 
-// change makes the configured changes of the body of a message, and adds notes about values of the
-// client that were replaced or dropped. A body in one piece is not copied: the parts that stay
-// become pieces of the message.
+// change makes the edits of a message and the configured changes of its body, and adds notes about
+// values of the client that were replaced or dropped. A body in one piece is not copied: the parts
+// that stay become pieces of the message.
 func (u *Upstream) change(req *perigee.Request, m *message) error {
-	if len(u.changes) == 0 {
+	changes := slices.Concat(m.edits, u.changes)
+	if len(changes) == 0 {
 		return nil
 	}
 	body, joined := m.body[0], len(m.body) > 1
@@ -76,7 +78,7 @@ func (u *Upstream) change(req *perigee.Request, m *message) error {
 		body = slices.Concat(m.body...)
 	}
 	e := memberEditor{body: body, either: u.snakeCase}
-	e.object(rawjson.NewCursor(body), u.changes)
+	e.object(rawjson.NewCursor(body), changes)
 	if err := req.RefuseIfStrict(e.notes.List()); err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (e *memberEditor) replace(c *change, start, end int, null bool) {
 		return
 	}
 	e.edits = append(e.edits, rawjson.Edit{Start: start, End: end, New: value})
-	if !null {
+	if !null && !c.quiet {
 		e.notes.Mapped(c.path + ": as the configuration sets it")
 	}
 }

@@ -41,6 +41,7 @@ type Provider struct {
 // this configuration.
 var Providers = map[string]func(config.Upstream) *Provider{
 	config.KindGemini: func(config.Upstream) *Provider { return Gemini },
+	config.KindOpenAI: newOpenAI,
 }
 
 // A Wire is an API method of a provider that answers prompts.
@@ -104,6 +105,7 @@ type embedding struct {
 type message struct {
 	body   [][]byte        // in pieces
 	memory *perigee.Buffer // of the body; nil if it is the client's, or not recycled
+	edits  []*change       // of members of the body, which are not made yet
 	undo   adapt.Undo
 	notes  []perigee.Note
 }

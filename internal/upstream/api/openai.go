@@ -1,0 +1,165 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"perigee"
+	"perigee/internal/adapt"
+	dialect "perigee/internal/dialect/openai"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
+)
+
+// newOpenAI returns a provider with OpenAI's APIs: OpenAI itself, or one of the many servers that
+// have them.
+func newOpenAI(u config.Upstream) *Provider {
+	p := &openAIServer{server: serverOf(u)}
+	method := p.chatWire()
+	return &Provider{
+		authorize: authorization(u.Auth),
+		wire:      func(*perigee.Request) *Wire { return method },
+		raw: func(base string, r *perigee.RawRequest) string {
+			if r.Operation == perigee.OperationEmbed {
+				return base + "/embeddings"
+			}
+			return base + "/chat/completions"
+		},
+		models:      &listing{target: openAIModels, decode: dialect.DecodeModels},
+		decodeError: dialect.DecodeError,
+		checkAnswer: checkOpenAI,
+	}
+}
+
+// An openAIServer is a server with OpenAI's APIs, and what perigee has learned about its models.
+type openAIServer struct {
+	*server
+	forgetful sync.Map // names of models that refuse reasoning_content in the history
+}
+
+// accepts returns what the server accepts for a model.
+func (p *openAIServer) accepts(model string) *adapt.Server {
+	if _, known := p.forgetful.Load(model); known {
+		without := p.chat
+		without.Reasoning, without.KeepReasoning = false, false
+		return &without
+	}
+	return &p.chat
+}
+
+// authorization returns the function that adds a key in one of the ways that auth names.
+func authorization(auth string) func(http.Header, perigee.Secret) {
+	switch auth {
+	case "api-key", "x-api-key":
+		return func(h http.Header, key perigee.Secret) { h.Set(auth, key.Reveal()) }
+	case "none":
+		return func(http.Header, perigee.Secret) {}
+	}
+	return func(h http.Header, key perigee.Secret) { h.Set("Authorization", "Bearer "+key.Reveal()) }
+}
+
+// openAIModels returns the URL of a page of the list of models. The name of a page is its address.
+func openAIModels(base, page string) string {
+	list := base + "/models"
+	next, err := url.Parse(page)
+	if page == "" || err != nil {
+		return list
+	}
+	return list + "?" + next.RawQuery // on the same server, wherever the address points
+}
+
+// checkOpenAI returns an error if an answer is not an object, or is an error.
+func checkOpenAI(body []byte) error {
+	if err := rawjson.Check(body); err != nil {
+		return err
+	}
+	c := rawjson.NewCursor(body)
+	if c.Kind() != rawjson.Object {
+		return errors.New("it is not an object")
+	}
+	for key := range c.Object() {
+		if string(key) == "error" && c.Kind() != rawjson.Null {
+			return dialect.DecodeError(0, body)
+		}
+	}
+	return nil
+}
+
+// chatWire returns the method of the Chat Completions API.
+func (p *openAIServer) chatWire() *Wire {
+	return &Wire{
+		dialect: perigee.DialectOpenAIChat,
+		target:  func(base, _ string, _ bool) string { return base + "/chat/completions" },
+		message: p.chatMessage,
+		decoder: func(bool) decoder { return new(chat.Decoder) },
+		repair:  p.repairChat,
+	}
+}
+
+// chatMessage returns the client's own bytes if they are in this dialect, and the adapted prompt
+// otherwise.
+func (p *openAIServer) chatMessage(req *perigee.Request) (m message, err error) {
+	if req.Verbatim(perigee.DialectOpenAIChat) {
+		return p.ownChat(req)
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return m, err
+	}
+	prompt, undo, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model)
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	envelope := chat.Envelope{Model: req.Model, Stream: req.Stream, Form: p.form, Session: req.Client.Session}
+	pieces, buffer := chat.EncodePieces(prompt, envelope, wire.Buffer)
+	m = newMessage(req, pieces, buffer)
+	m.undo, m.notes = undo, notes
+	return m, nil
+}
+
+// ownChat returns the client's own bytes with the name of the routed model, with the usage of
+// streams, and with the thinking that the name of the model asks for.
+func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
+	m.body = [][]byte{req.Body}
+	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
+	if req.Stream {
+		m.edits = append(m.edits, &change{name: "stream_options", quiet: true,
+			inside: []*change{{name: "include_usage", value: json.RawMessage("true"), quiet: true}}})
+	}
+	if req.Thinking == nil {
+		return m, nil
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return m, err
+	}
+	fitted, _, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model)
+	for name, value := range chat.ThinkingMembers(fitted.Generation.Thinking, p.form) {
+		m.edits = append(m.edits, &change{name: name, value: value, quiet: true})
+	}
+	for _, n := range notes {
+		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") {
+			m.notes = append(m.notes, n)
+		}
+	}
+	return m, nil
+}
+
+// repairChat encodes a request anew that a model refused because of the thinking in its history.
+// Some models of DeepSeek require it, and the oldest refuse it; that is learned here.
+func (p *openAIServer) repairChat(req *perigee.Request, _ *message, refused error) (m message, ok bool) {
+	if !refusedFor(refused, "reasoning_content") || !p.chat.Reasoning || req.Verbatim(perigee.DialectOpenAIChat) {
+		return m, false
+	}
+	if _, known := p.forgetful.LoadOrStore(req.Model, true); known {
+		return m, false
+	}
+	m, err := p.chatMessage(req)
+	return m, err == nil
+}

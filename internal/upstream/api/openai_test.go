@@ -1,0 +1,143 @@
+package api
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/dialect/anthropic"
+	"perigee/internal/dialect/gemini"
+	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
+	simulated "perigee/internal/simulator/openai"
+	"perigee/internal/store/config"
+)
+
+// A capture is a request of a real client.
+type capture struct {
+	Name string          `json:"name"`
+	Path string          `json:"path"`
+	Body json.RawMessage `json:"body"`
+}
+
+// request decodes the capture, if it asks a model something.
+func (c *capture) request(t *testing.T) *perigee.Request {
+	t.Helper()
+	origin := perigee.Origin{ID: "r", Body: c.Body}
+	var req *perigee.Request
+	var err error
+	switch {
+	case c.Path == "/v1/chat/completions":
+		var asked *chat.Request
+		if asked, err = chat.DecodeRequest(origin); err == nil {
+			req = asked.Request
+		}
+	case c.Path == "/v1/responses":
+		var asked *responses.Request
+		if asked, err = responses.DecodeRequest(origin, nil); err == nil {
+			req = asked.Request
+		}
+	case strings.HasPrefix(c.Path, "/v1/messages") && !strings.Contains(c.Path, "count_tokens"):
+		req, _, err = anthropic.DecodeRequest(origin)
+	case strings.Contains(c.Path, "enerateContent"):
+		req, err = gemini.DecodeRequest(origin, "x", true)
+	}
+	if err != nil {
+		return nil // it asks for something that no other provider has
+	}
+	return req
+}
+
+// captures returns the requests of real clients, by client and name.
+func captures(t *testing.T) map[string]*capture {
+	t.Helper()
+	files, err := filepath.Glob("../../daemon/testdata/captures/*.jsonl.gz")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files with captures: %v", len(files), err)
+	}
+	all := map[string]*capture{}
+	for _, file := range files {
+		packed, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unpacked, err := gzip.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := json.NewDecoder(unpacked); ; {
+			var c capture
+			if err := lines.Decode(&c); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all[strings.TrimSuffix(filepath.Base(file), ".jsonl.gz")+"/"+c.Name] = &c
+		}
+		_ = packed.Close()
+	}
+	return all
+}
+
+// Each server accepts what real clients of all dialects send, with each of its models.
+func TestServersAcceptWhatClientsSend(t *testing.T) {
+	sent := 0
+	for name, c := range captures(t) {
+		req := c.request(t)
+		if req == nil {
+			continue
+		}
+		prompt, err := req.Prompt()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i := range servers {
+			s := &openAIServer{server: &servers[i]}
+			profile := simulated.ProfileNamed(s.name)
+			for _, model := range profile.Models {
+				if model.Embeds || model.Draws {
+					continue
+				}
+				if model.Forgets {
+					s.forgetful.Store(model.ID, true)
+				}
+				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID)
+				body := chat.EncodeRequest(adapted, chat.Envelope{Model: model.ID, Stream: req.Stream, Form: s.form, Session: "s"})
+				if _, refusal := simulated.CheckChat(simulated.Input{Profile: profile, Body: body}); refusal != nil {
+					t.Errorf("%s to %s of %s: %s: %s\nnotes: %v", name, model.ID, s.name, refusal.Rule, refusal.Message, notes)
+				}
+				sent++
+			}
+		}
+	}
+	if sent < 1000 {
+		t.Errorf("only %d requests were made", sent)
+	}
+	t.Logf("%d requests", sent)
+}
+
+// The table has one entry for each profile of the configuration.
+func TestEveryProfileHasAServer(t *testing.T) {
+	for _, name := range config.KindOf(config.KindOpenAI).Profiles {
+		if got := serverOf(config.Upstream{Profile: name, URL: "http://127.0.0.1:1/v1"}); name != "auto" && got.name != name {
+			t.Errorf("profile %s is the server %s", name, got.name)
+		}
+	}
+	for _, c := range []struct{ url, want string }{
+		{"https://api.openai.com/v1", "openai"}, {"https://res.openai.azure.com/openai/v1", "azure"}, {"https://openrouter.ai/api/v1", "openrouter"},
+		{"https://api.deepseek.com", "deepseek"}, {"https://api.groq.com/openai/v1", "groq"}, {"https://api.mistral.ai/v1", "mistral"},
+		{"https://api.x.ai/v1", "xai"}, {"https://api.fireworks.ai/inference/v1", "fireworks"}, {"http://127.0.0.1:8000/v1", "generic"},
+		{"https://notapi.openai.com.example/v1", "generic"},
+	} {
+		if got := serverOf(config.Upstream{Profile: "auto", URL: c.url}).name; got != c.want {
+			t.Errorf("%s is %s, want %s", c.url, got, c.want)
+		}
+	}
+}
