@@ -43,6 +43,15 @@ type Embedder interface {
 	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
 }
 
+// A Forwarder is an Upstream with a provider that speaks dialects of clients, or reads addresses.
+type Forwarder interface {
+	// Forwards reports whether the provider gets the Body of a request. Otherwise it gets the
+	// prompt, in its own API.
+	Forwards(req *Request) bool
+	// ReadsURLs reports whether the provider fetches the files that a prompt refers to.
+	ReadsURLs() bool
+}
+
 // Passthrough wraps an Upstream and forwards its optional methods. A wrapper embeds it and
 // overrides the methods that differ.
 type Passthrough struct{ Upstream }
@@ -63,6 +72,18 @@ func (a Passthrough) Embed(ctx context.Context, req *EmbedRequest) (*Embeddings,
 		return nil, Errorf(ClassUnimplemented, "this upstream makes no embeddings")
 	}
 	return embedder.Embed(ctx, req)
+}
+
+// Forwards asks the wrapped Upstream. One without the method forwards nothing.
+func (a Passthrough) Forwards(req *Request) bool {
+	f, ok := a.Upstream.(Forwarder)
+	return ok && f.Forwards(req)
+}
+
+// ReadsURLs asks the wrapped Upstream. For one without the method, files are sent as data.
+func (a Passthrough) ReadsURLs() bool {
+	f, ok := a.Upstream.(Forwarder)
+	return ok && f.ReadsURLs()
 }
 
 // Models calls the wrapped Upstream. One without the method lists no models.

@@ -119,6 +119,14 @@ type Request struct {
 	// the name has none. Prompt includes it.
 	Thinking *Thinking
 
+	// Lost are notes on what the prompt does not have of Body. They concern the client if the prompt
+	// is sent; see Decoded.
+	Lost []Note
+
+	// Fetch returns the request with the data of the files on the web that its prompt refers to. If
+	// it is nil, addresses are passed on.
+	Fetch func(*Request) (*Request, error)
+
 	// ReportStopSequence is set if the client wants to know which of its stop sequences ended the
 	// answer.
 	ReportStopSequence bool
@@ -152,6 +160,20 @@ func (r *Request) Prompt() (*Prompt, error) {
 		return nil, Errorf(ClassInternal, "request %s has no prompt", r.ID)
 	}
 	return r.prompt()
+}
+
+// Decoded returns the request for an upstream that sends the prompt instead of Body. Parts of Body
+// that the prompt does not have are noted, or are an error if the request is strict. The files that the prompt refers to are
+// fetched unless the provider reads addresses.
+func (r *Request) Decoded(readsURLs bool) (*Request, error) {
+	if err := r.RefuseIfStrict(r.Lost); err != nil {
+		return nil, err
+	}
+	r.Note(r.Lost...)
+	if r.Fetch == nil || readsURLs {
+		return r, nil
+	}
+	return r.Fetch(r)
 }
 
 // WithModel returns a copy of r for another model that shares everything else.

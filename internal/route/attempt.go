@@ -39,11 +39,23 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 	if c.note != nil {
 		log.Note(*c.note)
 	}
-	err := a.run(target.Upstream.Stream(ctx, c.req))
+	req, err := target.request(c.req)
+	if err == nil {
+		err = a.run(target.Upstream.Stream(ctx, req))
+	}
 	if err != nil {
 		a.pending.Unreserve()
 	}
 	return a, err
+}
+
+// request returns the request as the upstream gets it: the client's, or with its prompt prepared.
+func (t *Target) request(req *perigee.Request) (*perigee.Request, error) {
+	f, ok := t.Upstream.(perigee.Forwarder)
+	if ok && f.Forwards(req) {
+		return req, nil
+	}
+	return req.Decoded(ok && f.ReadsURLs())
 }
 
 // run passes the stream on. It returns the stream's error, or nil if the stream completed or the

@@ -189,8 +189,12 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 		return nil, err
 	}
 	q := query[perigee.TokenCounter, *perigee.TokenCount]{router: r, origin: &req.Origin, what: "count tokens",
-		ask: func(c perigee.TokenCounter, model string) (*perigee.TokenCount, error) {
-			return c.CountTokens(ctx, req.WithModel(model))
+		ask: func(c perigee.TokenCounter, target Target, model string) (*perigee.TokenCount, error) {
+			ready, err := target.request(req.WithModel(model))
+			if err != nil {
+				return nil, err
+			}
+			return c.CountTokens(ctx, ready)
 		}}
 	found, err := r.resolve(req.Model)
 	if err != nil {
@@ -231,7 +235,7 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 	}
 	found.embeds = true
 	q := query[perigee.Embedder, *perigee.Embeddings]{router: r, origin: &req.Origin, what: "embed",
-		ask: func(e perigee.Embedder, model string) (*perigee.Embeddings, error) {
+		ask: func(e perigee.Embedder, _ Target, model string) (*perigee.Embeddings, error) {
 			return e.Embed(ctx, req.WithModel(model))
 		}}
 	return q.first(ctx, found)
@@ -242,7 +246,7 @@ type query[A, R any] struct {
 	router *Router
 	origin *perigee.Origin
 	what   string // the operation, for error messages
-	ask    func(able A, model string) (R, error)
+	ask    func(able A, target Target, model string) (R, error)
 }
 
 // first asks the upstreams of a model that have the ability until one of them answers.
@@ -257,7 +261,7 @@ func (q query[A, R]) first(ctx context.Context, found resolution) (R, error) {
 		}
 		failed.recordAttempts(origin.Log)
 		began, steps := r.opts.Now(), len(origin.Log.Attempts())
-		result, err := q.ask(able, found.model)
+		result, err := q.ask(able, target, found.model)
 		if err == nil && len(failed) == 0 {
 			return result, nil
 		}

@@ -144,10 +144,7 @@ func (c *call) check(x *exchange, allowed bool) error {
 	if x.request == nil || c.dialect.passThrough {
 		return nil
 	}
-	var err error
-	if x.request, err = c.inline(x.request); err != nil {
-		return err
-	}
+	c.inline(x.request)
 	reqbody.CollectDecoded(c.body)
 	return nil
 }
@@ -187,15 +184,15 @@ func (c *call) askVectors(x *exchange) error {
 var estimatedCount = perigee.Note{Action: perigee.NoteMapped, Subject: "token count: estimated"}
 
 func (c *call) askCount(x *exchange) error {
-	notes := c.log.Notes()
-	c.note(notes)
 	count, err := c.countTokens(x)
 	if err != nil {
 		return err
 	}
+	notes := c.log.Notes()
 	if count.Estimate {
-		c.note(append(notes, estimatedCount))
+		notes = append(notes, estimatedCount)
 	}
+	c.note(notes)
 	c.describe(count.Upstream, count.Model)
 	c.writeJSON(http.StatusOK, x.count(count))
 	return nil

@@ -14,13 +14,18 @@ type MediaFetcher interface {
 	Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error)
 }
 
-// inline fetches the media that a request refers to. It is for the dialects in which clients expect
+// inline makes the media that a request refers to be fetched if its upstream needs them. It is for the dialects in which clients expect
 // any URL to work; URLs of the Gemini dialect are passed on. It runs after admit, so that a refused
 // key cannot make perigee fetch.
-func (c *call) inline(req *perigee.Request) (*perigee.Request, error) {
+func (c *call) inline(req *perigee.Request) {
 	if c.state.Fetch == nil {
-		return req, nil
+		return
 	}
+	req.Fetch = c.fetch
+}
+
+// fetch returns a request with the media that it refers to.
+func (c *call) fetch(req *perigee.Request) (*perigee.Request, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
 		return nil, err

@@ -23,12 +23,21 @@ type mediaRig struct{ asked []*perigee.Request }
 
 func (a *mediaRig) Stream(_ context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
+		req, err := req.Decoded(false)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
 		a.asked = append(a.asked, req)
 		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "A cat."}, nil) && yield(end, nil)
 	}
 }
 
 func (a *mediaRig) CountTokens(_ context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
+	req, err := req.Decoded(false)
+	if err != nil {
+		return nil, err
+	}
 	a.asked = append(a.asked, req)
 	return &perigee.TokenCount{Total: 7}, nil
 }
@@ -71,6 +80,11 @@ func TestFetchedMediaCountInTheMemoryBudget(t *testing.T) {
 	memory := membudget.New(64<<20, nil)
 	var held, released int64
 	upstream := question(func(_ context.Context, req *perigee.Request, yield func(perigee.Event, error) bool) {
+		req, err := req.Decoded(false)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
+		}
 		held = memory.Used()
 		_ = yield(begin, nil) && yield(perigee.Event{Kind: perigee.EventText, Text: "A cat."}, nil)
 		req.Release()

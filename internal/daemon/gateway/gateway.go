@@ -175,11 +175,8 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 	}
 	for _, e := range r.entries {
 		u := e.Config
-		keep := g.signatures.Around
-		if _, ok := e.Upstream.(requestEncoder); ok {
-			keep = g.signatures.AroundAll
-		}
-		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: hold.AtStopSequences(keep(e.Upstream))})
+		upstream := hold.AtStopSequences(g.signatures.Around(e.Upstream))
+		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: upstream})
 	}
 	for _, rule := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})

@@ -52,9 +52,6 @@ type (
 	closer interface {
 		Close(ctx context.Context) error
 	}
-	// A requestEncoder writes every request anew, so the thought signatures of requests in its own
-	// dialect are restored as well.
-	requestEncoder interface{ EncodesEveryRequest() }
 	// An accountFollower uses accounts of other upstreams, which are in force now.
 	accountFollower interface{ AccountsInForce() }
 	// A langserverReporter supervises a language server.
@@ -64,7 +61,6 @@ type (
 )
 
 var (
-	_ requestEncoder       = (*antigravity.Upstream)(nil)
 	_ roster.QuotaReporter = (*antigravity.Upstream)(nil)
 	_ selfChecker          = (*api.Upstream)(nil)
 )

@@ -34,8 +34,9 @@ type Answer struct {
 	SaveImage func(mime, base64 string) (url string)
 }
 
-// DecodeRequest reads the whole body of /v1/messages. Changes and omissions are in the notes of the
-// request; errors are of class invalid and name the field.
+// DecodeRequest reads the whole body of /v1/messages. Changes and omissions are in Lost of the
+// request; errors are of class invalid and name the field. Prompt returns the error for a body that
+// perigee does not understand: the provider may.
 func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	return read(origin, false)
 }
@@ -60,22 +61,29 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	}
 	d := decoder{doc: doc, count: count, turns: dialect.Builder{JoinAfterCalls: true}}
 	d.request(c)
-	if err := d.failure(c); err != nil {
-		return nil, nil, err
+	if err := c.Err(); err != nil && d.err == nil {
+		return nil, nil, invalid(err.Error())
 	}
-	if err := d.finish(); err != nil {
-		return nil, nil, err
+	unreadable := d.failure(c)
+	if unreadable == nil {
+		unreadable = d.finish()
+	}
+	if unreadable != nil && d.model == "" {
+		return nil, nil, unreadable
 	}
 	origin.Dialect = perigee.DialectAnthropic
-	origin.Note(d.notes.List()...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	d.prompt.Dialect = origin.Dialect
-	prompt := new(d.prompt) // not the decoder's own, which would keep all of it alive
+	var prompt *perigee.Prompt
+	if unreadable == nil {
+		prompt = new(d.prompt) // not the decoder's own, which would keep all of it alive
+	}
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
-	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
-	req.ReportStopSequence = len(prompt.Generation.Stop) > 0
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
+	req.ReportStopSequence = len(d.prompt.Generation.Stop) > 0
+	req.Lost = d.notes.List()
 	return req, answer, nil
 }
 

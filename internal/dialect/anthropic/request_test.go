@@ -21,7 +21,7 @@ func decode(t *testing.T, body string) (string, string) {
 		t.Fatal(err)
 	}
 	var notes []string
-	for _, n := range req.Log.Notes() {
+	for _, n := range req.Lost {
 		notes = append(notes, n.String())
 	}
 	return string(gemini.EncodeRequest(prompt)), strings.Join(notes, "; ")

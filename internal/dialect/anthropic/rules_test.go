@@ -34,7 +34,7 @@ func TestRulesTellTheTruth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			notes := append(slices.Clone(req.Log.Notes()), adapttest.GeminiNotes(prompt)...)
+			notes := append(slices.Clone(req.Lost), adapttest.GeminiNotes(prompt)...)
 			switch rule.Handling {
 			case perigeetest.HandlingCarried, perigeetest.HandlingAccepted:
 				if len(notes) > 0 {

@@ -67,7 +67,7 @@ func encode(req *perigee.Request) error {
 // newServer returns the server that requests are sent to. It may fetch media, but finds no host.
 func newServer() http.Handler {
 	nothing := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") }}
-	upstream := hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).AroundAll(adapter{}))
+	upstream := hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).Around(adapter{}))
 	return server.New(server.Options{Upstream: upstream}, server.Settings{MaxBody: 64 << 20, Fetch: fetch.New(fetch.Options{Allow: true, Resolver: nothing})})
 }
 

@@ -26,6 +26,9 @@ func TestRulesHold(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
+			if _, err := req.Prompt(); err != nil {
+				return nil, err
+			}
 			return adapted(t, req.Request), nil
 		}},
 		"responses": {perigeetest.FieldRules(t, "../openai/responses/rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
@@ -72,7 +75,7 @@ func adapted(t *testing.T, req *perigee.Request) []perigee.Note {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(slices.Clone(req.Log.Notes()), adapttest.GeminiNotes(prompt)...)
+	return append(slices.Clone(req.Lost), adapttest.GeminiNotes(prompt)...)
 }
 
 // storedExample finds the one response that examples of the table refer to.

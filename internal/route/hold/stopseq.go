@@ -22,7 +22,7 @@ func AtStopSequences(next perigee.Upstream) *StopSequences {
 // Stream asks the wrapped upstream. For clients that ask for a report, the answer ends with the
 // first complete stop sequence, and the stream is left early.
 func (u *StopSequences) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if !req.ReportStopSequence {
+	if !req.ReportStopSequence || u.Forwards(req) {
 		return u.Passthrough.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {

@@ -14,28 +14,18 @@ import (
 type Keeper struct {
 	perigee.Passthrough
 	memory *Memory
-	all    bool // including requests in the provider's own dialect
 }
 
-// Around wraps an upstream that passes on requests in its own dialect verbatim.
+// Around wraps an upstream. Requests that it forwards in the provider's own dialect are not changed.
+// Other upstreams encode every request, and send content events along with frames: clients of the
+// provider's own dialect may then send signatures of any model.
 func (m *Memory) Around(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m}
 }
 
-// AroundAll wraps an upstream that encodes every request, and sends content events along with
-// frames. Clients of the provider's own dialect may then send signatures of any model.
-func (m *Memory) AroundAll(next perigee.Upstream) *Keeper {
-	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m, all: true}
-}
-
-// passes reports whether a request is passed on unchanged.
-func (k *Keeper) passes(req *perigee.Request) bool {
-	return req.Dialect == perigee.DialectGemini && !k.all
-}
-
 // Stream asks the wrapped upstream.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if k.passes(req) {
+	if k.Forwards(req) {
 		return k.Upstream.Stream(ctx, req)
 	}
 	return func(yield func(perigee.Event, error) bool) {
@@ -78,7 +68,7 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 
 // CountTokens counts the tokens of the request that Stream would send.
 func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	if k.passes(req) {
+	if k.Forwards(req) {
 		return k.Passthrough.CountTokens(ctx, req)
 	}
 	restored, _, err := k.restored(ctx, req)

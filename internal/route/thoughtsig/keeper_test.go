@@ -254,6 +254,11 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
+// Forwards reports whether the source speaks the client's dialect.
+func (s *source) Forwards(req *perigee.Request) bool { return req.Dialect == perigee.DialectGemini }
+
+func (s *source) ReadsURLs() bool { return false }
+
 // A counter is a source that counts.
 type counter struct{ source }
 

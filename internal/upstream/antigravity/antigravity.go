@@ -95,10 +95,6 @@ func (u *Upstream) Close() error {
 	return nil
 }
 
-// EncodesEveryRequest marks an upstream that encodes each request anew, including requests in the
-// Gemini dialect.
-func (u *Upstream) EncodesEveryRequest() {}
-
 // Stream returns the answer of the model as events. It always requests a stream; callers that want
 // one answer collect it.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {

@@ -107,6 +107,12 @@ func (u *Upstream) Unusable() string {
 	return ""
 }
 
+// Forwards reports whether the provider gets the client's own bytes.
+func (u *Upstream) Forwards(req *perigee.Request) bool { return req.Verbatim(u.wire(req).dialect) }
+
+// ReadsURLs reports whether the provider fetches the files that a prompt refers to.
+func (u *Upstream) ReadsURLs() bool { return u.readsURLs }
+
 // offers returns an error for a model that the configuration leaves out.
 func (u *Upstream) offers(model string) error {
 	if u.isOffered(model) {

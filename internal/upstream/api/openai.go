@@ -32,6 +32,7 @@ func newOpenAI(u config.Upstream) *Provider {
 			return base + "/chat/completions"
 		},
 		models:      &listing{target: openAIModels, decode: dialect.DecodeModels},
+		readsURLs:   true,
 		decodeError: dialect.DecodeError,
 		checkAnswer: checkOpenAI,
 	}

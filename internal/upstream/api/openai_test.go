@@ -49,6 +49,9 @@ func (c *capture) request(t *testing.T) *perigee.Request {
 	case strings.Contains(c.Path, "enerateContent"):
 		req, err = gemini.DecodeRequest(origin, "x", true)
 	}
+	if err == nil && req != nil {
+		_, err = req.Prompt()
+	}
 	if err != nil {
 		return nil // it asks for something that no other provider has
 	}

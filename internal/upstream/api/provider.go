@@ -23,6 +23,7 @@ type Provider struct {
 	// can be sent again.
 	raw func(base string, r *perigee.RawRequest) string
 
+	readsURLs bool // the provider fetches files on the web
 	snakeCase bool // members of requests may be written in snake case instead of lower camel case
 
 	models *listing   // nil if the provider has no list of models

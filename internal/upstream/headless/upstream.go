@@ -81,9 +81,6 @@ func (u *Upstream) Close(ctx context.Context) error {
 	return errors.Join(u.Upstream.Close(ctx), u.carrier.Close(ctx), u.server.Close(ctx))
 }
 
-// EncodesEveryRequest marks an upstream that encodes each request anew.
-func (u *Upstream) EncodesEveryRequest() {}
-
 // Stream keeps the process from being restarted until the stream ends. While no account can be
 // used there is no process, and the error comes from the accounts.
 func (u *Upstream) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {

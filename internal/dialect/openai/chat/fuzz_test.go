@@ -30,6 +30,9 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := bytes.Clone(body)
 		req, err := DecodeRequest(perigee.Origin{Body: body})
+		if err == nil {
+			_, err = req.Prompt()
+		}
 		if !bytes.Equal(before, body) {
 			t.Fatalf("the body was changed from %q to %q", before, body)
 		}
@@ -49,8 +52,8 @@ func FuzzDecodeRequest(f *testing.F) {
 		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) {
 			t.Errorf("%s becomes %s", body, sent)
 		}
-		if len(req.Log.Notes()) > 50 {
-			t.Errorf("%d notes", len(req.Log.Notes()))
+		if len(req.Lost) > 50 {
+			t.Errorf("%d notes", len(req.Lost))
 		}
 	})
 }

@@ -25,8 +25,9 @@ type Style struct {
 	Logprobs  bool     // the answer should come with probabilities
 }
 
-// DecodeRequest reads the body of POST /v1/chat/completions. Changes and omissions are in
-// the notes of the request.
+// DecodeRequest reads the body of POST /v1/chat/completions. Changes and omissions are in Lost of
+// the request. Prompt returns an error for a body that perigee does not understand: another server
+// may.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	c, err := openai.OpenBody(origin.Body)
 	if err != nil {
@@ -40,17 +41,20 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		return nil, openai.InvalidBody(err)
 	}
 	d.finish()
-	if d.err != nil {
-		return nil, d.err
+	if d.wrong != nil {
+		return nil, d.wrong
 	}
 	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(d.notes.List()...)
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
-	prompt := &d.prompt
+	prompt, unreadable := &d.prompt, error(nil)
 	prompt.Dialect = origin.Dialect
-	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	if d.err != nil {
+		prompt, unreadable = nil, d.err
+	}
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
+	req.Lost = d.notes.List()
 	return &Request{Request: req, Style: d.style}, nil
 }
 
@@ -59,7 +63,8 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 type decoder struct {
 	c      *rawjson.Cursor
 	notes  perigee.Notes
-	err    *perigee.Error // the first thing that is wrong beyond types
+	err    *perigee.Error // the first thing that perigee does not understand, or that is wrong
+	wrong  *perigee.Error // the first thing that no server may get
 	prompt perigee.Prompt
 	turns  dialect.Builder
 	seen   int            // messages so far
@@ -80,6 +85,13 @@ type decoder struct {
 func (d *decoder) refuse(param, format string, args ...any) {
 	if d.err == nil {
 		d.err = openai.Wrong(param, format, args...)
+	}
+}
+
+// forbid records an error about a field that must not be forwarded either.
+func (d *decoder) forbid(param, format string, args ...any) {
+	if d.wrong == nil {
+		d.wrong = openai.Wrong(param, format, args...)
 	}
 }
 

@@ -108,7 +108,7 @@ func check(t *testing.T, body, want, notes string) {
 	if got := string(gemini.EncodeRequest(prompt)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := noteText(req.Log.Notes()); got != notes {
+	if got := noteText(req.Lost); got != notes {
 		t.Errorf("notes %q, want %q", got, notes)
 	}
 }
@@ -270,7 +270,10 @@ func TestRefuses(t *testing.T) {
 		"an object for tools":    {saying(`,"tools":{}`), "tools: want an array"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := DecodeRequest(perigee.Origin{Body: []byte(c.body)})
+			req, err := DecodeRequest(perigee.Origin{Body: []byte(c.body)})
+			if err == nil {
+				_, err = req.Prompt()
+			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}

@@ -63,10 +63,10 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	origin.Note(d.notes.List()...)
 	prompt := d.prompt
 	prompt.Dialect = origin.Dialect
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	d.out.Lost = d.notes.List()
 	return d.out, nil
 }
 
