@@ -208,6 +208,25 @@ func TestCallsGetIDs(t *testing.T) {
 	}
 }
 
+// The pieces of a call have the id of the call, also where that is not the provider's.
+func TestPiecesGetTheIDOfTheirCall(t *testing.T) {
+	piece := func(candidate int, id string) perigee.Event {
+		return perigee.Event{Kind: perigee.EventCallPart, Candidate: candidate, Text: "x", Call: &perigee.FunctionCall{ID: id, Name: "f"}}
+	}
+	other := called("a")
+	other.Candidate = 1
+	events := []perigee.Event{piece(0, "a"), piece(0, "a"), called("a"), piece(0, "a"), piece(1, ""), called("a"), piece(0, ""), called(""), other, called("b"), finish()}
+	var ids []string
+	for _, ev := range hear(t, NewMemory(Options{}).Around(&source{events: events}), request(perigee.DialectOpenAIResponses, flash)) {
+		if ev.Call != nil {
+			ids = append(ids, ev.Call.ID)
+		}
+	}
+	if got := strings.Join(ids, " "); got != "a a a call_r1_2 call_r1_3 call_r1_2 call_r1_4 call_r1_4 call_r1_3 b" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // Clients of the provider's own dialect keep their signatures themselves.
 func TestGeminiPassesUntouched(t *testing.T) {
 	m := NewMemory(Options{})

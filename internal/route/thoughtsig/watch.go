@@ -13,6 +13,7 @@ type watch struct {
 	call       string // the id of the request
 	calls      int
 	ids        map[string]bool // of the calls of the answer so far
+	open       map[int]string  // by candidate: the id of a call of which only pieces have passed
 	candidates []candidate
 }
 
@@ -37,6 +38,9 @@ type joined struct {
 // observe remembers the signature of an event, and assigns an id to a call that has none.
 func (w *watch) observe(ev *perigee.Event) {
 	switch ev.Kind {
+	case perigee.EventCallPart:
+		w.number(ev)
+		return
 	case perigee.EventCall:
 		w.number(ev)
 	case perigee.EventFinish:
@@ -77,22 +81,39 @@ const maxCandidates = 8
 
 // number assigns a unique id to a call without one, or with one that another call of the answer
 // has: the id of the request and the number of the call. With repeated ids a client could not match
-// results to calls.
+// results to calls. The pieces of a call get the id of the call.
 func (w *watch) number(ev *perigee.Event) {
-	w.calls++
-	switch {
-	case ev.Call == nil:
-		return
-	case ev.Call.ID != "" && !w.ids[ev.Call.ID]:
-		if w.ids == nil {
-			w.ids = map[string]bool{}
-		}
-		w.ids[ev.Call.ID] = true
-		return
+	id, begun := w.open[ev.Candidate]
+	if !begun {
+		id = w.newID(ev.Call)
 	}
-	call := *ev.Call
-	call.ID = fmt.Sprintf("call_%s_%d", w.call, w.calls)
-	ev.Call = &call
+	switch {
+	case ev.Kind == perigee.EventCall:
+		delete(w.open, ev.Candidate)
+	case !begun:
+		if w.open == nil {
+			w.open = map[int]string{}
+		}
+		w.open[ev.Candidate] = id
+	}
+	if ev.Call != nil && ev.Call.ID != id {
+		call := *ev.Call
+		call.ID = id
+		ev.Call = &call
+	}
+}
+
+// newID counts a call and returns its id.
+func (w *watch) newID(call *perigee.FunctionCall) string {
+	w.calls++
+	if call == nil || call.ID == "" || w.ids[call.ID] {
+		return fmt.Sprintf("call_%s_%d", w.call, w.calls)
+	}
+	if w.ids == nil {
+		w.ids = map[string]bool{}
+	}
+	w.ids[call.ID] = true
+	return call.ID
 }
 
 func (w *watch) text(c *candidate, ev *perigee.Event) {
