@@ -115,6 +115,12 @@ type Undo struct {
 // Needed reports whether the provider's own chunks would be wrong for a client of the same dialect.
 func (u Undo) Needed() bool { return len(u.names) > 0 || len(u.fillers) > 0 }
 
+// Holds reports whether an event is a piece of a call that clients get only whole, because its
+// arguments may change when they are complete.
+func (u Undo) Holds(ev *perigee.Event) bool {
+	return ev.Kind == perigee.EventCallPart && ev.Call != nil && u.fillers[ev.Call.Name] != nil
+}
+
 // Event gives a function call the name that the client declared, and arguments that fit the
 // client's schema. The values that the event points to are replaced, not changed.
 func (u Undo) Event(ev *perigee.Event) {

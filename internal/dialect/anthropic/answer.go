@@ -16,6 +16,7 @@ const (
 	none blockKind = iota
 	text
 	thought
+	toolCall // of a stream, while its pieces arrive
 )
 
 // An encoder turns the events of one answer into blocks: as the events of a stream, or as the
@@ -32,6 +33,7 @@ type encoder struct {
 	kind     blockKind
 	signed   bool   // the open thinking has its signature
 	citing   bool   // the open text has a list of citations
+	filled   bool   // the open call has a part of its input
 	hidden   []byte // the text of the open thinking that the client does not see
 	calls    int
 	servers  int    // uses of the provider's tools
@@ -65,6 +67,8 @@ func (e *encoder) event(ev *perigee.Event) {
 		if e.kind == thought && !e.signed {
 			e.signThinking(ev.Signature)
 		}
+	case perigee.EventCallPart:
+		e.callPiece(ev)
 	case perigee.EventCall:
 		e.toolUse(ev)
 	case perigee.EventBlob:
@@ -110,7 +114,7 @@ func (e *encoder) close() {
 	}
 	e.closeBlock()
 	e.index++
-	e.kind, e.signed, e.citing, e.hidden = none, false, false, nil
+	e.kind, e.signed, e.citing, e.filled, e.hidden = none, false, false, false, nil
 }
 
 func (e *encoder) writeText(s string) {
@@ -146,7 +150,16 @@ func (e *encoder) signThinking(signature string) {
 // toolUse writes a call. Its thought signature goes into the thinking block before it. Where there
 // is none, a client that asked for thinking gets an empty one; for all other clients the server
 // remembers the signature by the id of the call.
+//
+// A call of which the pieces were written is ended. Its signature is only remembered.
 func (e *encoder) toolUse(ev *perigee.Event) {
+	if e.kind == toolCall {
+		if !e.filled {
+			e.extend(string(callInput(ev.Call.Args)))
+		}
+		e.close()
+		return
+	}
 	if ev.Signature != "" {
 		if (e.kind != thought || e.signed) && (e.answer.Thinking == DisplayFull || e.answer.Thinking == DisplayOmitted) {
 			e.to(thought)
@@ -155,14 +168,34 @@ func (e *encoder) toolUse(ev *perigee.Event) {
 			e.sign(carryCall(ev.Signature))
 		}
 	}
+	e.use(e.newCall(ev.Call))
+}
+
+// newCall begins a call, after the block before it.
+func (e *encoder) newCall(call *perigee.FunctionCall) *toolBlock {
 	e.close()
 	e.markAnswer()
 	e.calls++
-	id := ev.Call.ID
+	id := call.ID
 	if id == "" {
 		id = "toolu_" + e.answer.ID + "_" + strconv.Itoa(e.calls)
 	}
-	e.use(&toolBlock{"tool_use", id, ev.Call.Name, callInput(ev.Call.Args)})
+	return &toolBlock{"tool_use", id, call.Name, callInput(call.Args)}
+}
+
+// callPiece writes a piece of a call. A message has whole calls.
+func (e *encoder) callPiece(ev *perigee.Event) {
+	if !e.stream || ev.Call == nil {
+		return
+	}
+	if e.kind != toolCall {
+		e.openUse(e.newCall(ev.Call))
+		e.kind = toolCall
+	}
+	if ev.Text != "" {
+		e.filled = true
+		e.extend(ev.Text)
+	}
 }
 
 // callInput returns the arguments of a call as the object that clients expect, also if the model

@@ -49,6 +49,8 @@ func (e *encoder) extend(s string) {
 		e.w.Buf = append(rawjson.AppendInner(e.w.Buf[:len(e.w.Buf)-1], s), '"')
 	case e.kind == thought:
 		e.delta(`,"delta":{"type":"thinking_delta","thinking":`, s)
+	case e.kind == toolCall:
+		e.delta(inputDelta, s)
 	default:
 		e.delta(`,"delta":{"type":"text_delta","text":`, s)
 	}
@@ -101,20 +103,29 @@ type toolBlock struct {
 	input          []byte
 }
 
+// inputDelta is the beginning of a change of the input of a call.
+const inputDelta = `,"delta":{"type":"input_json_delta","partial_json":`
+
 // use writes a call of a tool. No block is open.
 func (e *encoder) use(b *toolBlock) {
-	input := b.input
 	if e.stream {
-		e.about("content_block_start").Key("content_block")
-		input = []byte("{}")
-	}
-	e.w.Object().Key("type").String(b.kind).Key("id").String(b.id).Key("name").String(b.name).Key("input").Raw(input).EndObject()
-	if e.stream {
-		e.w.Lit(eventEnd)
-		e.delta(`,"delta":{"type":"input_json_delta","partial_json":`, string(b.input))
+		e.openUse(b)
+		e.delta(inputDelta, string(b.input))
 		e.closeBlock()
+	} else {
+		b.write(&e.w, b.input)
 	}
 	e.index++
+}
+
+// openUse begins a call of a tool in a stream.
+func (e *encoder) openUse(b *toolBlock) {
+	b.write(e.about("content_block_start").Key("content_block"), []byte("{}"))
+	e.w.Lit(eventEnd)
+}
+
+func (b *toolBlock) write(w *rawjson.Writer, input []byte) {
+	w.Object().Key("type").String(b.kind).Key("id").String(b.id).Key("name").String(b.name).Key("input").Raw(input).EndObject()
 }
 
 // result writes the result of the provider's last tool. No block is open.

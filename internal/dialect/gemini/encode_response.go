@@ -20,6 +20,8 @@ type encoder struct {
 // encode appends the chunk for an event to dst. No chunk is due when it returns dst unchanged.
 func (e *encoder) encode(dst []byte, ev *perigee.Event) []byte {
 	switch ev.Kind {
+	case perigee.EventCallPart: // this API has whole calls
+		return dst
 	case perigee.EventStart:
 		e.model, e.id = ev.Model, ev.ResponseID
 		return dst
@@ -91,6 +93,7 @@ func (c *Collector) Add(ev *perigee.Event) {
 			return
 		}
 		c.frame = append([]byte(nil), ev.Frame...)
+	case perigee.EventCallPart:
 	case perigee.EventStart, perigee.EventUsage:
 		c.encoder.encode(nil, ev)
 	case perigee.EventFinish:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -78,6 +79,9 @@ func (a *answer) events(t *rapid.T) []perigee.Event {
 			list = append(list, perigee.Event{Kind: s.kind, Text: piece, Thought: s.kind == perigee.EventThinking})
 		}
 		if s.kind == perigee.EventCall {
+			for _, piece := range anyPieces(t, string(s.call.Args)) {
+				list = append(list, perigee.Event{Kind: perigee.EventCallPart, Text: piece, Call: &perigee.FunctionCall{ID: s.call.ID, Name: s.call.Name}})
+			}
 			list = append(list, perigee.Event{Kind: s.kind, Call: &s.call})
 		}
 		switch {
@@ -92,6 +96,21 @@ func (a *answer) events(t *rapid.T) []perigee.Event {
 	}
 	return append(list, perigee.Event{Kind: perigee.EventUsage, Usage: &a.usage},
 		perigee.Event{Kind: perigee.EventFinish, Finish: new(gemini.FinishOf(a.reason))})
+}
+
+// anyPieces are arguments as a provider streams them, perhaps with empty pieces, or none.
+func anyPieces(t *rapid.T, args string) (list []string) {
+	if rapid.Bool().Draw(t, "whole") {
+		return nil
+	}
+	for args != "" {
+		n := rapid.IntRange(0, min(len(args), 9)).Draw(t, "length")
+		for n < len(args) && !utf8.RuneStart(args[n]) {
+			n++
+		}
+		list, args = append(list, args[:n]), args[n:]
+	}
+	return append(list, "")
 }
 
 // A reading is what a client makes of an answer.
@@ -194,6 +213,8 @@ type codec struct {
 	readWhole  func(t *rapid.T, body []byte) *reading
 	unordered  bool // the wire has one place for all text, one for all calls
 
+	streamsCalls bool // the arguments of calls come in pieces
+
 	// next writes the request in which a client sends the answer back unchanged.
 	next func(t *rapid.T, body []byte, a *answer) []byte
 }
@@ -204,12 +225,12 @@ var (
 )
 
 var codecs = []codec{
-	{name: "chat", unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
+	{name: "chat", streamsCalls: true, unordered: true, readStream: readChatStream, readWhole: readChatWhole, next: nextChat,
 		encoders: func(*rapid.T) (stream, collector) {
 			answer := chat.Answer{ID: "chatcmpl-1", Model: "m", Style: chat.Style{Usage: true}}
 			return chat.NewStream(answer), chat.NewCollector(answer)
 		}},
-	{name: "responses", readStream: readResponsesStream, readWhole: readResponsesWhole, next: nextResponses,
+	{name: "responses", streamsCalls: true, readStream: readResponsesStream, readWhole: readResponsesWhole, next: nextResponses,
 		encoders: func(t *rapid.T) (stream, collector) {
 			req, err := responses.DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false,"reasoning":{"summary":"auto"}}`)}, nil)
 			if err != nil {
@@ -217,7 +238,7 @@ var codecs = []codec{
 			}
 			return req.NewStream("1", epoch, clock), req.NewCollector("1", epoch, clock)
 		}},
-	{name: "anthropic", readStream: readAnthropicStream, readWhole: readAnthropicWhole, next: nextAnthropic,
+	{name: "anthropic", streamsCalls: true, readStream: readAnthropicStream, readWhole: readAnthropicWhole, next: nextAnthropic,
 		encoders: func(*rapid.T) (stream, collector) {
 			answer := &anthropic.Answer{ID: "1", Model: "m", Thinking: anthropic.DisplayFull}
 			return anthropic.NewStream(answer), anthropic.NewCollector(answer)
@@ -249,9 +270,15 @@ func TestOneAnswerInEveryDialect(t *testing.T) {
 
 func (to *codec) encode(t *rapid.T, events []perigee.Event) (wire, body []byte) {
 	stream, collector := to.encoders(t)
+	started := false // before that, an encoder may wait for the end of a chunk
 	for i := range events {
+		before := len(wire)
 		wire = stream.Encode(wire, &events[i])
 		collector.Add(&events[i])
+		if ev := &events[i]; ev.Kind == perigee.EventCallPart && ev.Text != "" && to.streamsCalls && len(wire) == before && started {
+			t.Fatalf("the piece %q is not sent", ev.Text)
+		}
+		started = started || len(wire) > 0
 	}
 	return stream.End(wire), collector.Bytes()
 }

@@ -45,9 +45,11 @@ func (m *chatMessage) addTo(r *reading) {
 	r.addText(perigee.EventThinking, m.Reasoning)
 	r.addText(perigee.EventText, m.Content)
 	for _, c := range m.Calls {
-		if c.ID != "" { // else it is the seal of one before
-			r.call(c.ID, c.Function.Name, c.Function.Arguments)
+		if c.ID != "" { // else it is a piece of the one before, or its seal
+			r.blocks = append(r.blocks, block{kind: perigee.EventCall, id: c.ID, name: c.Function.Name})
 		}
+		last := &r.blocks[len(r.blocks)-1]
+		last.args = compact(last.args + c.Function.Arguments)
 	}
 }
 

@@ -39,6 +39,9 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		}
 	}
 	for i := range events {
+		if a.undo.Holds(&events[i]) {
+			continue
+		}
 		a.undo.Event(&events[i])
 		events[i].More = more || i < len(events)-1
 		if !a.relay.Send(events[i]) {

@@ -58,11 +58,15 @@ func (s *Style) writeCall(w *rawjson.Writer, call toolCall, index int) {
 
 // writeFunctionCall writes the name and the arguments, which this dialect wants as a text.
 func writeFunctionCall(w *rawjson.Writer, call *perigee.FunctionCall) {
-	args := string(call.Args)
-	if args == "" {
-		args = "{}"
+	w.Object().Key("name").String(call.Name).Key("arguments").String(string(argumentsOf(call))).EndObject()
+}
+
+// argumentsOf returns the arguments of a call, which are never empty.
+func argumentsOf(call *perigee.FunctionCall) []byte {
+	if len(call.Args) == 0 {
+		return openai.EmptyArgs
 	}
-	w.Object().Key("name").String(call.Name).Key("arguments").String(args).EndObject()
+	return call.Args
 }
 
 // writeSignatures writes the member extra_content, from which the decoder reads signatures back, if

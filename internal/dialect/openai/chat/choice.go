@@ -16,6 +16,7 @@ type choice struct {
 	hasLogprobs bool   // there were probabilities
 	last        perigee.EventKind
 	callCount   int
+	open        openCall
 	images      int
 	signatures  signatures
 	trail       dialect.Searches
@@ -27,6 +28,12 @@ type choice struct {
 	calls     []toolCall
 	pictures  rawjson.Writer // the elements of images
 	logprobs  rawjson.Writer // the elements of logprobs.content
+}
+
+// An openCall is a call of which pieces were written. The zero value is none.
+type openCall struct {
+	begun  bool
+	filled bool // a part of the arguments was written
 }
 
 // A progress is the state of an answer while it is received.
@@ -95,6 +102,7 @@ type content struct {
 	text      string
 	reasoning string
 	call      *perigee.FunctionCall
+	piece     bool // text is a piece of the arguments of call
 	image     *perigee.Blob
 	signed    bool   // the signatures of the choice have changed
 	signature string // of the call, or of the call before
@@ -119,11 +127,16 @@ func (c *choice) take(ev *perigee.Event) (add content, ok bool) {
 			return add, false
 		}
 		kind = perigee.EventText
-	case perigee.EventCall:
+	case perigee.EventCall, perigee.EventCallPart:
 		if ev.Call == nil {
 			return add, false
 		}
 		add.call, add.signature = ev.Call, ev.Signature
+		if kind == perigee.EventCallPart {
+			add.piece, add.text, kind = true, ev.Text, perigee.EventCall
+			c.hasContent, c.last = true, kind
+			return add, true
+		}
 	case perigee.EventBlob:
 		if ev.Blob == nil || ev.Thought { // a draft
 			return add, false

@@ -21,6 +21,9 @@ func (w *Collector) Add(ev *perigee.Event) {
 
 // add collects the content of an event.
 func (c *choice) add(add *content) {
+	if add.piece { // the call follows
+		return
+	}
 	c.text.Add(add.text)
 	c.reasoning.Add(add.reasoning)
 	switch {

@@ -29,6 +29,7 @@ type Decoder struct {
 type receivedChoice struct {
 	index    int
 	calls    []*receivedCall // that are not complete
+	held     []perigee.Event // texts that came between the pieces of the first of them
 	finished bool
 }
 
@@ -225,11 +226,18 @@ func (d *Decoder) delta(choice *receivedChoice, raw json.RawMessage) {
 	}
 }
 
-// emitText emits a piece of text or thinking.
+// emitText emits a piece of text or thinking, after a call of which pieces were emitted.
 func (d *Decoder) emitText(choice *receivedChoice, kind perigee.EventKind, text string) {
-	if text != "" {
-		d.emit(perigee.Event{Kind: kind, Candidate: choice.index, Text: text})
+	if text == "" {
+		return
 	}
+	ev := perigee.Event{Kind: kind, Candidate: choice.index, Text: text}
+	d.completeCalls(choice, false)
+	if len(choice.calls) > 0 && choice.calls[0].shown {
+		choice.held = append(choice.held, ev)
+		return
+	}
+	d.emit(ev)
 }
 
 // content reads a text, or a list of texts and thoughts.
@@ -407,6 +415,8 @@ func (d *Decoder) completeCalls(choice *receivedChoice, all bool) {
 			d.emit(perigee.Event{Kind: perigee.EventCall, Candidate: choice.index,
 				Call: &perigee.FunctionCall{ID: call.id, Name: call.name, Args: args}})
 		}
+		d.events = append(d.events, choice.held...)
+		choice.held = nil
 	}
 }
 

@@ -150,6 +150,8 @@ func TestDecoderIsTolerant(t *testing.T) {
 		"arguments that are an object":        {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":{"a":1}}}`), end}, `call:f{"a":1} finish:0`},
 		"a call without a function":           {[]string{callDelta(`{"index":0,"id":""}`), chunkOf(`{"content":"x"}`), end}, `text:"x" finish:0`},
 		"two calls in turn":                   {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\""}},{"index":1,"id":"2","function":{"name":"g","arguments":"{\"b\""}}`), callDelta(`{"index":1,"function":{"arguments":":2}"}},{"index":0,"function":{"arguments":":1}"}}`), end}, two},
+		"text between the pieces of a call":   {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\""}}`), chunkOf(`{"content":"x"}`), callDelta(`{"index":0,"function":{"arguments":":1}"}}`), end}, `call:f{"a":1} text:"x" finish:0`},
+		"text after a call":                   {[]string{callDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}`), chunkOf(`{"content":"x"}`), end}, `call:f{"a":1} text:"x" finish:0`},
 		"a custom tool":                       {[]string{callDelta(`{"index":0,"id":"1","type":"custom","custom":{"name":"f","input":"x"}}`), callDelta(`{"index":0,"custom":{"input":"y"}}`), end}, `call:f{"input":"xy"} finish:0`},
 		"the older function_call":             {[]string{chunkOf(`{"function_call":{"name":"f","arguments":"{\"a\":"}}`), chunkOf(`{"function_call":{"arguments":"1}"}}`), end}, `call:f{"a":1} finish:0`},
 		"arguments that are no JSON":          {[]string{callDelta(`{"index":0,"function":{"name":"f","arguments":"oh"}}`), end}, `call:f{"arguments":"oh"} finish:0`},

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"slices"
+
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
@@ -21,7 +23,7 @@ func (s *Stream) ContentType() string { return "text/event-stream" }
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	c, add, ok := s.take(ev)
-	if !ok {
+	if !ok || !s.shows(c, &add) {
 		return dst
 	}
 	w := rawjson.Writer{Buf: dst}
@@ -77,6 +79,8 @@ func (s *Stream) delta(w *rawjson.Writer, c *choice, add *content) {
 		openai.WriteLogprobs(w, add.logprobs)
 		s.end(w.Lit(`],"refusal":null},"finish_reason":null}]`))
 		return
+	case add.call != nil && (add.piece || c.open.begun):
+		s.callPiece(w, c, add)
 	case add.call != nil:
 		s.call(w, c, toolCall{add.call, add.signature})
 	case add.signature != "": // it came after its call
@@ -102,11 +106,28 @@ func (s *Stream) delta(w *rawjson.Writer, c *choice, add *content) {
 	s.close(w)
 }
 
-// call writes a call, whole. A request with functions expects one function_call; more than one does
-// not fit there.
+// shows reports whether the client gets a chunk for an addition. The input of a custom tool is
+// written whole: its pieces are parts of the JSON around it. The end of a call that was written in
+// pieces adds a chunk only if it has a signature, or arguments that were not in the pieces.
+func (s *Stream) shows(c *choice, add *content) bool {
+	switch {
+	case add.piece:
+		return !slices.Contains(s.answer.Style.Custom, add.call.Name)
+	case add.call != nil && c.open.begun && c.open.filled && add.signature == "":
+		c.open = openCall{}
+		return false
+	}
+	return true
+}
+
+// isFunction reports whether the last call is the function_call that a request with functions
+// expects. Only one fits there.
+func (s *Stream) isFunction(c *choice) bool { return s.answer.Style.Functions && c.callCount == 1 }
+
+// call writes a call, whole.
 func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 	c.callCount++
-	if s.answer.Style.Functions && c.callCount == 1 {
+	if s.isFunction(c) {
 		w.Key("function_call")
 		writeFunctionCall(w, call.FunctionCall)
 		return
@@ -114,6 +135,40 @@ func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 	w.Key("tool_calls").Array()
 	s.answer.Style.writeCall(w, call, c.callCount-1)
 	w.EndArray()
+}
+
+// callPiece writes a piece of a call, or its end.
+func (s *Stream) callPiece(w *rawjson.Writer, c *choice, add *content) {
+	first, text := !c.open.begun, add.text
+	if first {
+		c.callCount++
+		c.open.begun = true
+	}
+	if !add.piece && !c.open.filled {
+		text = string(argumentsOf(add.call))
+	}
+	c.open.filled = c.open.filled || text != ""
+	function := s.isFunction(c)
+	if function {
+		w.Key("function_call").Object()
+	} else {
+		w.Key("tool_calls").Array().Object().Key("index").Int(int64(c.callCount - 1))
+		if first {
+			w.Key("id").String(add.call.ID).Members(`"type":"function"`)
+		}
+		w.Key("function").Object()
+	}
+	if first {
+		w.Key("name").String(add.call.Name)
+	}
+	w.Key("arguments").String(text).EndObject()
+	if !function {
+		writeSignatures(w, signatures{text: add.signature})
+		w.EndObject().EndArray()
+	}
+	if !add.piece {
+		c.open = openCall{}
+	}
 }
 
 // End appends the ends of all choices, the usage if it was asked for, and the mark behind the last

@@ -91,6 +91,9 @@ func (s *Stream) closeItem() {
 		s.closeMessage()
 	case reasoningItem:
 		s.closeReasoning()
+	case callItem: // it was cut off, and no client may act on it
+		s.open = noItem
+		s.items++
 	}
 }
 
@@ -178,12 +181,41 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	openai.WriteLogprobs(&s.logprobs, l)
 }
 
+// addCallPiece adds a piece of the arguments of a call. The calls of other tools than functions are
+// written whole: in pieces of their JSON, the input of a custom tool is still escaped.
+func (s *Stream) addCallPiece(call *perigee.FunctionCall, piece string) {
+	if s.quiet || call == nil {
+		return
+	}
+	tool := s.req.tools.called(call.Name)
+	if tool.kind != functionTool {
+		return
+	}
+	if s.open != callItem {
+		s.closeItem()
+		s.markAnswer()
+		s.open, s.filled, s.id = callItem, false, s.newID("fc")
+		s.added(func(w *rawjson.Writer) {
+			s.head(w, "function_call", statusInProgress).Members(`"arguments":""`)
+			tool.write(w, call.ID)
+		})
+	}
+	if piece != "" {
+		s.filled = true
+		s.about("response.function_call_arguments.delta", func(w *rawjson.Writer) { w.Key("delta").String(piece) })
+	}
+}
+
+// addCall adds a call: whole, or the end of one of which the pieces were sent.
 func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	if call == nil {
 		return
 	}
 	s.calls++
-	s.carrySignature(call.ID, signature)
+	begun := s.open == callItem
+	if !begun { // otherwise the signature is only remembered
+		s.carrySignature(call.ID, signature)
+	}
 	s.markAnswer()
 	args := call.Args
 	if len(args) == 0 {
@@ -201,11 +233,24 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	default:
 		s.newItem(&w, "fc", "function_call").Key("arguments").String(string(args))
 	}
-	w.Key("call_id").String(call.ID).Key("name").String(tool.name)
-	if tool.namespace != "" && tool.namespace != defaultNamespace {
-		w.Key("namespace").String(tool.namespace)
+	tool.write(&w, call.ID)
+	if !begun {
+		s.addWhole(w.Buf)
+		return
 	}
-	s.addWhole(w.EndObject().Buf)
+	s.callProgress(w.Buf, !s.filled)
+	var item rope
+	item.raw(w.Buf)
+	s.doneItem(&item)
+}
+
+// write writes the id of a call and the name of its tool, and ends the item.
+func (t tool) write(w *rawjson.Writer, callID string) {
+	w.Key("call_id").String(callID).Key("name").String(t.name)
+	if t.namespace != "" && t.namespace != defaultNamespace {
+		w.Key("namespace").String(t.namespace)
+	}
+	w.EndObject()
 }
 
 // addBlob adds an image of the model as a result of the tool image_generation. Images in the

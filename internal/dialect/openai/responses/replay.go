@@ -85,9 +85,7 @@ func (s *Stream) progress(raw json.RawMessage) {
 			s.replaySummary(i, part)
 		}
 	case "function_call":
-		s.replay("response.function_call_arguments.delta", fieldOf("delta", item.body))
-		name := rawjson.AppendString(nil, string(item.name))
-		s.replay("response.function_call_arguments.done", fieldOf("name", name), fieldOf("arguments", item.body))
+		s.callProgress(raw, true)
 	case "custom_tool_call":
 		s.replay("response.custom_tool_call_input.delta", fieldOf("delta", item.body))
 		s.replay("response.custom_tool_call_input.done", fieldOf("input", item.body))
@@ -96,6 +94,17 @@ func (s *Stream) progress(raw json.RawMessage) {
 	case "image_generation_call":
 		s.steps("response.image_generation_call.", "in_progress", "generating", "completed")
 	}
+}
+
+// callProgress sends the events of a finished call between its first and its last one, with its
+// arguments as a delta if that is set.
+func (s *Stream) callProgress(raw json.RawMessage, delta bool) {
+	item := readItem(rawjson.NewCursor(raw))
+	if delta {
+		s.replay("response.function_call_arguments.delta", fieldOf("delta", item.body))
+	}
+	name := rawjson.AppendString(nil, string(item.name))
+	s.replay("response.function_call_arguments.done", fieldOf("name", name), fieldOf("arguments", item.body))
 }
 
 // writeBeginning writes an item without its content.

@@ -53,6 +53,7 @@ type Stream struct {
 	hasLogprobs bool // there were probabilities
 	trail       dialect.Searches
 	calls       int
+	filled      bool // the open call has a part of its arguments
 	finish      *perigee.Finish
 
 	answering bool // there is more than reasoning and searches
@@ -87,6 +88,7 @@ const (
 	noItem openItem = iota
 	messageItem
 	reasoningItem
+	callItem
 )
 
 // NewStream returns the encoder for the answer to a call that began at a time.
@@ -137,6 +139,9 @@ func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 		s.addThinking(ev.Text, ev.Signature)
 	case perigee.EventSignature:
 		s.sign(ev.Signature)
+	case perigee.EventCallPart:
+		s.start()
+		s.addCallPiece(ev.Call, ev.Text)
 	case perigee.EventCall:
 		s.start()
 		s.addCall(ev.Call, ev.Signature)
