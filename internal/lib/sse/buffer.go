@@ -4,7 +4,7 @@ import "io"
 
 // fill reads once from the source, after making room.
 func (r *Reader) fill() {
-	if r.dataEnd-r.dataStart > MaxLine {
+	if r.dataEnd-r.dataStart > MaxLine || r.Raw && r.pos-r.rawStart > MaxLine {
 		r.err = ErrTooLong
 		return
 	}
@@ -28,7 +28,10 @@ func (r *Reader) fill() {
 // half full, or is larger than an idle stream may keep. So the cost of moving is in proportion to
 // the bytes read.
 func (r *Reader) makeRoom() error {
-	data := r.buf[r.dataStart:r.dataEnd]
+	from, data := r.dataStart, r.buf[r.dataStart:r.dataEnd]
+	if r.Raw {
+		from, data = r.rawStart, r.buf[r.rawStart:r.pos]
+	}
 	rest := r.buf[r.pos:]
 	need := len(data) + len(rest)
 	size := cap(r.buf)
@@ -56,7 +59,7 @@ func (r *Reader) makeRoom() error {
 	r.buf = to[:need]
 	r.lf.shift(r.pos, len(data))
 	r.cr.shift(r.pos, len(data))
-	r.dataStart, r.dataEnd, r.pos = 0, len(data), len(data)
+	r.dataStart, r.dataEnd, r.rawStart, r.pos = r.dataStart-from, r.dataEnd-from, 0, len(data)
 	return nil
 }
 

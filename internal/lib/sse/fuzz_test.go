@@ -32,6 +32,11 @@ func FuzzReader(f *testing.F) {
 		if !reflect.DeepEqual(pieces, whole) || err != io.EOF {
 			t.Fatalf("in pieces: %q, %v\nwhole: %q", pieces, err, whole)
 		}
+		for _, src := range []io.Reader{bytes.NewReader(stream), &chunkReader{rest: stream, random: cuts}} {
+			if raw, events := readRaw(t, src); string(raw) != string(stream) || !reflect.DeepEqual(events, whole) {
+				t.Fatalf("raw: %q with %q, want %q with %q", raw, events, stream, whole)
+			}
+		}
 		for _, crlf := range []bool{false, true} {
 			var out []byte
 			var want []event
@@ -44,6 +49,25 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readRaw returns the bytes of all events, and the events with data.
+func readRaw(t *testing.T, src io.Reader) (raw []byte, events []event) {
+	r := sse.NewReader(src)
+	r.Raw = true
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			return raw, events
+		}
+		if err != nil || len(e.Raw) == 0 {
+			t.Fatalf("%q, %v", e.Raw, err)
+		}
+		raw = append(raw, e.Raw...)
+		if e.Data != nil {
+			events = append(events, event{e.Name, string(e.Data)})
+		}
+	}
 }
 
 // simpleRead is the definition of event streams written down as plainly as possible.

@@ -22,6 +22,7 @@ var ErrTooLong = errors.New("sse: line or event longer than 64 MiB")
 type Event struct {
 	Name string // the event field, "" if there was none
 	Data []byte // the data lines, joined by \n; valid until the next call of Next
+	Raw  []byte // all bytes of the event, if Reader.Raw is set; valid as long
 }
 
 const (
@@ -36,6 +37,11 @@ type Reader struct {
 	// that are added, and with a minus when it becomes smaller again. An error ends the stream.
 	Reserve func(bytes int64) error
 
+	// Raw is set before the first call of Next if events are needed byte for byte. Next then returns
+	// blocks without a data field, such as comments, as events without Data, so that all Raw
+	// together are the stream.
+	Raw bool
+
 	src io.Reader
 	err error // of src; complete events in buf are returned first
 
@@ -45,6 +51,8 @@ type Reader struct {
 	dataStart, dataEnd int
 	pos                int
 	lf, cr             lineEnd
+	rawStart           int    // of the event being read, if Raw is set
+	joined             []byte // its data, if Raw is set and the data has several lines
 
 	event   Event
 	hasData bool
@@ -62,15 +70,16 @@ func NewReader(src io.Reader) *Reader {
 // Next returns the next event as soon as its blank line has arrived. At the end of the stream it
 // returns io.EOF, after an event that had no blank line. Any other error is from the underlying
 // reader, or ErrTooLong; an event it cut off is dropped. Events without a data field are skipped,
-// as the definition requires.
+// as the definition requires, unless Raw is set.
 func (r *Reader) Next() (Event, error) {
 	r.reset()
+	r.rawStart = r.pos
 	for {
 		start, end, ok := r.line()
 		switch {
 		case ok && start < end:
 			r.field(start, end)
-		case ok && r.hasData:
+		case ok && (r.hasData || r.Raw):
 			return r.dispatch(nil)
 		case ok:
 			r.reset()
@@ -87,9 +96,12 @@ func (r *Reader) Next() (Event, error) {
 
 // Ready reports whether the next event has arrived already, so that Next will return it without
 // waiting. It may return false for an event that has arrived: it recognizes only the plainest form
-// of an event, one that begins with its data.
+// of an event, one that begins with its data, or with its name and then its data.
 func (r *Reader) Ready() bool {
 	rest := bytes.TrimLeft(r.buf[r.pos:], "\r\n")
+	if bytes.HasPrefix(rest, []byte("event:")) {
+		rest = rest[bytes.IndexByte(rest, '\n')+1:] // all of it, if there is no line feed
+	}
 	if !bytes.HasPrefix(rest, []byte("data:")) {
 		return false
 	}
@@ -108,6 +120,9 @@ func (r *Reader) Ready() bool {
 
 // dispatch returns the event, or err when there is none.
 func (r *Reader) dispatch(err error) (Event, error) {
+	if r.Raw {
+		return r.dispatchRaw(err)
+	}
 	if !r.hasData {
 		return Event{}, err
 	}
@@ -115,8 +130,27 @@ func (r *Reader) dispatch(err error) (Event, error) {
 	return r.event, nil
 }
 
+// dispatchRaw is dispatch for a Reader with Raw. An event ends with its whole line end, unless the
+// line feed of it is still on its way.
+func (r *Reader) dispatchRaw(err error) (Event, error) {
+	if r.afterCR && r.pos < len(r.buf) && r.buf[r.pos] == '\n' {
+		r.pos, r.afterCR = r.pos+1, false
+	}
+	if r.rawStart == r.pos {
+		return Event{}, err
+	}
+	r.event.Raw = r.buf[r.rawStart:r.pos:r.pos]
+	switch {
+	case len(r.joined) > 0:
+		r.event.Data = r.joined
+	case r.hasData:
+		r.event.Data = r.buf[r.dataStart:r.dataEnd:r.dataEnd]
+	}
+	return r.event, nil
+}
+
 func (r *Reader) reset() {
-	r.event, r.hasData = Event{}, false
+	r.event, r.hasData, r.joined = Event{}, false, r.joined[:0]
 	r.dataStart, r.dataEnd = r.pos, r.pos
 }
 
@@ -218,11 +252,18 @@ func (r *Reader) field(start, end int) {
 }
 
 // data joins a data line to those before it. The first stays where it is; the next ones move down
-// in the buffer, where at least their field name made room.
+// in the buffer, where at least their field name made room, or to joined if Raw is set.
 func (r *Reader) data(start, end int) {
 	if !r.hasData {
 		r.hasData = true
 		r.dataStart, r.dataEnd = start, end
+		return
+	}
+	if r.Raw {
+		if len(r.joined) == 0 {
+			r.joined = append(r.joined, r.buf[r.dataStart:r.dataEnd]...)
+		}
+		r.joined = append(append(r.joined, '\n'), r.buf[start:end]...)
 		return
 	}
 	r.buf[r.dataEnd] = '\n'

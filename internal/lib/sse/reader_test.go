@@ -78,18 +78,38 @@ func TestReader(t *testing.T) {
 		"many comments inside an event": {stream: "data: a\n" + strings.Repeat(":\n", 5000) + "data: b\n\n", want: data("a\nb")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for how, src := range map[string]io.Reader{
-				"whole":         strings.NewReader(test.stream),
-				"byte by byte":  iotest.OneByteReader(strings.NewReader(test.stream)),
-				"by halves":     iotest.HalfReader(strings.NewReader(test.stream)),
-				"EOF with data": iotest.DataErrReader(strings.NewReader(test.stream)),
+			for how, source := range map[string]func(io.Reader) io.Reader{
+				"whole":         func(r io.Reader) io.Reader { return r },
+				"byte by byte":  iotest.OneByteReader,
+				"by halves":     iotest.HalfReader,
+				"EOF with data": iotest.DataErrReader,
 			} {
-				got, err := readAll(src)
+				got, err := readAll(source(strings.NewReader(test.stream)))
 				if !reflect.DeepEqual(got, test.want) || err != io.EOF {
 					t.Errorf("%s: got %.200q, %v\nwant %.200q, EOF", how, got, err, test.want)
 				}
+				raw, got := readRaw(t, source(strings.NewReader(test.stream)))
+				if !reflect.DeepEqual(got, test.want) || string(raw) != test.stream {
+					t.Errorf("%s, raw: got %.200q in %.200q\nwant %.200q", how, got, raw, test.want)
+				}
 			}
 		})
+	}
+}
+
+// With Raw, a comment is returned as soon as its blank line has arrived, and events end with their
+// line ends.
+func TestReaderReturnsRawBlocks(t *testing.T) {
+	const stream = ": hello\n\nevent: a\r\ndata: b\r\n\r\n\nid: 1\ndata: c\rdata: d\r\r: bye"
+	r := sse.NewReader(strings.NewReader(stream))
+	r.Raw = true
+	for _, want := range []string{": hello\n\n", "event: a\r\ndata: b\r\n\r\n", "\n", "id: 1\ndata: c\rdata: d\r\r", ": bye"} {
+		if e, err := r.Next(); string(e.Raw) != want || err != nil {
+			t.Errorf("got %q, %v; want %q", e.Raw, err, want)
+		}
+	}
+	if e, err := r.Next(); err != io.EOF {
+		t.Errorf("got %q, %v", e.Raw, err)
 	}
 }
 

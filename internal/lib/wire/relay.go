@@ -19,6 +19,17 @@ type Answer interface {
 	End() error
 }
 
+// A BlockAnswer is an Answer that gets a stream byte for byte, if the reader of the stream does.
+type BlockAnswer interface {
+	Answer
+	// Block takes one event with its Raw bytes, in place of Chunk. An event without an answer in it,
+	// such as a comment, has no data.
+	Block(ev sse.Event, more bool) error
+}
+
+// Done is the data of the event with which some APIs end a stream. It is no chunk.
+const Done = "[DONE]"
+
 // A Relay passes the answer of a provider on to the caller as it arrives. The caller yields the
 // error of Stream or Whole, unless its own caller has left. A Relay is for one goroutine and
 // outlasts answers that are tried again.
@@ -73,14 +84,22 @@ func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, 
 		}
 		watchdog.Busy(true)
 		more := src.Ready()
-		keepAlive := string(ev.Data) == "{}" // of a gateway in between; counts as little as a comment
-		if !more && !keepAlive {             // with more at hand there is nothing to wait for
+		// Either is sent to keep a connection alive, by a gateway in between or by the provider.
+		keepAlive := string(ev.Data) == "{}" || ev.Data == nil
+		if !more && !keepAlive { // with more at hand there is nothing to wait for
 			watchdog.Reset(idle, ErrIdle)
 		}
-		if len(ev.Data) > 0 && !keepAlive && string(ev.Data) != "[DONE]" {
-			if err := r.chunk(answer, ev.Data, more); err != nil || r.left {
-				return err
+		switch {
+		case src.Raw:
+			if keepAlive {
+				ev.Data = nil
 			}
+			err = r.weigh(ev.Raw, func() error { return answer.(BlockAnswer).Block(ev, more) })
+		case len(ev.Data) > 0 && !keepAlive && string(ev.Data) != Done:
+			err = r.weigh(ev.Data, func() error { return answer.Chunk(ev.Data, more) })
+		}
+		if err != nil || r.left {
+			return err
 		}
 		if r.owed && !more && !r.Send(perigee.Event{Kind: perigee.EventFlush}) {
 			return nil
@@ -95,7 +114,7 @@ func (r *Relay) Whole(src io.Reader, limit int64, answer Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.chunk(answer, body, false); err != nil || r.left {
+	if err := r.weigh(body, func() error { return answer.Chunk(body, false) }); err != nil || r.left {
 		return err
 	}
 	return answer.End()
@@ -109,18 +128,18 @@ const (
 	pieceSize  = 512 // of an event, in a slice that grows
 )
 
-// chunk passes a chunk to the answer. The memory of a small one is included in the amount that
-// every call counts.
-func (r *Relay) chunk(answer Answer, data []byte, more bool) error {
+// weigh calls pass, which passes a chunk to the answer, with memory reserved for it. The memory of a
+// small chunk is included in the amount that every call counts.
+func (r *Relay) weigh(data []byte, pass func() error) error {
 	if len(data) < largeChunk {
-		return answer.Chunk(data, more)
+		return pass()
 	}
 	weight := int64(len(data)) + pieceSize*int64(bytes.Count(data, []byte("{")))
 	if err := r.origin.Reserve(weight); err != nil {
 		return err
 	}
 	defer r.origin.Unreserve(weight)
-	return answer.Chunk(data, more)
+	return pass()
 }
 
 // ReadAll reads an answer that is not a stream. More than limit bytes, which should be whole MiB,
