@@ -47,9 +47,39 @@ type Error struct {
 	Usage    Usage             // the tokens of answers that were generated and discarded; recorded
 	Cause    error
 
+	// Raw is the error as the provider sent it, for clients of its dialect. It is nil if they get
+	// an error of perigee, too.
+	Raw *RawError
+
 	// Public is sent to clients in place of Message and Hint if these contain details of this
 	// machine: paths, addresses, accounts. If it is empty, clients get Message and Hint.
 	Public string
+}
+
+// A RawError is the error of a provider, which clients of its dialect get unchanged.
+type RawError struct {
+	Dialect Dialect
+	Status  int         // of the answer; 0 if the error is a frame of a stream
+	Header  http.Header // that clients get
+	Body    []byte      // of the answer, or the frame
+}
+
+// RawAnswer returns the provider's answer if it is the error that clients of a dialect get, and nil
+// otherwise.
+func (e *Error) RawAnswer(d Dialect) *RawError {
+	if e.Raw == nil || e.Raw.Dialect != d || e.Raw.Status == 0 {
+		return nil
+	}
+	return e.Raw
+}
+
+// RawFrame returns the frame of the provider's stream that reports the error, if clients of a
+// dialect get it after the frames before it, and nil otherwise.
+func (e *Error) RawFrame(d Dialect) []byte {
+	if e.Raw == nil || e.Raw.Dialect != d || e.Raw.Status != 0 {
+		return nil
+	}
+	return e.Raw.Body
 }
 
 // Errorf returns an error of a class. The operand of a %w verb becomes its Cause.
@@ -144,6 +174,9 @@ func (e *Error) HTTPStatus(d Dialect) int {
 	}
 	if errors.Is(e, ErrNoMemory) {
 		return http.StatusServiceUnavailable // of perigee itself, in every dialect
+	}
+	if raw := e.RawAnswer(d); raw != nil {
+		return raw.Status
 	}
 	if status, ok := dialectStatus[d][e.Class]; ok {
 		return status

@@ -1,6 +1,9 @@
 package perigee
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/http"
+)
 
 // An EventKind is the kind of an Event and determines which of its fields are set.
 type EventKind uint8
@@ -16,6 +19,9 @@ const (
 	// EventFrame is the provider's own chunk, in Dialect, which is the client's. The events of the
 	// chunk follow it, all of them. An encoder of that dialect writes the frame and skips these
 	// events; all other readers use the events and skip the frame, so that content counts once.
+	//
+	// A frame of a stream is the data of a server-sent event in the Gemini dialect. In all other
+	// dialects it is all bytes of an event, or of a comment, up to the end of its blank line.
 	EventFrame
 	EventText      // Text, and Signature if the provider signed this text
 	EventThinking  // Text, and Signature if there is one
@@ -40,11 +46,14 @@ type Event struct {
 	Candidate int // the index of the answer; 0 unless several were requested
 	Thought   bool
 	More      bool // another event follows at once, so a writer need not flush yet
+	Bare      bool // EventFrame: none of its events is content, so it may be held back
 
 	Upstream   string // EventStart: the name of the upstream that answers
 	Account    string // EventStart: the account that it uses; not sent to clients
 	Model      string // EventStart: the model that answers
 	ResponseID string // EventStart: the provider's id of the answer
+	// Header is for EventStart: headers of the provider's answer that a client of its dialect gets.
+	Header http.Header
 
 	Text      string
 	Signature string
@@ -55,7 +64,7 @@ type Event struct {
 	Grounding *Grounding
 	Logprobs  *Logprobs
 	Raw       json.RawMessage
-	Dialect   Dialect // EventFrame
+	Dialect   Dialect // EventFrame; EventStart: of the frames that follow, or empty if there are none
 	Frame     []byte  // valid until the next event
 }
 
@@ -165,6 +174,7 @@ type TokenCount struct {
 	// Estimate is set if Total was estimated, or counted with the tokenizer of another model.
 	Estimate bool
 	Raw      []byte
+	Header   http.Header // with Raw: headers of the provider's answer that the client gets
 }
 
 // Embeddings are the vectors for an EmbedRequest, one for each input in order. Raw is the
@@ -176,4 +186,5 @@ type Embeddings struct {
 	Usage    Usage
 	Estimate bool // at least a part of Usage was estimated, because the provider does not report it
 	Raw      []byte
+	Header   http.Header // with Raw, as in a TokenCount
 }

@@ -61,12 +61,14 @@ func (t *Target) request(req *perigee.Request) (*perigee.Request, error) {
 // run passes the stream on. It returns the stream's error, or nil if the stream completed or the
 // caller left the loop. The request is released with the first content that the caller gets.
 func (a *attempt) run(stream iter.Seq2[perigee.Event, error]) error {
-	native := a.req.Dialect == perigee.DialectGemini // which has all finish reasons
+	// The client gets all finish reasons of the provider.
+	native := a.req.Dialect == perigee.DialectGemini
 	for ev, err := range stream {
 		if err != nil {
 			return err
 		}
-		about := ev.Kind == perigee.EventStart
+		about := ev.Kind == perigee.EventStart || ev.Kind == perigee.EventFrame && ev.Bare
+		native = native || ev.Kind == perigee.EventFrame
 		a.content = a.content || !about
 		if ev.Kind == perigee.EventUsage {
 			about = true // a failure after it does not count as one in the middle of an answer

@@ -95,6 +95,9 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	e.Upstream, e.Model = failed[0].upstream, found.model
 	if provider, ok := errors.AsType[*perigee.Error](failed[0].err); ok {
 		e.Cause, e.Details = provider, provider.Details
+		if len(asked) == 1 {
+			e.Raw = provider.Raw
+		}
 	}
 	known = slices.DeleteFunc(known, func(name string) bool {
 		return !origin.Allows(name) && !origin.Allows(r.Model(name)) || found.embeds && !strings.Contains(name, "embed")

@@ -176,6 +176,7 @@ func (c *call) askVectors(x *exchange) error {
 		c.note(append(notes, perigee.EstimatedUsage))
 	}
 	c.describe(vectors.Upstream, vectors.Model)
+	c.setHeader(vectors.Header)
 	c.writeJSON(http.StatusOK, x.vectors(vectors))
 	return nil
 }
@@ -194,6 +195,7 @@ func (c *call) askCount(x *exchange) error {
 	}
 	c.note(notes)
 	c.describe(count.Upstream, count.Model)
+	c.setHeader(count.Header)
 	c.writeJSON(http.StatusOK, x.count(count))
 	return nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -21,7 +22,13 @@ func (c *call) nameRequest() {
 // fail answers with an error, in the shape of the dialect that was called.
 func (c *call) fail(err error) {
 	status, e := c.refusal(err)
-	c.writeJSON(status, c.dialect.encodeError(c, status, e))
+	body := []byte(nil)
+	if raw := e.RawAnswer(c.dialect.name); raw != nil {
+		body = raw.Body
+	} else {
+		body = c.dialect.encodeError(c, status, e)
+	}
+	c.writeJSON(status, body)
 	if status != http.StatusRequestTimeout {
 		c.linger()
 	}
@@ -40,6 +47,9 @@ func (c *call) refusal(err error) (status int, e *perigee.Error) {
 	c.describe(e.Upstream, e.Model)
 	h.Set("X-Perigee-Class", string(e.Class))
 	e.SetRetryHeaders(h, status)
+	if raw := e.RawAnswer(c.dialect.name); raw != nil {
+		c.setHeader(raw.Header)
+	}
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="perigee"`)
 	}
@@ -98,6 +108,10 @@ func (c *call) unrecorded(e *perigee.Error) {
 
 // describe sets the headers that name the upstream and the model of an answer.
 func (c *call) describe(upstream, model string) { mount.Describe(c.w, upstream, model) }
+
+// setHeader sets the headers of the provider's answer that the client gets, in place of perigee's of
+// the same name.
+func (c *call) setHeader(h http.Header) { maps.Copy(c.w.Header(), h) }
 
 // writeHead begins an answer, which the client must take within writeLimit: the head, and all data
 // that is written without a deadline of its own. All handlers write heads with it.

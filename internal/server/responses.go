@@ -182,7 +182,6 @@ func (c *call) save(req *responses.Request, response, output json.RawMessage) er
 // stored however it ends.
 func (c *call) responsesStream(req *responses.Request) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
-	c.keeps = true
 	if !req.Background {
 		into.Keep = func() bool { return c.keep(req, into.Stored) }
 		return c.stream(req.Request, into)

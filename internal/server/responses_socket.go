@@ -153,7 +153,6 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 	}
 	req.Stream = true
 	req.Keep() // the input is remembered with the answer
-	c.keeps = true
 	into := req.NewMessages(c.id, c.start, c.opts.Now, r.Stream)
 	stored := false
 	into.Keep = func() bool {

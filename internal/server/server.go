@@ -240,7 +240,6 @@ type call struct {
 	uploading int64 // of that, while a large body arrives
 	recalled  int64 // bytes of stored responses that are a part of the conversation
 	fetched   int64 // bytes of media that the request points at
-	keeps     bool  // the encoder keeps a streamed answer until its end
 	content   int64 // bytes that a Responses answer has so far
 	ongoing   bool  // the call continues in the background, and ends there
 }

@@ -49,6 +49,9 @@ type flushingEncoder interface {
 	SetFlush(f func(buf []byte) []byte)
 }
 
+// An answerKeeper is an encoder that keeps the answer until its end, unless Keeps returns false.
+type answerKeeper interface{ Keeps() bool }
+
 // A streamWriter writes a streamed answer: the head with the first chunk or the first keep-alive,
 // then chunk by chunk, each sent at once.
 type streamWriter struct {
@@ -77,6 +80,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 	defer w.stop()
 	c.routed = true
 	var kept perigee.Tally
+	keeper, keeps := enc.(answerKeeper)
 	var ev perigee.Event // one for all, because its address goes to the encoder
 	for next, err := range c.opts.Upstream.Stream(c.r.Context(), req) {
 		if err != nil {
@@ -86,7 +90,7 @@ func (c *call) stream(req *perigee.Request, enc streamEncoder) error {
 		if ev.Kind == perigee.EventStart {
 			w.start(&ev)
 		}
-		if c.keeps {
+		if keeps && keeper.Keeps() {
 			c.content += ev.Size()
 			if err := kept.Add(&req.Origin, keptFactor*ev.Size()); err != nil {
 				return w.fail(err)
@@ -105,6 +109,7 @@ func (w *streamWriter) start(ev *perigee.Event) {
 	defer w.mu.Unlock()
 	if !w.call.wrote {
 		w.call.describe(ev.Upstream, ev.Model)
+		w.call.setHeader(ev.Header)
 	}
 }
 
@@ -281,6 +286,7 @@ func (c *call) whole(req *perigee.Request, into collector) error {
 		}
 		if ev.Kind == perigee.EventStart {
 			c.describe(ev.Upstream, ev.Model)
+			c.setHeader(ev.Header)
 		}
 		c.content += ev.Size()
 		into.Add(&ev)

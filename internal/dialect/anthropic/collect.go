@@ -7,8 +7,10 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A Collector makes one whole message out of a stream of events, for callers that do not stream.
+// A Collector makes one whole message out of a stream of events, for callers that do not stream. If
+// the provider sent a frame, that is the answer.
 type Collector struct {
+	frame   []byte
 	encoder encoder
 	pieces  [][]byte // the beginning of the content, where that is long
 	moved   int      // bytes in pieces
@@ -26,6 +28,12 @@ const (
 
 // Add takes the next event.
 func (c *Collector) Add(ev *perigee.Event) {
+	if ev.Kind == perigee.EventFrame && ev.Dialect == perigee.DialectAnthropic {
+		c.frame = slices.Clone(ev.Frame)
+	}
+	if c.frame != nil {
+		return // everything is in there
+	}
 	e := &c.encoder
 	answering := e.answering
 	e.event(ev)
@@ -42,6 +50,9 @@ func (c *Collector) Add(ev *perigee.Event) {
 
 // Bytes returns the message.
 func (c *Collector) Bytes() []byte {
+	if c.frame != nil {
+		return c.frame
+	}
 	e := &c.encoder
 	searches := c.searchesFirst()
 	w := rawjson.Writer{Buf: make([]byte, 0, c.moved+len(e.w.Buf)+len(searches)+512)}

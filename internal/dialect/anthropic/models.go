@@ -43,8 +43,11 @@ func EncodeModels(page []perigee.Model, more bool) []byte {
 	return w.EndObject().Buf
 }
 
-// EncodeTokenCount writes the answer of count_tokens.
+// EncodeTokenCount writes the answer of count_tokens. A provider's own answer passes unchanged.
 func EncodeTokenCount(count *perigee.TokenCount) []byte {
+	if count.Raw != nil {
+		return count.Raw
+	}
 	var w rawjson.Writer
 	return w.Object().Key("input_tokens").Int(count.Total).EndObject().Buf
 }

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -10,8 +11,9 @@ import (
 //
 // message_start has the input tokens. The provider reports them in its first chunk, but after the
 // content, so the first events are held back while more events of the same chunk are available, and
-// no longer.
+// no longer. The events of a provider that speaks this API pass unchanged.
 type Stream struct {
+	frames  dialect.Frames
 	encoder encoder
 	started bool
 	pending []byte // events before message_start
@@ -19,7 +21,7 @@ type Stream struct {
 
 // NewStream returns the stream for an answer.
 func NewStream(answer *Answer) *Stream {
-	return &Stream{encoder: encoder{answer: answer, stream: true}}
+	return &Stream{encoder: encoder{answer: answer, stream: true}, frames: dialect.Frames{Dialect: perigee.DialectAnthropic}}
 }
 
 // ContentType returns the Content-Type of the answer.
@@ -27,6 +29,10 @@ func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8
 
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
+	dst, done := s.frames.Encode(dst, ev)
+	if done {
+		return dst
+	}
 	if s.started {
 		return s.encode(dst, ev)
 	}
@@ -62,6 +68,9 @@ func (s *Stream) begin(dst []byte) []byte {
 
 // End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
+	if s.frames.Framed() {
+		return dst
+	}
 	if !s.started {
 		dst = s.begin(dst)
 	}
@@ -78,6 +87,10 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error, after which nothing comes.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	dst, done := s.frames.Fail(dst, err)
+	if done {
+		return dst
+	}
 	if !s.started && len(s.pending) > 0 {
 		dst = s.begin(dst)
 	}

@@ -126,8 +126,11 @@ func refusedInput(param, code, problem string) *perigee.Error {
 }
 
 // EncodeEmbeddings writes the answer of POST /v1/embeddings, with the vectors as base64 of
-// little-endian 32-bit numbers when packed is set.
+// little-endian 32-bit numbers when packed is set. A provider's own answer passes unchanged.
 func EncodeEmbeddings(e *perigee.Embeddings, packed bool) []byte {
+	if e.Raw != nil {
+		return e.Raw
+	}
 	w := rawjson.Writer{Buf: make([]byte, 0, embeddingsSize(e, packed))}
 	w.Object().Members(`"object":"list"`).Key("data").Array()
 	var raw []byte

@@ -14,7 +14,8 @@ type StopSequences struct{ perigee.Passthrough }
 // AtStopSequences wraps an upstream in StopSequences. Providers obey stop sequences without
 // reporting them: an answer that met one looks complete. For clients that ask for a report
 // (perigee.Request.ReportStopSequence), the sequences are not sent to the provider; they are
-// searched in the text as it arrives, and the finish names the one that was met.
+// searched in the text as it arrives, and the finish names the one that was met. Requests that the
+// upstream forwards are not changed: providers report stop sequences where their own API does.
 func AtStopSequences(next perigee.Upstream) *StopSequences {
 	return &StopSequences{perigee.Passthrough{Upstream: next}}
 }

@@ -198,6 +198,9 @@ func (o *Observation) complete(ctx context.Context, outcome perigee.Outcome, fai
 	}
 	if call.ClientStatus = o.log.Status(); call.ClientStatus == 0 {
 		call.ClientStatus = call.StatusOfOutcome() // the client gets it now
+		if failed != nil && outcome == perigee.OutcomeFailed && failed.RawAnswer(call.Dialect) != nil {
+			call.ClientStatus = failed.HTTPStatus(call.Dialect)
+		}
 	}
 	if o.recorder.opts.Price != nil {
 		call.Cost = o.recorder.opts.Price(call)

@@ -1,8 +1,13 @@
 package api
 
 import (
+	"bytes"
+	"errors"
+	"net/http"
+
 	"perigee"
 	"perigee/internal/adapt"
+	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
 )
 
@@ -11,7 +16,9 @@ type answer struct {
 	relay    wire.Relay
 	upstream string
 	dialect  perigee.Dialect // of the chunks
+	header   http.Header     // for the caller
 	frames   bool            // the caller uses this dialect and wants the provider's own chunks
+	hides    func(chunk []byte) bool
 	undo     adapt.Undo
 	decoder  decoder
 	events   []perigee.Event // events of the last chunk, kept to reuse their memory
@@ -19,22 +26,46 @@ type answer struct {
 }
 
 // Chunk emits one chunk.
-func (a *answer) Chunk(data []byte, more bool) error {
+func (a *answer) Chunk(data []byte, more bool) error { return a.emit(data, data, more) }
+
+// Block emits one event of a stream byte for byte. The mark behind the last chunk passes only if
+// the answer is finished: some servers send it although the answer was cut short.
+func (a *answer) Block(ev sse.Event, more bool) error {
+	switch {
+	case len(ev.Data) > 0 && string(ev.Data) != wire.Done:
+		return a.emit(ev.Data, ev.Raw, more)
+	case len(ev.Data) > 0 && !a.decoder.Finished():
+		return a.End()
+	}
+	a.relay.Send(a.frame(ev.Raw, true, more))
+	return nil
+}
+
+// frame returns the event for bytes of the provider.
+func (a *answer) frame(frame []byte, bare, more bool) perigee.Event {
+	return perigee.Event{Kind: perigee.EventFrame, Dialect: a.dialect, Frame: frame, Bare: bare, More: more}
+}
+
+// emit emits a chunk. frame is its form for callers of the dialect.
+func (a *answer) emit(data, frame []byte, more bool) error {
 	events, err := a.decoder.Decode(a.events[:0], data)
 	if err != nil {
-		return err
+		return a.reported(err, data, frame)
 	}
 	a.events = events
 	a.started = true
 	if len(events) > 0 && events[0].Kind == perigee.EventStart {
-		events[0].Upstream = a.upstream
+		events[0].Upstream, events[0].Header = a.upstream, a.header
+		if a.frames {
+			events[0].Dialect = a.dialect
+		}
 		if !a.relay.Send(events[0]) {
 			return nil
 		}
 		events = events[1:]
 	}
-	if a.frames {
-		if !a.relay.Send(perigee.Event{Kind: perigee.EventFrame, Dialect: a.dialect, Frame: data, More: more || len(events) > 0}) {
+	if a.frames && (a.hides == nil || !a.hides(data)) {
+		if !a.relay.Send(a.frame(frame, !hasContent(events), more || len(events) > 0)) {
 			return nil
 		}
 	}
@@ -49,6 +80,31 @@ func (a *answer) Chunk(data []byte, more bool) error {
 		}
 	}
 	return nil
+}
+
+// hasContent reports whether any of the events is content, or the end of the answer.
+func hasContent(events []perigee.Event) bool {
+	for i := range events {
+		if kind := events[i].Kind; kind != perigee.EventUsage && kind != perigee.EventStart {
+			return true
+		}
+	}
+	return false
+}
+
+// reported returns the error of a chunk. If the provider reports an error in it, and the caller has
+// its chunks, the caller gets this one, too.
+func (a *answer) reported(err error, data, frame []byte) error {
+	e, ok := errors.AsType[*perigee.Error](err)
+	if !ok || !a.frames || !a.started || !bytes.HasPrefix(data, []byte("{")) {
+		return err
+	}
+	if _, ok := e.Cause.(*perigee.Fault); e.Cause != nil && !ok {
+		return err // the decoder could not read it
+	}
+	c := *e
+	c.Raw = &perigee.RawError{Dialect: a.dialect, Body: bytes.Clone(frame)}
+	return &c
 }
 
 // End returns an error for a response without its end, which was cut short.

@@ -144,7 +144,9 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 		return nil, err
 	}
 	q := quota{req.Model, perigee.OperationCount}
-	raw, err := u.call(ctx, &req.Origin, w.count.target(u.opts.URL, req.Model), q, wire.NewBody(m.body...))
+	own := req.Dialect == w.dialect
+	out := u.outgoing(w.count.target(u.opts.URL, req.Model), wire.NewBody(m.body...), &req.Origin, own && w.raw)
+	raw, err := u.call(ctx, &req.Origin, out, q)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +154,8 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, u.malformed(req.Model, err)
 	}
-	count.Upstream, count.Model = u.opts.Name, req.Model
-	if req.Dialect == w.dialect {
+	count.Upstream, count.Model, count.Header = u.opts.Name, req.Model, out.answered
+	if own {
 		count.Raw = raw
 	}
 	return count, nil

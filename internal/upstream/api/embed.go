@@ -53,7 +53,8 @@ func (u *Upstream) vectorsOf(ctx context.Context, req *perigee.EmbedRequest, e *
 		return nil, err
 	}
 	q := quota{req.Model, perigee.OperationEmbed}
-	raw, err := u.call(ctx, &req.Origin, u.embed.target(u.opts.URL, req), q, wire.NewBody(body))
+	out := u.outgoing(u.embed.target(u.opts.URL, req), wire.NewBody(body), &req.Origin, verbatim && u.embed.raw)
+	raw, err := u.call(ctx, &req.Origin, out, q)
 	if err != nil {
 		if ctx.Err() != nil {
 			e.Usage.Input += estimate()
@@ -63,7 +64,7 @@ func (u *Upstream) vectorsOf(ctx context.Context, req *perigee.EmbedRequest, e *
 	var vectors [][]float32
 	var tokens int64
 	if verbatim {
-		e.Raw, tokens = raw, u.embed.tokens(raw)
+		e.Raw, e.Header, tokens = raw, out.answered, u.embed.tokens(raw)
 	} else if vectors, tokens, err = u.decodeVectors(ctx, req, raw); err != nil {
 		e.Usage.Input += estimate()
 		return nil, withUsage(e.Usage, err)

@@ -27,6 +27,11 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 		c := *e
 		c.Upstream, c.Model = u.opts.Name, model
 		c.Message = u.keys.secret.Text(c.Message)
+		if c.Raw != nil {
+			raw := *c.Raw
+			raw.Body = u.keys.secret.Bytes(raw.Body)
+			c.Raw = &raw
+		}
 		c.Details = slices.Clone(c.Details)
 		for i, detail := range c.Details {
 			c.Details[i] = json.RawMessage(u.keys.secret.Text(string(detail)))

@@ -20,7 +20,7 @@ import (
 // newOpenAI returns a provider with OpenAI's APIs: OpenAI itself, or one of the many servers that
 // have them.
 func newOpenAI(u config.Upstream) *Provider {
-	p := &openAIServer{server: serverOf(u)}
+	p := &openAIServer{profile: profileOf(u)}
 	method := p.chatWire()
 	return &Provider{
 		authorize: authorization(u.Auth),
@@ -40,7 +40,7 @@ func newOpenAI(u config.Upstream) *Provider {
 
 // An openAIServer is a server with OpenAI's APIs, and what perigee has learned about its models.
 type openAIServer struct {
-	*server
+	*profile
 	forgetful sync.Map // names of models that refuse reasoning_content in the history
 }
 

@@ -101,10 +101,10 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for i := range servers {
-			s := &openAIServer{server: &servers[i]}
-			profile := simulated.ProfileNamed(s.name)
-			for _, model := range profile.Models {
+		for i := range profiles {
+			s := &openAIServer{profile: &profiles[i]}
+			simulator := simulated.ProfileNamed(s.name)
+			for _, model := range simulator.Models {
 				if model.Embeds || model.Draws {
 					continue
 				}
@@ -113,7 +113,7 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 				}
 				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID)
 				body := chat.EncodeRequest(adapted, chat.Envelope{Model: model.ID, Stream: req.Stream, Form: s.form, Session: "s"})
-				if _, refusal := simulated.CheckChat(simulated.Input{Profile: profile, Body: body}); refusal != nil {
+				if _, refusal := simulated.CheckChat(simulated.Input{Profile: simulator, Body: body}); refusal != nil {
 					t.Errorf("%s to %s of %s: %s: %s\nnotes: %v", name, model.ID, s.name, refusal.Rule, refusal.Message, notes)
 				}
 				sent++
@@ -129,7 +129,7 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 // The table has one entry for each profile of the configuration.
 func TestEveryProfileHasAServer(t *testing.T) {
 	for _, name := range config.KindOf(config.KindOpenAI).Profiles {
-		if got := serverOf(config.Upstream{Profile: name, URL: "http://127.0.0.1:1/v1"}); name != "auto" && got.name != name {
+		if got := profileOf(config.Upstream{Profile: name, URL: "http://127.0.0.1:1/v1"}); name != "auto" && got.name != name {
 			t.Errorf("profile %s is the server %s", name, got.name)
 		}
 	}
@@ -139,7 +139,7 @@ func TestEveryProfileHasAServer(t *testing.T) {
 		{"https://api.x.ai/v1", "xai"}, {"https://api.fireworks.ai/inference/v1", "fireworks"}, {"http://127.0.0.1:8000/v1", "generic"},
 		{"https://notapi.openai.com.example/v1", "generic"},
 	} {
-		if got := serverOf(config.Upstream{Profile: "auto", URL: c.url}).name; got != c.want {
+		if got := profileOf(config.Upstream{Profile: "auto", URL: c.url}).name; got != c.want {
 			t.Errorf("%s is %s, want %s", c.url, got, c.want)
 		}
 	}

@@ -16,6 +16,12 @@ type Provider struct {
 	// authorize adds a key to the headers of a request. It is not called if there is no key.
 	authorize func(h http.Header, key perigee.Secret)
 
+	// header has the headers of each request, unless the client or the configuration sets other
+	// values. clientHeaders are prefixes of names, in canonical form: headers of clients that
+	// begin with one of them are sent to a method of their dialect that is raw.
+	header        http.Header
+	clientHeaders []string
+
 	// wire returns the API method that answers a request.
 	wire func(req *perigee.Request) *Wire
 
@@ -33,6 +39,9 @@ type Provider struct {
 	// status 200.
 	decodeError func(status int, body []byte) *perigee.Error
 
+	// barelyLimited is set if a rate limit without a delay is a quota that is used up.
+	barelyLimited bool
+
 	// checkAnswer returns an error if an answer in one piece, which came with status 200, cannot be
 	// read or is itself an error.
 	checkAnswer func(body []byte) error
@@ -49,6 +58,10 @@ var Providers = map[string]func(config.Upstream) *Provider{
 type Wire struct {
 	// dialect is the dialect of the method. Clients of that dialect get the provider's own chunks.
 	dialect perigee.Dialect
+
+	// raw is set if clients of the dialect get answers byte for byte, with the provider's headers and
+	// errors. Otherwise they get the data of each chunk, and errors of perigee.
+	raw bool
 
 	target func(base, model string, stream bool) string
 
@@ -94,6 +107,7 @@ type listing struct {
 // the client's own bytes.
 type embedding struct {
 	dialect  perigee.Dialect
+	raw      bool // as in a Wire
 	target   func(base string, req *perigee.EmbedRequest) string
 	encode   func(req *perigee.EmbedRequest) ([]byte, error)
 	decode   func(answer []byte) (vectors [][]float32, tokens int64, err error)
@@ -109,6 +123,13 @@ type message struct {
 	edits  []*change       // of members of the body, which are not made yet
 	undo   adapt.Undo
 	notes  []perigee.Note
+
+	// encoded is set if clients of the dialect get an answer that perigee encodes, because the
+	// provider's own chunks do not fit their request.
+	encoded bool
+	// hides reports whether clients of the dialect do not get a chunk of the answer, because only
+	// perigee has asked for it. If it is nil, they get all.
+	hides func(chunk []byte) bool
 }
 
 // newMessage returns a message with a body in pieces that were encoded for a request: the pieces

@@ -32,7 +32,7 @@ func (u *Upstream) SendRaw(ctx context.Context, r *perigee.RawRequest, answer fu
 	if r.Operation != perigee.OperationGenerate {
 		q.operation = r.Operation
 	}
-	req, err := u.request(ctx, http.MethodPost, u.raw(u.opts.URL, r), u.keys.order(q, u.opts.Now())[0])
+	req, err := u.request(ctx, http.MethodPost, u.raw(u.opts.URL, r), nil, u.keys.order(q, u.opts.Now())[0])
 	if err != nil {
 		return u.explain(ctx, r.Model, err)
 	}

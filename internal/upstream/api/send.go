@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -15,8 +16,28 @@ import (
 	"perigee/internal/lib/wire"
 )
 
+// An outgoing is a request to the provider.
+type outgoing struct {
+	target string
+	body   *wire.Body  // nil for a GET
+	header http.Header // of the client
+	// dialect is the dialect of a client that gets the provider's headers and errors unchanged. It is
+	// empty for all other clients.
+	dialect  perigee.Dialect
+	answered http.Header // the headers of an answer in one piece, for that client
+}
+
+// outgoing returns a request. raw is set if the client gets the provider's own answer.
+func (u *Upstream) outgoing(target string, body *wire.Body, origin *perigee.Origin, raw bool) *outgoing {
+	out := &outgoing{target: target, body: body}
+	if raw {
+		out.header, out.dialect = clientHeader(origin.Header, u.clientHeaders), origin.Dialect
+	}
+	return out
+}
+
 // call makes a call for a model that is answered in one piece. A count of tokens takes no place.
-func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, target string, q quota, body *wire.Body) ([]byte, error) {
+func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, out *outgoing, q quota) ([]byte, error) {
 	t := trail{upstream: u, log: origin.Log}
 	if q.operation != perigee.OperationCount {
 		if err := u.enter(ctx, q.model, &t); err != nil {
@@ -24,12 +45,13 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, target stri
 		}
 		defer u.leave()
 	}
-	defer body.ShowTo(origin.Log).Wait()
+	defer out.body.ShowTo(origin.Log).Wait()
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
 	var answer []byte
-	resp, err := u.do(ctx, target, q, body, &t)
+	resp, err := u.do(ctx, out, q, &t)
 	if err == nil {
+		out.answered = out.answerHeader(resp)
 		answer, err = u.read(ctx, resp, q.model, maxAnswer, origin)
 	} else {
 		err = u.explain(ctx, q.model, err)
@@ -41,7 +63,7 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, target stri
 func (u *Upstream) get(ctx context.Context, target string) ([]byte, error) {
 	ctx, watchdog := wire.Watch(ctx, u.opts.FirstByte)
 	defer watchdog.Stop()
-	resp, err := u.do(ctx, target, quota{}, nil, &trail{upstream: u})
+	resp, err := u.do(ctx, &outgoing{target: target}, quota{}, &trail{upstream: u})
 	if err != nil {
 		return nil, u.explain(ctx, "", err)
 	}
@@ -74,20 +96,20 @@ func isShort(err error) bool {
 // GET. It waits for a rate limit of at most shortDelay once, for all keys together. The response
 // has status 200; the caller ends the trail. If no key is accepted, do returns the most helpful
 // error.
-func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Body, t *trail) (*http.Response, error) {
+func (u *Upstream) do(ctx context.Context, out *outgoing, q quota, t *trail) (*http.Response, error) {
 	var best *perigee.Error
 	waited := false
 	now := u.opts.Now()
 	ctx = wire.OnResend(ctx, func(err error) { t.resends(u.explain(ctx, "", err)) })
 	for _, key := range u.keys.order(q, now) {
 		t.tries(key, now)
-		resp, err := u.try(ctx, target, body, key)
+		resp, err := u.try(ctx, out, key)
 		if !waited && isShort(err) && ctx.Err() == nil {
 			waited = true
 			t.failed(u.explain(ctx, "", err))
 			if perigee.Pause(ctx, perigee.AsError(err).Retry) {
 				t.tries(key, u.opts.Now())
-				resp, err = u.try(ctx, target, body, key)
+				resp, err = u.try(ctx, out, key)
 			}
 		}
 		if err == nil {
@@ -109,15 +131,16 @@ func (u *Upstream) do(ctx context.Context, target string, q quota, body *wire.Bo
 	return nil, best
 }
 
-// request makes a request with a key. Headers are made from scratch and from the configuration, so
-// that no header of the inbound client leaks.
-func (u *Upstream) request(ctx context.Context, method, target string, key *key) (*http.Request, error) {
+// request makes a request with a key. It has the headers of each request, the client's headers for
+// the provider, and the configured ones; a later value replaces an earlier one. No other header of
+// the client leaks.
+func (u *Upstream) request(ctx context.Context, method, target string, client http.Header, key *key) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range u.opts.Header {
-		req.Header[name] = values
+	for _, headers := range []http.Header{u.header, client, u.opts.Header} {
+		maps.Copy(req.Header, headers)
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
@@ -131,16 +154,16 @@ func (u *Upstream) request(ctx context.Context, method, target string, key *key)
 	return req, nil
 }
 
-func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key *key) (*http.Response, error) {
+func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Response, error) {
 	method := http.MethodPost
-	if body == nil {
+	if out.body == nil {
 		method = http.MethodGet
 	}
-	req, err := u.request(ctx, method, target, key)
+	req, err := u.request(ctx, method, out.target, out.header, key)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := body.Do(u.client, req)
+	resp, err := out.body.Do(u.client, req)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +179,12 @@ func (u *Upstream) try(ctx context.Context, target string, body *wire.Body, key 
 	e := u.decodeError(status, explanation)
 	if e.Retry == 0 {
 		e.Retry = providererr.RetryAfter(resp.Header, u.opts.Now())
+	}
+	if u.barelyLimited && e.Class == perigee.ClassRateLimited && e.Retry == 0 {
+		e.Class = perigee.ClassExhausted
+	}
+	if status != 0 && out.dialect != "" && passes(e, explanation) {
+		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: out.answerHeader(resp), Body: explanation}
 	}
 	return nil, e
 }

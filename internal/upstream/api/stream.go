@@ -75,29 +75,33 @@ func (x *exchange) pass(ev perigee.Event, err error) bool {
 func (x *exchange) ask(ctx context.Context, m *message) error {
 	req := x.req
 	req.Log.Note(m.notes...)
-	outgoing := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
-	outgoing.ReleaseWith(req, m.release)
-	defer outgoing.Wait()
+	body := wire.NewBody(m.body...).ShowTo(req.Log).In(cmp.Or(m.memory, req.Buffer))
+	body.ReleaseWith(req, m.release)
+	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, x.opts.FirstByte)
 	defer watchdog.Stop()
-	resp, err := x.do(ctx, x.via.target(x.opts.URL, req.Model, req.Stream), quota{model: req.Model}, outgoing, &x.trail)
+	own := req.Dialect == x.via.dialect
+	out := x.outgoing(x.via.target(x.opts.URL, req.Model, req.Stream), body, &req.Origin, own && x.via.raw)
+	resp, err := x.do(ctx, out, quota{model: req.Model}, &x.trail)
 	if err != nil {
 		return x.explain(ctx, req.Model, err)
 	}
 	defer resp.Body.Close()
 
-	// The provider's own chunks have the wrong names of tools that were renamed.
-	frames := req.Dialect == x.via.dialect && !m.undo.Needed()
 	// An error with status 200 comes in one piece, also where a stream was requested.
 	streamed := req.Stream && !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
-	out := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name,
-		dialect: x.via.dialect, frames: frames, undo: m.undo, decoder: x.via.decoder(streamed)}
+	// The provider's own chunks have the wrong names of tools that were renamed.
+	frames := own && !m.undo.Needed() && !m.encoded && (streamed == req.Stream || !x.via.raw)
+	in := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name, dialect: x.via.dialect,
+		header: out.answerHeader(resp), frames: frames, hides: m.hides, undo: m.undo, decoder: x.via.decoder(streamed)}
 	if streamed {
-		err = out.relay.Stream(sse.NewReader(resp.Body), watchdog, x.opts.Idle, &out)
+		reader := sse.NewReader(resp.Body)
+		reader.Raw = frames && x.via.raw
+		err = in.relay.Stream(reader, watchdog, x.opts.Idle, &in)
 	} else {
-		err = out.relay.Whole(resp.Body, maxAnswer, &out)
+		err = in.relay.Whole(resp.Body, maxAnswer, &in)
 	}
-	if err != nil && !out.relay.Left() {
+	if err != nil && !in.relay.Left() {
 		return x.explain(ctx, req.Model, err)
 	}
 	return nil

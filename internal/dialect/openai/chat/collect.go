@@ -1,19 +1,31 @@
 package chat
 
 import (
+	"slices"
+
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 )
 
-// A Collector makes one chat.completion object out of a stream of events.
-type Collector struct{ progress }
+// A Collector makes one chat.completion object out of a stream of events. If the provider sent a
+// frame, that is the answer.
+type Collector struct {
+	progress
+	frame []byte
+}
 
 // NewCollector returns the collector for one answer.
-func NewCollector(answer Answer) *Collector { return &Collector{progress{answer: answer}} }
+func NewCollector(answer Answer) *Collector { return &Collector{progress: progress{answer: answer}} }
 
 // Add takes the next event.
 func (w *Collector) Add(ev *perigee.Event) {
+	if ev.Kind == perigee.EventFrame && ev.Dialect == perigee.DialectOpenAIChat {
+		w.frame = slices.Clone(ev.Frame)
+	}
+	if w.frame != nil {
+		return // everything is in there
+	}
 	if c, add, ok := w.take(ev); ok {
 		c.add(&add)
 	}
@@ -51,6 +63,9 @@ func (c *choice) citations() []openai.Citation {
 
 // Bytes returns the whole answer.
 func (w *Collector) Bytes() []byte {
+	if w.frame != nil {
+		return w.frame
+	}
 	size := 1024
 	for _, c := range w.all() {
 		size += (c.text.Len()+c.reasoning.Len())*17/16 + len(c.pictures.Buf) + len(c.logprobs.Buf)

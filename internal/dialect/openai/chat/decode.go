@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -490,4 +491,29 @@ func (d *Decoder) logprobs(choice *receivedChoice, raw json.RawMessage) {
 	if len(l.Chosen) > 0 {
 		d.emit(perigee.Event{Kind: perigee.EventLogprobs, Candidate: choice.index, Logprobs: l})
 	}
+}
+
+// IsUsageChunk reports whether a chunk of a stream has the usage and no choices: the one that a
+// client gets only if it asks for it.
+func IsUsageChunk(data []byte) bool {
+	if !bytes.Contains(data, []byte(`"usage"`)) {
+		return false
+	}
+	usage, choices := false, false
+	c := rawjson.NewCursor(data)
+	for key := range c.Object() {
+		switch string(key) {
+		case "usage":
+			usage = c.Kind() == rawjson.Object
+		case "choices":
+			if c.Kind() != rawjson.Array {
+				return false
+			}
+			for range c.Array() {
+				return false
+			}
+			choices = true
+		}
+	}
+	return usage && choices && c.Err() == nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/dialect"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/sse"
@@ -11,17 +12,26 @@ import (
 
 // A Stream puts an answer on the wire as chat.completion.chunk objects. The last
 // chunk of a choice is held back until all content is sent, because usage and sources may follow
-// the finish reason of the provider.
-type Stream struct{ progress }
+// the finish reason of the provider. The chunks of a provider that speaks this API pass unchanged.
+type Stream struct {
+	progress
+	frames dialect.Frames
+}
 
 // NewStream returns the encoder for one answer.
-func NewStream(answer Answer) *Stream { return &Stream{progress{answer: answer}} }
+func NewStream(answer Answer) *Stream {
+	return &Stream{progress: progress{answer: answer}, frames: dialect.Frames{Dialect: perigee.DialectOpenAIChat}}
+}
 
 // ContentType returns the Content-Type of the answer.
 func (s *Stream) ContentType() string { return "text/event-stream" }
 
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
+	dst, done := s.frames.Encode(dst, ev)
+	if done {
+		return dst
+	}
 	c, add, ok := s.take(ev)
 	if !ok || !s.shows(c, &add) {
 		return dst
@@ -174,6 +184,9 @@ func (s *Stream) callPiece(w *rawjson.Writer, c *choice, add *content) {
 // End appends the ends of all choices, the usage if it was asked for, and the mark behind the last
 // event.
 func (s *Stream) End(dst []byte) []byte {
+	if s.frames.Framed() {
+		return dst
+	}
 	w := &rawjson.Writer{Buf: dst}
 	for _, c := range s.all() {
 		reason := s.answer.Style.finishReason(c)
@@ -200,6 +213,10 @@ func (s *Stream) End(dst []byte) []byte {
 
 // Fail appends an error. There is no [DONE] after it, because the answer is incomplete.
 func (s *Stream) Fail(dst []byte, status int, err *perigee.Error) []byte {
+	dst, done := s.frames.Fail(dst, err)
+	if done {
+		return dst
+	}
 	return sse.AppendEvent(dst, openai.EncodeStreamError(status, err), false)
 }
 

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 
 // A Stream puts one answer on the wire as the events of the Responses API. It keeps the whole
 // answer along the way, because the API repeats every text when it is done, and the response at the
-// end.
+// end. The events of a provider that speaks this API pass unchanged to clients over HTTP, and are
+// not kept.
 type Stream struct {
 	// Keep stores the answer, as Stored returns it, if the client requests that. It is called
 	// before the final event, so that the client can continue the answer at once. If it returns
@@ -30,6 +32,7 @@ type Stream struct {
 	w       rawjson.Writer
 	flush   func(buf []byte) []byte // if nil, output stays with the caller until the method returns
 	frames  framing
+	own     dialect.Frames
 	number  int64 // of the next event
 	skip    int64 // events with smaller numbers are not written: the client has them
 	started bool
@@ -93,16 +96,20 @@ const (
 
 // NewStream returns the encoder for the answer to a call that began at a time.
 func (r *Request) NewStream(call string, created time.Time, now func() time.Time) *Stream {
-	return &Stream{req: r, call: call, now: now, answer: answer{
+	s := &Stream{req: r, call: call, now: now, answer: answer{
 		id: ID(call), created: created, status: statusInProgress, model: r.Model,
 	}}
+	if !r.Background { // which is stored here, under an id of perigee
+		s.own.Dialect = perigee.DialectOpenAIResponses
+	}
+	return s
 }
 
 // NewMessages is NewStream for a client on a WebSocket: its output is a sequence of messages, to be
 // split with CutMessage. They belong to the stream of that name, if it has one.
 func (r *Request) NewMessages(call string, created time.Time, now func() time.Time, stream string) *Stream {
 	s := r.NewStream(call, created, now)
-	s.frames = framing{messages: true, stream: stream}
+	s.frames, s.own = framing{messages: true, stream: stream}, dialect.Frames{}
 	return s
 }
 
@@ -121,8 +128,12 @@ func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8
 
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
-	if ev.Candidate != 0 {
-		return dst // this API has one answer
+	dst, done := s.own.Encode(dst, ev)
+	if s.own.Framed() && bytes.Contains(ev.Frame, []byte("data:")) {
+		s.number++ // the provider's own numbers begin with 0, too
+	}
+	if done || ev.Candidate != 0 { // this API has one answer
+		return dst
 	}
 	s.w.Buf = dst
 	switch ev.Kind {
@@ -216,6 +227,9 @@ func (s *Stream) emit(name string, write func(w *rawjson.Writer)) {
 
 // End appends the end of the answer.
 func (s *Stream) End(dst []byte) []byte {
+	if s.own.Framed() {
+		return dst
+	}
 	s.w.Buf = dst
 	s.start()
 	s.answer.finish(s.finish, s.calls, s.items)
@@ -233,9 +247,18 @@ func (s *Stream) End(dst []byte) []byte {
 }
 
 // Fail appends an error and closes the answer: as the error of the stream, for clients that read it
-// as one, and as the failure of the response, for those that follow the response.
+// as one, and as the failure of the response, for those that follow the response. After the events
+// of a provider there is only the former.
 func (s *Stream) Fail(dst []byte, _ int, err *perigee.Error) []byte {
+	dst, done := s.own.Fail(dst, err)
+	if done {
+		return dst
+	}
 	s.w.Buf = dst
+	if s.own.Framed() {
+		s.streamError(err)
+		return s.release()
+	}
 	s.start()
 	s.streamError(err)
 	s.answer.status = statusFailed
@@ -308,6 +331,9 @@ func (s *Stream) object(output *rope) {
 	s.final = w.Buf
 }
 
+// Keeps reports whether the answer is kept.
+func (s *Stream) Keeps() bool { return !s.own.Framed() }
+
 // Idle appends a keep-alive.
 func (s *Stream) Idle(dst []byte) []byte { return s.frames.idle(dst) }
 
@@ -331,7 +357,8 @@ func (s *Stream) Stored() (response, output json.RawMessage) {
 // keepsApart reports whether the next turn needs signatures that the client does not want.
 func (s *Stream) keepsApart() bool { return s.req.Store && !s.req.showSignatures }
 
-// A Collector makes one whole response out of a stream of events.
+// A Collector makes one whole response out of a stream of events. If the provider sent a frame, that
+// is the answer.
 type Collector struct{ Stream }
 
 // NewCollector returns the collector for the answer to a call that began at a time.
@@ -342,7 +369,11 @@ func (r *Request) NewCollector(call string, created time.Time, now func() time.T
 }
 
 // Add takes the next event.
-func (c *Collector) Add(ev *perigee.Event) { c.Encode(nil, ev) }
+func (c *Collector) Add(ev *perigee.Event) {
+	if frame := c.Encode(nil, ev); c.own.Framed() && len(frame) > 0 {
+		c.final = frame
+	}
+}
 
 // Bytes returns the whole response.
 func (c *Collector) Bytes() []byte {

@@ -11,9 +11,9 @@ import (
 	"perigee/internal/store/config"
 )
 
-// A server is one of the servers with OpenAI's APIs: what it accepts, and how it writes the members
+// A profile is one of the servers with OpenAI's APIs: what it accepts, and how it writes the members
 // in which servers differ. Each field that is set is a difference from the least that all accept.
-type server struct {
+type profile struct {
 	name  string
 	hosts []string // the ends of its host names
 	// both is set if it has the Responses API as well, and agents should use it.
@@ -42,8 +42,8 @@ var openAI = adapt.Server{
 	Schemas: true, JSONWord: true, Custom: true, Allowed: true, Named: true, Developer: true, Documents: true, Sounds: true,
 }
 
-// servers are the servers that profile names. The last one is for all that are not known.
-var servers = []server{
+// profiles are the servers that the setting profile names. The last one is for all that are not known.
+var profiles = []profile{
 	{name: "openai", hosts: []string{"api.openai.com"}, both: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
 	{name: "azure", hosts: []string{".openai.azure.com"}, both: true, chat: openAI, form: chat.Form{Session: "prompt_cache_key"}},
 	{name: "openrouter", hosts: []string{"openrouter.ai"},
@@ -87,24 +87,24 @@ var servers = []server{
 // local are the servers that people run themselves. They ignore options that they do not have.
 var local = adapt.Server{Options: with(adapt.OptionTopK), Stops: 16, Reasoning: true, Schemas: true, Named: true}
 
-// serverOf returns the server that an upstream's profile names or, for auto, that its address
+// profileOf returns the server that an upstream's profile names or, for auto, that its address
 // belongs to.
-func serverOf(u config.Upstream) *server {
+func profileOf(u config.Upstream) *profile {
 	host := ""
 	if address, err := url.Parse(u.URL); err == nil {
 		host = address.Hostname()
 	}
-	for i := range servers {
-		s := &servers[i]
+	for i := range profiles {
+		s := &profiles[i]
 		if s.name == u.Profile || (u.Profile == "" || u.Profile == "auto") && s.serves(host) {
 			return s
 		}
 	}
-	return &servers[len(servers)-1]
+	return &profiles[len(profiles)-1]
 }
 
 // serves reports whether a host name is one of the server's.
-func (s *server) serves(host string) bool {
+func (s *profile) serves(host string) bool {
 	return slices.ContainsFunc(s.hosts, func(end string) bool {
 		return host == end || strings.HasSuffix(host, "."+strings.TrimPrefix(end, "."))
 	})

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"perigee"
+	"perigee/internal/adapt/providererr"
+	"perigee/internal/lib/rawjson"
+)
+
+// clientHeader returns the headers of a client that are for the provider: their names begin with one
+// of the prefixes, and they are not for the connection alone.
+func clientHeader(h http.Header, prefixes []string) http.Header {
+	var out http.Header
+	for name, values := range h {
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) || isHopByHop(h, name) {
+			continue
+		}
+		if out == nil {
+			out = http.Header{}
+		}
+		out[name] = values
+	}
+	return out
+}
+
+// isHopByHop reports whether Connection names a header.
+func isHopByHop(h http.Header, name string) bool {
+	for _, list := range h["Connection"] {
+		for token := range strings.SplitSeq(list, ",") {
+			if textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(token)) == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answerHeader returns the headers of an answer that the client gets: the id of the request, and the
+// limits of the account with the time until a retry. It is nil if the client gets none.
+func (o *outgoing) answerHeader(resp *http.Response) http.Header {
+	if o.dialect == "" {
+		return nil
+	}
+	out := http.Header{}
+	for name, values := range resp.Header {
+		switch {
+		case name == "Request-Id", name == "X-Request-Id", name == "Retry-After",
+			strings.HasPrefix(name, "Anthropic-Ratelimit-"), strings.HasPrefix(name, "X-Ratelimit-"):
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// passes reports whether a client of the provider's dialect gets an error unchanged. Exceptions are
+// errors about perigee's key, which the client would take for errors about its own, prompts that are
+// too long, for which perigee has the words of the dialect, and pages of proxies.
+func passes(e *perigee.Error, body []byte) bool {
+	return e.Class != perigee.ClassUnauthenticated && providererr.AsTooLong(e) == nil &&
+		rawjson.Check(body) == nil && rawjson.NewCursor(body).Kind() == rawjson.Object
+}
