@@ -60,10 +60,10 @@ func readRaw(t *testing.T, src io.Reader) (raw []byte, events []event) {
 		if err == io.EOF {
 			return raw, events
 		}
-		if err != nil || len(e.Raw) == 0 {
-			t.Fatalf("%q, %v", e.Raw, err)
+		if err != nil || len(r.Block()) == 0 {
+			t.Fatalf("%q, %v", r.Block(), err)
 		}
-		raw = append(raw, e.Raw...)
+		raw = append(raw, r.Block()...)
 		if e.Data != nil {
 			events = append(events, event{e.Name, string(e.Data)})
 		}

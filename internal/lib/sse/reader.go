@@ -22,7 +22,6 @@ var ErrTooLong = errors.New("sse: line or event longer than 64 MiB")
 type Event struct {
 	Name string // the event field, "" if there was none
 	Data []byte // the data lines, joined by \n; valid until the next call of Next
-	Raw  []byte // all bytes of the event, if Reader.Raw is set; valid as long
 }
 
 const (
@@ -38,8 +37,8 @@ type Reader struct {
 	Reserve func(bytes int64) error
 
 	// Raw is set before the first call of Next if events are needed byte for byte. Next then returns
-	// blocks without a data field, such as comments, as events without Data, so that all Raw
-	// together are the stream.
+	// blocks without a data field, such as comments, as events without Data, so that the results of
+	// Block after each event are the stream.
 	Raw bool
 
 	src io.Reader
@@ -73,7 +72,9 @@ func NewReader(src io.Reader) *Reader {
 // as the definition requires, unless Raw is set.
 func (r *Reader) Next() (Event, error) {
 	r.reset()
-	r.rawStart = r.pos
+	if r.Raw {
+		r.rawStart, r.joined = r.pos, r.joined[:0]
+	}
 	for {
 		start, end, ok := r.line()
 		switch {
@@ -93,6 +94,10 @@ func (r *Reader) Next() (Event, error) {
 		}
 	}
 }
+
+// Block returns all bytes of the last event, if Raw is set. They are valid until the next call of
+// Next.
+func (r *Reader) Block() []byte { return r.buf[r.rawStart:r.pos:r.pos] }
 
 // Ready reports whether the next event has arrived already, so that Next will return it without
 // waiting. It may return false for an event that has arrived: it recognizes only the plainest form
@@ -139,7 +144,6 @@ func (r *Reader) dispatchRaw(err error) (Event, error) {
 	if r.rawStart == r.pos {
 		return Event{}, err
 	}
-	r.event.Raw = r.buf[r.rawStart:r.pos:r.pos]
 	switch {
 	case len(r.joined) > 0:
 		r.event.Data = r.joined
@@ -150,7 +154,7 @@ func (r *Reader) dispatchRaw(err error) (Event, error) {
 }
 
 func (r *Reader) reset() {
-	r.event, r.hasData, r.joined = Event{}, false, r.joined[:0]
+	r.event, r.hasData = Event{}, false
 	r.dataStart, r.dataEnd = r.pos, r.pos
 }
 

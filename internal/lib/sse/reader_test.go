@@ -104,12 +104,12 @@ func TestReaderReturnsRawBlocks(t *testing.T) {
 	r := sse.NewReader(strings.NewReader(stream))
 	r.Raw = true
 	for _, want := range []string{": hello\n\n", "event: a\r\ndata: b\r\n\r\n", "\n", "id: 1\ndata: c\rdata: d\r\r", ": bye"} {
-		if e, err := r.Next(); string(e.Raw) != want || err != nil {
-			t.Errorf("got %q, %v; want %q", e.Raw, err, want)
+		if _, err := r.Next(); string(r.Block()) != want || err != nil {
+			t.Errorf("got %q, %v; want %q", r.Block(), err, want)
 		}
 	}
-	if e, err := r.Next(); err != io.EOF {
-		t.Errorf("got %q, %v", e.Raw, err)
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("got %q, %v", r.Block(), err)
 	}
 }
 

@@ -22,9 +22,9 @@ type Answer interface {
 // A BlockAnswer is an Answer that gets a stream byte for byte, if the reader of the stream does.
 type BlockAnswer interface {
 	Answer
-	// Block takes one event with its Raw bytes, in place of Chunk. An event without an answer in it,
-	// such as a comment, has no data.
-	Block(ev sse.Event, more bool) error
+	// Block takes one event in place of Chunk: its data, and all of its bytes. An event without an
+	// answer in it, such as a comment, has no data.
+	Block(data, block []byte, more bool) error
 }
 
 // Done is the data of the event with which some APIs end a stream. It is no chunk.
@@ -89,17 +89,17 @@ func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, 
 		if !more && !keepAlive { // with more at hand there is nothing to wait for
 			watchdog.Reset(idle, ErrIdle)
 		}
-		switch {
-		case src.Raw:
-			if keepAlive {
-				ev.Data = nil
-			}
-			err = r.weigh(ev.Raw, func() error { return answer.(BlockAnswer).Block(ev, more) })
-		case len(ev.Data) > 0 && !keepAlive && string(ev.Data) != Done:
-			err = r.weigh(ev.Data, func() error { return answer.Chunk(ev.Data, more) })
+		if keepAlive {
+			ev.Data = nil
 		}
-		if err != nil || r.left {
-			return err
+		var block []byte
+		if src.Raw {
+			block = src.Block()
+		}
+		if block != nil || len(ev.Data) > 0 && string(ev.Data) != Done {
+			if err := r.chunk(answer, ev.Data, block, more); err != nil || r.left {
+				return err
+			}
 		}
 		if r.owed && !more && !r.Send(perigee.Event{Kind: perigee.EventFlush}) {
 			return nil
@@ -114,7 +114,7 @@ func (r *Relay) Whole(src io.Reader, limit int64, answer Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.weigh(body, func() error { return answer.Chunk(body, false) }); err != nil || r.left {
+	if err := r.chunk(answer, body, nil, false); err != nil || r.left {
 		return err
 	}
 	return answer.End()
@@ -128,18 +128,20 @@ const (
 	pieceSize  = 512 // of an event, in a slice that grows
 )
 
-// weigh calls pass, which passes a chunk to the answer, with memory reserved for it. The memory of a
-// small chunk is included in the amount that every call counts.
-func (r *Relay) weigh(data []byte, pass func() error) error {
-	if len(data) < largeChunk {
-		return pass()
+// chunk passes a chunk to the answer, with the block that it came in if there is one. The memory of a
+// small one is included in the amount that every call counts.
+func (r *Relay) chunk(answer Answer, data, block []byte, more bool) error {
+	if len(data) >= largeChunk {
+		weight := int64(len(data)) + pieceSize*int64(bytes.Count(data, []byte("{")))
+		if err := r.origin.Reserve(weight); err != nil {
+			return err
+		}
+		defer r.origin.Unreserve(weight)
 	}
-	weight := int64(len(data)) + pieceSize*int64(bytes.Count(data, []byte("{")))
-	if err := r.origin.Reserve(weight); err != nil {
-		return err
+	if block != nil {
+		return answer.(BlockAnswer).Block(data, block, more)
 	}
-	defer r.origin.Unreserve(weight)
-	return pass()
+	return answer.Chunk(data, more)
 }
 
 // ReadAll reads an answer that is not a stream. More than limit bytes, which should be whole MiB,

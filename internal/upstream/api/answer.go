@@ -7,7 +7,6 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt"
-	"perigee/internal/lib/sse"
 	"perigee/internal/lib/wire"
 )
 
@@ -30,14 +29,14 @@ func (a *answer) Chunk(data []byte, more bool) error { return a.emit(data, data,
 
 // Block emits one event of a stream byte for byte. The mark behind the last chunk passes only if
 // the answer is finished: some servers send it although the answer was cut short.
-func (a *answer) Block(ev sse.Event, more bool) error {
+func (a *answer) Block(data, block []byte, more bool) error {
 	switch {
-	case len(ev.Data) > 0 && string(ev.Data) != wire.Done:
-		return a.emit(ev.Data, ev.Raw, more)
-	case len(ev.Data) > 0 && !a.decoder.Finished():
+	case len(data) > 0 && string(data) != wire.Done:
+		return a.emit(data, block, more)
+	case len(data) > 0 && !a.decoder.Finished():
 		return a.End()
 	}
-	a.relay.Send(a.frame(ev.Raw, true, more))
+	a.relay.Send(a.frame(block, true, more))
 	return nil
 }
 

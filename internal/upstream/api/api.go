@@ -146,7 +146,7 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	q := quota{req.Model, perigee.OperationCount}
 	own := req.Dialect == w.dialect
 	out := u.outgoing(w.count.target(u.opts.URL, req.Model), wire.NewBody(m.body...), &req.Origin, own && w.raw)
-	raw, err := u.call(ctx, &req.Origin, out, q)
+	raw, err := u.call(ctx, &req.Origin, &out, q)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (u *Upstream) vectorsOf(ctx context.Context, req *perigee.EmbedRequest, e *
 	}
 	q := quota{req.Model, perigee.OperationEmbed}
 	out := u.outgoing(u.embed.target(u.opts.URL, req), wire.NewBody(body), &req.Origin, verbatim && u.embed.raw)
-	raw, err := u.call(ctx, &req.Origin, out, q)
+	raw, err := u.call(ctx, &req.Origin, &out, q)
 	if err != nil {
 		if ctx.Err() != nil {
 			e.Usage.Input += estimate()

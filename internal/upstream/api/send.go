@@ -28,8 +28,8 @@ type outgoing struct {
 }
 
 // outgoing returns a request. raw is set if the client gets the provider's own answer.
-func (u *Upstream) outgoing(target string, body *wire.Body, origin *perigee.Origin, raw bool) *outgoing {
-	out := &outgoing{target: target, body: body}
+func (u *Upstream) outgoing(target string, body *wire.Body, origin *perigee.Origin, raw bool) outgoing {
+	out := outgoing{target: target, body: body}
 	if raw {
 		out.header, out.dialect = clientHeader(origin.Header, u.clientHeaders), origin.Dialect
 	}

@@ -82,7 +82,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	defer watchdog.Stop()
 	own := req.Dialect == x.via.dialect
 	out := x.outgoing(x.via.target(x.opts.URL, req.Model, req.Stream), body, &req.Origin, own && x.via.raw)
-	resp, err := x.do(ctx, out, quota{model: req.Model}, &x.trail)
+	resp, err := x.do(ctx, &out, quota{model: req.Model}, &x.trail)
 	if err != nil {
 		return x.explain(ctx, req.Model, err)
 	}
