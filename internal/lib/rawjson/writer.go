@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // A Writer appends JSON to Buf and sets the commas. Its zero value is ready; it allocates only when
@@ -116,6 +117,20 @@ func (w *Writer) String(s string) *Writer {
 	}
 	w.Buf = append(AppendInner(w.Buf, s), '"')
 	w.flush()
+	return w
+}
+
+// Prefixed appends a string that consists of two texts, such as a data: URL. Of these, only s may be
+// referred to.
+func (w *Writer) Prefixed(prefix, s string) *Writer {
+	w.open()
+	w.Buf = AppendInner(append(w.Buf, '"'), prefix)
+	if w.Refer > 0 && len(s) >= w.Refer && isPlain(s) {
+		w.references = append(w.references, reference{len(w.Buf), unsafe.Slice(unsafe.StringData(s), len(s))})
+	} else {
+		w.Buf = AppendInner(w.Buf, s)
+	}
+	w.Buf = append(w.Buf, '"')
 	return w
 }
 

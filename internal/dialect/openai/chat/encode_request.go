@@ -245,10 +245,7 @@ func (w *requestWriter) mark(mark *perigee.CacheMark) {
 func (w *requestWriter) result(p *perigee.Part) {
 	r := p.Response
 	w.Members(`{"role":"tool"`).Key("tool_call_id").String(r.ID).Key("content")
-	text := r.Output
-	if text == nil {
-		text = openai.ResultText(r.Response)
-	}
+	text := openai.ResultText(r)
 	if p.Cache == nil {
 		w.Raw(text)
 	} else {
