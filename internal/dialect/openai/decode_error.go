@@ -143,6 +143,8 @@ func (e *providerError) class(status int) perigee.Class {
 		return perigee.ClassNotFound
 	case status == http.StatusTooManyRequests, e.is("rate_limit_exceeded"):
 		return perigee.ClassRateLimited
+	case status == 0 && e.is("invalid_request_error", "invalid_prompt", "invalid_encrypted_content", "previous_response_not_found"):
+		return perigee.ClassInvalid
 	case status == http.StatusRequestTimeout, status >= 500, status == 0:
 		return perigee.ClassUnavailable
 	}

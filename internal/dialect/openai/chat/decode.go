@@ -472,20 +472,8 @@ func (d *Decoder) logprobs(choice *receivedChoice, raw json.RawMessage) {
 	}
 	l := &perigee.Logprobs{}
 	for key := range c.Object() {
-		if string(key) != "content" || c.Kind() != rawjson.Array {
-			continue
-		}
-		for range c.Array() {
-			var token perigee.Token
-			var top []perigee.Token
-			c.Read(nil, "token", &token.Text, "logprob", &token.Logprob, "top_logprobs", func() {
-				for range c.Array() {
-					var t perigee.Token
-					c.Read(nil, "token", &t.Text, "logprob", &t.Logprob)
-					top = append(top, t)
-				}
-			})
-			l.Chosen, l.Top = append(l.Chosen, token), append(l.Top, top)
+		if string(key) == "content" {
+			l = openai.ReadLogprobs(c)
 		}
 	}
 	if len(l.Chosen) > 0 {
