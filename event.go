@@ -26,6 +26,7 @@ const (
 	EventText      // Text, and Signature if the provider signed this text
 	EventThinking  // Text, and Signature if there is one
 	EventSignature // Signature only, which belongs to the block before it
+	EventRedacted  // Signature: thinking that only its provider can read
 	// EventCallPart is a piece of a call that the model is still writing. Call has its ID and name,
 	// and Text is a piece of its arguments, which may be empty. No other content comes between the
 	// pieces of a call, and its EventCall follows them. An encoder that streams arguments writes
@@ -80,13 +81,15 @@ func (e *Event) Size() int64 {
 	return int64(n)
 }
 
-// Usage counts tokens. Input includes Cached, Output includes Thinking, so Input + Output is the
-// total.
+// Usage counts tokens. Input includes Cached and Written, Output includes Thinking, so Input +
+// Output is the total.
 type Usage struct {
-	Input    int64
-	Cached   int64
-	Output   int64
-	Thinking int64
+	Input       int64
+	Cached      int64 // read from the provider's cache
+	Written     int64 // written to the provider's cache, where that is charged
+	WrittenHour int64 // the part of Written that the provider keeps for an hour
+	Output      int64
+	Thinking    int64
 }
 
 // Total returns the sum of input and output tokens.
@@ -95,6 +98,7 @@ func (u Usage) Total() int64 { return u.Input + u.Output }
 // Plus returns the sum of both.
 func (u Usage) Plus(more Usage) Usage {
 	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached,
+		Written: u.Written + more.Written, WrittenHour: u.WrittenHour + more.WrittenHour,
 		Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
 }
 

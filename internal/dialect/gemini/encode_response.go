@@ -129,8 +129,12 @@ func (c *collected) add(ev *perigee.Event) {
 		c.text.Add(ev.Text)
 		last.Signature = ev.Signature
 	default:
+		parts := eventParts(ev)
+		if parts == nil {
+			return // this dialect has no place for it
+		}
 		c.flushText()
-		c.parts = append(c.parts, eventParts(ev)...)
+		c.parts = append(c.parts, parts...)
 		c.text.Add(ev.Text)
 	}
 }

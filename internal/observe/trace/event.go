@@ -18,7 +18,7 @@ var lines = sync.Pool{New: func() any { return new([]byte) }}
 // kinds are the names of events in events.jsonl.
 var kinds = map[perigee.EventKind]string{
 	perigee.EventStart: "start", perigee.EventText: "text", perigee.EventThinking: "thinking",
-	perigee.EventSignature: "signature", perigee.EventCall: "call", perigee.EventBlob: "blob", perigee.EventPart: "part",
+	perigee.EventSignature: "signature", perigee.EventRedacted: "redacted", perigee.EventCall: "call", perigee.EventBlob: "blob", perigee.EventPart: "part",
 	perigee.EventGrounding: "grounding", perigee.EventLogprobs: "logprobs", perigee.EventUsage: "usage", perigee.EventFinish: "finish",
 }
 
@@ -53,6 +53,9 @@ func appendEvent(dst []byte, e *perigee.Event, at time.Duration) []byte {
 	if u := e.Usage; u != nil {
 		dst = appendNumber(dst, "input", u.Input)
 		dst = appendNumber(dst, "cached", u.Cached)
+		if u.Written > 0 {
+			dst = appendNumber(dst, "written", u.Written)
+		}
 		dst = appendNumber(dst, "output", u.Output)
 		dst = appendNumber(dst, "thinking", u.Thinking)
 	}

@@ -81,7 +81,7 @@ func (o *Observation) Observe(event *perigee.Event) {
 		w.Event(event)
 	}
 	switch event.Kind {
-	case perigee.EventFrame, perigee.EventText, perigee.EventThinking, perigee.EventCallPart, perigee.EventCall, perigee.EventBlob, perigee.EventPart:
+	case perigee.EventFrame, perigee.EventText, perigee.EventThinking, perigee.EventRedacted, perigee.EventCallPart, perigee.EventCall, perigee.EventBlob, perigee.EventPart:
 		o.content = true
 		o.received.Add(event)
 	case perigee.EventStart:

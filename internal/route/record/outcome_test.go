@@ -111,7 +111,7 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestEveryContentKindBeginsTheAnswer(t *testing.T) {
-	content := map[perigee.EventKind]bool{perigee.EventFrame: true, perigee.EventText: true, perigee.EventThinking: true,
+	content := map[perigee.EventKind]bool{perigee.EventFrame: true, perigee.EventText: true, perigee.EventThinking: true, perigee.EventRedacted: true,
 		perigee.EventCallPart: true, perigee.EventCall: true, perigee.EventBlob: true, perigee.EventPart: true}
 	for kind := perigee.EventStart; kind <= perigee.EventFinish; kind++ {
 		var store memory
