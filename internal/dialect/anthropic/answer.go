@@ -3,6 +3,7 @@ package anthropic
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"perigee"
 	"perigee/internal/dialect"
@@ -69,6 +70,8 @@ func (e *encoder) event(ev *perigee.Event) {
 		}
 	case perigee.EventCallPart:
 		e.callPiece(ev)
+	case perigee.EventRedacted:
+		e.redacted(ev.Signature)
 	case perigee.EventCall:
 		e.toolUse(ev)
 	case perigee.EventBlob:
@@ -137,6 +140,16 @@ func (e *encoder) think(ev *perigee.Event) {
 	if ev.Signature != "" {
 		e.signThinking(ev.Signature)
 	}
+}
+
+// redacted writes thinking that only its provider can read. It has a block of its own.
+func (e *encoder) redacted(data string) {
+	if e.answer.Thinking == DisplayNone || data == "" {
+		return
+	}
+	e.close()
+	e.writeRedacted(data)
+	e.index++
 }
 
 // signThinking gives the open thinking its own signature.
@@ -236,6 +249,9 @@ func (e *encoder) head(w *rawjson.Writer) {
 
 // stop returns why the answer ended, and the stop sequence if it was one.
 func (e *encoder) stop() (reason, sequence string) {
+	if e.finish.Dialect == perigee.DialectAnthropic && e.finish.Reason != "" {
+		return e.finish.Reason, e.finish.Stop
+	}
 	if e.calls > 0 {
 		return "tool_use", ""
 	}
@@ -256,21 +272,22 @@ func (e *encoder) writeStop(w *rawjson.Writer) {
 	reason, sequence := e.stop()
 	w.Key("stop_reason").String(reason).Key("stop_sequence").StringOrNull(sequence)
 	if reason == "refusal" {
-		why := e.finish.Reason
-		if e.finish.Message != "" {
-			why += ": " + e.finish.Message
+		why := e.finish.Message
+		if e.finish.Dialect != perigee.DialectAnthropic {
+			why = strings.TrimSuffix(e.finish.Reason+": "+why, ": ")
 		}
 		w.Key("stop_details").Object().Members(`"type":"refusal","category":null`).Key("explanation").String(why).EndObject()
 	}
 }
 
-// writeUsage writes the member usage. Tokens from the provider's cache are counted separately. The
-// usage of a message has more members than the usage at the end of a stream.
+// writeUsage writes the member usage. Tokens read from the provider's cache, and tokens written to
+// it, are counted separately. The usage of a message has more members than the usage at the end of a stream.
 func writeUsage(w *rawjson.Writer, u *perigee.Usage, searches int, message bool) {
-	w.Key("usage").Object().Key("input_tokens").Int(max(0, u.Input-u.Cached))
-	w.Members(`"cache_creation_input_tokens":0`).Key("cache_read_input_tokens").Int(u.Cached)
-	if message { // the provider's cache is its own, and costs nothing to fill
-		w.Members(`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0}`)
+	w.Key("usage").Object().Key("input_tokens").Int(max(0, u.Input-u.Cached-u.Written))
+	w.Key("cache_creation_input_tokens").Int(u.Written).Key("cache_read_input_tokens").Int(u.Cached)
+	if message {
+		w.Key("cache_creation").Object().Key("ephemeral_5m_input_tokens").Int(u.Written - u.WrittenHour)
+		w.Key("ephemeral_1h_input_tokens").Int(u.WrittenHour).EndObject()
 	}
 	w.Key("output_tokens").Int(u.Output)
 	if u.Thinking > 0 {

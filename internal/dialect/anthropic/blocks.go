@@ -128,6 +128,18 @@ func (b *toolBlock) write(w *rawjson.Writer, input []byte) {
 	w.Object().Key("type").String(b.kind).Key("id").String(b.id).Key("name").String(b.name).Key("input").Raw(input).EndObject()
 }
 
+// writeRedacted writes a block of redacted thinking. No block is open.
+func (e *encoder) writeRedacted(data string) {
+	if e.stream {
+		e.about("content_block_start").Key("content_block")
+	}
+	e.w.Object().Members(`"type":"redacted_thinking"`).Key("data").String(data).EndObject()
+	if e.stream {
+		e.w.Lit(eventEnd)
+		e.closeBlock()
+	}
+}
+
 // result writes the result of the provider's last tool. No block is open.
 func (e *encoder) result(kind string, content []byte) {
 	if e.stream {
