@@ -31,18 +31,26 @@ func NoteOptions(n *perigee.Notes, p *perigee.Prompt) {
 	}
 	drop(g.ResponseFormat.Description != "", "response_format.json_schema.description")
 	for i := range p.Tools {
-		if f := p.Tools[i].Function; f == nil || f.Custom == nil {
-			continue
-		} else if p.Dialect == perigee.DialectOpenAIResponses {
-			n.Mapped("tools[custom] " + perigee.Clip(f.Name, 60))
-		} else {
-			n.Mapped("tools[].custom")
+		if f := p.Tools[i].Function; f != nil && f.Custom != nil {
+			noteCustom(n, p.Dialect, f.Name)
 		}
+	}
+}
+
+// noteCustom notes a tool that takes a text, and becomes a function with one argument.
+func noteCustom(n *perigee.Notes, d perigee.Dialect, name string) {
+	if d == perigee.DialectOpenAIResponses {
+		n.Mapped("tools[custom] " + perigee.Clip(name, 60))
+	} else {
+		n.Mapped("tools[].custom")
 	}
 }
 
 // optionNames are the names of parameters in dialects that call them something else.
 var optionNames = map[perigee.Dialect]map[string]string{
+	perigee.DialectGemini: {"top_p": "topP", "top_k": "topK", "n": "candidateCount", "presence_penalty": "presencePenalty",
+		"frequency_penalty": "frequencyPenalty", "logprobs": "responseLogprobs", "modalities": "responseModalities",
+		"response_format": "responseMimeType"},
 	perigee.DialectOpenAIChat: {"thinking level": "reasoning_effort", "image detail": "messages[].content[].image_url.detail",
 		"conversation that began with the model": "messages that begin with role assistant"},
 	perigee.DialectOpenAIResponses: {"verbosity": "text.verbosity", "image detail": "input[].content[].detail",

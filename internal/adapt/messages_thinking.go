@@ -1,0 +1,170 @@
+package adapt
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee"
+)
+
+// singleSignature returns a signature as this API has it. Behind Google's gateway the same
+// signatures are in base64 twice.
+func singleSignature(signature string) string {
+	if isClaudes(signature) {
+		if once, err := base64.StdEncoding.DecodeString(signature); err == nil {
+			return string(once)
+		}
+	}
+	return signature
+}
+
+// thinking expresses the client's setting in the form that the model takes: adaptive thinking with
+// an effort, or enabled thinking with a budget. It is left out where the API refuses it.
+func (a *messagesAdapter) thinking() {
+	gen := &a.prompt.Generation
+	if gen.Thinking == nil {
+		return
+	}
+	want := *gen.Thinking
+	want.Extra, want.Level = nil, strings.ToLower(want.Level)
+	switch want.Level {
+	case "none", "off":
+		want.Level, want.Budget = "", new(int64(0))
+	case "auto", "dynamic":
+		want.Level, want.Budget = "", new(int64(-1))
+	case "thinking_level_unspecified":
+		want.Level = ""
+	}
+	if want.Level != "" && !slices.Contains(levels, want.Level) {
+		a.notes.Dropped("thinking level " + clip(want.Level))
+		want.Level = ""
+	}
+	gen.Thinking = a.express(want)
+	if thinks(gen.Thinking) {
+		a.checkEnabled(gen)
+	}
+	if t := gen.Thinking; t != nil && (t.Budget == nil && t.Include != nil || thinks(t)) {
+		a.display(t, want.Include)
+	}
+}
+
+// express returns the setting in the form of the model, or nil for the model's default.
+func (a *messagesAdapter) express(want perigee.Thinking) *perigee.Thinking {
+	shown := want.Include != nil && *want.Include
+	off := want.Budget != nil && *want.Budget == 0
+	unset := want.Level == "" && want.Budget == nil
+	switch {
+	case unset && !shown:
+		return nil
+	case off:
+		return a.off()
+	case !a.model.Thinks():
+		a.notes.Dropped("thinking")
+		return nil
+	case a.model.Enabled && want.Level == "" && want.Budget != nil && *want.Budget > 0:
+		return a.enabled(*want.Budget)
+	case a.model.Adaptive && a.prompt.Dialect == perigee.DialectAnthropic && want.Include == nil:
+		return &perigee.Thinking{Level: a.effort(want.Level)} // effort alone turns no thinking on
+	case a.model.Adaptive:
+		t := &perigee.Thinking{Include: new(true), Level: want.Level}
+		if want.Level == "" && want.Budget != nil && *want.Budget > 0 && len(a.model.Efforts) > 0 {
+			t.Level = budgetToLevel(*want.Budget, a.model.Efforts)
+			a.notes.Mapped(fmt.Sprintf("thinking budget %d to effort %s", *want.Budget, t.Level))
+		}
+		t.Level = a.effort(t.Level)
+		return t
+	case want.Level != "":
+		return a.enabled(budgets[slices.Index(levels, want.Level)])
+	}
+	return a.enabled(usualBudget)
+}
+
+// off turns thinking off, or down to the least if the model always thinks.
+func (a *messagesAdapter) off() *perigee.Thinking {
+	switch {
+	case !a.model.Thinks():
+		return nil
+	case a.model.Disabled:
+		return &perigee.Thinking{Budget: new(int64(0))}
+	case len(a.model.Efforts) == 0:
+		a.notes.Dropped(optionName(a.prompt.Dialect, "thinking level") + " none")
+		return nil
+	}
+	least := a.model.Efforts[0]
+	a.notes.Mapped(optionName(a.prompt.Dialect, "thinking level") + " none to " + least)
+	return &perigee.Thinking{Level: least}
+}
+
+// effort returns the nearest effort that the model takes.
+func (a *messagesAdapter) effort(level string) string {
+	have := a.model.Efforts
+	switch {
+	case level == "" || slices.Contains(have, level):
+		return level
+	case len(have) == 0:
+		a.notes.Dropped(optionName(a.prompt.Dialect, "thinking level") + " " + level)
+		return ""
+	}
+	nearest, rank := have[len(have)-1], slices.Index(levels, level)
+	if i := slices.IndexFunc(have, func(l string) bool { return slices.Index(levels, l) > rank }); i >= 0 {
+		nearest = have[i]
+	}
+	a.notes.Mapped(optionName(a.prompt.Dialect, "thinking level") + " " + level + " to " + nearest)
+	return nearest
+}
+
+// minBudget is the smallest thinking budget that this API takes.
+const minBudget = 1024
+
+// enabled returns thinking with a budget, below the limit of the whole answer, of which it is a
+// part.
+func (a *messagesAdapter) enabled(budget int64) *perigee.Thinking {
+	limit := *a.prompt.Generation.MaxOutputTokens
+	fitting := max(budget, minBudget)
+	if fitting >= limit {
+		fitting = max(limit/2, minBudget)
+	}
+	if fitting >= limit {
+		a.notes.Dropped(fmt.Sprintf("thinking, which takes at least %d tokens of an answer that may have %d", minBudget, limit))
+		return nil
+	}
+	if fitting != budget && a.prompt.Generation.Thinking.Budget != nil && *a.prompt.Generation.Thinking.Budget > 0 {
+		a.notes.Mapped(fmt.Sprintf("thinking budget %d to %d", budget, fitting))
+	}
+	return &perigee.Thinking{Include: new(true), Budget: &fitting}
+}
+
+// checkEnabled leaves out thinking with a budget where the API refuses it: if the model has to call
+// a tool, and in a tool loop that did not begin with signed thinking.
+func (a *messagesAdapter) checkEnabled(gen *perigee.Generation) {
+	_, starts := turnStarts(a.prompt.Contents)
+	unsigned := func(i int) bool { return !startsWithThought(&a.prompt.Contents[i]) }
+	switch config := a.prompt.ToolConfig; {
+	case config != nil && config.Mode == perigee.ToolModeAny:
+		a.notes.Dropped("thinking beside a tool choice that forces a call")
+	case slices.ContainsFunc(starts, unsigned):
+		a.notes.Dropped("thinking in a round of tools whose first thoughts are lost")
+	default:
+		return
+	}
+	gen.Thinking = nil
+}
+
+// display sets whether thinking is shown. Newer models show none by default, and older ones all of
+// it. Models of compatible servers may not have the setting.
+func (a *messagesAdapter) display(t *perigee.Thinking, include *bool) {
+	shown := include != nil && *include
+	value := ""
+	switch {
+	case shown && a.model.Omits:
+		value = `"summarized"`
+	case !shown && !a.model.Omits && strings.Contains(a.model.ID, "claude"):
+		value = `"omitted"`
+	}
+	if value != "" {
+		t.Extra = perigee.Fields{{Name: "display", Value: json.RawMessage(value)}}
+	}
+}
