@@ -14,9 +14,10 @@ type Model struct {
 	Context     int64     // the limit of input tokens
 	Output      int64     // the limit of output tokens
 	Thinking    bool
+	Methods     []string // generateContent, countTokens, embedContent …
+	Extra       Fields   // other members of the provider's description
+
 	// ThinkingTypes and Efforts are the ways in which the Messages API sets thinking for this
 	// model: adaptive, enabled, disabled; low, medium, high, xhigh, max. They are nil if unknown.
 	ThinkingTypes, Efforts []string
-	Methods     []string // generateContent, countTokens, embedContent …
-	Extra       Fields   // other members of the provider's description
 }

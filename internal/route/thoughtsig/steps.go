@@ -90,7 +90,9 @@ func (at *step) has(thinking []perigee.Part, contents []perigee.Content) bool {
 
 func plain(p *perigee.Part) string { return rawjson.Unescaped(p.Text.Form()) }
 
-func isThought(p perigee.Part) bool { return p.Kind == perigee.PartText && p.Thought }
+func isThought(p perigee.Part) bool {
+	return p.Thought && (p.Kind == perigee.PartText || p.Kind == perigee.PartRedacted)
+}
 
 // restoreThinking puts the remembered thinking at the beginning of the step, and reports whether
 // that changes anything. Thinking that the client kept stays only if it is identical: a signature

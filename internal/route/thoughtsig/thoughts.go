@@ -20,7 +20,8 @@ const maxThoughts = 256 << 10
 //
 //	LENGTH:TEXT LENGTH:SIGNATURE
 //
-// without the space, lengths in bytes. Further calls without new thinking in between have a '>' and
+// without the space, lengths in bytes. A provider that omits its thinking sends an empty text with a
+// signature; redacted thinking is the letter R and LENGTH:DATA. Further calls without new thinking in between have a '>' and
 // the first one's key.
 type thinking struct {
 	block []byte // the text of the open block
@@ -43,12 +44,25 @@ func (t *thinking) add(text string) {
 
 // close ends the open block. Without a signature the model would not accept it, so it is left out.
 func (t *thinking) close(signature string) {
-	if signature != "" && len(t.block) > 0 {
+	if signature != "" && !t.lost {
 		t.value = append(append(strconv.AppendInt(t.value, int64(len(t.block)), 10), ':'), t.block...)
 		t.value = append(append(strconv.AppendInt(t.value, int64(len(signature)), 10), ':'), signature...)
 		t.key = ""
 	}
 	t.block = t.block[:0]
+}
+
+// redact adds thinking that only its provider can read.
+func (t *thinking) redact(data string) {
+	if t.lost {
+		return
+	}
+	if len(t.value)+len(data) > maxThoughts {
+		t.drop()
+		return
+	}
+	t.value = append(append(strconv.AppendInt(append(t.value, 'R'), int64(len(data)), 10), ':'), data...)
+	t.key = ""
 }
 
 func (t *thinking) drop() { *t = thinking{lost: true} }
@@ -80,6 +94,15 @@ func reference(s *perigee.Signature) (key string, ok bool) {
 func thoughts(value string) []perigee.Part {
 	var parts []perigee.Part
 	for value != "" {
+		if redacted, ok := strings.CutPrefix(value, "R"); ok {
+			data, rest, ok := cutCounted(redacted)
+			if !ok {
+				return nil
+			}
+			parts = append(parts, perigee.Part{Kind: perigee.PartRedacted, Thought: true, Signature: data})
+			value = rest
+			continue
+		}
 		text, rest, _ := cutCounted(value)
 		signature, rest, ok := cutCounted(rest) // if there is no text, rest is empty
 		if !ok {

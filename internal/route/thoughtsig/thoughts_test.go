@@ -29,6 +29,10 @@ func results(ids ...string) perigee.Content {
 	return c
 }
 
+func redacted(data string) perigee.Event {
+	return perigee.Event{Kind: perigee.EventRedacted, Signature: data}
+}
+
 // converse makes a request of a conversation.
 func converse(model string, contents ...perigee.Content) *perigee.Request {
 	return requestOf(model, "", &perigee.Prompt{Contents: contents})
@@ -89,6 +93,12 @@ func TestThinkingComesBackWithItsCall(t *testing.T) {
 			[]perigee.Content{hi(), model(partCall("a")), results("a")}, "(h|S1) (m|S2) a"},
 		{"what has no signature is left out", []perigee.Event{thought("h"), text("x"), thought("m"), signature("S2"), called("a"), finish()},
 			[]perigee.Content{hi(), model(partCall("a")), results("a")}, "(m|S2) a"},
+		{"thinking that the provider omits", []perigee.Event{signed(thought(""), "S1"), signed(thought(""), "S2"), called("a"), finish()},
+			[]perigee.Content{hi(), model(partCall("a")), results("a")}, "(|S1) (|S2) a"},
+		{"redacted thinking in its place", []perigee.Event{thought("h"), signature("S1"), redacted("D1"), thought("m"), signature("S2"), called("a"), finish()},
+			[]perigee.Content{hi(), model(partCall("a")), results("a")}, "(h|S1) (|D1) (m|S2) a"},
+		{"redacted thinking that the client has", []perigee.Event{redacted("D1"), called("a"), finish()},
+			[]perigee.Content{hi(), model(perigee.Part{Kind: perigee.PartRedacted, Thought: true, Signature: "D1"}, partCall("a")), results("a")}, "(|D1) a"},
 		{"nothing signed", []perigee.Event{thought("h"), called("a"), finish()}, []perigee.Content{hi(), model(partCall("a")), results("a")}, "a"},
 		{"a signature of no thinking", []perigee.Event{text("x"), signature("S1"), called("a"), finish()}, []perigee.Content{hi(), model(partCall("a")), results("a")}, "a"},
 		{"parallel calls", thinking, []perigee.Content{hi(), model(partCall("a"), partCall("b")), results("a", "b")}, "(hm|S1) a b"},

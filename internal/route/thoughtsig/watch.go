@@ -45,7 +45,7 @@ func (w *watch) observe(ev *perigee.Event) {
 		w.number(ev)
 	case perigee.EventFinish:
 		w.ids = nil
-	case perigee.EventText, perigee.EventThinking, perigee.EventSignature:
+	case perigee.EventText, perigee.EventThinking, perigee.EventSignature, perigee.EventRedacted:
 	default:
 		return
 	}
@@ -71,9 +71,24 @@ func (w *watch) observe(ev *perigee.Event) {
 		}
 	case perigee.EventText, perigee.EventThinking:
 		w.text(c, ev)
+	case perigee.EventRedacted:
+		w.redacted(c, ev.Signature)
+		return
 	}
 	if ev.Signature != "" {
 		w.addSignature(c, ev.Signature)
+	}
+}
+
+// redacted remembers thinking that only its provider can read.
+func (w *watch) redacted(c *candidate, data string) {
+	w.close(c)
+	if data == "" || !storable(data) {
+		return
+	}
+	w.memory.put(signatureKey(data), "", w.scope.kind)
+	if w.scope.kind == claude {
+		c.thinking.redact(data)
 	}
 }
 
@@ -139,7 +154,7 @@ func (w *watch) text(c *candidate, ev *perigee.Event) {
 // startsBlock reports whether further thinking begins a new block: Claude signs a block at its end.
 // Gemini's signatures may come anywhere in a block.
 func (w *watch) startsBlock(c *candidate, ev *perigee.Event) bool {
-	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && ev.Text != "" &&
+	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && (ev.Text != "" || ev.Signature != "") &&
 		c.signature != "" && c.signature != ev.Signature
 }
 
@@ -174,7 +189,7 @@ func (w *watch) close(c *candidate) {
 		}
 		w.rememberText(c.kind, text, c.signature)
 	}
-	if c.kind == perigee.EventThinking {
+	if c.kind == perigee.EventThinking && w.scope.kind == claude {
 		c.thinking.close(c.signature)
 	}
 	c.kind, c.id, c.signature = 0, "", ""
