@@ -127,6 +127,10 @@ type Request struct {
 	// it is nil, addresses are passed on.
 	Fetch func(*Request) (*Request, error)
 
+	// Foreign returns which of the signatures of thinking in Body were made by another provider than
+	// the model's. It is nil if that is not known.
+	Foreign func(signatures []string) map[string]bool
+
 	// ReportStopSequence is set if the client wants to know which of its stop sequences ended the
 	// answer.
 	ReportStopSequence bool
@@ -189,6 +193,13 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	c := r.copy()
 	c.prompt = func() (*Prompt, error) { return p, nil }
 	c.rewritten = true
+	return c
+}
+
+// WithForeign returns a copy of r with another function Foreign.
+func (r *Request) WithForeign(foreign func(signatures []string) map[string]bool) *Request {
+	c := r.copy()
+	c.Foreign = foreign
 	return c
 }
 

@@ -23,10 +23,24 @@ func (m *Memory) Around(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m}
 }
 
+// forwarded returns a request that the wrapped upstream sends with the client's own bytes, and
+// reports whether there is one. The upstream can ask which thinking in them is another provider's:
+// clients of the Gemini API alone return signatures only to the provider that made them.
+func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (*perigee.Request, bool) {
+	if !k.Forwards(req) {
+		return nil, false
+	}
+	if req.Dialect == perigee.DialectGemini {
+		return req, true
+	}
+	kind := models.Of(req.Model).Family.SignatureKind()
+	return req.WithForeign(func(signatures []string) map[string]bool { return k.memory.foreign(ctx, signatures, kind) }), true
+}
+
 // Stream asks the wrapped upstream.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if k.Forwards(req) {
-		return k.Upstream.Stream(ctx, req)
+	if forwarded, ok := k.forwarded(ctx, req); ok {
+		return k.Upstream.Stream(ctx, forwarded)
 	}
 	return func(yield func(perigee.Event, error) bool) {
 		restored, scope, err := k.restored(ctx, req)
@@ -68,8 +82,8 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 
 // CountTokens counts the tokens of the request that Stream would send.
 func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	if k.Forwards(req) {
-		return k.Passthrough.CountTokens(ctx, req)
+	if forwarded, ok := k.forwarded(ctx, req); ok {
+		return k.Passthrough.CountTokens(ctx, forwarded)
 	}
 	restored, _, err := k.restored(ctx, req)
 	if err != nil {

@@ -386,3 +386,37 @@ func TestIdsDiffer(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A forwarder is a source that sends Messages requests with the client's own bytes.
+type forwarder struct{ source }
+
+func (f *forwarder) Forwards(req *perigee.Request) bool {
+	return req.Verbatim(perigee.DialectAnthropic)
+}
+
+// A request that is forwarded is not decoded, and its upstream learns which thinking is another
+// provider's. A request that was rewritten is restored as usual.
+func TestForwardedRequestsPassUntouched(t *testing.T) {
+	m := NewMemory(Options{})
+	hear(t, m.Around(&source{events: []perigee.Event{thought("hm"), signature("G1"), finish()}}), request(perigee.DialectAnthropic, "gemini-3-flash"))
+	hear(t, m.Around(&source{events: []perigee.Event{thought("hm"), signature("C1"), finish()}}), request(perigee.DialectAnthropic, "claude-opus-5"))
+	decoded := 0
+	req := perigee.NewRequest(perigee.Origin{Dialect: perigee.DialectAnthropic}, "claude-opus-5", true, func() (*perigee.Prompt, error) {
+		decoded++
+		return &perigee.Prompt{}, nil
+	})
+	f := &forwarder{}
+	forwarded, ok := m.Around(f).forwarded(t.Context(), req)
+	if !ok || decoded > 0 || !forwarded.Verbatim(perigee.DialectAnthropic) {
+		t.Fatalf("forwarded %v, decoded %d times", ok, decoded)
+	}
+	if got := fmt.Sprint(forwarded.Foreign([]string{"G1", "C1", "unknown"})); got != "map[G1:true]" {
+		t.Errorf("foreign: %s", got)
+	}
+	if _, ok := m.Around(f).forwarded(t.Context(), req.WithPrompt(&perigee.Prompt{})); ok {
+		t.Error("a rewritten request is forwarded")
+	}
+	if _, ok := m.Around(&source{}).forwarded(t.Context(), req); ok {
+		t.Error("an upstream of another dialect gets the client's bytes")
+	}
+}

@@ -142,6 +142,22 @@ func (m *Memory) remember(key, value, kind string) {
 	m.put(signatureKey(value), "", kind)
 }
 
+// foreign returns which of the signatures are known to be of another kind.
+func (m *Memory) foreign(ctx context.Context, signatures []string, kind string) map[string]bool {
+	keys := make([]string, len(signatures))
+	for i, s := range signatures {
+		keys[i] = signatureKey(s)
+	}
+	known := m.find(ctx, keys)
+	list := map[string]bool{}
+	for i, s := range signatures {
+		if found := known[keys[i]]; found != nil && found.Kind != kind {
+			list[s] = true
+		}
+	}
+	return list
+}
+
 // entries are the known signatures by key. They are never modified.
 type entries map[string]*perigee.Signature
 
