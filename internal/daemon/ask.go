@@ -18,14 +18,14 @@ import (
 // settings returns.
 func newAsks(g *gateway.Gateway, opts Options, settings func() *config.Config, store *sqlstore.Store, recorder *record.Recorder) *ask.Service {
 	models := ask.NewModelAsker(ask.ModelOptions{
-		Upstream: g, Model: func() string { return settings().MCP.Model }, Resolve: g.Model, Simulated: g.Simulated,
+		Upstream: g, Model: func() string { return settings().MCP.Model }, Names: g.Names, Simulated: g.Simulated,
 		Store: store, Now: opts.Now, Logger: opts.Logger,
 	})
 	return ask.NewService(ask.Options{
 		Sources: func() []ask.Source { return askSources(g, settings().MCP.Ask, models) },
 		Idle:    func() time.Duration { return settings().MCP.AskTimeout },
 		Max:     func() time.Duration { return settings().MCP.AskMax },
-		Resolve: g.Model, Record: recorder, NewID: opts.NewID,
+		Names:   g.Names, Record: recorder, NewID: opts.NewID,
 	})
 }
 

@@ -65,7 +65,7 @@ func (c control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 // that lease accounts of the named one.
 func (c control) asksAnotherBefore(upstream, model string) bool {
 	rosters := c.gateway.Rosters()
-	for _, name := range c.gateway.Upstreams(c.gateway.Model(model)) {
+	for _, name := range c.gateway.Upstreams(model) {
 		leased := c.gateway.AccountsOf(name)
 		if leased == upstream {
 			return false

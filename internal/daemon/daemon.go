@@ -198,7 +198,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	stored := keeper{Config: d.config, Store: d.store, Images: images}
 	pages := d.observers.newDashboard(recorded, stored)
 	d.api = server.New(server.Options{
-		Upstream: d.recorder, Model: d.gateway.Model, Missing: func(ctx context.Context, name string) error {
+		Upstream: d.recorder, Model: d.gateway.Model, Names: d.gateway.Names, Missing: func(ctx context.Context, name string) error {
 			_, err := d.gateway.Missing(ctx, name)
 			return err
 		},

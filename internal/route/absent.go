@@ -56,7 +56,7 @@ func (m *absentMemory) clear() {
 // last hour, or nil for other models. For a strict request it returns nil, so that the provider is
 // asked.
 func (r *Router) recentlyMissing(found resolution, req *perigee.Request) (list failures) {
-	if req.Strict || !r.absents.has(found.model, r.opts.Now()) || r.models.has(found.model) {
+	if req.Strict || !r.absents.has(found.key(), r.opts.Now()) || r.models.has(found.model) {
 		return nil
 	}
 	for _, target := range found.targets {

@@ -60,6 +60,8 @@ func origins(found resolution) string {
 	switch {
 	case found.asked == found.model:
 		return ""
+	case found.upstream != "" && !found.aliased:
+		return fmt.Sprintf("%s is %s at %s", found.asked, found.model, found.upstream)
 	case found.aliased:
 		return fmt.Sprintf("%s is an alias of %s", found.asked, found.model)
 	case found.thinking == nil:
@@ -73,7 +75,7 @@ func origins(found resolution) string {
 // add adds the upstreams of a model as candidates, and reports whether none of them has it.
 func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 	r := e.router
-	if rule, ok := r.rule(found.model); ok {
+	if rule, ok := r.rule(found.model); ok && found.upstream == "" {
 		e.step("models.routes sends %s to %s", rule.Match, strings.Join(rule.To, ", "))
 	}
 	candidates := make([]perigee.RouteCandidate, len(found.targets))
@@ -145,7 +147,9 @@ func (e *explanation) addUnrouted(found resolution) {
 			continue
 		}
 		reason := "it is not asked for this model"
-		if rule, ok := e.router.rule(found.model); ok {
+		if found.upstream != "" {
+			reason = fmt.Sprintf("the name is of a model of %s", found.upstream)
+		} else if rule, ok := e.router.rule(found.model); ok {
 			reason = fmt.Sprintf("models.routes sends %s to %s", rule.Match, strings.Join(rule.To, ", "))
 		}
 		e.Candidates = append(e.Candidates, perigee.RouteCandidate{Upstream: target.Name, Name: found.model, Reason: reason})

@@ -87,7 +87,7 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	for _, f := range failed {
 		asked = append(asked, f.upstream)
 	}
-	known := r.known(ctx)
+	known := r.known(ctx, found.upstream)
 	if slices.Contains(known, found.model) {
 		return failed[0].err // the model exists: something else in the request was not found
 	}
@@ -100,7 +100,7 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 		}
 	}
 	known = slices.DeleteFunc(known, func(name string) bool {
-		return !origin.Allows(name) && !origin.Allows(r.Model(name)) || found.embeds && !strings.Contains(name, "embed")
+		return !slices.ContainsFunc(r.Names(name), origin.Allows) || found.embeds && !strings.Contains(name, "embed")
 	})
 	return e.WithHint("%s", r.advice(found, known))
 }

@@ -61,8 +61,9 @@ func (l modelList) lacks(model string) bool {
 	return l.err == nil && len(l.models) > 0 && !slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
 }
 
-// Models lists each model once, from the upstream that would answer first, and the aliases. It
-// fails only if no upstream can be asked.
+// Models lists each model once, from the upstream that would answer first, the aliases, and each
+// model of several upstreams as UPSTREAM/MODEL for each of them. It fails only if no upstream can be
+// asked.
 func (r *Router) Models(ctx context.Context) ([]perigee.Model, error) {
 	list, failed, err := r.ModelsOf(ctx, "")
 	for _, f := range failed {
@@ -96,17 +97,24 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	wait.Wait()
 
 	var all []perigee.Model
-	seen := map[string]bool{}
+	have := map[string][]perigee.Model{} // by name, of each upstream that has the model
 	for i, list := range lists {
 		if list.err != nil {
 			failed = append(failed, Failure{targets[i].Name, list.err})
 			continue
 		}
 		for _, m := range list.models {
-			if !seen[m.ID] && (upstream != "" || r.serves(targets[i].Name, m.ID)) {
-				seen[m.ID] = true
-				all = append(all, describe(m))
+			if upstream == "" && !r.serves(targets[i].Name, m.ID) {
+				continue
 			}
+			m, same := describe(m), have[m.ID]
+			m.Upstream = targets[i].Name
+			if len(same) == 0 {
+				all = append(all, m)
+			} else if same[len(same)-1].Upstream == m.Upstream {
+				continue // it lists the model twice
+			}
+			have[m.ID] = append(same, m)
 		}
 	}
 	if len(failed) > 0 && len(failed) == len(targets) {
@@ -116,7 +124,19 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	hidden := func(m perigee.Model) bool {
 		return slices.ContainsFunc(aliased, func(a perigee.Model) bool { return a.ID == m.ID })
 	}
-	return append(slices.DeleteFunc(all, hidden), aliased...), failed, nil
+	var shared []perigee.Model
+	for _, m := range all {
+		if same := have[m.ID]; len(same) > 1 {
+			shared = append(shared, same...)
+		}
+	}
+	for i := range shared {
+		m := &shared[i]
+		if m.ID = m.Upstream + "/" + m.ID; m.DisplayName != "" {
+			m.DisplayName += " (" + m.Upstream + ")"
+		}
+	}
+	return slices.Concat(slices.DeleteFunc(all, hidden), aliased, shared), failed, nil
 }
 
 // describe completes a provider's description of a model from the table of models. The provider's
@@ -235,7 +255,7 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	if absent == nil {
 		return unsure, nil
 	}
-	if next, ok := r.fallback(); ok && next.model != found.model {
+	if next, ok := r.fallback(); ok && next.model != found.model && found.upstream == "" {
 		return false, nil // whether it may be used depends on the request
 	}
 	return false, r.failure(ctx, found, &perigee.Origin{}, absent)
@@ -273,17 +293,20 @@ func waitForLists(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, modelsWait, errSlowList)
 }
 
-// known returns the names of all models, or nil if no upstream lists its models in time.
-func (r *Router) known(ctx context.Context) []string {
+// known returns the names of all models, or of the models of one upstream. It returns nil if no
+// upstream lists its models in time.
+func (r *Router) known(ctx context.Context, upstream string) []string {
 	ctx, cancel := waitForLists(ctx)
 	defer cancel()
-	all, err := r.Models(ctx)
+	all, _, err := r.ModelsOf(ctx, upstream)
 	if err != nil {
 		return nil
 	}
 	var list []string
 	for _, m := range all {
-		list = append(list, m.ID)
+		if r.Names(m.ID)[0] == m.ID { // not with an upstream
+			list = append(list, m.ID)
+		}
 	}
 	return list
 }

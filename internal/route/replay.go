@@ -20,7 +20,7 @@ func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
 	}
 	opts := r.opts
 	opts.Targets, opts.Rules = []Target{target}, nil
-	return &Router{opts: opts, patterns: r.patterns}, nil
+	return &Router{opts: opts, patterns: r.patterns, upstreams: r.upstreams}, nil
 }
 
 // target returns the upstream of a name. For an unknown name the error is of ClassInvalid and lists

@@ -18,10 +18,22 @@ func (r *Router) Model(asked string) string {
 	return found.model
 }
 
-// Upstreams returns the names of the upstreams for a model, in order.
-func (r *Router) Upstreams(model string) []string {
+// Names returns the names by which the patterns of a key allow a model: the client's own and the
+// model's, which is the last one. UPSTREAM/MODEL is allowed by the name of the model alone: a
+// pattern such as gemini-* does not mean all models of an upstream with such a name.
+func (r *Router) Names(asked string) []string {
+	found, _ := r.resolve(asked)
+	if asked == "" || found.upstream != "" && !found.aliased {
+		return []string{found.model}
+	}
+	return []string{asked, found.model}
+}
+
+// Upstreams returns the names of the upstreams for a client's name of a model, in order.
+func (r *Router) Upstreams(asked string) []string {
 	var list []string
-	for _, target := range r.targets(model) {
+	found, _ := r.resolve(asked)
+	for _, target := range found.targets {
 		list = append(list, target.Name)
 	}
 	return list
@@ -30,12 +42,21 @@ func (r *Router) Upstreams(model string) []string {
 // A resolution is the model that a client's name refers to.
 type resolution struct {
 	model    string
+	upstream string            // the only one that may answer, by the name; empty if any may
 	thinking *perigee.Thinking // from the suffix of the name; nil if it has none
 	targets  []Target
 	asked    string // the name itself; empty if there was none, and this is the default
 	aliased  bool   // an alias led to the model
 	embeds   bool   // the request is for embeddings
 	fallback bool   // it answers for names that no upstream has
+}
+
+// key identifies the model among those that no upstream has.
+func (f *resolution) key() string {
+	if f.upstream == "" {
+		return f.model
+	}
+	return f.upstream + "/" + f.model
 }
 
 // origin returns a suffix for error messages about a missing model: where its name comes from, if
@@ -68,15 +89,19 @@ func (r *Router) resolve(asked string) (resolution, error) {
 		found.model, found.aliased = target, true
 		r.followAliases(&found)
 	}
-	found.targets = r.targets(found.model)
+	found.targets = r.targetsOf(&found)
 	return found, nil
 }
 
-// followAliases follows exact aliases to a model, and removes thinking suffixes from the names.
+// followAliases follows exact aliases to a model, and removes the name of an upstream and thinking
+// suffixes from the names. A name with an upstream is the upstream's own, and no alias.
 func (r *Router) followAliases(found *resolution) {
-	for range 2*len(r.opts.Aliases) + 2 { // each alias once, and a suffix behind each
-		if target, ok := r.opts.Aliases[found.model]; ok {
+	for range 2*len(r.opts.Aliases) + 4 { // each alias once, a suffix behind each, and an upstream
+		if target, ok := r.opts.Aliases[found.model]; ok && found.upstream == "" {
 			found.model, found.aliased = target, true
+			continue
+		}
+		if found.upstream == "" && r.cutUpstream(found) {
 			continue
 		}
 		base, thinking := models.Split(found.model, r.hasModel)
@@ -90,10 +115,33 @@ func (r *Router) followAliases(found *resolution) {
 	}
 }
 
+// cutUpstream removes the upstream from a name of the form UPSTREAM/MODEL. An upstream is meant even
+// if a model has such a name itself.
+func (r *Router) cutUpstream(found *resolution) bool {
+	for _, name := range r.upstreams {
+		if model, ok := strings.CutPrefix(found.model, name+"/"); ok && model != "" {
+			found.upstream, found.model = name, model
+			return true
+		}
+	}
+	return false
+}
+
+// targetsOf returns the upstreams for a resolved model, in order. The upstream in the name is the
+// only one, whatever the rules are, unless a replay names another.
+func (r *Router) targetsOf(found *resolution) []Target {
+	if found.upstream != "" {
+		if targets := r.named([]string{found.upstream}); len(targets) > 0 {
+			return targets
+		}
+	}
+	return r.targets(found.model)
+}
+
 // byPattern returns the target of the first alias pattern that matches the client's name. The name
 // without its thinking suffix is tried first, so that the suffix is not lost.
 func (r *Router) byPattern(found resolution, asked string) (target string, ok bool) {
-	if asked == "" || found.aliased {
+	if asked == "" || found.aliased || found.upstream != "" {
 		return "", false
 	}
 	for _, name := range []string{found.model, asked} {
@@ -158,15 +206,16 @@ func sameThinking(a, b *perigee.Thinking) bool {
 // replacements returns the models to try, in order, if no upstream has the model: its successors
 // and its names at other providers, if an upstream lists them or no list is available, and then the
 // fallback. There are none for a model that an upstream lists, because then something else was not
-// found. Models that the client's key does not allow are left out.
+// found. Models that the client's key does not allow are left out. If the name has an upstream, only
+// that one is asked, and there is no fallback.
 func (r *Router) replacements(ctx context.Context, found resolution, origin *perigee.Origin) iter.Seq[resolution] {
 	return func(yield func(resolution) bool) {
 		model := found.model
 		spec, _ := models.Lookup(model)
-		if spec.Instead == "" && r.opts.Fallback == "" {
+		if spec.Instead == "" && (r.opts.Fallback == "" || found.upstream != "") {
 			return
 		}
-		known := r.known(ctx)
+		known := r.known(ctx, found.upstream)
 		if slices.Contains(known, model) {
 			return
 		}
@@ -175,15 +224,25 @@ func (r *Router) replacements(ctx context.Context, found resolution, origin *per
 			next := spec.Instead
 			seen = append(seen, next)
 			if (known == nil || slices.Contains(known, next)) && origin.Allows(next) &&
-				!yield(resolution{model: next, targets: r.targets(next), asked: found.asked}) {
+				!yield(r.instead(found, next)) {
 				return
 			}
 		}
-		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && (origin.Allows(r.opts.Fallback) || origin.Allows(next.model)) {
+		if found.upstream != "" {
+			return
+		}
+		if next, ok := r.fallback(); ok && !slices.Contains(seen, next.model) && slices.ContainsFunc(r.Names(r.opts.Fallback), origin.Allows) {
 			next.asked = found.asked
 			yield(next)
 		}
 	}
+}
+
+// instead returns the resolution for a model that answers for another one.
+func (r *Router) instead(found resolution, model string) resolution {
+	next := resolution{model: model, upstream: found.upstream, asked: found.asked}
+	next.targets = r.targetsOf(&next)
+	return next
 }
 
 // fallback returns the model for names that no upstream has.
@@ -193,6 +252,6 @@ func (r *Router) fallback() (resolution, bool) {
 	}
 	next := resolution{model: r.opts.Fallback, fallback: true}
 	r.followAliases(&next)
-	next.targets = r.targets(next.model)
+	next.targets = r.targetsOf(&next)
 	return next, true
 }

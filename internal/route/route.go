@@ -41,10 +41,11 @@ type Options struct {
 
 // A Router is an Upstream that routes calls to other upstreams.
 type Router struct {
-	opts     Options
-	patterns []string // the aliases that are patterns, in the order in which they are tried
-	models   modelCache
-	absents  absentMemory
+	opts      Options
+	patterns  []string // the aliases that are patterns, in the order in which they are tried
+	upstreams []string // the names of all upstreams, longer ones first
+	models    modelCache
+	absents   absentMemory
 }
 
 // New returns a router. The names in rules must be names of targets.
@@ -54,9 +55,12 @@ func New(opts Options) (*Router, error) {
 		opts.Now = time.Now
 	}
 	known := map[string]bool{}
+	var names []string
 	for _, t := range opts.Targets {
 		known[t.Name] = true
+		names = append(names, t.Name)
 	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, rule := range opts.Rules {
 		for _, name := range rule.To {
 			if !known[name] {
@@ -66,7 +70,7 @@ func New(opts Options) (*Router, error) {
 	}
 	patterns := slices.DeleteFunc(slices.Collect(maps.Keys(opts.Aliases)), func(name string) bool { return !match.IsPattern(name) })
 	slices.SortFunc(patterns, match.BySpecificity)
-	return &Router{opts: opts, patterns: patterns}, nil
+	return &Router{opts: opts, patterns: patterns, upstreams: names}, nil
 }
 
 // Stream asks the upstreams for the model, one after the other, until one answers. When none of
@@ -97,7 +101,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			return
 		}
 		if allMissing(failed) || failed == nil {
-			r.absents.forget(found.model)
+			r.absents.forget(found.key())
 			var done bool
 			if failed, done = c.try(ctx, found.targets, nil); done {
 				return
@@ -134,7 +138,7 @@ func (c *call) replace(ctx context.Context, found *resolution, failed *failures)
 		}
 		again, done := (&call{r, replaced, &note, c.yield}).try(ctx, next.targets, *failed)
 		if done {
-			r.absents.add(found.model, r.opts.Now())
+			r.absents.add(found.key(), r.opts.Now())
 			return true
 		}
 		if !allMissing(again) {

@@ -312,9 +312,9 @@ func TestModels(t *testing.T) {
 		for _, m := range models {
 			got = append(got, m.ID)
 		}
-		// claude-1 is a's, but would never be asked there; g-1 is listed once; the alias stands at
-		// the end.
-		if s := strings.Join(got, " "); s != "g-1 g-2 gpt" || err != nil {
+		// claude-1 is a's, but would never be asked there; g-1 is listed once, and once for each
+		// upstream that has it.
+		if s := strings.Join(got, " "); s != "g-1 g-2 gpt a/g-1 b/g-1" || err != nil {
 			t.Errorf("%s, %v", s, err)
 		}
 	}

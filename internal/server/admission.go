@@ -1,7 +1,7 @@
 package server
 
 import (
-	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,8 +104,7 @@ func (c *call) allow(model string) error {
 	if k == nil {
 		return nil
 	}
-	// A pattern may mean the name that the client uses, or the model behind it.
-	if behind := c.opts.Model(model); !k.Allows(cmp.Or(model, behind)) && !k.Allows(behind) {
+	if !slices.ContainsFunc(c.opts.Names(model), k.Allows) {
 		return perigee.Errorf(perigee.ClassForbidden, "key %s is not allowed to use model %q", k.Name, mount.Shorten(model)).
 			WithHint("allowed: %s", strings.Join(k.Models, ", "))
 	}

@@ -67,20 +67,36 @@ func (p *systemPages) modelNamed(r *http.Request, name, path string) (*perigee.M
 		return nil, err
 	}
 	call := mount.CallOf(r)
-	behind := p.Model(name)
-	for _, id := range []string{name, behind} {
-		if i := indexOf(models, id); i >= 0 {
-			return &models[i], nil
-		}
+	if found := p.find(models, name); found != nil {
+		return found, nil
 	}
 	// The key may allow the model under this name only, not under its own.
-	if call.AllowsModel != nil && call.Allows(name) {
+	if call.AllowsModel != nil && slices.ContainsFunc(p.Names(name), call.Allows) {
 		all, err := perigee.Passthrough{Upstream: p.Upstream}.Models(r.Context())
-		if i := indexOf(all, behind); err == nil && i >= 0 {
-			return &all[i], nil
+		if found := p.find(all, name); err == nil && found != nil {
+			return found, nil
 		}
 	}
 	return nil, unknownModel(name, path, models)
+}
+
+// find returns the model that a name refers to, or nil if it is not in the list. A name with an
+// upstream refers to a model of that upstream only.
+func (p *systemPages) find(models []perigee.Model, name string) *perigee.Model {
+	if i := indexOf(models, name); i >= 0 {
+		return &models[i]
+	}
+	model, long := p.Model(name), p.Names(name)[0] != name
+	for i := range models {
+		m := &models[i]
+		if long && !strings.HasPrefix(name, m.Upstream+"/") {
+			continue
+		}
+		if m.ID == model || long && m.ID == m.Upstream+"/"+model {
+			return m
+		}
+	}
+	return nil
 }
 
 // indexOf returns the index of the model with an ID, or -1 if there is none.
@@ -196,7 +212,7 @@ func (p *systemPages) models(r *http.Request) ([]perigee.Model, error) {
 	}
 	var allowed []perigee.Model
 	for _, m := range models {
-		if call.Allows(m.ID) || call.Allows(p.Model(m.ID)) {
+		if slices.ContainsFunc(p.Names(m.ID), call.Allows) {
 			allowed = append(allowed, m)
 		}
 	}

@@ -28,7 +28,8 @@ func newPagesRig(models ...string) *pagesRig {
 	for _, id := range models {
 		rig.models = append(rig.models, perigee.Model{ID: id, Upstream: "studio"})
 	}
-	rig.systemPages = systemPages{&Options{Upstream: rig, Model: func(name string) string { return strings.TrimSuffix(name, "-alias") }}}
+	model := func(name string) string { return strings.TrimSuffix(name, "-alias") }
+	rig.systemPages = systemPages{&Options{Upstream: rig, Model: model, Names: func(name string) []string { return []string{name, model(name)} }}}
 	return rig
 }
 

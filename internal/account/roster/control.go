@@ -27,7 +27,7 @@ type Control struct {
 // A Router resolves models to upstreams.
 type Router interface {
 	Model(name string) string
-	Upstreams(model string) []string
+	Upstreams(name string) []string
 	// AccountsOf returns the name of the upstream that has the accounts for calls to an upstream;
 	// it may be the same one.
 	AccountsOf(upstream string) string

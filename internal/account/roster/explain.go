@@ -18,14 +18,14 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	if len(c.Rosters()) == 0 {
 		return nil, noRoster()
 	}
-	asked := model // empty for any model
-	if asked != "" {
-		asked = router.Model(asked)
+	resolved := "" // any model
+	if model != "" {
+		resolved = router.Model(model)
 	}
 	var rows []perigee.ChoiceRow
 	taken := false
 	for _, r := range c.Rosters() {
-		for _, row := range r.explainFor(router, asked) {
+		for _, row := range r.explainFor(router, model, resolved) {
 			// Upstreams are tried in order, so an account of the second is used only when the first
 			// has none.
 			row.Chosen = row.Chosen && row.Usable && !taken
@@ -35,9 +35,9 @@ func (c Control) ExplainAccounts(ctx context.Context, model string) ([]perigee.C
 	}
 	// Last, because the question may start a cooldown, which would change the explanation.
 	unsure := false
-	if asked != "" {
+	if model != "" {
 		var err error
-		if unsure, err = router.Missing(ctx, asked); err != nil {
+		if unsure, err = router.Missing(ctx, model); err != nil {
 			return nil, err
 		}
 	}
@@ -59,14 +59,14 @@ func (r *Roster) Explain(req pool.Request) []perigee.ChoiceRow {
 	return rows
 }
 
-// explainFor reports for each account whether one of the upstreams for a model would lease it, in
-// the order in which they would be chosen.
-func (r *Roster) explainFor(router Router, model string) (rows []perigee.ChoiceRow) {
+// explainFor reports for each account whether one of the upstreams for a client's name of a model
+// would lease it, in the order in which they would be chosen.
+func (r *Roster) explainFor(router Router, name, model string) (rows []perigee.ChoiceRow) {
 	all := pool.Request{Model: model}
 	if model == "" {
 		return r.Explain(all)
 	}
-	asked, used := router.Upstreams(model), false
+	asked, used := router.Upstreams(name), false
 	only, pool := "", "" // why the other accounts are not used, and their pool
 	for _, name := range asked {
 		if router.AccountsOf(name) != r.upstream {

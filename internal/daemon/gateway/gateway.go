@@ -269,8 +269,13 @@ func (g *Gateway) Simulated() bool { return g.current.Load().builtin }
 // Model returns the model that a client's name for it resolves to now.
 func (g *Gateway) Model(name string) string { return g.current.Load().router.Model(name) }
 
-// Upstreams returns the names of the upstreams for a model, in the order in which they are tried.
-func (g *Gateway) Upstreams(model string) []string { return g.current.Load().router.Upstreams(model) }
+// Names returns the names by which the patterns of a key allow the model of a client's name. The last
+// one is the model's.
+func (g *Gateway) Names(name string) []string { return g.current.Load().router.Names(name) }
+
+// Upstreams returns the names of the upstreams for a client's name of a model, in the order in which
+// they are tried.
+func (g *Gateway) Upstreams(name string) []string { return g.current.Load().router.Upstreams(name) }
 
 // ForgetModels has the lists of models asked for again when they are needed, because accounts have
 // changed.

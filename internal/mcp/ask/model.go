@@ -22,8 +22,8 @@ type ModelOptions struct {
 	// Model returns the model for asks that name none. If it returns "", the default of the
 	// upstream answers, or else one of its models.
 	Model     func() string
-	Resolve   func(model string) string // returns the model for a name, which may be empty
-	Simulated func() bool               // reports whether answers come from the simulator
+	Names     func(name string) []string // returns the names by which a key allows a model; the last is the model's, or empty
+	Simulated func() bool                // reports whether answers come from the simulator
 	// Store keeps each conversation as a response of the Responses API, so that common parts of
 	// conversations are stored once, and the limits of stored responses apply to them.
 	Store  perigee.ResponseStore
@@ -76,11 +76,12 @@ func (a *ModelAsker) Ask(ctx context.Context, r Request, progress func(Progress)
 // choose returns the name of the model to use, which the key must allow.
 func (a *ModelAsker) choose(ctx context.Context, r *Request) (string, error) {
 	name := cmp.Or(r.Model, a.opts.Model())
-	resolved := a.opts.Resolve(name)
+	names := a.opts.Names(name)
+	resolved := names[len(names)-1]
 	if resolved == "" {
 		return a.any(ctx, r)
 	}
-	if !r.Allows(resolved) && (name == "" || !r.Allows(name)) {
+	if !slices.ContainsFunc(names, r.Allows) {
 		return "", r.Forbidden(cmp.Or(name, resolved))
 	}
 	return name, nil
@@ -99,7 +100,7 @@ func (a *ModelAsker) any(ctx context.Context, r *Request) (string, error) {
 	}
 	best, most := "", -1
 	for _, m := range list {
-		if score := suitability(m); score > most && r.Allows(m.ID) {
+		if score := suitability(m); score > most && slices.ContainsFunc(a.opts.Names(m.ID), r.Allows) {
 			best, most = m.ID, score
 		}
 	}

@@ -39,7 +39,7 @@ func newModelRig(t *testing.T, change func(*ModelOptions)) *modelRig {
 	t.Cleanup(func() { _ = r.store.Close() })
 	upstream := api.New(api.Gemini, api.Options{Name: "studio", URL: "http://simulator", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
 	t.Cleanup(func() { _ = upstream.Close() })
-	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Resolve: func(model string) string { return model }, Simulated: constant(false),
+	opts := ModelOptions{Upstream: upstream, Model: constant("gemini-3-flash-preview"), Names: func(name string) []string { return []string{name} }, Simulated: constant(false),
 		Store: r.store, Now: func() time.Time { return r.now }, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&opts)
@@ -215,11 +215,11 @@ func TestFailures(t *testing.T) {
 
 func TestTheKeysModels(t *testing.T) {
 	r := newModelRig(t, func(o *ModelOptions) {
-		o.Resolve = func(name string) string {
+		o.Names = func(name string) []string {
 			if name == "small" {
-				return "gemini-2.5-flash"
+				return []string{name, "gemini-2.5-flash"}
 			}
-			return name
+			return []string{name}
 		}
 	})
 	flash := func(model string) bool { return model == "gemini-2.5-flash" }

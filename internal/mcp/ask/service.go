@@ -34,8 +34,8 @@ type Options struct {
 	// total.
 	Idle, Max func() time.Duration
 
-	// Resolve returns the model for a name, by aliases. If it is nil, names are not changed.
-	Resolve func(model string) string
+	// Names returns the names by which a key allows a model. If it is nil, that is the name itself.
+	Names func(name string) []string
 
 	// Record records each ask as a call. Sources must not record asks themselves. If it is nil,
 	// asks are not recorded.
@@ -99,6 +99,14 @@ func (s *Service) ask(ctx context.Context, r Request, progress func(Progress)) (
 	return answer, err
 }
 
+// names returns the names by which a key allows a model.
+func (s *Service) names(model string) []string {
+	if s.opts.Names == nil {
+		return []string{model}
+	}
+	return s.opts.Names(model)
+}
+
 // check refuses requests that no source can answer.
 func (s *Service) check(r *Request) error {
 	switch {
@@ -112,7 +120,7 @@ func (s *Service) check(r *Request) error {
 			WithHint("give the decision first, and ask again when the agent has ended")
 	case r.Timeout < 0:
 		return perigee.Errorf(perigee.ClassInvalid, "the time limit is negative")
-	case r.Model != "" && !r.Allows(r.Model) && (s.opts.Resolve == nil || !r.Allows(s.opts.Resolve(r.Model))):
+	case r.Model != "" && !slices.ContainsFunc(s.names(r.Model), r.Allows):
 		return r.Forbidden(r.Model)
 	}
 	return nil

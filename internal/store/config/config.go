@@ -181,8 +181,9 @@ type Key struct {
 	Secret perigee.Secret `yaml:"secret" required:"true" example:"env:PERIGEE_KEY"`
 
 	// Patterns for the models that the key may use. A request is allowed if a pattern matches
-	// either the requested name or the model that an alias resolves to; a model that answers in
-	// place of an unavailable one must match as well. Other models get 403. Empty means all models.
+	// either the requested name or the model that an alias resolves to; in UPSTREAM/MODEL only the
+	// model counts. A model that answers in place of an unavailable one must match as well. Other
+	// models get 403. Empty means all models.
 	Models []string `yaml:"models" format:"glob" example:"gemini-*"`
 
 	// The maximum number of requests per minute; further ones get 429. A request counts when it
@@ -294,8 +295,9 @@ const AskModel = "model"
 
 // An Upstream is a source of answers. Fields of other kinds keep their zero value.
 type Upstream struct {
-	// The name of the upstream in routes, usage and the x-perigee-upstream header. Only an upstream
-	// of kind simulator may be named simulator.
+	// The name of the upstream in routes, usage and the x-perigee-upstream header. A request for the
+	// model NAME/MODEL always means the model of this upstream. Only an upstream of kind simulator
+	// may be named simulator.
 	Name string `yaml:"name" required:"true" format:"name" example:"studio"`
 
 	// The kind of source.

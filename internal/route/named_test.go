@@ -1,0 +1,113 @@
+package route
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// UPSTREAM/MODEL is the model of that upstream, whatever rules, aliases and other upstreams there
+// are.
+func TestNamesWithAnUpstream(t *testing.T) {
+	for _, c := range []struct{ asked, want string }{
+		{"a/m", "a: m"},
+		{"b/m", "b: m"},
+		{"b/routed", "b: routed"}, // the rule is for names without an upstream
+		{"b/m(high)", "b: m level=high"},
+		{"fast", "b: m level=low"},
+		{"b/nick", "b: nick, error:not_found"}, // an alias is not a name of an upstream
+		{"b/lost", "b: lost, error:not_found"}, // and nothing answers instead
+		{"a/old", "a: old, error:not_found"},
+		{"c/m", "a: c/m, error:not_found"}, // no upstream has this name
+		{"a/b/m", "a: b/m, error:not_found"},
+		{"b/c/d", "b: c/d"},
+		{"own/name", "a: m"}, // an exact alias
+		{"a/", "a: a/, error:not_found"},
+	} {
+		a, b := &listener{has: []string{"m"}}, &listener{has: []string{"m", "routed", "c/d", "big"}}
+		a.models, b.models = []string{"m"}, []string{"m", "routed", "c/d", "big"}
+		r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Rules: []Rule{{"*", []string{"a"}}},
+			Aliases: map[string]string{"nick": "m", "fast": "b/m(low)", "own/name": "m"}})
+		if strings.HasPrefix(c.asked, "b/") {
+			r.opts.Fallback = "big"
+		}
+		err := say(t, r, c.asked, nil)
+		got := ""
+		for name, l := range map[string]*listener{"a": a, "b": b} {
+			if len(l.heard) > 0 {
+				got += name + ": " + strings.ReplaceAll(strings.Join(l.heard, ", "), " verbatim", "")
+			}
+		}
+		if err != nil {
+			got += ", error:" + string(perigee.AsError(err).Class)
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.asked, got, c.want)
+		}
+	}
+}
+
+// A successor answers for UPSTREAM/MODEL, if it is a model of that upstream.
+func TestSuccessorsOfNamesWithAnUpstream(t *testing.T) {
+	old, young := &listener{}, &listener{has: []string{"gemini-pro-agent"}}
+	old.models, young.models = []string{"x"}, []string{"gemini-pro-agent"}
+	r := router(t, Options{Targets: []Target{{"old", old}, {"young", young}}, Fallback: "gemini-pro-agent"})
+	if heard, err := ask(r, "young/gemini-3-pro-high"); heard != "(mapped model gemini-3-pro-high to gemini-pro-agent) young/gemini-pro-agent hello" || err != nil {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+	if heard, err := ask(r, "old/gemini-3-pro-high"); perigee.AsError(err) == nil || perigee.AsError(err).Class != perigee.ClassNotFound || len(young.heard) != 2 {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+}
+
+// An upstream is meant also if another upstream has a model of the whole name.
+func TestAnUpstreamWinsOverTheNameOfAModel(t *testing.T) {
+	router1, vendor := &listener{has: []string{"vendor/m"}}, &listener{has: []string{"m"}}
+	r := router(t, Options{Targets: []Target{{"router", router1}, {"vendor", vendor}}})
+	if heard, err := ask(r, "vendor/m"); heard != "vendor/m hello" || err != nil || len(router1.heard) > 0 {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+	if heard, err := ask(r, "router/vendor/m"); heard != "router/vendor/m hello" || err != nil {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+}
+
+// The patterns of a key are compared with the model, not with an upstream that has such a name.
+func TestNamesForKeys(t *testing.T) {
+	r := router(t, Options{Targets: []Target{{"gemini-eu", says("a")}, {"studio", says("b")}}, Default: "m",
+		Aliases: map[string]string{"nick": "studio/gemini-3-flash", "studio/own": "other"}})
+	for asked, want := range map[string]string{
+		"gemini-eu/other": "other", "studio/gemini-3-flash(high)": "gemini-3-flash", "gemini-3-flash(high)": "gemini-3-flash(high) gemini-3-flash",
+		"nick": "nick gemini-3-flash", "": "m", "m": "m m", "studio/own": "studio/own other",
+	} {
+		if got := strings.Join(r.Names(asked), " "); got != want {
+			t.Errorf("%s: got %q, want %q", asked, got, want)
+		}
+	}
+}
+
+// A model of several upstreams is listed for each, and the aliases are not.
+func TestListsNameTheUpstreamsOfSharedModels(t *testing.T) {
+	a, b := says("a"), says("b")
+	a.models, b.models = []string{"gemini-2.5-pro", "x"}, []string{"y", "gemini-2.5-pro", "gemini-2.5-pro"}
+	r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Aliases: map[string]string{"nick": "gemini-2.5-pro"}})
+	list, err := r.Models(t.Context())
+	var got []string
+	for _, m := range list {
+		got = append(got, m.ID+"@"+m.Upstream)
+	}
+	want := []string{"gemini-2.5-pro@a", "x@a", "y@b", "nick@a", "a/gemini-2.5-pro@a", "b/gemini-2.5-pro@b"}
+	if !slices.Equal(got, want) || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if name := list[len(list)-1].DisplayName; name != "Gemini 2.5 Pro (b)" {
+		t.Errorf("it is shown as %q", name)
+	}
+	for _, name := range r.known(t.Context(), "") {
+		if strings.Contains(name, "/") {
+			t.Errorf("%s is proposed", name)
+		}
+	}
+}
