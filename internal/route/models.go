@@ -255,7 +255,7 @@ func (r *Router) Missing(ctx context.Context, model string) (unsure bool, err er
 	if absent == nil {
 		return unsure, nil
 	}
-	if next, ok := r.fallback(); ok && next.model != found.model && found.upstream == "" {
+	if next, ok := r.fallback(); ok && next.model != found.model && found.upstream == "" && !r.leftOut(&found) {
 		return false, nil // whether it may be used depends on the request
 	}
 	return false, r.failure(ctx, found, &perigee.Origin{}, absent)

@@ -88,6 +88,35 @@ func TestNamesForKeys(t *testing.T) {
 	}
 }
 
+// A model that the settings of all upstreams leave out is missing, and nothing answers instead.
+func TestModelsThatAreLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		asked   string
+		offered map[string][]string
+		want    string
+	}{
+		{"gemini-3-pro-high", nil, "gemini-pro-agent"},
+		{"mystery", nil, "big"},
+		{"gemini-3-pro-high", map[string][]string{"a": {"gemini-pro-*", "big"}}, ""},
+		{"a/gemini-3-pro-high", map[string][]string{"a": {"gemini-pro-*", "big"}}, ""},
+		{"mystery", map[string][]string{"a": {"big"}}, ""},
+	} {
+		l := &listener{has: []string{"gemini-pro-agent", "big"}}
+		l.models = l.has
+		r := router(t, Options{Targets: []Target{{"a", l}}, Fallback: "big", Offered: c.offered})
+		err := say(t, r, c.asked, nil)
+		if _, missing := r.Missing(t.Context(), c.asked); c.asked == "mystery" && (missing != nil) != (c.want == "") {
+			t.Errorf("%s: missing is %v", c.asked, missing)
+		}
+		if (err != nil) != (c.want == "") || c.want != "" && !strings.HasPrefix(l.heard[len(l.heard)-1], c.want) {
+			t.Errorf("%s: heard %q, %v", c.asked, l.heard, err)
+		}
+		if err != nil && perigee.AsError(err).Class != perigee.ClassNotFound {
+			t.Errorf("%s: %v", c.asked, err)
+		}
+	}
+}
+
 // A model of several upstreams is listed for each, and the aliases are not.
 func TestListsNameTheUpstreamsOfSharedModels(t *testing.T) {
 	a, b := says("a"), says("b")

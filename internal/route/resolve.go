@@ -138,6 +138,17 @@ func (r *Router) targetsOf(found *resolution) []Target {
 	return r.targets(found.model)
 }
 
+// offers reports whether the configuration of an upstream does not leave a model out.
+func (r *Router) offers(target Target, model string) bool {
+	patterns := r.opts.Offered[target.Name]
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return match.Pattern(p, model) })
+}
+
+// leftOut reports whether the configuration of each upstream leaves the model out.
+func (r *Router) leftOut(found *resolution) bool {
+	return !slices.ContainsFunc(found.targets, func(t Target) bool { return r.offers(t, found.model) })
+}
+
 // byPattern returns the target of the first alias pattern that matches the client's name. The name
 // without its thinking suffix is tried first, so that the suffix is not lost.
 func (r *Router) byPattern(found resolution, asked string) (target string, ok bool) {
@@ -207,12 +218,16 @@ func sameThinking(a, b *perigee.Thinking) bool {
 // and its names at other providers, if an upstream lists them or no list is available, and then the
 // fallback. There are none for a model that an upstream lists, because then something else was not
 // found. Models that the client's key does not allow are left out. If the name has an upstream, only
-// that one is asked, and there is no fallback.
+// that one is asked, and there is no fallback. A model that the configuration of all its upstreams
+// leaves out has none: it was left out on purpose.
 func (r *Router) replacements(ctx context.Context, found resolution, origin *perigee.Origin) iter.Seq[resolution] {
 	return func(yield func(resolution) bool) {
 		model := found.model
 		spec, _ := models.Lookup(model)
 		if spec.Instead == "" && (r.opts.Fallback == "" || found.upstream != "") {
+			return
+		}
+		if r.leftOut(&found) {
 			return
 		}
 		known := r.known(ctx, found.upstream)

@@ -35,8 +35,11 @@ type Options struct {
 	Fallback string
 	Aliases  map[string]string // by name or pattern
 	Rules    []Rule            // the first match applies; without one, all targets do
-	Logger   *slog.Logger
-	Now      func() time.Time
+	// Offered are patterns for the models that an upstream offers, by its name. An upstream that has
+	// none offers all of its models.
+	Offered map[string][]string
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 // A Router is an Upstream that routes calls to other upstreams.

@@ -161,6 +161,7 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 	}
 	options := route.Options{
 		Default: cfg.Models.Default, Fallback: cfg.Models.Fallback, Aliases: cfg.Models.Aliases, Logger: g.opts.Logger, Now: g.opts.Now,
+		Offered: map[string][]string{},
 	}
 	// No upstream needs the other limits.
 	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle}
@@ -177,6 +178,7 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 		u := e.Config
 		upstream := hold.AtStopSequences(g.signatures.Around(e.Upstream))
 		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: upstream})
+		options.Offered[u.Name] = u.Models
 	}
 	for _, rule := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})

@@ -324,8 +324,9 @@ type Upstream struct {
 	Spread string `yaml:"spread" kinds:"@keys" default:"sticky" enum:"sticky,round_robin"`
 
 	// Patterns for the models of the provider that this upstream offers. Other models are not
-	// listed, and calls for them get 404, as if the provider did not have them. Empty means all
-	// models.
+	// listed, and calls for them get 404 unless another upstream has them, also as UPSTREAM/MODEL.
+	// Nothing answers in place of a model that all upstreams leave out, not even models.fallback.
+	// Empty means all models.
 	Models []string `yaml:"models" kinds:"@keys" format:"glob" example:"gemini-*"`
 
 	// Headers to add to each request, by name. Authorization, Cookie, Host, User-Agent, Content-*
