@@ -6,8 +6,8 @@
 // ForGemini adapts to the official API, ForAntigravity to the gateway behind Antigravity, which
 // accepts less and serves Claude, too. Both walk through the prompt in the same way;
 // adapter.gateway decides where the gateway needs something else. A Repair selects the changes for
-// a second attempt after the provider rejected the first. ForAnthropic adapts to the Messages API,
-// whose models have rules of their own (models.MessagesOf).
+// a second attempt after the provider rejected the first. ForAnthropic adapts to the Messages API:
+// its models have their own rules (models.MessagesOf).
 //
 // The package is pure, never changes the prompt that it is given, and takes time linear in it. It
 // reads no wire format: dialects have decoded the prompt, and the upstream encodes the result.

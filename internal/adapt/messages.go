@@ -227,14 +227,14 @@ func (a *messagesAdapter) result(p *perigee.Part, model bool) bool {
 	return true
 }
 
-// otherReasoning is the subject of the note on thinking that was left out, because this provider has
+// OtherReasoning is the subject of the note on thinking that was left out, because this provider has
 // not signed it.
-const otherReasoning = "reasoning of another model"
+const OtherReasoning = "reasoning of another model"
 
 // thought keeps signed thinking in turns of the model.
 func (a *messagesAdapter) thought(p *perigee.Part, model bool) bool {
 	if !model || p.Signature == "" || isSentinel(p.Signature) || p.Kind != perigee.PartText && p.Kind != perigee.PartRedacted {
-		a.notes.Dropped(otherReasoning)
+		a.notes.Dropped(OtherReasoning)
 		return false
 	}
 	p.Signature, p.Extra, p.Cache = singleSignature(p.Signature), nil, nil
