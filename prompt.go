@@ -199,7 +199,7 @@ func isBase64(data []byte) bool {
 
 // EstimateTokens estimates the tokens of the request. It is 0 if the prompt cannot be decoded.
 func (r *Request) EstimateTokens() int64 {
-	if r.Dialect == DialectGemini {
+	if r.Dialect == DialectGemini || r.Dialect == DialectAnthropic && r.memory != nil && !r.memory.decoded.Load() {
 		return EstimateBody(r.Body) // avoids decoding a prompt that may not be needed
 	}
 	if prompt, err := r.Prompt(); err == nil {

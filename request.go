@@ -119,13 +119,9 @@ type Request struct {
 	// the name has none. Prompt includes it.
 	Thinking *Thinking
 
-	// Lost are notes on what the prompt does not have of Body. They concern the client if the prompt
-	// is sent; see Decoded.
-	Lost []Note
-
-	// Fetch returns the request with the data of the files on the web that its prompt refers to. If
-	// it is nil, addresses are passed on.
-	Fetch func(*Request) (*Request, error)
+	// Ready is called by Decoded, and returns the request with the data of the files on the web that
+	// its prompt refers to, unless the provider reads addresses. If it is nil, they are passed on.
+	Ready func(req *Request, readsURLs bool) (*Request, error)
 
 	// Foreign returns which of the signatures of thinking in Body were made by another provider than
 	// the model's. It is nil if that is not known.
@@ -142,7 +138,12 @@ type Request struct {
 
 // NewRequest returns a request. Its Prompt calls decode at most once.
 func NewRequest(origin Origin, model string, stream bool, decode func() (*Prompt, error)) *Request {
-	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: sync.OnceValues(decode), memory: &memory{}}
+	m := &memory{}
+	once := sync.OnceValues(func() (*Prompt, error) {
+		defer m.decoded.Store(true)
+		return decode()
+	})
+	r := &Request{Origin: origin, Model: model, Stream: stream, prompt: once, memory: m}
 	r.memory.copies = append(r.memory.copies, r)
 	r.memory.keepers.Store(1)
 	return r
@@ -170,14 +171,26 @@ func (r *Request) Prompt() (*Prompt, error) {
 // that the prompt does not have are noted, or are an error if the request is strict. The files that the prompt refers to are
 // fetched unless the provider reads addresses.
 func (r *Request) Decoded(readsURLs bool) (*Request, error) {
-	if err := r.RefuseIfStrict(r.Lost); err != nil {
+	prompt, err := r.Prompt()
+	if err != nil {
 		return nil, err
 	}
-	r.Note(r.Lost...)
-	if r.Fetch == nil || readsURLs {
+	if err := r.RefuseIfStrict(prompt.Lost); err != nil {
+		return nil, err
+	}
+	r.Note(prompt.Lost...)
+	if r.Ready == nil {
 		return r, nil
 	}
-	return r.Fetch(r)
+	return r.Ready(r, readsURLs)
+}
+
+// Lost returns notes on the parts of Body that the prompt does not have.
+func (r *Request) Lost() []Note {
+	if prompt, err := r.Prompt(); err == nil {
+		return prompt.Lost
+	}
+	return nil
 }
 
 // WithModel returns a copy of r for another model that shares everything else.
@@ -237,6 +250,7 @@ type Prompt struct {
 	Generation Generation
 	Cache      *CacheMark // for the whole prompt: the provider chooses where
 	Extra      Fields     // other members: safetySettings, cachedContent, labels …
+	Lost       []Note     // on what the client's request has and the prompt does not; see Request.Decoded
 }
 
 // The roles of a Content. The last two are for instructions inside the conversation.
@@ -521,12 +535,13 @@ func (r *EmbedRequest) WithModel(model string) *EmbedRequest {
 }
 
 // memory is the state of the body and the prompt that copies of a request share. Only the goroutine
-// that runs the request's stream uses it, except for keepers.
+// that runs the request's stream uses it, except for the atomic fields.
 type memory struct {
 	copies   []*Request
 	hooks    []func()
 	released bool
 	keepers  atomic.Int32 // the request itself is one until it is released
+	decoded  atomic.Bool
 }
 
 // Release drops Body and Prompt of r and of all its copies, after the functions given to OnRelease

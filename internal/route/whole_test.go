@@ -58,7 +58,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			first := &tries{list: test.tries}
 			r := router(t, Options{Targets: []Target{{"first", first}, {"second", says("next")}}})
-			req := perigee.NewRequest(perigee.Origin{ID: "c", Log: &perigee.CallLog{}}, "m", test.stream, nil)
+			req := perigee.NewRequest(perigee.Origin{ID: "c", Log: &perigee.CallLog{}}, "m", test.stream, func() (*perigee.Prompt, error) { return &perigee.Prompt{}, nil })
 			var got strings.Builder
 			for ev, err := range r.Stream(t.Context(), req) {
 				if err != nil {
@@ -125,7 +125,7 @@ func TestCostOfAnAnswerThatBrokeOff(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := router(t, Options{Targets: []Target{{"u", &tries{list: test.tries}}}})
 			var got []string
-			for ev, err := range r.Stream(t.Context(), perigee.NewRequest(perigee.Origin{ID: "c"}, "m", false, nil)) {
+			for ev, err := range r.Stream(t.Context(), perigee.NewRequest(perigee.Origin{ID: "c"}, "m", false, func() (*perigee.Prompt, error) { return &perigee.Prompt{}, nil })) {
 				switch {
 				case err != nil:
 					e := perigee.AsError(err)

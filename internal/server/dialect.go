@@ -122,7 +122,7 @@ func (e *endpoint) serve(c *call, d *dialect) error {
 }
 
 // check applies the limits that depend on the content of a request: the models and the rpm of the
-// key, and strict. Then it fetches the media that the request refers to.
+// key, and strict.
 func (c *call) check(x *exchange, allowed bool) error {
 	origin := x.origin()
 	for _, name := range mount.UnusedParameters(c.r.URL, c.dialect.ignoredQuery) {
@@ -144,8 +144,7 @@ func (c *call) check(x *exchange, allowed bool) error {
 	if x.request == nil || c.dialect.passThrough {
 		return nil
 	}
-	c.inline(x.request)
-	reqbody.CollectDecoded(c.body)
+	x.request.Ready = c.ready
 	return nil
 }
 

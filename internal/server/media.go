@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"perigee"
+	"perigee/internal/server/reqbody"
 )
 
 // A MediaFetcher replaces references to files on the web in a prompt with their data, as far as
@@ -14,30 +15,28 @@ type MediaFetcher interface {
 	Inline(ctx context.Context, p *perigee.Prompt, reserve func(bytes int64) error) (*perigee.Prompt, []perigee.Note, error)
 }
 
-// inline makes the media that a request refers to be fetched if its upstream needs them. It is for the dialects in which clients expect
-// any URL to work; URLs of the Gemini dialect are passed on. It runs after admit, so that a refused
-// key cannot make perigee fetch.
-func (c *call) inline(req *perigee.Request) {
-	if c.state.Fetch == nil {
-		return
+// ready returns a request that is sent as a prompt. Its media on the web are fetched if the provider
+// does not read addresses. It is for the dialects in which clients expect any URL to work; URLs of
+// the Gemini dialect are passed on. Routing calls it after admit, so that a refused key cannot make
+// perigee fetch.
+func (c *call) ready(req *perigee.Request, readsURLs bool) (*perigee.Request, error) {
+	if c.state.Fetch != nil && !readsURLs {
+		prompt, err := req.Prompt()
+		if err != nil {
+			return nil, err
+		}
+		inlined, notes, err := c.state.Fetch.Inline(c.r.Context(), prompt, c.fetches)
+		if err != nil {
+			return nil, err
+		}
+		if inlined != prompt {
+			req = req.WithPrompt(inlined)
+			req.Note(notes...)
+			if err := req.RefuseIfStrict(notes); err != nil {
+				return nil, err
+			}
+		}
 	}
-	req.Fetch = c.fetch
-}
-
-// fetch returns a request with the media that it refers to.
-func (c *call) fetch(req *perigee.Request) (*perigee.Request, error) {
-	prompt, err := req.Prompt()
-	if err != nil {
-		return nil, err
-	}
-	inlined, notes, err := c.state.Fetch.Inline(c.r.Context(), prompt, c.fetches)
-	if err != nil {
-		return nil, err
-	}
-	if inlined == prompt {
-		return req, nil
-	}
-	req = req.WithPrompt(inlined)
-	req.Note(notes...)
-	return req, req.RefuseIfStrict(notes)
+	reqbody.CollectDecoded(c.body)
+	return req, nil
 }

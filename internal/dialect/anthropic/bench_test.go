@@ -62,7 +62,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := DecodeRequest(perigee.Origin{Body: body}); err != nil {
+				if _, _, err := decodeWhole(body); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -83,7 +83,7 @@ func BenchmarkCheck(b *testing.B) {
 
 func BenchmarkEncodeRequest(b *testing.B) {
 	body := agentBody(100 << 10)
-	req, _, err := DecodeRequest(perigee.Origin{Body: body})
+	req, _, err := decodeWhole(body)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func BenchmarkHostile(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if _, _, err := DecodeRequest(perigee.Origin{Body: body}); err != nil {
+				if _, _, err := decodeWhole(body); err != nil {
 					b.Fatal(err)
 				}
 			}

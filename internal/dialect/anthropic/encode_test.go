@@ -114,7 +114,7 @@ func normal(t testing.TB, p *perigee.Prompt) string {
 		add(p.Contents[i].Role, p.Contents[i].Parts)
 	}
 	rest := *p
-	rest.System, rest.Contents = nil, nil
+	rest.System, rest.Contents, rest.Lost = nil, nil, nil
 	text, err := json.Marshal([]any{messages, rest})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func normal(t testing.TB, p *perigee.Prompt) string {
 
 func promptOf(t testing.TB, body []byte) (*perigee.Prompt, bool) {
 	t.Helper()
-	req, _, err := DecodeRequest(perigee.Origin{Body: body})
+	req, _, err := decodeWhole(body)
 	if err != nil {
 		return nil, false
 	}

@@ -34,9 +34,9 @@ type Answer struct {
 	SaveImage func(mime, base64 string) (url string)
 }
 
-// DecodeRequest reads the whole body of /v1/messages. Changes and omissions are in Lost of the
-// request; errors are of class invalid and name the field. Prompt returns the error for a body that
-// perigee does not understand: the provider may.
+// DecodeRequest reads the body of /v1/messages. The conversation is decoded when Prompt is called,
+// because a provider of this API gets the body unread. Changes and omissions are in Lost of the
+// prompt; errors are of class invalid and name the field.
 func DecodeRequest(origin perigee.Origin) (*perigee.Request, *Answer, error) {
 	return read(origin, false)
 }
@@ -47,6 +47,7 @@ func DecodeCount(origin perigee.Origin) (*perigee.Request, error) {
 	return req, err
 }
 
+// read reads the members that perigee needs for every request.
 func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) {
 	doc, err := rawjson.Open(origin.Body, nil)
 	if err != nil {
@@ -59,32 +60,39 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	if got := c.Kind(); got != rawjson.Object { // null would pass for an empty one
 		return nil, nil, invalid("the body is " + got.String() + ", not an object")
 	}
-	d := decoder{doc: doc, count: count, turns: dialect.Builder{JoinAfterCalls: true}}
-	d.request(c)
-	if err := c.Err(); err != nil && d.err == nil {
+	d, stops := decoder{doc: doc}, false
+	c.Read(func([]byte) {}, "model", &d.model, "stream", &d.stream,
+		"thinking", func() { d.readThinking(c) }, "stop_sequences", func() { stops = !emptyList(c) },
+		"metadata", func() { c.Read(func([]byte) {}, "user_id", func() { d.session = sessionOf(c.String()) }) })
+	if err := c.Err(); err != nil {
 		return nil, nil, invalid(err.Error())
-	}
-	unreadable := d.failure(c)
-	if unreadable == nil {
-		unreadable = d.finish()
-	}
-	if unreadable != nil && d.model == "" {
-		return nil, nil, unreadable
 	}
 	origin.Dialect = perigee.DialectAnthropic
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
-	d.prompt.Dialect = origin.Dialect
-	var prompt *perigee.Prompt
-	if unreadable == nil {
-		prompt = new(d.prompt) // not the decoder's own, which would keep all of it alive
+	if d.thinking.kind == "disabled" {
+		d.display = DisplayNone
 	}
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
-	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
-	req.ReportStopSequence = len(d.prompt.Generation.Stop) > 0
-	req.Lost = d.notes.List()
+	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return readPrompt(doc, count) })
+	req.ReportStopSequence = stops
 	return req, answer, nil
+}
+
+// readPrompt reads the conversation.
+func readPrompt(doc *rawjson.Document, count bool) (*perigee.Prompt, error) {
+	d := decoder{doc: doc, count: count, turns: dialect.Builder{JoinAfterCalls: true}}
+	c := doc.Cursor()
+	d.request(c)
+	if err := d.failure(c); err != nil {
+		return nil, err
+	}
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	d.prompt.Dialect, d.prompt.Lost = perigee.DialectAnthropic, d.notes.List()
+	return new(d.prompt), nil // not the decoder's own, which would keep all of it alive
 }
 
 // Stop sequences are not sent to the provider: perigee compares each byte of the answer with each

@@ -9,6 +9,15 @@ import (
 	"perigee/internal/dialect/gemini"
 )
 
+// decodeWhole reads a request with its conversation.
+func decodeWhole(body []byte) (*perigee.Request, *Answer, error) {
+	req, answer, err := DecodeRequest(perigee.Origin{Body: body})
+	if err == nil {
+		_, err = req.Prompt()
+	}
+	return req, answer, err
+}
+
 // decode returns a body as the provider would get it, and the notes.
 func decode(t *testing.T, body string) (string, string) {
 	t.Helper()
@@ -21,7 +30,7 @@ func decode(t *testing.T, body string) (string, string) {
 		t.Fatal(err)
 	}
 	var notes []string
-	for _, n := range req.Lost {
+	for _, n := range req.Lost() {
 		notes = append(notes, n.String())
 	}
 	return string(gemini.EncodeRequest(prompt)), strings.Join(notes, "; ")
@@ -155,7 +164,7 @@ func TestWrongRequestsNameThePlace(t *testing.T) {
 		`{"a":1,"a":2}`: "duplicate key",
 		`null`:          "the body is null",
 	} {
-		_, _, err := DecodeRequest(perigee.Origin{Body: []byte(body)})
+		_, _, err := decodeWhole([]byte(body))
 		if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: got %v, want %s", body, err, want)
 		}

@@ -20,7 +20,7 @@ func TestRulesTellTheTruth(t *testing.T) {
 				t.Error("twice in the table, or without an explanation")
 			}
 			seen[rule.Field] = true
-			req, _, err := DecodeRequest(perigee.Origin{Body: []byte(rule.Example)})
+			req, _, err := decodeWhole([]byte(rule.Example))
 			if rule.Handling == perigeetest.HandlingRefused {
 				if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassInvalid {
 					t.Errorf("%s is not refused: %v", rule.Example, err)
@@ -34,7 +34,7 @@ func TestRulesTellTheTruth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			notes := append(slices.Clone(req.Lost), adapttest.GeminiNotes(prompt)...)
+			notes := append(slices.Clone(req.Lost()), adapttest.GeminiNotes(prompt)...)
 			switch rule.Handling {
 			case perigeetest.HandlingCarried, perigeetest.HandlingAccepted:
 				if len(notes) > 0 {

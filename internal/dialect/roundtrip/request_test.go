@@ -134,9 +134,9 @@ func decode(t *rapid.T, d *dialect, body []byte) *perigee.Prompt {
 	}
 	// All of this can be carried over, so nothing may have been lost. Only Anthropic's API demands
 	// a limit.
-	for _, n := range req.Lost {
+	for _, n := range req.Lost() {
 		if d.name != "anthropic" || !strings.HasPrefix(n.Subject, "max_tokens ") || prompt.Generation.MaxOutputTokens != nil {
-			t.Fatalf("%v about %s", req.Lost, body)
+			t.Fatalf("%v about %s", req.Lost(), body)
 		}
 	}
 	return prompt

@@ -75,7 +75,7 @@ func adapted(t *testing.T, req *perigee.Request) []perigee.Note {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(slices.Clone(req.Lost), adapttest.GeminiNotes(prompt)...)
+	return append(slices.Clone(req.Lost()), adapttest.GeminiNotes(prompt)...)
 }
 
 // storedExample finds the one response that examples of the table refer to.

@@ -64,8 +64,8 @@ func TestRequestsOfRealClientsPass(t *testing.T) {
 	for _, file := range archive.Files {
 		t.Run(file.Name, func(t *testing.T) {
 			req, prompt := decode(t, string(file.Data))
-			if len(req.Lost) > 0 {
-				t.Errorf("notes: %v", req.Lost)
+			if len(req.Lost()) > 0 {
+				t.Errorf("notes: %v", req.Lost())
 			}
 			if body := gemini.EncodeRequest(prompt); !json.Valid(body) {
 				t.Errorf("not JSON: %s", body)

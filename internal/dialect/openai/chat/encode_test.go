@@ -50,7 +50,7 @@ func normal(p *perigee.Prompt) *perigee.Prompt {
 	if p.System != nil {
 		n.System = &perigee.Content{Role: p.System.Role, Parts: parts(p.System.Parts)}
 	}
-	n.Contents = nil
+	n.Contents, n.Lost = nil, nil
 	for _, c := range p.Contents {
 		c.Parts = parts(c.Parts)
 		n.Contents = append(n.Contents, c)

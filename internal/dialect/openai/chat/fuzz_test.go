@@ -52,8 +52,8 @@ func FuzzDecodeRequest(f *testing.F) {
 		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) {
 			t.Errorf("%s becomes %s", body, sent)
 		}
-		if len(req.Lost) > 50 {
-			t.Errorf("%d notes", len(req.Lost))
+		if len(req.Lost()) > 50 {
+			t.Errorf("%d notes", len(req.Lost()))
 		}
 	})
 }

@@ -105,7 +105,7 @@ func TestImageDetail(t *testing.T) {
 			if got := string(gemini.EncodeRequest(sent)); got != want+`}` {
 				t.Errorf("got  %s\nwant %s}", got, want)
 			}
-			if got := noteText(append(slices.Clone(req.Lost), notes...)); got != c.notes {
+			if got := noteText(append(slices.Clone(req.Lost()), notes...)); got != c.notes {
 				t.Errorf("notes %q, want %q", got, c.notes)
 			}
 		})
@@ -120,7 +120,7 @@ func TestEnvelope(t *testing.T) {
 	if req.ID != "1" || req.Model != "m" || !req.Stream || !req.Style.Usage || req.Dialect != perigee.DialectOpenAIChat || req.Client.Session != "s-1" {
 		t.Errorf("got %+v", req.Origin)
 	}
-	if got := noteText(req.Lost); got != "dropped stream_options.novel" {
+	if got := noteText(req.Lost()); got != "dropped stream_options.novel" {
 		t.Errorf("notes %q", got)
 	}
 }

@@ -26,7 +26,7 @@ type Style struct {
 }
 
 // DecodeRequest reads the body of POST /v1/chat/completions. Changes and omissions are in Lost of
-// the request. Prompt returns an error for a body that perigee does not understand: another server
+// the prompt. Prompt returns an error for a body that perigee does not understand: another server
 // may.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
 	c, err := openai.OpenBody(origin.Body)
@@ -49,12 +49,11 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		origin.Client.Session = d.session
 	}
 	prompt, unreadable := &d.prompt, error(nil)
-	prompt.Dialect = origin.Dialect
+	prompt.Dialect, prompt.Lost = origin.Dialect, d.notes.List()
 	if d.err != nil {
 		prompt, unreadable = nil, d.err
 	}
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
-	req.Lost = d.notes.List()
 	return &Request{Request: req, Style: d.style}, nil
 }
 

@@ -108,7 +108,7 @@ func check(t *testing.T, body, want, notes string) {
 	if got := string(gemini.EncodeRequest(prompt)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := noteText(req.Lost); got != notes {
+	if got := noteText(req.Lost()); got != notes {
 		t.Errorf("notes %q, want %q", got, notes)
 	}
 }

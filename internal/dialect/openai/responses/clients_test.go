@@ -60,7 +60,7 @@ func TestRequestsOfRealClientsPass(t *testing.T) {
 		t.Run(body.Name, func(t *testing.T) {
 			req, prompt := decode(t, string(body.Data))
 			var notes strings.Builder
-			for _, n := range req.Lost {
+			for _, n := range req.Lost() {
 				notes.WriteString(n.String() + "\n")
 			}
 			if *update {

@@ -121,7 +121,7 @@ func comparable(p *perigee.Prompt) *perigee.Prompt {
 	if p.System != nil {
 		out.System = &perigee.Content{Parts: parts(p.System.Parts)}
 	}
-	out.Contents = nil
+	out.Contents, out.Lost = nil, nil
 	for _, c := range p.Contents {
 		if c.Parts = parts(c.Parts); len(c.Parts) > 0 {
 			out.Contents = append(out.Contents, c)
@@ -233,7 +233,7 @@ func captured(t *testing.T, path string, body []byte) *perigee.Prompt {
 	}
 	p, err := req.Prompt()
 	if err != nil {
-		t.Fatal(err)
+		return nil // only its own provider understands it
 	}
 	return forReasoning(p)
 }

@@ -64,9 +64,8 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
 	prompt := d.prompt
-	prompt.Dialect = origin.Dialect
+	prompt.Dialect, prompt.Lost = origin.Dialect, d.notes.List()
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
-	d.out.Lost = d.notes.List()
 	return d.out, nil
 }
 

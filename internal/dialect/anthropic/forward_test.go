@@ -1,0 +1,85 @@
+package anthropic
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+func TestRewriteModelKeepsAllOtherBytes(t *testing.T) {
+	for body, want := range map[string]string{
+		`{ "max_tokens" : 1, "model" :"a" , "x":{"model":"b"}}`: `{ "max_tokens" : 1, "model" :"m" , "x":{"model":"b"}}`,
+		`{"model":"m"}`:    `{"model":"m"}`,
+		` {"messages":[]}`: ` {"model":"m","messages":[]}`,
+		`{}`:               `{"model":"m"}`,
+		`{"model":null}`:   `{"model":"m"}`,
+	} {
+		if got := string(bytes.Join(RewriteModel([]byte(body), "m"), nil)); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestWithoutThinkingKeepsAllOtherBytes(t *testing.T) {
+	foreign := func(list []string) map[string]bool { return map[string]bool{"G": true} }
+	thinking := func(signature string) string {
+		return `{"type":"thinking","thinking":"hm","signature":"` + signature + `"}`
+	}
+	for body, want := range map[string]string{
+		`{"messages":[{"role":"user","content":"hi"}], "thinking":{"type":"enabled"}}`:                                                      ``,
+		`{"messages":[{"role":"assistant","content":[` + thinking("C") + `]}]}`:                                                             ``,
+		`{"a": 1, "messages": [ {"content": [` + thinking("G") + `, {"type":"text", "text":"x"}], "role":"assistant" } ] , "b":2}`:          `{"a": 1, "messages": [{"content": [{"type":"text", "text":"x"}], "role":"assistant" }] , "b":2}`,
+		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` + thinking("G") + `]},{"role":"user","content":"b"}]}`: `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`,
+		`{"messages":[{"content":[` + thinking("perigee.1.call.x") + `,` + thinking("C") + `]}]}`:                                           `{"messages":[{"content":[` + thinking("C") + `]}]}`,
+		`{"messages":[{"content":[` + thinking("") + `,{"type":"redacted_thinking","data":"G"},{"type":"text","text":"x"}]}]}`:              `{"messages":[{"content":[{"type":"text","text":"x"}]}]}`,
+		`{"messages":null}`: ``,
+		`{"messages":[1,{"content":[2,{"content":3}]}]}`: ``,
+	} {
+		got, changed := WithoutThinking([]byte(body), foreign)
+		if changed != (want != "") || !changed && string(got) != body || changed && string(got) != want {
+			t.Errorf("%s\nbecame %v %s", body, changed, got)
+		}
+	}
+}
+
+// A request that may be forwarded is decoded only if an upstream needs its prompt. Until then it has
+// no notes, and members that only Anthropic's servers understand are no error.
+func TestForwardedRequestsAreNotDecoded(t *testing.T) {
+	body := `{"model":"claude-opus-5","stream":true,"max_tokens":9,"novelty":1,"stop_sequences":["x"],"thinking":{"type":"adaptive","display":"omitted"},"metadata":{"user_id":"s1"},"messages":[{"role":"user","content":"hi"}]}`
+	req, answer, err := DecodeRequest(perigee.Origin{Body: []byte(body)})
+	if err != nil || req.Model != "claude-opus-5" || !req.Stream || req.Client.Session != "s1" || !req.ReportStopSequence || answer.Thinking != DisplayOmitted || !req.Verbatim(perigee.DialectAnthropic) {
+		t.Fatalf("%+v %+v %v", req, answer, err)
+	}
+	if req.EstimateTokens() == 0 || len(req.Log.Notes()) > 0 {
+		t.Errorf("notes before the prompt is needed: %v", req.Log.Notes())
+	}
+	if _, err := req.Decoded(false); err != nil || len(req.Log.Notes()) != 1 {
+		t.Errorf("%v, notes %v", err, req.Log.Notes())
+	}
+	req, _, err = DecodeRequest(perigee.Origin{Strict: true, Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := req.Decoded(false); err == nil || !strings.Contains(err.Error(), "novelty") {
+		t.Errorf("a strict request: %v", err)
+	}
+	for _, refused := range []string{
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}]}`,
+		`{"model":"m","thread":{"type":"create"},"messages":[{"role":"user","content":"hi"}]}`,
+	} {
+		req, _, err := DecodeRequest(perigee.Origin{Body: []byte(refused)})
+		if err != nil {
+			t.Fatalf("%s: %v", refused, err)
+		}
+		if _, err := req.Prompt(); perigee.AsError(err).Class != perigee.ClassInvalid {
+			t.Errorf("%s: %v", refused, err)
+		}
+	}
+	for _, wrong := range []string{`[]`, `{`, `{"model":1}`} {
+		if _, _, err := DecodeRequest(perigee.Origin{Body: []byte(wrong)}); perigee.AsError(err).Class != perigee.ClassInvalid {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
