@@ -317,7 +317,11 @@ type Upstream struct {
 
 	// How the key is sent: bearer is the Authorization header, api-key and x-api-key are headers of
 	// these names, and none sends no key.
-	Auth string `yaml:"auth" kinds:"openai" default:"bearer" enum:"bearer,api-key,x-api-key,none"`
+	Auth string `yaml:"auth" kinds:"openai,anthropic" default:"bearer" kind_default:"anthropic=x-api-key" enum:"bearer,api-key,x-api-key,none"`
+
+	// Whether perigee marks conversations of clients of other APIs for the provider's prompt cache:
+	// auto adds one mark to requests that have none. Clients of the Messages API set their own.
+	Cache string `yaml:"cache" kinds:"anthropic" default:"auto" enum:"auto,off"`
 
 	// How calls use several keys: sticky uses the first one that is not used up, which keeps the
 	// provider's prompt cache; round_robin uses one after the other.

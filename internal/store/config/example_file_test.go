@@ -19,7 +19,7 @@ func exampleSources(text string, env map[string]string) Sources {
 // The example holds as it is, and also when everything in it is uncommented.
 func TestExampleHolds(t *testing.T) {
 	env := map[string]string{
-		"GEMINI_API_KEY": "AIza-a-key-of-the-test", "PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
+		"GEMINI_API_KEY": "AIza-a-key-of-the-test", "OPENAI_API_KEY": "sk-a-key-of-the-test", "ANTHROPIC_API_KEY": "sk-ant-a-key-of-the-test", "PERIGEE_KEY": "a-long-enough-secret", "ANTIGRAVITY_CLIENT_SECRET": "another-secret",
 		"DATABASE_URL": "postgres://db/x", "PERIGEE_SEAL_KEY": base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a-secret",
 	}

@@ -124,6 +124,8 @@ func exampleValue(f *field, kind string) string {
 		return environmentUpstream
 	case kind != "" && (f.path == "Upstream.Name" || f.path == "Upstream.Kind"):
 		return kind
+	case kind != "" && f.path == "Upstream.Keys":
+		return "[env:" + KindOf(kind).KeyVariable + "]"
 	case f.path == "Upstream.AcceptTermsRisk":
 		return "true"
 	case strings.HasPrefix(f.example, "{"):

@@ -10,6 +10,7 @@ import (
 const (
 	KindGemini      = "gemini"
 	KindOpenAI      = "openai"
+	KindAnthropic   = "anthropic"
 	KindAntigravity = "antigravity"
 	KindLangserver  = "langserver"
 	KindIDE         = "ide"
@@ -51,6 +52,11 @@ var Kinds = []Kind{
 		Keys: true, KeyVariable: "OPENAI_API_KEY", Keyless: true, URL: "https://api.openai.com/v1",
 		Provider: "openai",
 		Profiles: []string{"auto", "openai", "azure", "openrouter", "deepseek", "groq", "mistral", "xai", "fireworks", "vllm", "llamacpp", "lmstudio", "generic"},
+	},
+	{
+		Name: KindAnthropic, About: "is the Messages API of Anthropic, or of a compatible server",
+		Keys: true, KeyVariable: "ANTHROPIC_API_KEY", URL: "https://api.anthropic.com",
+		Provider: "anthropic", Lacks: []models.Family{models.Gemini, models.Gemini2, models.Image, models.Embedding, models.GPTOSS},
 	},
 	{
 		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",

@@ -186,6 +186,10 @@ func (l *loader) checkUpstreams() {
 			l.problem(key+".profile", fmt.Sprintf("%s.profile: kind %s has no profile %s", key, u.Kind, u.Profile), "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1])
 		}
 		switch u.Kind {
+		case KindAnthropic:
+			if at := key + ".url"; strings.HasSuffix(strings.TrimRight(u.URL, "/"), "/v1") && l.accepted(at) {
+				l.problem(at, at+": the address ends with /v1, which perigee adds itself", "remove /v1")
+			}
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")
 			l.checkNotEmpty(key+".pools", u.Pools, "a pool")

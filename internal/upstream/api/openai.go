@@ -31,10 +31,11 @@ func newOpenAI(u config.Upstream) *Provider {
 			}
 			return base + "/chat/completions"
 		},
-		models:      &listing{target: openAIModels, decode: dialect.DecodeModels},
-		readsURLs:   true,
-		decodeError: dialect.DecodeError,
-		checkAnswer: checkOpenAI,
+		models:        &listing{target: openAIModels, decode: dialect.DecodeModels},
+		readsURLs:     true,
+		clientHeaders: []string{"Openai-"},
+		decodeError:   dialect.DecodeError,
+		checkAnswer:   checkOpenAI,
 	}
 }
 
@@ -96,6 +97,7 @@ func checkOpenAI(body []byte) error {
 func (p *openAIServer) chatWire() *Wire {
 	return &Wire{
 		dialect: perigee.DialectOpenAIChat,
+		raw:     true,
 		target:  func(base, _ string, _ bool) string { return base + "/chat/completions" },
 		message: p.chatMessage,
 		decoder: func(bool) decoder { return new(chat.Decoder) },
@@ -130,6 +132,9 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 	m.body = [][]byte{req.Body}
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
 	if req.Stream {
+		if !chat.AsksForUsage(req.Body) {
+			m.hides = chat.IsUsageChunk
+		}
 		m.edits = append(m.edits, &change{name: "stream_options", quiet: true,
 			inside: []*change{{name: "include_usage", value: json.RawMessage("true"), quiet: true}}})
 	}

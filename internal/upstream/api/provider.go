@@ -50,8 +50,9 @@ type Provider struct {
 // Providers returns, for each kind of upstream that has API keys, the provider of an upstream with
 // this configuration.
 var Providers = map[string]func(config.Upstream) *Provider{
-	config.KindGemini: func(config.Upstream) *Provider { return Gemini },
-	config.KindOpenAI: newOpenAI,
+	config.KindGemini:    func(config.Upstream) *Provider { return Gemini },
+	config.KindOpenAI:    newOpenAI,
+	config.KindAnthropic: Anthropic,
 }
 
 // A Wire is an API method of a provider that answers prompts.

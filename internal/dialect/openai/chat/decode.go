@@ -505,3 +505,19 @@ func IsUsageChunk(data []byte) bool {
 	}
 	return usage && choices && c.Err() == nil
 }
+
+// AsksForUsage reports whether a request asks for the chunk with the usage of its stream.
+func AsksForUsage(body []byte) (asks bool) {
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if string(key) != "stream_options" || c.Kind() != rawjson.Object {
+			continue
+		}
+		for key := range c.Object() {
+			if string(key) == "include_usage" && c.Kind() == rawjson.Bool {
+				asks = c.Bool()
+			}
+		}
+	}
+	return asks
+}

@@ -1,0 +1,299 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"perigee"
+	"perigee/internal/adapt"
+	"perigee/internal/adapt/models"
+	dialect "perigee/internal/dialect/anthropic"
+	"perigee/internal/lib/lazyregexp"
+	"perigee/internal/lib/rawjson"
+	"perigee/internal/lib/wire"
+	"perigee/internal/store/config"
+)
+
+// anthropicVersion is the version of the Messages API that translated requests are written in.
+const anthropicVersion = "2023-06-01"
+
+// Anthropic returns the provider of the Messages API, at Anthropic or at a compatible server.
+func Anthropic(u config.Upstream) *Provider {
+	a := &anthropicProvider{cache: u.Cache != "off"}
+	w := &Wire{
+		dialect: perigee.DialectAnthropic,
+		raw:     true,
+		target:  func(base, _ string, _ bool) string { return base + messagesPath },
+		message: func(req *perigee.Request) (message, error) {
+			return a.message(req, func(prompt *perigee.Prompt) message {
+				pieces, buffer := dialect.EncodePieces(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream}, wire.Buffer)
+				return newMessage(req, pieces, buffer)
+			})
+		},
+		decoder: func(bool) decoder { return new(dialect.Decoder) },
+		repair:  a.repair,
+		count: &counting{
+			target: func(base, _ string) string { return base + messagesCountPath },
+			message: func(req *perigee.Request) (message, error) {
+				return a.message(req, func(prompt *perigee.Prompt) message {
+					return message{body: [][]byte{dialect.EncodeCountRequest(prompt, req.Model)}}
+				})
+			},
+			decode: dialect.DecodeTokenCount,
+		},
+	}
+	return &Provider{
+		authorize: func(h http.Header, key perigee.Secret) {
+			if u.Auth == "bearer" {
+				h.Set("Authorization", "Bearer "+key.Reveal())
+			} else {
+				h.Set("X-Api-Key", key.Reveal())
+			}
+		},
+		header:        http.Header{"Anthropic-Version": {anthropicVersion}},
+		clientHeaders: []string{"Anthropic-"},
+		wire:          func(*perigee.Request) *Wire { return w },
+		raw: func(base string, r *perigee.RawRequest) string {
+			if r.Operation == perigee.OperationCount {
+				return base + messagesCountPath
+			}
+			return base + messagesPath
+		},
+		models: &listing{target: func(base, page string) string {
+			target := base + "/v1/models?limit=1000"
+			if page != "" {
+				target += "&after_id=" + url.QueryEscape(page)
+			}
+			return target
+		}, decode: a.models},
+		readsURLs:     true,
+		barelyLimited: true,
+		decodeError:   dialect.DecodeError,
+		checkAnswer:   dialect.CheckAnswer,
+	}
+}
+
+const (
+	messagesPath      = "/v1/messages"
+	messagesCountPath = messagesPath + "/count_tokens"
+)
+
+// An anthropicProvider has the settings of one upstream, and the rules of its models.
+type anthropicProvider struct {
+	cache bool // add a mark for the prompt cache to translated requests
+
+	mu    sync.Mutex
+	rules map[string]models.MessagesSpec // from the provider's list, and from its errors
+}
+
+// maxRules bounds how many models are remembered with their rules.
+const maxRules = 1024
+
+// spec returns the rules of a model.
+func (a *anthropicProvider) spec(model string) models.MessagesSpec {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if spec, ok := a.rules[model]; ok {
+		return spec
+	}
+	return models.MessagesOf(model)
+}
+
+// learn remembers the rules of a model.
+func (a *anthropicProvider) learn(model string, spec models.MessagesSpec) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.rules == nil || len(a.rules) >= maxRules {
+		a.rules = map[string]models.MessagesSpec{}
+	}
+	a.rules[model] = spec
+}
+
+// models reads a page of the list of models, and remembers their rules.
+func (a *anthropicProvider) models(answer []byte) (list []perigee.Model, next string, err error) {
+	list, next, err = dialect.DecodeModels(answer)
+	for i := range list {
+		m := &list[i]
+		if m.Output > 0 || m.ThinkingTypes != nil || m.Efforts != nil {
+			a.learn(m.ID, models.MessagesOf(m.ID).With(m.Output, m.ThinkingTypes, m.Efforts))
+		}
+	}
+	return list, next, err
+}
+
+// message returns the client's own bytes if possible, and what encode makes of the adapted prompt
+// otherwise.
+func (a *anthropicProvider) message(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+	if req.Verbatim(perigee.DialectAnthropic) {
+		return a.ownBytes(req)
+	}
+	return a.translated(req, encode)
+}
+
+// translated returns what encode makes of the adapted prompt.
+func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return m, err
+	}
+	// A client of this dialect sets the marks of the cache itself.
+	cache := a.cache && req.Dialect != perigee.DialectAnthropic
+	prompt, undo, notes := adapt.ForAnthropic(prompt, a.spec(req.Model), cache)
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	m = encode(prompt)
+	m.undo, m.notes = undo, notes
+	return m, nil
+}
+
+// ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
+// name asks for, and without the thinking of other providers.
+func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
+	body := req.Body
+	rest, changed := dialect.WithoutThinking(body, req.Foreign)
+	if changed {
+		note := perigee.Note{Action: perigee.NoteDropped, Subject: adapt.OtherReasoning}
+		if err := req.RefuseIfStrict([]perigee.Note{note}); err != nil {
+			return m, err
+		}
+		body, m.notes = rest, []perigee.Note{note}
+	}
+	if req.Thinking != nil {
+		if body, err = a.withThinking(req, body); err != nil {
+			return m, err
+		}
+	}
+	m.body = dialect.RewriteModel(body, req.Model)
+	return m, nil
+}
+
+// withThinking returns the body with the thinking that the name of the model asks for.
+func (a *anthropicProvider) withThinking(req *perigee.Request, body []byte) ([]byte, error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	fitted, _, _ := adapt.ForAnthropic(prompt, a.spec(req.Model), false)
+	var set Members
+	set.Drop = []string{"thinking", "output_config.effort"}
+	if thinking, effort := dialect.EncodeThinking(fitted.Generation.Thinking); thinking != nil || effort != nil {
+		set.Drop, set.Set = nil, map[string]json.RawMessage{}
+		for name, value := range map[string]json.RawMessage{"thinking": thinking, "output_config.effort": effort} {
+			if value == nil {
+				set.Drop = append(set.Drop, name)
+			} else {
+				set.Set[name] = value
+			}
+		}
+	}
+	e := memberEditor{body: body}
+	e.object(rawjson.NewCursor(body), set.changes(false))
+	return bytes.Join(e.pieces(), nil), nil
+}
+
+// repair encodes a translated request anew that the provider refused for a rule of the model that was
+// not known.
+func (a *anthropicProvider) repair(req *perigee.Request, sent *message, refused error) (m message, ok bool) {
+	e := perigee.AsError(refused)
+	if e.Class != perigee.ClassInvalid || e.Status != http.StatusBadRequest {
+		return m, false
+	}
+	if req.Verbatim(perigee.DialectAnthropic) {
+		return a.repairOwn(req, sent, e)
+	}
+	spec, ok := correct(a.spec(req.Model), e.Message)
+	if !ok {
+		return m, false
+	}
+	a.learn(req.Model, spec)
+	m, err := a.message(req, func(prompt *perigee.Prompt) message {
+		return message{body: [][]byte{dialect.EncodeRequest(prompt, dialect.Envelope{Model: req.Model, Stream: req.Stream})}}
+	})
+	if err != nil {
+		return m, false
+	}
+	m.notes = slices.DeleteFunc(m.notes, func(n perigee.Note) bool { return slices.Contains(sent.notes, n) })
+	return m, true
+}
+
+// lostThoughts is the subject of the note on thinking that was left out in a tool loop that did not
+// begin with signed thinking.
+const lostThoughts = "thinking in a round of tools whose first thoughts are lost"
+
+// repairOwn leaves thinking out of the client's bytes if the provider refuses it because another
+// model began the tool loop. All other errors are the client's.
+func (a *anthropicProvider) repairOwn(req *perigee.Request, sent *message, refused *perigee.Error) (m message, ok bool) {
+	note := perigee.Note{Action: perigee.NoteDropped, Subject: lostThoughts}
+	if !strings.Contains(refused.Message, "must start with a thinking block") || req.RefuseIfStrict([]perigee.Note{note}) != nil {
+		return m, false
+	}
+	body := slices.Concat(sent.body...)
+	e := memberEditor{body: body}
+	e.object(rawjson.NewCursor(body), (&Members{Drop: []string{"thinking"}}).changes(false))
+	return message{body: e.pieces(), notes: []perigee.Note{note}}, len(e.edits) > 0
+}
+
+// outputLimit matches the error about a limit that is beyond the model's.
+var outputLimit = lazyregexp.New(`max_tokens: \d+ > (\d+)`)
+
+// effortLevels matches the list of efforts that a model takes.
+var effortLevels = lazyregexp.New(`Supported levels: ([a-z, ]+)`)
+
+// correct returns the rules of a model as the provider's refusal describes them. ok is false if the
+// refusal is about something else, or if these are the known rules.
+func correct(spec models.MessagesSpec, refusal string) (corrected models.MessagesSpec, ok bool) {
+	before := spec
+	has := func(words ...string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(refusal, word) })
+	}
+	switch {
+	case has("thinking.type.enabled", "not supported"):
+		spec.Enabled, spec.Adaptive = false, true
+	case has("thinking.type.disabled", "not supported"):
+		spec.Disabled = false
+	case has("adaptive thinking is not supported"):
+		spec.Adaptive, spec.Enabled = false, true
+	case has("assistant message prefill"):
+		spec.Prefill = false
+	case has("effort parameter"):
+		spec.Efforts = nil
+	case has("effort level"):
+		spec.Efforts = only(spec.Efforts, submatch(effortLevels(), refusal))
+	case has("temperature"), has("top_p"), has("top_k"):
+		spec.Sampling = false
+	default:
+		limit, err := strconv.ParseInt(submatch(outputLimit(), refusal), 10, 64)
+		if err != nil {
+			return spec, false
+		}
+		spec.Output = limit
+	}
+	return spec, !reflect.DeepEqual(spec, before)
+}
+
+// only returns the efforts that a list of words has.
+func only(efforts []string, words string) (list []string) {
+	for _, effort := range efforts {
+		if slices.Contains(strings.Split(words, ", "), effort) {
+			list = append(list, effort)
+		}
+	}
+	return list
+}
+
+// submatch returns the first group of a match, or "" if there is none.
+func submatch(pattern *regexp.Regexp, text string) string {
+	if found := pattern.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
+}
