@@ -40,6 +40,10 @@ Requests in the **Gemini** dialect to a Gemini upstream are forwarded byte for b
 including those that perigee does not know. The exceptions are the name of the model, and a thinking budget that is not
 below the request's own ` + "`maxOutputTokens`" + `: without ` + "`strict`" + `, it is lowered, with a note.
 
+Requests in the **Messages** dialect to an upstream of kind anthropic are forwarded byte for byte, too. The exceptions
+are the name of the model, thinking that its suffix asks for, and thinking blocks that another provider has signed,
+which are left out with a note. The tables below are about all other upstreams.
+
 `)
 	apis := []struct {
 		name  string
