@@ -25,6 +25,8 @@ func (r *Router) Explain(ctx context.Context, asked string, check func(upstream,
 	}
 	e := explanation{router: r, check: check, RouteExplanation: perigee.RouteExplanation{Model: asked}}
 	e.step("%s", origins(found))
+	r.order(ctx, &found)
+	found.targets = slices.Concat(found.targets, found.unasked)
 	absent := e.add(ctx, found)
 	if absent {
 		for next := range r.replacements(ctx, found, &perigee.Origin{}) {

@@ -87,6 +87,15 @@ func (r *Router) failure(ctx context.Context, found resolution, origin *perigee.
 	for _, f := range failed {
 		asked = append(asked, f.upstream)
 	}
+	for _, t := range found.unasked {
+		asked = append(asked, t.Name)
+	}
+	if len(found.unasked) > 0 { // then there is no rule, and the order is the configuration's
+		place := func(name string) int {
+			return slices.IndexFunc(r.opts.Targets, func(t Target) bool { return t.Name == name })
+		}
+		slices.SortFunc(asked, func(a, b string) int { return place(a) - place(b) })
+	}
 	known := r.known(ctx, found.upstream)
 	if slices.Contains(known, found.model) {
 		return failed[0].err // the model exists: something else in the request was not found

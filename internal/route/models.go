@@ -16,9 +16,10 @@ import (
 )
 
 // A list of models is valid for modelsFresh. An upstream that failed to list its models is asked
-// again after modelsRetry, so that requests for unknown models cause no load on the provider.
+// again after modelsRetry, so that requests for unknown models cause no load on the provider. Its
+// last list stays.
 const (
-	modelsFresh = 5 * time.Minute
+	modelsFresh = 10 * time.Minute
 	modelsRetry = 10 * time.Second
 	modelsWait  = 3 * time.Second
 )
@@ -31,7 +32,8 @@ type modelCache struct {
 }
 
 type modelEntry struct {
-	asking chan struct{} // a semaphore of one
+	asking chan struct{}   // a semaphore of one
+	former []perigee.Model // of a list that ForgetModels has dropped
 	modelList
 }
 
@@ -50,15 +52,31 @@ func (c *modelCache) entry(name string) *modelEntry {
 	return e
 }
 
+// A modelList is the last list of an upstream. After an error it is the list before.
 type modelList struct {
 	models []perigee.Model
 	err    error
 	until  time.Time
 }
 
+// last returns the last list of an upstream, which is empty if there is none.
+func (c *modelCache) last(name string) modelList {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.lists[name]; ok {
+		return e.modelList
+	}
+	return modelList{}
+}
+
+// has reports whether the list has a model.
+func (l modelList) has(model string) bool {
+	return slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
+}
+
 // lacks reports whether an upstream lists its models, and this one is not among them.
 func (l modelList) lacks(model string) bool {
-	return l.err == nil && len(l.models) > 0 && !slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
+	return l.err == nil && len(l.models) > 0 && !l.has(model)
 }
 
 // Models lists each model once, from the upstream that would answer first, the aliases, and each
@@ -101,7 +119,6 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	for i, list := range lists {
 		if list.err != nil {
 			failed = append(failed, Failure{targets[i].Name, list.err})
-			continue
 		}
 		for _, m := range list.models {
 			if upstream == "" && !r.serves(targets[i].Name, m.ID) {
@@ -117,7 +134,7 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 			have[m.ID] = append(same, m)
 		}
 	}
-	if len(failed) > 0 && len(failed) == len(targets) {
+	if len(failed) > 0 && len(failed) == len(targets) && len(all) == 0 {
 		return nil, failed, failed[0].Err
 	}
 	aliased := r.aliases(all)
@@ -208,7 +225,7 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 	var list modelList
 	list.models, list.err = lister.Models(ctx)
 	if list.until = now.Add(modelsFresh); list.err != nil {
-		list.until = r.opts.Now().Add(modelsRetry)
+		list.models, list.until = entry.models, r.opts.Now().Add(modelsRetry)
 	}
 	// An error of a canceled caller is not the upstream's.
 	if ctx.Err() == nil || context.Cause(ctx) == errSlowList {
@@ -225,7 +242,11 @@ func (r *Router) listOf(ctx context.Context, target Target) modelList {
 func (r *Router) ForgetModels() {
 	r.models.mu.Lock()
 	for name, entry := range r.models.lists {
-		r.models.lists[name] = &modelEntry{asking: make(chan struct{}, 1), modelList: modelList{models: entry.models}}
+		former := entry.models
+		if len(former) == 0 {
+			former = entry.former
+		}
+		r.models.lists[name] = &modelEntry{asking: make(chan struct{}, 1), former: former}
 	}
 	r.models.mu.Unlock()
 	r.absents.clear()
@@ -236,7 +257,8 @@ func (c *modelCache) has(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, entry := range c.lists {
-		if slices.ContainsFunc(entry.models, func(m perigee.Model) bool { return m.ID == id }) {
+		former := modelList{models: entry.former}
+		if entry.has(id) || entry.until.IsZero() && former.has(id) {
 			return true
 		}
 	}

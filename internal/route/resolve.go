@@ -45,10 +45,11 @@ type resolution struct {
 	upstream string            // the only one that may answer, by the name; empty if any may
 	thinking *perigee.Thinking // from the suffix of the name; nil if it has none
 	targets  []Target
-	asked    string // the name itself; empty if there was none, and this is the default
-	aliased  bool   // an alias led to the model
-	embeds   bool   // the request is for embeddings
-	fallback bool   // it answers for names that no upstream has
+	unasked  []Target // upstreams that do not have the model, while another one may
+	asked    string   // the name itself; empty if there was none, and this is the default
+	aliased  bool     // an alias led to the model
+	embeds   bool     // the request is for embeddings
+	fallback bool     // it answers for names that no upstream has
 }
 
 // key identifies the model among those that no upstream has.

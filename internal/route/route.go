@@ -99,6 +99,7 @@ func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			req.Retries = new(perigee.RetryBudget) // req is a copy made by found.request
 		}
 		c := call{router: r, req: req, note: note, yield: yield}
+		r.order(ctx, &found)
 		failed := r.recentlyMissing(found, req)
 		if failed != nil && c.replace(ctx, &found, &failed) {
 			return
@@ -207,6 +208,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 	if err != nil {
 		return nil, err
 	}
+	r.order(ctx, &found)
 	absent := r.recentlyMissing(found, req)
 	if absent == nil {
 		absent, _ = r.absent(ctx, found)
@@ -241,6 +243,7 @@ func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee
 		return nil, err
 	}
 	found.embeds = true
+	r.order(ctx, &found)
 	q := query[perigee.Embedder, *perigee.Embeddings]{router: r, origin: &req.Origin, what: "embed",
 		ask: func(e perigee.Embedder, _ Target, model string) (*perigee.Embeddings, error) {
 			return e.Embed(ctx, req.WithModel(model))

@@ -139,7 +139,8 @@ func TestNotesOfAnAttemptAreTentative(t *testing.T) {
 	failing.events = []perigee.Event{{Kind: perigee.EventStart}}
 	req := request("m")
 	tentative, kept := 0, 0
-	r := router(t, Options{Targets: []Target{{"a", failing}, {"b", asking{failing, func(req *perigee.Request) {
+	second := *failing
+	r := router(t, Options{Targets: []Target{{"a", failing}, {"b", asking{&second, func(req *perigee.Request) {
 		req.Log.Note(perigee.Note{Action: perigee.NoteDropped, Subject: "y"})
 		tentative, kept = len(req.Log.AllNotes()), len(req.Log.Notes())
 	}}}}})

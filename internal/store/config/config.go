@@ -559,8 +559,8 @@ type Models struct {
 	Aliases map[string]string `yaml:"aliases" format:"name" example:"gemini-3-flash"`
 
 	// Which upstreams serve which models. The first route that matches applies. A model that no
-	// route matches is tried at every upstream in order; to prevent that, end the list with a route
-	// for *.
+	// route matches goes to the upstreams that list it, in their order in this file, and then to
+	// those without a list; to prevent that, end the list with a route for *.
 	Routes []Route `yaml:"routes"`
 }
 

@@ -1,0 +1,126 @@
+package route
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perigee"
+)
+
+// lists is an upstream that answers every name and lists some; none means that it has no list.
+func lists(text string, names ...string) *source {
+	s := says(text)
+	s.models = names
+	return s
+}
+
+// A name goes to the upstreams that list it, then to those without a list, in the order of the
+// configuration. An upstream that lists only other models is not asked, even if it would answer.
+func TestNamesGoToTheUpstreamsThatListThem(t *testing.T) {
+	fail := func(s *source) *source {
+		s.events, s.err = nil, perigee.Errorf(perigee.ClassCapacity, "busy")
+		return s
+	}
+	for _, c := range []struct {
+		name    string
+		options Options
+		asked   string
+		want    string
+	}{
+		{"the second lists it", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "m")}}}, "m", "b"},
+		{"both list it", Options{Targets: []Target{{"a", lists("a", "m")}, {"b", lists("b", "m")}}}, "m", "a"},
+		{"no list, and one that has it", Options{Targets: []Target{{"a", lists("a")}, {"b", lists("b", "m")}}}, "m", "b"},
+		{"it fails, and then no list", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b")}, {"c", fail(lists("c", "m"))}}}, "m", "c b"},
+		{"only other models, and no list", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b")}}}, "m", "b"},
+		{"only other models", Options{Targets: []Target{{"a", fail(lists("a", "x"))}, {"b", lists("b", "y")}}}, "m", "a b"},
+		{"left out", Options{Targets: []Target{{"a", lists("a", "m")}, {"b", lists("b", "m")}}, Offered: map[string][]string{"a": {"x"}}}, "m", "b"},
+		{"a rule", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "m")}}, Rules: []Rule{{"*", []string{"a", "b"}}}}, "m", "a"},
+		{"a name in the table", Options{Targets: []Target{{"a", lists("a", "x")}, {"b", lists("b", "gemini-2.5-pro")}}}, "gemini-2.5-pro", "a"},
+	} {
+		r := router(t, c.options)
+		_, _ = ask(r, c.asked)
+		var got []string
+		for _, target := range c.options.Targets {
+			if s := target.Upstream.(*source); len(s.asked) > 0 {
+				got = append(got, target.Name)
+			}
+		}
+		want := strings.Fields(c.want)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: asked %q, want %q", c.name, got, c.want)
+		}
+		if order := r.targetsOrdered(t, c.asked); order != c.want && !strings.HasPrefix(order, c.want+" ") && c.name != "a name in the table" {
+			t.Errorf("%s: the order is %q, want %q", c.name, order, c.want)
+		}
+	}
+}
+
+func (r *Router) targetsOrdered(t *testing.T, asked string) string {
+	found, err := r.resolve(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.order(t.Context(), &found)
+	var names []string
+	for _, target := range found.targets {
+		names = append(names, target.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// A server that hangs delays calls for models of another one by listGrace at first, and not at all
+// afterwards. Its list comes when it answers again.
+func TestHangingListDelaysNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, b := &hangingLister{source: *says("a")}, lists("b", "m")
+		r := router(t, Options{Targets: []Target{{"a", hangs}, {"b", b}}})
+		for i, want := range []time.Duration{listGrace, 0, 0} {
+			began := time.Now()
+			heard, err := ask(r, "m")
+			if took := time.Since(began); took != want || heard != "b/real-b b" || err != nil {
+				t.Errorf("call %d took %v, want %v; heard %q, %v", i, took, want, heard, err)
+			}
+			time.Sleep(modelsWait + modelsRetry)
+		}
+		synctest.Wait()
+		if len(hangs.source.asked) > 0 {
+			t.Errorf("asked %q", hangs.source.asked)
+		}
+	})
+}
+
+// The last list stays while an upstream fails to list its models.
+func TestTheLastListStays(t *testing.T) {
+	now := time.Unix(0, 0)
+	a, b := lists("a", "x"), lists("b", "m")
+	r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Now: func() time.Time { return now }})
+	names := func() string {
+		list, failed, err := r.ModelsOf(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, m := range list {
+			ids = append(ids, m.ID)
+		}
+		for _, f := range failed {
+			ids = append(ids, "-"+f.Upstream)
+		}
+		return strings.Join(ids, " ")
+	}
+	if got := names(); got != "x m" {
+		t.Errorf("got %q", got)
+	}
+	now = now.Add(modelsFresh)
+	b.models = nil
+	if got := names(); got != "x m -b" {
+		t.Errorf("got %q", got)
+	}
+	if heard, err := ask(r, "m"); heard != "b/real-b b" || err != nil {
+		t.Errorf("heard %q, %v", heard, err)
+	}
+}
