@@ -22,9 +22,10 @@ import (
 
 // A capture is a request of a real client.
 type capture struct {
-	Name string          `json:"name"`
-	Path string          `json:"path"`
-	Body json.RawMessage `json:"body"`
+	Name    string            `json:"name"`
+	Path    string            `json:"path"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
 }
 
 // request decodes the capture, if it asks a model something.

@@ -126,28 +126,37 @@ func (s *spoken) provider(t *testing.T, hides func([]byte) bool) *Provider {
 }
 
 // A relayRig is the whole way of a call, from a client to a provider, both over HTTP.
-type relayRig struct{ url string }
+type relayRig struct {
+	url    string
+	server *server.Server
+}
 
-func newRelayRig(t *testing.T, provider *Provider, opts Options, answer http.HandlerFunc) *relayRig {
+var rigSettings = server.Settings{MaxBody: 16 << 20, Loopback: true}
+
+// newRelayRig returns a rig with an upstream for each answer, called p, q and so on.
+func newRelayRig(t *testing.T, provider *Provider, opts Options, answers ...http.HandlerFunc) *relayRig {
 	t.Helper()
-	remote := httptest.NewServer(answer)
-	t.Cleanup(remote.Close)
-	opts.Name, opts.URL, opts.UserAgent = "p", remote.URL, "perigee/test"
-	opts.Keys = []perigee.Secret{perigee.NewSecret("sk-secret-of-perigee")}
-	u := New(provider, opts)
-	t.Cleanup(func() { _ = u.Close() })
-	kept := hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).Around(u))
-	router, err := route.New(route.Options{Targets: []route.Target{{Name: "p", Upstream: kept}}})
+	var targets []route.Target
+	for i, answer := range answers {
+		remote := httptest.NewServer(answer)
+		t.Cleanup(remote.Close)
+		opts.Name, opts.URL, opts.UserAgent = string(rune('p'+i)), remote.URL, "perigee/test"
+		opts.Keys = []perigee.Secret{perigee.NewSecret("sk-secret-of-perigee")}
+		u := New(provider, opts)
+		t.Cleanup(func() { _ = u.Close() })
+		targets = append(targets, route.Target{Name: opts.Name, Upstream: hold.AtStopSequences(thoughtsig.NewMemory(thoughtsig.Options{}).Around(u))})
+	}
+	router, err := route.New(route.Options{Targets: targets})
 	if err != nil {
 		t.Fatal(err)
 	}
 	recorder := record.New(router, record.Options{Store: noStore{}})
 	t.Cleanup(func() { _ = recorder.Close(context.Background()) })
-	api := server.New(server.Options{Upstream: recorder}, server.Settings{MaxBody: 16 << 20, Loopback: true})
+	api := server.New(server.Options{Upstream: recorder}, rigSettings)
 	t.Cleanup(api.Close)
 	front := httptest.NewServer(api)
 	t.Cleanup(front.Close)
-	return &relayRig{front.URL}
+	return &relayRig{front.URL, api}
 }
 
 type noStore struct{}
@@ -307,5 +316,41 @@ func TestForwardedRequestForAStreamThatIsAnsweredWhole(t *testing.T) {
 	_, got := rig.ask(t, s.path, fmt.Sprintf(s.request, true), nil)
 	if !strings.Contains(got, `"content":"Hi"`) || !strings.HasSuffix(got, "data: [DONE]\n\n") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Before its first content, an answer in the client's own dialect can still come from another
+// upstream: frames without content are held back. The last error passes unchanged.
+func TestForwardedRequestsFailOver(t *testing.T) {
+	for _, s := range spokenDialects {
+		begun := strings.Join(blocks(s.stream)[:s.first], "") + s.failed
+		rig := newRelayRig(t, s.provider(t, nil), Options{}, sends(begun, 1<<20), sends(s.stream, 1<<20))
+		resp, got := rig.ask(t, s.path, fmt.Sprintf(s.request, true), nil)
+		if got != s.stream || resp.Header.Get("X-Perigee-Upstream") != "q" {
+			t.Errorf("%s: %s %q", s.dialect, resp.Header.Get("X-Perigee-Upstream"), got)
+		}
+	}
+}
+
+// What perigee could not translate is no note, and no error with strict, if it need not.
+func TestForwardedRequestsHaveNoNotes(t *testing.T) {
+	s := spokenDialects[0]
+	rig := newRelayRig(t, s.provider(t, nil), Options{}, sends(s.stream, 1<<20))
+	for _, strict := range []bool{false, true} {
+		settings := rigSettings
+		settings.Strict = strict
+		rig.server.Apply(settings)
+		resp, got := rig.ask(t, s.path, fmt.Sprintf(s.request, true), nil)
+		if resp.StatusCode != http.StatusOK || got != s.stream || resp.Header.Get("X-Perigee-Notes") != "" {
+			t.Errorf("strict %v: %d %s %q", strict, resp.StatusCode, resp.Header.Get("X-Perigee-Notes"), got)
+		}
+	}
+	encoded := s.provider(t, nil)
+	encoded.wire(nil).dialect = perigee.DialectAnthropic
+	encoded.wire(nil).message = func(*perigee.Request) (message, error) { return message{body: [][]byte{[]byte("{}")}}, nil }
+	rig = newRelayRig(t, encoded, Options{}, sends(s.stream, 1<<20))
+	resp, _ := rig.ask(t, s.path, fmt.Sprintf(s.request, true), nil)
+	if notes := resp.Header.Get("X-Perigee-Notes"); resp.StatusCode != http.StatusOK || !strings.Contains(notes, "novelty") {
+		t.Errorf("translated: %d %q", resp.StatusCode, notes)
 	}
 }
