@@ -32,8 +32,22 @@ type choice struct {
 
 // An openCall is a call of which pieces were written. The zero value is none.
 type openCall struct {
-	begun  bool
-	filled bool // a part of the arguments was written
+	begun bool
+	sent  int // bytes of the arguments, or of the input of a custom tool
+	input openai.InputPieces
+}
+
+// rest returns the arguments of a call that were not written in pieces. Those of a function are
+// written whole, or in pieces only.
+func (o *openCall) rest(call *perigee.FunctionCall, custom bool) string {
+	if custom {
+		input := openai.Unwrap("input", call.Args)
+		return input[min(o.sent, len(input)):]
+	}
+	if o.sent > 0 {
+		return ""
+	}
+	return string(argumentsOf(call))
 }
 
 // A progress is the state of an answer while it is received.

@@ -39,8 +39,8 @@ type receivedCall struct {
 	slot   int64 // the provider's index; -1 if it gives none
 	id     string
 	name   string
-	args   []byte
-	object bool // args is not a text that may grow, but an object
+	args   []byte // of a custom tool: its input, escaped
+	object bool   // args is not a text that may grow, but an object
 	custom bool
 	shown  bool // a piece was emitted
 }
@@ -233,7 +233,9 @@ func (d *Decoder) emitText(choice *receivedChoice, kind perigee.EventKind, text 
 		return
 	}
 	ev := perigee.Event{Kind: kind, Candidate: choice.index, Text: text}
-	d.completeCalls(choice, false)
+	if len(choice.calls) > 0 && !choice.calls[0].custom { // whose input may go on
+		d.completeCalls(choice, false)
+	}
 	if len(choice.calls) > 0 && choice.calls[0].shown {
 		choice.held = append(choice.held, ev)
 		return
@@ -359,6 +361,9 @@ func (d *Decoder) piece(choice *receivedChoice, p callPiece) {
 		choice.calls = append(choice.calls, call)
 	}
 	call.id, call.name = cmp.Or(call.id, p.id), cmp.Or(call.name, name)
+	if custom {
+		more = string(rawjson.AppendInner(nil, more))
+	}
 	if object != nil && len(call.args) == 0 {
 		call.args, call.object = slices.Clone(object), true
 		more = string(object)
@@ -386,14 +391,23 @@ func (c *receivedChoice) callOf(p callPiece, name string) *receivedCall {
 	return nil
 }
 
+// The arguments of a custom tool are an object around its input.
+const (
+	customHead = `{"input":"`
+	customEnd  = `"}`
+)
+
 // show emits a piece of a call that can be streamed: its id and name are known, and it is the only
 // one that is not complete.
 func (d *Decoder) show(choice *receivedChoice, call *receivedCall, more string) {
-	if call.id == "" || call.name == "" || call.custom || choice.calls[0] != call {
+	if call.id == "" || call.name == "" || choice.calls[0] != call {
 		return
 	}
 	if !call.shown {
 		call.shown, more = true, string(call.args)
+		if call.custom {
+			more = customHead + more
+		}
 	}
 	d.emit(perigee.Event{Kind: perigee.EventCallPart, Candidate: choice.index, Text: more,
 		Call: &perigee.FunctionCall{ID: call.id, Name: call.name}})
@@ -407,10 +421,13 @@ func (d *Decoder) completeCalls(choice *receivedChoice, all bool) {
 		if !all && !call.custom && rawjson.Check(call.args) != nil {
 			return
 		}
+		if call.custom && call.shown {
+			d.show(choice, call, customEnd)
+		}
 		choice.calls = choice.calls[1:]
 		args, _ := openai.Arguments(call.args)
 		if call.custom {
-			args = openai.Wrap("input", rawjson.AppendString(nil, string(call.args)))
+			args = json.RawMessage(customHead + string(call.args) + customEnd)
 		}
 		if call.name != "" {
 			d.emit(perigee.Event{Kind: perigee.EventCall, Candidate: choice.index,

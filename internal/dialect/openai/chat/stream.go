@@ -116,16 +116,20 @@ func (s *Stream) delta(w *rawjson.Writer, c *choice, add *content) {
 	s.close(w)
 }
 
-// shows reports whether the client gets a chunk for an addition. The input of a custom tool is
-// written whole: its pieces are parts of the JSON around it. The end of a call that was written in
-// pieces adds a chunk only if it has a signature, or arguments that were not in the pieces.
+// shows reports whether the client gets a chunk for an addition, and sets the text of the pieces of a
+// call. The end of a call that was written in pieces adds a chunk only if it has a signature, or
+// arguments that were not in the pieces.
 func (s *Stream) shows(c *choice, add *content) bool {
+	custom := add.call != nil && slices.Contains(s.answer.Style.Custom, add.call.Name)
 	switch {
-	case add.piece:
-		return !slices.Contains(s.answer.Style.Custom, add.call.Name)
-	case add.call != nil && c.open.begun && c.open.filled && add.signature == "":
-		c.open = openCall{}
-		return false
+	case add.piece && custom:
+		add.text = c.open.input.Add(add.text)
+		return add.text != "" || !c.open.begun
+	case add.call != nil && !add.piece && c.open.begun:
+		if add.text = c.open.rest(add.call, custom); add.text == "" && add.signature == "" {
+			c.open = openCall{}
+			return false
+		}
 	}
 	return true
 }
@@ -149,29 +153,30 @@ func (s *Stream) call(w *rawjson.Writer, c *choice, call toolCall) {
 
 // callPiece writes a piece of a call, or its end.
 func (s *Stream) callPiece(w *rawjson.Writer, c *choice, add *content) {
-	first, text := !c.open.begun, add.text
+	first := !c.open.begun
 	if first {
 		c.callCount++
 		c.open.begun = true
 	}
-	if !add.piece && !c.open.filled {
-		text = string(argumentsOf(add.call))
+	c.open.sent += len(add.text)
+	kind, member := "function", "arguments"
+	if slices.Contains(s.answer.Style.Custom, add.call.Name) {
+		kind, member = "custom", "input"
 	}
-	c.open.filled = c.open.filled || text != ""
 	function := s.isFunction(c)
 	if function {
 		w.Key("function_call").Object()
 	} else {
 		w.Key("tool_calls").Array().Object().Key("index").Int(int64(c.callCount - 1))
 		if first {
-			w.Key("id").String(add.call.ID).Members(`"type":"function"`)
+			w.Key("id").String(add.call.ID).Key("type").String(kind)
 		}
-		w.Key("function").Object()
+		w.Key(kind).Object()
 	}
 	if first {
 		w.Key("name").String(add.call.Name)
 	}
-	w.Key("arguments").String(text).EndObject()
+	w.Key(member).String(add.text).EndObject()
 	if !function {
 		writeSignatures(w, signatures{text: add.signature})
 		w.EndObject().EndArray()

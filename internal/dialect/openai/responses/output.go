@@ -181,30 +181,41 @@ func (s *Stream) addLogprobs(l *perigee.Logprobs) {
 	openai.WriteLogprobs(&s.logprobs, l)
 }
 
-// addCallPiece adds a piece of the arguments of a call. The calls of other tools than functions are
-// written whole: in pieces of their JSON, the input of a custom tool is still escaped.
+// addCallPiece adds a piece of the arguments of a call. The calls of tool_search are written whole.
 func (s *Stream) addCallPiece(call *perigee.FunctionCall, piece string) {
 	if s.quiet || call == nil {
 		return
 	}
 	tool := s.req.tools.called(call.Name)
-	if tool.kind != functionTool {
+	if tool.kind == searchTool {
 		return
 	}
+	event := "response.function_call_arguments.delta"
 	if s.open != callItem {
 		s.closeItem()
 		s.markAnswer()
-		s.open, s.filled, s.id = callItem, false, s.newID("fc")
+		s.open, s.sent, s.input = callItem, 0, openai.InputPieces{}
+		s.id = s.newID(callPrefix[tool.kind])
 		s.added(func(w *rawjson.Writer) {
-			s.head(w, "function_call", statusInProgress).Members(`"arguments":""`)
+			if tool.kind == customTool {
+				s.head(w, "custom_tool_call", statusInProgress).Members(`"input":""`)
+			} else {
+				s.head(w, "function_call", statusInProgress).Members(`"arguments":""`)
+			}
 			tool.write(w, call.ID)
 		})
 	}
+	if tool.kind == customTool {
+		piece, event = s.input.Add(piece), "response.custom_tool_call_input.delta"
+	}
 	if piece != "" {
-		s.filled = true
-		s.about("response.function_call_arguments.delta", func(w *rawjson.Writer) { w.Key("delta").String(piece) })
+		s.sent += len(piece)
+		s.about(event, func(w *rawjson.Writer) { w.Key("delta").String(piece) })
 	}
 }
+
+// callPrefix are the prefixes of the ids of calls.
+var callPrefix = map[toolKind]string{functionTool: "fc", customTool: "ctc"}
 
 // addCall adds a call: whole, or the end of one of which the pieces were sent.
 func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
@@ -223,25 +234,32 @@ func (s *Stream) addCall(call *perigee.FunctionCall, signature string) {
 	}
 	var w rawjson.Writer
 	tool := s.req.tools.called(call.Name)
+	var rest string // that was not sent in pieces
 	switch tool.kind {
 	case searchTool:
 		s.newItem(&w, "tsc", "tool_search_call").Members(`"execution":"client"`).Key("call_id").String(call.ID)
 		s.addWhole(w.Key("arguments").Raw(oneLine(args)).EndObject().Buf)
 		return
 	case customTool:
-		s.newItem(&w, "ctc", "custom_tool_call").Key("input").String(openai.Unwrap("input", call.Args))
+		input := openai.Unwrap("input", call.Args)
+		s.newItem(&w, callPrefix[tool.kind], "custom_tool_call").Key("input").String(input)
+		rest = input[min(s.sent, len(input)):]
 	default:
-		s.newItem(&w, "fc", "function_call").Key("arguments").String(string(args))
+		s.newItem(&w, callPrefix[tool.kind], "function_call").Key("arguments").String(string(args))
+		if s.sent == 0 {
+			rest = string(args)
+		}
 	}
 	tool.write(&w, call.ID)
 	if !begun {
 		s.addWhole(w.Buf)
 		return
 	}
-	s.callProgress(w.Buf, !s.filled)
-	var item rope
-	item.raw(w.Buf)
-	s.doneItem(&item)
+	item := readItem(rawjson.NewCursor(w.Buf))
+	s.callProgress(&item, rawjson.AppendString(nil, rest))
+	var whole rope
+	whole.raw(w.Buf)
+	s.doneItem(&whole)
 }
 
 // write writes the id of a call and the name of its tool, and ends the item.

@@ -84,11 +84,8 @@ func (s *Stream) progress(raw json.RawMessage) {
 		for i, part := range split(item.summary) {
 			s.replaySummary(i, part)
 		}
-	case "function_call":
-		s.callProgress(raw, true)
-	case "custom_tool_call":
-		s.replay("response.custom_tool_call_input.delta", fieldOf("delta", item.body))
-		s.replay("response.custom_tool_call_input.done", fieldOf("input", item.body))
+	case "function_call", "custom_tool_call":
+		s.callProgress(&item, item.body)
 	case "web_search_call":
 		s.steps("response.web_search_call.", "in_progress", "searching", "completed")
 	case "image_generation_call":
@@ -96,15 +93,18 @@ func (s *Stream) progress(raw json.RawMessage) {
 	}
 }
 
-// callProgress sends the events of a finished call between its first and its last one, with its
-// arguments as a delta if that is set.
-func (s *Stream) callProgress(raw json.RawMessage, delta bool) {
-	item := readItem(rawjson.NewCursor(raw))
-	if delta {
-		s.replay("response.function_call_arguments.delta", fieldOf("delta", item.body))
+// callProgress sends the events of a finished call between its first and its last one. delta is the
+// part of its arguments or of its input that was not sent.
+func (s *Stream) callProgress(item *inputItem, delta json.RawMessage) {
+	event, fields := "response.custom_tool_call_input", []perigee.Field{fieldOf("input", item.body)}
+	if item.kind == "function_call" {
+		name := rawjson.AppendString(nil, string(item.name))
+		event, fields = "response.function_call_arguments", []perigee.Field{fieldOf("name", name), fieldOf("arguments", item.body)}
 	}
-	name := rawjson.AppendString(nil, string(item.name))
-	s.replay("response.function_call_arguments.done", fieldOf("name", name), fieldOf("arguments", item.body))
+	if string(delta) != `""` {
+		s.replay(event+".delta", fieldOf("delta", delta))
+	}
+	s.replay(event+".done", fields...)
 }
 
 // writeBeginning writes an item without its content.

@@ -56,7 +56,8 @@ type Stream struct {
 	hasLogprobs bool // there were probabilities
 	trail       dialect.Searches
 	calls       int
-	filled      bool // the open call has a part of its arguments
+	sent        int // bytes of the arguments of the open call, or of its input
+	input       openai.InputPieces
 	finish      *perigee.Finish
 
 	answering bool // there is more than reasoning and searches

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -411,5 +412,68 @@ func TestFlatNamesAreUnique(t *testing.T) {
 				t.Errorf("two tools are called %s", flat[i])
 			}
 		}
+	}
+}
+
+// A call in pieces has the events and the item of one that comes whole. The input of a custom tool
+// is not escaped.
+func TestCallsInPieces(t *testing.T) {
+	const body = `{"model":"m","input":"hi","store":false,"tools":[{"type":"custom","name":"patch"},{"type":"function","name":"f","parameters":{}}]}`
+	for name, c := range map[string]struct {
+		args   string
+		pieces []string
+		deltas string
+	}{
+		"f":     {`{"a":"b"}`, []string{"", `{"a`, `":"b"}`}, `"{\"a" "\":\"b\"}"`},
+		"patch": {`{"input":"a\nb"}`, []string{`{"input":"a\`, `nb"`, `}`}, `"a" "\nb"`},
+	} {
+		encode := func(pieces []string) string {
+			req, err := DecodeRequest(perigee.Origin{Body: []byte(body)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := req.NewStream("1", time.Time{}, nil)
+			wire := s.Encode(nil, &perigee.Event{Kind: perigee.EventStart, Model: "m"})
+			for _, piece := range pieces {
+				wire = s.Encode(wire, &perigee.Event{Kind: perigee.EventCallPart, Text: piece, Call: &perigee.FunctionCall{ID: "c", Name: name}})
+			}
+			wire = s.Encode(wire, &perigee.Event{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: "c", Name: name, Args: []byte(c.args)}})
+			return string(s.End(wire))
+		}
+		rest, deltas := "", []string{}
+		for _, event := range strings.SplitAfter(encode(c.pieces), "\n\n") {
+			if _, delta, ok := strings.Cut(event, `"delta":`); ok {
+				deltas = append(deltas, strings.TrimSuffix(delta, "}\n\n"))
+			} else {
+				rest += event
+			}
+		}
+		if got := strings.Join(deltas, " "); got != c.deltas {
+			t.Errorf("%s: the deltas %s", name, got)
+		}
+		number := regexp.MustCompile(`"sequence_number":\d+`)
+		var want string
+		for _, event := range strings.SplitAfter(encode(nil), "\n\n") {
+			if !strings.Contains(event, `"delta":`) {
+				want += event
+			}
+		}
+		if got := number.ReplaceAllString(rest, ""); got != number.ReplaceAllString(want, "") {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, rest, want)
+		}
+	}
+}
+
+// A call that is cut off is not in the response.
+func TestCallThatIsCutOff(t *testing.T) {
+	req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m","input":"hi","store":false}`)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := req.NewStream("1", time.Time{}, nil)
+	s.Encode(nil, &perigee.Event{Kind: perigee.EventCallPart, Text: `{"a`, Call: &perigee.FunctionCall{ID: "c", Name: "f"}})
+	got := string(s.Fail(nil, 503, perigee.Errorf(perigee.ClassUnavailable, "cut")))
+	if !strings.Contains(got, "event: error") || !strings.Contains(got, `"output":[]`) || strings.Contains(got, "output_item.done") {
+		t.Errorf("got %s", got)
 	}
 }
