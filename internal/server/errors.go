@@ -22,13 +22,11 @@ func (c *call) nameRequest() {
 // fail answers with an error, in the shape of the dialect that was called.
 func (c *call) fail(err error) {
 	status, e := c.refusal(err)
-	body := []byte(nil)
 	if raw := e.RawAnswer(c.dialect.name); raw != nil {
-		body = raw.Body
+		c.writeJSON(status, raw.Body)
 	} else {
-		body = c.dialect.encodeError(c, status, e)
+		c.writeJSON(status, c.dialect.encodeError(c, status, e))
 	}
-	c.writeJSON(status, body)
 	if status != http.StatusRequestTimeout {
 		c.linger()
 	}

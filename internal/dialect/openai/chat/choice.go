@@ -37,8 +37,8 @@ type openCall struct {
 	input openai.InputPieces
 }
 
-// rest returns the arguments of a call that were not written in pieces. Those of a function are
-// written whole, or in pieces only.
+// rest returns the arguments of a call that were not written in pieces. The arguments of a function
+// are written whole, or in pieces only.
 func (o *openCall) rest(call *perigee.FunctionCall, custom bool) string {
 	if custom {
 		input := openai.Unwrap("input", call.Args)

@@ -233,7 +233,7 @@ func (d *Decoder) emitText(choice *receivedChoice, kind perigee.EventKind, text 
 		return
 	}
 	ev := perigee.Event{Kind: kind, Candidate: choice.index, Text: text}
-	if len(choice.calls) > 0 && !choice.calls[0].custom { // whose input may go on
+	if len(choice.calls) > 0 && !choice.calls[0].custom { // any input may be longer
 		d.completeCalls(choice, false)
 	}
 	if len(choice.calls) > 0 && choice.calls[0].shown {
