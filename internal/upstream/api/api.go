@@ -108,7 +108,10 @@ func (u *Upstream) Unusable() string {
 }
 
 // Forwards reports whether the provider gets the client's own bytes.
-func (u *Upstream) Forwards(req *perigee.Request) bool { return req.Verbatim(u.wire(req).dialect) }
+func (u *Upstream) Forwards(req *perigee.Request) bool {
+	w := u.wire(req)
+	return !w.translates && req.Verbatim(w.dialect)
+}
 
 // ReadsURLs reports whether the provider fetches the files that a prompt refers to.
 func (u *Upstream) ReadsURLs() bool { return u.readsURLs }

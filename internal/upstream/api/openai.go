@@ -12,6 +12,7 @@ import (
 	"perigee/internal/adapt"
 	dialect "perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/lib/wire"
 	"perigee/internal/store/config"
@@ -21,13 +22,23 @@ import (
 // have them.
 func newOpenAI(u config.Upstream) *Provider {
 	p := &openAIServer{profile: profileOf(u)}
-	method := p.chatWire()
+	chats, responds := p.chatWire(), p.responsesWire()
+	wire := func(req *perigee.Request) *Wire {
+		switch {
+		case u.API == "responses", u.API != "chat" && p.both && req.Dialect != perigee.DialectOpenAIChat:
+			return responds
+		}
+		return chats
+	}
 	return &Provider{
 		authorize: authorization(u.Auth),
-		wire:      func(*perigee.Request) *Wire { return method },
+		wire:      wire,
 		raw: func(base string, r *perigee.RawRequest) string {
 			if r.Operation == perigee.OperationEmbed {
 				return base + "/embeddings"
+			}
+			if wire(&perigee.Request{Origin: r.Origin}) == responds {
+				return base + "/responses"
 			}
 			return base + "/chat/completions"
 		},
@@ -125,6 +136,53 @@ func (p *openAIServer) chatMessage(req *perigee.Request) (m message, err error) 
 	m.undo, m.notes = undo, notes
 	return m, nil
 }
+
+// responsesWire returns the method of the Responses API.
+func (p *openAIServer) responsesWire() *Wire {
+	server := p.chat
+	server.Options = []string{adapt.OptionParallel, adapt.OptionVerbosity, adapt.OptionTier, adapt.OptionLogprobs}
+	server.Stops, server.MinOutput, server.EffortAlone, server.Sounds = 0, minResponse, nil, false
+	server.Media, server.Reasoning, server.KeepReasoning = true, false, false
+	server.Builtins = []string{perigee.BuiltinSearch, perigee.BuiltinCode}
+	adapted := func(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+		prompt, err := req.Prompt()
+		if err != nil {
+			return m, err
+		}
+		prompt, undo, notes := adapt.ForOpenAI(prompt, &server, req.Model)
+		if err := req.RefuseIfStrict(notes); err != nil {
+			return m, err
+		}
+		m = encode(prompt)
+		m.undo, m.notes = undo, notes
+		return m, nil
+	}
+	return &Wire{
+		dialect:    perigee.DialectOpenAIResponses,
+		translates: true,
+		target:     func(base, _ string, _ bool) string { return base + "/responses" },
+		message: func(req *perigee.Request) (message, error) {
+			return adapted(req, func(prompt *perigee.Prompt) message {
+				envelope := responses.Envelope{Model: req.Model, Stream: req.Stream, CacheKey: req.Client.Session}
+				pieces, buffer := responses.EncodePieces(prompt, envelope, wire.Buffer)
+				return newMessage(req, pieces, buffer)
+			})
+		},
+		decoder: func(streamed bool) decoder { return responses.NewDecoder(streamed) },
+		count: &counting{
+			target: func(base, _ string) string { return base + "/responses/input_tokens" },
+			message: func(req *perigee.Request) (message, error) {
+				return adapted(req, func(prompt *perigee.Prompt) message {
+					return message{body: [][]byte{responses.EncodeCountRequest(prompt, req.Model)}}
+				})
+			},
+			decode: responses.DecodeTokenCount,
+		},
+	}
+}
+
+// minResponse is the smallest limit of an answer that the Responses API takes.
+const minResponse = 16
 
 // ownChat returns the client's own bytes with the name of the routed model, with the usage of
 // streams, and with the thinking that the name of the model asks for.

@@ -16,6 +16,8 @@ import (
 	"perigee/internal/dialect/gemini"
 	"perigee/internal/dialect/openai/chat"
 	"perigee/internal/dialect/openai/responses"
+	"perigee/internal/route/thoughtsig"
+	"perigee/internal/simulator"
 	simulated "perigee/internal/simulator/openai"
 	"perigee/internal/store/config"
 )
@@ -104,8 +106,8 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 		}
 		for i := range profiles {
 			s := &openAIServer{profile: &profiles[i]}
-			simulator := simulated.ProfileNamed(s.name)
-			for _, model := range simulator.Models {
+			served := simulated.ProfileNamed(s.name)
+			for _, model := range served.Models {
 				if model.Embeds || model.Draws {
 					continue
 				}
@@ -114,7 +116,7 @@ func TestServersAcceptWhatClientsSend(t *testing.T) {
 				}
 				adapted, _, notes := adapt.ForOpenAI(prompt, s.accepts(model.ID), model.ID)
 				body := chat.EncodeRequest(adapted, chat.Envelope{Model: model.ID, Stream: req.Stream, Form: s.form, Session: "s"})
-				if _, refusal := simulated.CheckChat(simulated.Input{Profile: simulator, Body: body}); refusal != nil {
+				if _, refusal := simulated.CheckChat(simulated.Input{Profile: served, Body: body}); refusal != nil {
 					t.Errorf("%s to %s of %s: %s: %s\nnotes: %v", name, model.ID, s.name, refusal.Rule, refusal.Message, notes)
 				}
 				sent++
@@ -142,6 +144,46 @@ func TestEveryProfileHasAServer(t *testing.T) {
 	} {
 		if got := profileOf(config.Upstream{Profile: "auto", URL: c.url}).name; got != c.want {
 			t.Errorf("%s is %s, want %s", c.url, got, c.want)
+		}
+	}
+}
+
+// A tool loop of clients of other dialects runs at each server, in both of its APIs, streamed and
+// not.
+func TestToolLoopsAtServers(t *testing.T) {
+	for _, s := range profiles {
+		apis := []string{"chat"}
+		if s.both {
+			apis = append(apis, "responses", "auto")
+		}
+		for _, api := range apis {
+			sim, err := simulator.New(simulator.Options{Profile: s.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = sim.Close() })
+			model := simulated.ProfileNamed(s.name).Models[0].ID
+			provider := newOpenAI(config.Upstream{Profile: s.name, API: api, URL: "http://simulator/v1"})
+			upstream := New(provider, Options{Name: "s", URL: "http://simulator/v1", Transport: sim.Transport(), Keys: []perigee.Secret{perigee.NewSecret("k")}})
+			t.Cleanup(func() { _ = upstream.Close() })
+			rig := &claudeRig{thoughtsig.NewMemory(thoughtsig.Options{}).Around(upstream), upstream}
+			for _, d := range []perigee.Dialect{perigee.DialectOpenAIResponses, perigee.DialectGemini, perigee.DialectAnthropic} {
+				for _, stream := range []bool{false, true} {
+					name := "f.g"
+					if d == perigee.DialectAnthropic {
+						name = "f"
+					}
+					say := `[[think: one]][[call: ` + strings.ReplaceAll(name, ".", "_") + ` {"a":1}]][[then]][[think: two]][[text: Done.]]`
+					_, calls, message, notes := rig.ask(t, requestIn(t, d, model, stream, say, ""))
+					if len(calls) != 1 || calls[0].Name != name || string(calls[0].Args) != `{"a":1}` {
+						t.Errorf("%s %s %s %v: calls %+v, notes %s", s.name, api, d, stream, calls, notes)
+						continue
+					}
+					if text, _, _, notes := rig.ask(t, requestIn(t, d, model, stream, say, looped(d, calls[0], message))); !strings.HasSuffix(text, "Done.") {
+						t.Errorf("%s %s %s %v: text %q, notes %s", s.name, api, d, stream, text, notes)
+					}
+				}
+			}
 		}
 	}
 }

@@ -64,6 +64,9 @@ type Wire struct {
 	// errors. Otherwise they get the data of each chunk, and errors of perigee.
 	raw bool
 
+	// translates is set if requests of the dialect are encoded anew, too, and so are their answers.
+	translates bool
+
 	target func(base, model string, stream bool) string
 
 	// message returns the body for a request: the client's own bytes if possible, the adapted
