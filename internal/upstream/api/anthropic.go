@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -51,13 +52,7 @@ func Anthropic(u config.Upstream) *Provider {
 		},
 	}
 	return &Provider{
-		authorize: func(h http.Header, key perigee.Secret) {
-			if u.Auth == "bearer" {
-				h.Set("Authorization", "Bearer "+key.Reveal())
-			} else {
-				h.Set("X-Api-Key", key.Reveal())
-			}
-		},
+		authorize:     authorization(cmp.Or(u.Auth, "x-api-key")),
 		header:        http.Header{"Anthropic-Version": {anthropicVersion}},
 		clientHeaders: []string{"Anthropic-"},
 		wire:          func(*perigee.Request) *Wire { return w },

@@ -128,9 +128,6 @@ type message struct {
 	undo   adapt.Undo
 	notes  []perigee.Note
 
-	// encoded is set if clients of the dialect get an answer that perigee encodes, because the
-	// provider's own chunks do not fit their request.
-	encoded bool
 	// hides reports whether clients of the dialect do not get a chunk of the answer, because only
 	// perigee has asked for it. If it is nil, they get all.
 	hides func(chunk []byte) bool

@@ -91,7 +91,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	// An error with status 200 comes in one piece, also where a stream was requested.
 	streamed := req.Stream && !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	// The provider's own chunks have the wrong names of tools that were renamed.
-	frames := own && !m.undo.Needed() && !m.encoded && (streamed == req.Stream || !x.via.raw)
+	frames := own && !m.undo.Needed() && (streamed == req.Stream || !x.via.raw)
 	in := answer{relay: wire.NewRelay(&req.Origin, x.pass), upstream: x.opts.Name, dialect: x.via.dialect,
 		header: out.answerHeader(resp), frames: frames, hides: m.hides, undo: m.undo, decoder: x.via.decoder(streamed)}
 	if streamed {
