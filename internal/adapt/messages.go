@@ -279,8 +279,11 @@ func (a *messagesAdapter) prefill() {
 	if !isModel(list[n-1]) {
 		return
 	}
-	t := a.prompt.Generation.Thinking
-	silent := t == nil || t.Level == "none" || t.Budget != nil && *t.Budget == 0
+	silent := true
+	if t := a.prompt.Generation.Thinking; t != nil {
+		want := wanted(t)
+		silent = want.Budget != nil && *want.Budget == 0
+	}
 	if a.model.Prefill && silent {
 		trimEnd(&list[n-1])
 		return

@@ -28,16 +28,7 @@ func (a *messagesAdapter) thinking() {
 	if gen.Thinking == nil {
 		return
 	}
-	want := *gen.Thinking
-	want.Extra, want.Level = nil, strings.ToLower(want.Level)
-	switch want.Level {
-	case "none", "off":
-		want.Level, want.Budget = "", new(int64(0))
-	case "auto", "dynamic":
-		want.Level, want.Budget = "", new(int64(-1))
-	case "thinking_level_unspecified":
-		want.Level = ""
-	}
+	want := wanted(gen.Thinking)
 	if want.Level != "" && !slices.Contains(levels, want.Level) {
 		a.notes.Dropped("thinking level " + clip(want.Level))
 		want.Level = ""
@@ -49,6 +40,21 @@ func (a *messagesAdapter) thinking() {
 	if t := gen.Thinking; t != nil && (t.Budget == nil && t.Include != nil || thinks(t)) {
 		a.display(t, want.Include)
 	}
+}
+
+// wanted returns a setting with levels that are numbers as budgets.
+func wanted(t *perigee.Thinking) perigee.Thinking {
+	want := *t
+	want.Extra, want.Level = nil, strings.ToLower(want.Level)
+	switch want.Level {
+	case "none", "off":
+		want.Level, want.Budget = "", new(int64(0))
+	case "auto", "dynamic":
+		want.Level, want.Budget = "", new(int64(-1))
+	case "thinking_level_unspecified":
+		want.Level = ""
+	}
+	return want
 }
 
 // express returns the setting in the form of the model, or nil for the model's default.
