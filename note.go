@@ -25,6 +25,10 @@ type Note struct {
 	Subject string // the object of the action, as the client names it
 }
 
+// OtherReasoning is the note on reasoning that a provider does not get, because another one has made
+// it.
+var OtherReasoning = Note{Action: NoteDropped, Subject: "reasoning of another model"}
+
 // EstimatedUsage is the note about token counts that the provider did not report.
 var EstimatedUsage = Note{Action: NoteEstimated, Subject: "usage"}
 

@@ -52,6 +52,34 @@ type Forwarder interface {
 	ReadsURLs() bool
 }
 
+// A Reasoner is an Upstream that has its own kind of reasoning. For an Upstream without the method,
+// the family of the model determines it.
+type Reasoner interface {
+	// Reasoning describes the reasoning in the answer to a request.
+	Reasoning(req *Request) Reasoning
+}
+
+// Reasoning describes the reasoning of a model: which models can read it again, and how.
+type Reasoning struct {
+	// Provider is the same for all models that accept each other's reasoning. It is empty if there is
+	// none to keep.
+	Provider string
+	Form     ReasoningForm
+}
+
+// A ReasoningForm is how a provider gets its reasoning back.
+type ReasoningForm uint8
+
+// The forms of reasoning.
+const (
+	// ReasoningInParts is a signature of each part of an answer: a text, a thought or a call.
+	ReasoningInParts ReasoningForm = iota
+	// ReasoningInBlocks is thinking that is signed or sealed, before the calls of the same turn.
+	ReasoningInBlocks
+	// ReasoningInText is thinking as plain text, in every message with calls.
+	ReasoningInText
+)
+
 // Passthrough wraps an Upstream and forwards its optional methods. A wrapper embeds it and
 // overrides the methods that differ.
 type Passthrough struct{ Upstream }

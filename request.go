@@ -123,9 +123,8 @@ type Request struct {
 	// its prompt refers to, unless the provider reads addresses. If it is nil, they are passed on.
 	Ready func(req *Request, readsURLs bool) (*Request, error)
 
-	// Foreign returns which of the signatures of thinking in Body were made by another provider than
-	// the model's. It is nil if that is not known.
-	Foreign func(signatures []string) map[string]bool
+	// Recall finds what is remembered of the reasoning in Body. It is nil if nothing is.
+	Recall Recall
 
 	// ReportStopSequence is set if the client wants to know which of its stop sequences ended the
 	// answer.
@@ -209,11 +208,30 @@ func (r *Request) WithPrompt(p *Prompt) *Request {
 	return c
 }
 
-// WithForeign returns a copy of r with another function Foreign.
-func (r *Request) WithForeign(foreign func(signatures []string) map[string]bool) *Request {
+// WithRecall returns a copy of r with another Recall.
+func (r *Request) WithRecall(recall Recall) *Request {
 	c := r.copy()
-	c.Foreign = foreign
+	c.Recall = recall
 	return c
+}
+
+// A Recall finds what is remembered of the reasoning in a request, for an upstream that edits the
+// client's own bytes.
+type Recall interface {
+	// Foreign returns which of the signatures of thinking were made by another provider than the
+	// model's.
+	Foreign(signatures []string) map[string]bool
+	// Messages finds the reasoning of messages of the model, and sets their fields Known and Foreign.
+	Messages(list []Recalled)
+}
+
+// A Recalled is a message of the model in the bytes of a request.
+type Recalled struct {
+	Thinking Text     // that the message has
+	Calls    []string // the ids of its calls
+
+	Known   []Part // the reasoning that this provider gave with the calls
+	Foreign bool   // the message, or its thinking, is another provider's
 }
 
 // WithThinking returns a copy of r with the budget and level of want, which come from the model's

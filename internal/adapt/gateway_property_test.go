@@ -275,7 +275,7 @@ func anyConversation(t *rapid.T) []perigee.Content {
 	return list
 }
 
-var anySignature = rapid.SampledFrom([]string{"", "", geminiSignature, claudeTwice, claudeOnce, sentinel, "garbage!"})
+var anySignature = rapid.SampledFrom([]string{"", "", geminiSignature, claudeTwice, claudeOnce, models.Sentinel, "garbage!"})
 
 // anyRound is what the model calls and what the tools say, with signatures of either family or
 // none, and results that may be lost, late, or together with something else.

@@ -131,7 +131,7 @@ func anyContent(t *rapid.T, signature string) perigee.Content {
 }
 
 func anyPart(t *rapid.T, signature string) perigee.Part {
-	p := perigee.Part{Signature: rapid.SampledFrom([]string{"", "", "", signature, sentinel}).Draw(t, "signature")}
+	p := perigee.Part{Signature: rapid.SampledFrom([]string{"", "", "", signature, models.Sentinel}).Draw(t, "signature")}
 	switch rapid.IntRange(0, 6).Draw(t, "part") {
 	case 0:
 		p.Text = perigee.Plain(rapid.SampledFrom([]string{"", " \n", "hello"}).Draw(t, "text"))

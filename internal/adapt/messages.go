@@ -227,14 +227,10 @@ func (a *messagesAdapter) result(p *perigee.Part, model bool) bool {
 	return true
 }
 
-// OtherReasoning is the subject of the note on thinking that was left out, because this provider has
-// not signed it.
-const OtherReasoning = "reasoning of another model"
-
 // thought keeps signed thinking in turns of the model.
 func (a *messagesAdapter) thought(p *perigee.Part, model bool) bool {
-	if !model || p.Signature == "" || isSentinel(p.Signature) || p.Kind != perigee.PartText && p.Kind != perigee.PartRedacted {
-		a.notes.Dropped(OtherReasoning)
+	if !model || p.Signature == "" || models.IsSentinel(p.Signature) || p.Kind != perigee.PartText && p.Kind != perigee.PartRedacted {
+		a.notes.Dropped(perigee.OtherReasoning.Subject)
 		return false
 	}
 	p.Signature, p.Extra, p.Cache = singleSignature(p.Signature), nil, nil

@@ -31,6 +31,7 @@ type Server struct {
 
 	Reasoning     bool // accepts the model's earlier thinking as text
 	KeepReasoning bool // requires it in every message with calls, where there are tools
+	Sealed        bool // accepts earlier thinking that it has signed or sealed itself
 
 	Schemas   bool // the answer may have a schema
 	JSONWord  bool // an answer in JSON requires that word in a message
@@ -481,9 +482,11 @@ func (a *openAI) part(p *perigee.Part, model bool) bool {
 		p.Cache = nil
 	}
 	p.Extra = nil
-	if p.Kind == perigee.PartRedacted || p.Thought && p.Signature != "" {
-		a.notes.Dropped("reasoning of another model")
-		return false
+	if p.Thought && p.Signature != "" {
+		if !a.server.Sealed || !model {
+			a.notes.Dropped(perigee.OtherReasoning.Subject)
+		}
+		return a.server.Sealed && model
 	}
 	p.Signature = ""
 	switch {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/rawjson"
 )
 
@@ -46,7 +47,7 @@ func (a *adapter) acceptsThought(p *perigee.Part, model bool) bool {
 	case a.claude():
 		return p.Kind == perigee.PartText
 	}
-	return a.native() && p.Signature != "" && !isSentinel(p.Signature) && !isClaudes(p.Signature)
+	return a.native() && p.Signature != "" && !models.IsSentinel(p.Signature) && !isClaudes(p.Signature)
 }
 
 // text drops empty texts. To Claude white space is empty, too; a thought signature without a text

@@ -11,13 +11,6 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// sentinel is accepted by the provider in place of a thought signature that was lost.
-const sentinel = "skip_thought_signature_validator"
-
-func isSentinel(signature string) bool {
-	return signature == sentinel || signature == "context_engineering_is_the_way_to_go"
-}
-
 // signature returns the thought signature that a part keeps: one that the model issued, and on
 // calls of Google's models also the sentinel.
 func (a *adapter) signature(p *perigee.Part, model bool) string {
@@ -25,11 +18,11 @@ func (a *adapter) signature(p *perigee.Part, model bool) string {
 	case p.Signature == "" || !model || p.Kind == perigee.PartResponse || a.repairs(RepairSignatures):
 		return ""
 	case a.gateway && a.claude():
-		if p.Kind != perigee.PartText && p.Kind != perigee.PartOther || isSentinel(p.Signature) || !p.Thought && !p.Text.Empty() {
+		if p.Kind != perigee.PartText && p.Kind != perigee.PartOther || models.IsSentinel(p.Signature) || !p.Thought && !p.Text.Empty() {
 			return ""
 		}
 		return claudeSignature(p.Signature)
-	case isSentinel(p.Signature) && p.Kind != perigee.PartCall:
+	case models.IsSentinel(p.Signature) && p.Kind != perigee.PartCall:
 		return ""
 	case a.gateway && (!a.native() || isClaudes(p.Signature)):
 		return ""
@@ -86,8 +79,8 @@ func (a *adapter) sign(list []perigee.Content) {
 			case p.Kind != perigee.PartCall:
 				return true
 			case first && p.Signature == "" && i >= from:
-				p.Signature = sentinel
-			case !first && isSentinel(p.Signature):
+				p.Signature = models.Sentinel
+			case !first && models.IsSentinel(p.Signature):
 				p.Signature = ""
 			}
 			first = false
@@ -103,7 +96,7 @@ func (a *adapter) rejectedStandIns() bool {
 	return a.repairs(RepairSignatures) && a.spec.Family == models.Gemini &&
 		!slices.ContainsFunc(a.prompt.Contents, func(c perigee.Content) bool {
 			return isModel(c) && slices.ContainsFunc(c.Parts, func(p perigee.Part) bool {
-				return p.Signature != "" && !isSentinel(p.Signature)
+				return p.Signature != "" && !models.IsSentinel(p.Signature)
 			})
 		})
 }

@@ -9,6 +9,8 @@ package models
 
 import (
 	"strings"
+
+	"perigee"
 )
 
 // A Family groups models that share a set of rules.
@@ -25,16 +27,25 @@ const (
 	Other     Family = ""
 )
 
-// SignatureKind returns the kind of thought signature that the models of a family issue: models of
-// the same kind accept each other's signatures. It is empty for families without signatures.
-func (f Family) SignatureKind() string {
+// Reasoning returns the reasoning of the models of a family, at every provider that has them. It is
+// empty for families without any.
+func (f Family) Reasoning() perigee.Reasoning {
 	switch f {
 	case Claude:
-		return "claude"
+		return perigee.Reasoning{Provider: "claude", Form: perigee.ReasoningInBlocks}
 	case Gemini, Gemini2, Image:
-		return "gemini"
+		return perigee.Reasoning{Provider: "gemini", Form: perigee.ReasoningInParts}
 	}
-	return ""
+	return perigee.Reasoning{}
+}
+
+// Sentinel is accepted in place of a thought signature of Gemini's that was lost.
+const Sentinel = "skip_thought_signature_validator"
+
+// IsSentinel reports whether a signature is one of the documented replacements for a signature of
+// Gemini's.
+func IsSentinel(signature string) bool {
+	return signature == Sentinel || signature == "context_engineering_is_the_way_to_go"
 }
 
 // A Spec has the properties of a model. Zero limits are unknown limits.

@@ -143,9 +143,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestSignatureKinds(t *testing.T) {
+func TestReasoning(t *testing.T) {
 	for family, want := range map[Family]string{Claude: "claude", Gemini: "gemini", Gemini2: "gemini", Image: "gemini", GPTOSS: "", Embedding: "", Other: ""} {
-		if got := family.SignatureKind(); got != want {
+		if got := family.Reasoning().Provider; got != want {
 			t.Errorf("%q: got %q", family, got)
 		}
 	}

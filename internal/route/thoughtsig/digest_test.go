@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/rawjson"
 	"perigee/internal/testing/perigeetest/await"
 )
@@ -123,7 +124,7 @@ func tagOf(texts []perigee.Text, sums *sumCache) string {
 	for _, text := range texts {
 		question.Parts = append(question.Parts, perigee.Part{Text: text})
 	}
-	s := newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, claude)
+	s := newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, models.Claude.Reasoning())
 	s.sums = sums
 	return s.conversationTag()
 }

@@ -23,35 +23,51 @@ func (m *Memory) Around(next perigee.Upstream) *Keeper {
 	return &Keeper{Passthrough: perigee.Passthrough{Upstream: next}, memory: m}
 }
 
+// reasoning returns the reasoning of the answers to a request.
+func (k *Keeper) reasoning(req *perigee.Request) perigee.Reasoning {
+	if r, ok := k.Upstream.(perigee.Reasoner); ok {
+		return r.Reasoning(req)
+	}
+	return models.Of(req.Model).Family.Reasoning()
+}
+
 // forwarded returns a request that the wrapped upstream sends with the client's own bytes, and
-// reports whether there is one. The upstream can ask which thinking in them is another provider's:
-// clients of the Gemini API alone return signatures only to the provider that made them.
-func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (*perigee.Request, bool) {
+// reports whether there is one. The upstream can ask what is remembered of the reasoning in them.
+func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (recalling *perigee.Request, s *scope, ok bool) {
 	if !k.Forwards(req) {
-		return nil, false
+		return nil, nil, false
 	}
+	var prompt *perigee.Prompt
+	if req.Dialect == perigee.DialectOpenAIChat { // the server has decoded it; an error is for upstreams that need it
+		prompt, _ = req.Prompt()
+	}
+	s = newScope(req.Client, prompt, k.reasoning(req))
+	s.sums = &k.memory.sums
 	if req.Dialect == perigee.DialectGemini {
-		return req, true
+		return req, s, true
 	}
-	kind := models.Of(req.Model).Family.SignatureKind()
-	return req.WithForeign(func(signatures []string) map[string]bool { return k.memory.foreign(ctx, signatures, kind) }), true
+	return req.WithRecall(&recall{ctx: ctx, memory: k.memory, scope: s}), s, true
 }
 
 // Stream asks the wrapped upstream.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	if forwarded, ok := k.forwarded(ctx, req); ok {
-		return k.Upstream.Stream(ctx, forwarded)
+	forwarded, scope, ok := k.forwarded(ctx, req)
+	if ok && req.Dialect == perigee.DialectGemini {
+		return k.Upstream.Stream(ctx, forwarded) // its clients return signatures with the parts that have them
 	}
 	return func(yield func(perigee.Event, error) bool) {
-		restored, scope, err := k.restored(ctx, req)
-		if err != nil {
-			yield(perigee.Event{}, err)
-			return
+		sent := forwarded
+		if !ok {
+			var err error
+			if sent, scope, err = k.restored(ctx, req); err != nil {
+				yield(perigee.Event{}, err)
+				return
+			}
 		}
 		req.OnRelease(scope.release)
-		w := watch{memory: k.memory, scope: scope, call: req.ID}
+		w := watch{memory: k.memory, scope: scope, call: req.ID, forwarded: ok}
 		defer w.end()
-		for ev, err := range k.Upstream.Stream(ctx, restored) {
+		for ev, err := range k.Upstream.Stream(ctx, sent) {
 			if err == nil {
 				w.observe(&ev)
 				if ev.Kind == perigee.EventFinish {
@@ -65,16 +81,23 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 	}
 }
 
-// restored returns the request with the signatures for its model, and the scope for the signatures
+// restored returns the request with the reasoning for its provider, and the scope for the reasoning
 // of the answer.
 func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.Request, *scope, error) {
 	prompt, err := req.Prompt()
 	if err != nil {
 		return nil, nil, err
 	}
-	scope := newScope(req.Client, prompt, models.Of(req.Model).Family.SignatureKind())
+	scope := newScope(req.Client, prompt, k.reasoning(req))
 	scope.sums = &k.memory.sums
-	if p := k.memory.restore(ctx, prompt, scope); p != prompt {
+	p, foreign := k.memory.restore(ctx, prompt, scope)
+	if foreign {
+		if err := req.RefuseIfStrict([]perigee.Note{perigee.OtherReasoning}); err != nil {
+			return nil, nil, err
+		}
+		req.Log.Note(perigee.OtherReasoning)
+	}
+	if p != prompt {
 		return req.WithPrompt(p), scope, nil
 	}
 	return req, scope, nil
@@ -82,7 +105,7 @@ func (k *Keeper) restored(ctx context.Context, req *perigee.Request) (*perigee.R
 
 // CountTokens counts the tokens of the request that Stream would send.
 func (k *Keeper) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	if forwarded, ok := k.forwarded(ctx, req); ok {
+	if forwarded, _, ok := k.forwarded(ctx, req); ok {
 		return k.Passthrough.CountTokens(ctx, forwarded)
 	}
 	restored, _, err := k.restored(ctx, req)

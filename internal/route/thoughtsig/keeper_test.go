@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -45,7 +46,7 @@ func request(dialect perigee.Dialect, model string, parts ...perigee.Part) *peri
 // testScope is where requests without a history of their own are.
 func testScope() *scope {
 	p, _ := request(perigee.DialectAnthropic, flash).Prompt()
-	return newScope(perigee.Client{}, p, "gemini")
+	return newScope(perigee.Client{}, p, models.Gemini.Reasoning())
 }
 
 // hear lets a keeper pass on what the source says, and returns what comes out.
@@ -160,7 +161,7 @@ func TestFamilies(t *testing.T) {
 		{"back to the family", flash, "G1 G2   "},
 		{"an older sibling", "gemini-2.5-pro", "G1 G2   "},
 		{"to the other family", opus, "C1    " + claudes + " " + single},
-		{"to a family without signatures", "gpt-oss-120b-medium", "    "},
+		{"to a family without signatures, which does not get the thought", "gpt-oss-120b-medium", "   "},
 	} {
 		got := ask(t, m, c.model, with(partThought("hm"), "G1"), with(partCall("a"), "G2"), partText(""), with(partText("x"), claudes), with(partText("y"), single))
 		want := strings.Split(c.want, " ")
@@ -406,17 +407,17 @@ func TestForwardedRequestsPassUntouched(t *testing.T) {
 		return &perigee.Prompt{}, nil
 	})
 	f := &forwarder{}
-	forwarded, ok := m.Around(f).forwarded(t.Context(), req)
+	forwarded, _, ok := m.Around(f).forwarded(t.Context(), req)
 	if !ok || decoded > 0 || !forwarded.Verbatim(perigee.DialectAnthropic) {
 		t.Fatalf("forwarded %v, decoded %d times", ok, decoded)
 	}
-	if got := fmt.Sprint(forwarded.Foreign([]string{"G1", "C1", "unknown"})); got != "map[G1:true]" {
+	if got := fmt.Sprint(forwarded.Recall.Foreign([]string{"G1", "C1", "unknown"})); got != "map[G1:true]" {
 		t.Errorf("foreign: %s", got)
 	}
-	if _, ok := m.Around(f).forwarded(t.Context(), req.WithPrompt(&perigee.Prompt{})); ok {
+	if _, _, ok := m.Around(f).forwarded(t.Context(), req.WithPrompt(&perigee.Prompt{})); ok {
 		t.Error("a rewritten request is forwarded")
 	}
-	if _, ok := m.Around(&source{}).forwarded(t.Context(), req); ok {
+	if _, _, ok := m.Around(&source{}).forwarded(t.Context(), req); ok {
 		t.Error("an upstream of another dialect gets the client's bytes")
 	}
 }

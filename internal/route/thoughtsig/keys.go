@@ -20,7 +20,10 @@ import (
 //	b:SCOPE:ID           the thinking before a call, likewise
 //	t:KIND:SCOPE:DIGEST  the signature of a text
 //	h:KIND:SCOPE:DIGEST  the signature of a thought: a model may answer with a thought that it had
+//	o:SCOPE:DIGEST       the kind of a thought, also of one without a signature
 //	s:DIGEST             the kind of a signature, for all clients
+//
+// KIND is the provider of the reasoning.
 const (
 	callPrefix     = "c"
 	thoughtsPrefix = "b"
@@ -34,31 +37,32 @@ const (
 // A scope is the part of keys other than the id or text: the client, the conversation and the kind
 // of signature.
 type scope struct {
-	kind         string // of signature; empty if the model has none
+	perigee.Reasoning
 	owner        string
-	prompt       *perigee.Prompt
-	conversation string    // empty if not computed yet
-	sums         *sumCache // has the tags of conversations; nil if they are computed each time
+	prompt       *perigee.Prompt // nil if the request was not decoded
+	conversation string          // empty if not computed yet
+	sums         *sumCache       // has the tags of conversations; nil if they are computed each time
 }
 
-func newScope(client perigee.Client, prompt *perigee.Prompt, kind string) *scope {
-	s := &scope{kind: kind, prompt: prompt}
+func newScope(client perigee.Client, prompt *perigee.Prompt, of perigee.Reasoning) *scope {
+	s := &scope{Reasoning: of, prompt: prompt}
 	if client.Key != "" {
 		s.owner = digest(client.Key)[:tagLength]
 	}
 	return s
 }
 
-// signs reports whether the models sign thinking, if thinking is true, or texts and calls. Claude
-// signs thinking only.
+// signs reports whether the models sign thinking, if thinking is true, or texts and calls.
 func (s *scope) signs(thinking bool) bool {
-	return s.kind != "" && (thinking || s.kind != claude)
+	return s.Provider != "" && (thinking || s.Form == perigee.ReasoningInParts)
 }
 
 // tagLength is the length of the digests of owner and conversation in a key. Owners are few, and
 // conversations are compared only within one owner, so 64 bits are enough.
 const tagLength = 16
 
+// callKey and thoughtsKey return keys of an id, or "" for an id that may be counted from one if the
+// conversation is not known.
 func (s *scope) callKey(id string) string     { return s.idKey(callPrefix, id) }
 func (s *scope) thoughtsKey(id string) string { return s.idKey(thoughtsPrefix, id) }
 
@@ -70,20 +74,35 @@ func (s *scope) idKey(prefix, id string) string {
 	if isUnique(id) {
 		return prefix + mark + s.owner + ":" + name
 	}
+	if s.isUnknown() {
+		return ""
+	}
 	return prefix + mark + s.owner + "." + s.conversationTag() + ":" + name
 }
 
-// textKey returns the key of a text, or "" if the text is only white space.
+// textKey returns the key of a text, or "" if the text is only white space, or too short to be found
+// in a conversation that is not known.
 func (s *scope) textKey(kind perigee.EventKind, text textSum) string {
-	if text.size == 0 {
-		return ""
-	}
 	prefix := "t:"
 	if kind == perigee.EventThinking {
 		prefix = "h:"
 	}
+	return s.digestKey(prefix, s.Provider, text)
+}
+
+// originKey returns the key of the kind of a thought, or "" if the thought is only white space.
+func (s *scope) originKey(text textSum) string { return s.digestKey("o:", "", text) }
+
+func (s *scope) digestKey(prefix, kind string, text textSum) string {
+	if text.size == 0 || text.size < shortText && s.isUnknown() {
+		return ""
+	}
 	key := make([]byte, 0, 96) // on the stack
-	key = append(append(append(append(key, prefix...), s.kind...), ':'), s.owner...)
+	key = append(append(key, prefix...), kind...)
+	if kind != "" {
+		key = append(key, ':')
+	}
+	key = append(key, s.owner...)
 	if text.size < shortText {
 		key = append(append(key, '.'), s.conversationTag()...)
 	}
@@ -115,6 +134,9 @@ func isUnique(id string) bool {
 	_, err := strconv.ParseUint(number, 10, 32)
 	return err == nil
 }
+
+// isUnknown reports whether the conversation is not known: the request was not decoded.
+func (s *scope) isUnknown() bool { return s.prompt == nil && s.conversation == "" }
 
 // conversationTag returns a digest of the beginning of a conversation, which is the same for all
 // its requests.
@@ -185,7 +207,7 @@ func (s *scope) hashBeginning(seed maphash.Seed) uint64 {
 
 // release drops the prompt, which may be large, after computing the tag of the conversation.
 func (s *scope) release() {
-	if s.kind != "" {
+	if s.Provider != "" && s.prompt != nil {
 		s.conversationTag()
 	}
 	s.prompt = nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 )
 
 // Claude's ids are one of a kind; Gemini's have eight letters.
@@ -99,7 +100,7 @@ func TestKeysAreTold(t *testing.T) {
 	p := &perigee.Prompt{Contents: []perigee.Content{hi()}}
 	seen := map[string]string{}
 	for _, owner := range []string{"", "a", "b", "a:", "a."} {
-		s := newScope(perigee.Client{Key: owner}, p, claude)
+		s := newScope(perigee.Client{Key: owner}, p, models.Claude.Reasoning())
 		for _, id := range []string{claudesID, claudesID + ":" + claudesID, "a", ":a", "a:", strings.Repeat("x", 200), strings.Repeat("x", 201), "a\x00", "a\xff"} {
 			for _, key := range []string{s.callKey(id), s.thoughtsKey(id)} {
 				if before, ok := seen[key]; ok {
@@ -122,7 +123,7 @@ func TestOnlyTheLastPartsAreLookedUp(t *testing.T) {
 		parts[i] = perigee.Part{Kind: perigee.PartCall, Call: &perigee.FunctionCall{ID: claudesID, Name: "f"}, Signature: "c2VhbA=="}
 	}
 	p := &perigee.Prompt{Contents: []perigee.Content{hi(), model(parts...), results("x")}}
-	list := NewMemory(Options{}).listPlaces(p, newScope(perigee.Client{}, p, "gemini"))
+	list := NewMemory(Options{}).listPlaces(p, newScope(perigee.Client{}, p, models.Gemini.Reasoning()))
 	if len(list) != len(parts) {
 		t.Fatalf("%d places for %d parts with signatures", len(list), len(parts))
 	}
@@ -143,7 +144,7 @@ func TestMarkOfALongQuestionTakesNoMemory(t *testing.T) {
 		all += fmt.Sprintf("%d:%s%s", len(text), text[:min(len(text), sample)], text[max(0, len(text)-sample):])
 	}
 	mark := func() string {
-		return newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, claude).conversationTag()
+		return newScope(perigee.Client{}, &perigee.Prompt{Contents: []perigee.Content{question}}, models.Claude.Reasoning()).conversationTag()
 	}
 	if got, want := mark(), fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:tagLength]; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 )
 
 func TestTheMemoryIsBounded(t *testing.T) {
@@ -106,7 +107,7 @@ func TestAStoreOutlastsTheProcess(t *testing.T) {
 	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if store.saved != 1 || len(store.rows) != 4 {
+	if store.saved != 1 || len(store.rows) != 5 {
 		t.Errorf("%d rows in %d batches", len(store.rows), store.saved)
 	}
 	m = NewMemory(Options{})
@@ -118,7 +119,7 @@ func TestAStoreOutlastsTheProcess(t *testing.T) {
 		}
 	}
 	// One query for all of it, and then none: that something is not there is remembered, too.
-	if len(store.queries) != 1 || len(store.queries[0]) != 3 {
+	if len(store.queries) != 1 || len(store.queries[0]) != 4 {
 		t.Errorf("asked for %q", store.queries)
 	}
 }
@@ -241,7 +242,7 @@ func benchmarkRestore(b *testing.B, size int, remembered string) {
 			}
 			b.StartTimer()
 		}
-		restored := m.restore(b.Context(), p, newScope(perigee.Client{}, p, "gemini"))
+		restored, _ := m.restore(b.Context(), p, newScope(perigee.Client{}, p, models.Gemini.Reasoning()))
 		if got := restored.Contents[1].Parts[len(parts)-2].Signature; (got == "S") != (remembered == "all") {
 			b.Fatalf("the last text has %q", got)
 		}

@@ -9,24 +9,32 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// A step is one message of the model with calls in the current turn: consecutive contents of the
-// model, which providers read as one message.
+// A step is one message of the model with calls: consecutive contents of the model, which providers
+// read as one message.
 type step struct {
 	from, to int      // contents
 	keys     []string // of the thinking before each call, in order
 }
 
-// listSteps lists the steps of the current turn that may have lost their thinking. In a tool loop
-// Claude requires the thinking at the beginning of its turn. All thinking of the turn is restored,
-// because later thinking continues it. The model ignores thinking of earlier turns. With thinking
-// turned off none may be sent.
+// listSteps lists the steps that may have lost their thinking: all steps for a provider that requires
+// its thinking as text. For all other providers only the steps of the current turn count. In a tool
+// loop Claude requires the thinking at the beginning of its turn. All thinking of the turn is
+// restored, because later thinking continues it. The model ignores thinking of earlier turns. With
+// thinking turned off none may be sent.
 func listSteps(p *perigee.Prompt, s *scope) []step {
-	if s.kind != claude || off(p.Generation.Thinking) {
+	from := 0
+	switch {
+	case s.Provider == "" || s.Form == perigee.ReasoningInParts:
 		return nil
+	case s.Form == perigee.ReasoningInBlocks:
+		if off(p.Generation.Thinking) {
+			return nil
+		}
+		from = perigee.CurrentTurn(p.Contents)
 	}
 	var list []step
 	var keys []string
-	for i := perigee.CurrentTurn(p.Contents); i < len(p.Contents); i++ {
+	for i := from; i < len(p.Contents); i++ {
 		if p.Contents[i].Role != perigee.RoleModel {
 			continue
 		}
@@ -97,8 +105,8 @@ func isThought(p perigee.Part) bool {
 // restoreThinking puts the remembered thinking at the beginning of the step, and reports whether
 // that changes anything. Thinking that the client kept stays only if it is identical: a signature
 // is valid only for the original text, not for one that was trimmed or joined.
-func (at *step) restoreThinking(e *perigee.Editor, known entries) bool {
-	lost := at.remembered(known)
+func (at *step) restoreThinking(e *perigee.Editor, known entries, kind string) bool {
+	lost := at.remembered(known, kind)
 	if lost == nil || at.has(lost, e.Contents) {
 		return false
 	}
@@ -113,13 +121,13 @@ func (at *step) restoreThinking(e *perigee.Editor, known entries) bool {
 }
 
 // remembered returns the thinking before the first call that has an entry.
-func (at *step) remembered(known entries) []perigee.Part {
+func (at *step) remembered(known entries, kind string) []perigee.Part {
 	for _, key := range at.keys {
 		s := known[key]
 		if target, ok := reference(s); ok {
 			s = known[target]
 		}
-		if s == nil || s.Kind != claude {
+		if s == nil || s.Kind != kind {
 			continue
 		}
 		if parts := thoughts(s.Value); parts != nil {

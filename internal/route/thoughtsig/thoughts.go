@@ -7,22 +7,21 @@ import (
 	"perigee"
 )
 
-// claude is the kind of signatures of the models that require their thinking back whole: they sign
-// the thinking, not the call that follows it, and a client that has lost one has lost the other.
+// claude is the provider of Claude's reasoning.
 const claude = "claude"
 
 // maxThoughts bounds the remembered thinking of one answer. Models produce tens of kilobytes at
 // most.
 const maxThoughts = 256 << 10
 
-// A thinking is the signed thinking of an answer so far. It is remembered under the calls that
-// follow it: the value of the first such call has all of it, block for block in the form
+// A thinking is the thinking of an answer so far, for providers that require it back whole. It is
+// remembered under the calls that follow it: the value of the first such call has all of it, block for block in the form
 //
 //	LENGTH:TEXT LENGTH:SIGNATURE
 //
 // without the space, lengths in bytes. A provider that omits its thinking sends an empty text with a
-// signature; redacted thinking is the letter R and LENGTH:DATA. Further calls without new thinking in between have a '>' and
-// the first one's key.
+// signature, and one that does not sign has an empty signature. Redacted thinking is the letter R
+// and LENGTH:DATA. Further calls without new thinking in between have a '>' and the first one's key.
 type thinking struct {
 	block []byte // the text of the open block
 	value []byte
@@ -42,9 +41,9 @@ func (t *thinking) add(text string) {
 	t.block = append(t.block, text...)
 }
 
-// close ends the open block. Without a signature the model would not accept it, so it is left out.
-func (t *thinking) close(signature string) {
-	if signature != "" && !t.lost {
+// close ends the open block. One that the provider would not accept back is not kept.
+func (t *thinking) close(signature string, accepted bool) {
+	if accepted && !t.lost {
 		t.value = append(append(strconv.AppendInt(t.value, int64(len(t.block)), 10), ':'), t.block...)
 		t.value = append(append(strconv.AppendInt(t.value, int64(len(signature)), 10), ':'), signature...)
 		t.key = ""
@@ -67,10 +66,10 @@ func (t *thinking) redact(data string) {
 
 func (t *thinking) drop() { *t = thinking{lost: true} }
 
-// remember stores the thinking under the key of a call that follows it.
-func (t *thinking) remember(m *Memory, key string) {
+// remember stores the thinking of a provider under the key of a call that follows it.
+func (t *thinking) remember(m *Memory, key, kind string) {
 	if t.key != "" && t.key != key {
-		m.put(key, ">"+t.key, claude)
+		m.put(key, ">"+t.key, kind)
 		return
 	}
 	value := string(t.value)
@@ -79,7 +78,7 @@ func (t *thinking) remember(m *Memory, key string) {
 		return
 	}
 	t.key = key
-	m.put(key, value, claude)
+	m.put(key, value, kind)
 }
 
 // reference returns the key that an entry refers to, if it is a reference.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	wire "perigee/internal/dialect/gemini"
 	"perigee/internal/simulator/rules"
 )
@@ -213,7 +214,7 @@ func TestThinkingStaysInTheFamily(t *testing.T) {
 func TestStoredThinkingIsNotBelievedBlindly(t *testing.T) {
 	req := converse(opus, hi(), model(partCall("a")), results("a"))
 	p, _ := req.Prompt()
-	key := newScope(perigee.Client{}, p, claude).thoughtsKey("a")
+	key := newScope(perigee.Client{}, p, models.Claude.Reasoning()).thoughtsKey("a")
 	for _, s := range []perigee.Signature{
 		{Value: "2:hm2:S1", Kind: "gemini"}, {Value: "2:hm3:S1", Kind: claude}, {Value: "hm", Kind: claude}, {Value: "", Kind: claude}, {Value: ">", Kind: claude}, {Value: ">" + key, Kind: claude},
 	} {
@@ -308,11 +309,11 @@ func TestThoughtsReadWhatTrainsWrite(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "blocks") {
 			p := perigee.Part{Thought: true, Text: perigee.Plain(rapid.StringMatching(`[a-z0-9: >\n…]{1,20}`).Draw(t, "text")), Signature: rapid.StringMatching(`[A-Za-z0-9+/:>]{1,20}`).Draw(t, "signature")}
 			tr.add(plain(&p))
-			tr.close(p.Signature)
+			tr.close(p.Signature, true)
 			want = append(want, p)
 		}
 		m := NewMemory(Options{})
-		tr.remember(m, "k")
+		tr.remember(m, "k", claude)
 		got := thoughts(m.find(t.Context(), []string{"k"})["k"].Value)
 		if !slices.EqualFunc(got, want, func(a, b perigee.Part) bool { return a.Text == b.Text && a.Signature == b.Signature && a.Thought }) {
 			t.Fatalf("got %v, want %v", got, want)
@@ -356,13 +357,13 @@ func BenchmarkThinkingComesBack(b *testing.B) {
 			if ids == "call_%d" {
 				p.System = nil // as when they were remembered
 			}
-			if out := m.restore(b.Context(), p, newScope(perigee.Client{}, p, claude)); !out.Contents[1].Parts[0].Thought || !out.Contents[199].Parts[0].Thought {
+			if out, _ := m.restore(b.Context(), p, newScope(perigee.Client{}, p, models.Claude.Reasoning())); !out.Contents[1].Parts[0].Thought || !out.Contents[199].Parts[0].Thought {
 				b.Fatal("nothing came back")
 			}
 			b.SetBytes(int64(len(wire.EncodeRequest(p))))
 			b.ReportAllocs()
 			for b.Loop() {
-				m.restore(b.Context(), p, newScope(perigee.Client{}, p, claude))
+				m.restore(b.Context(), p, newScope(perigee.Client{}, p, models.Claude.Reasoning()))
 			}
 		})
 	}

@@ -127,8 +127,11 @@ func (m *Memory) flush(ctx context.Context) {
 	m.writer.Flush(ctx)
 }
 
-// put remembers a signature under a key.
+// put remembers a signature under a key, unless the key is empty.
 func (m *Memory) put(key, value, kind string) {
+	if key == "" {
+		return
+	}
 	s := perigee.Signature{Key: key, Value: value, Kind: kind, Expires: m.opts.Now().Add(DefaultKeep)}
 	m.cache.put(s)
 	if m.writer != nil {

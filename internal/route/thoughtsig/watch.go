@@ -6,11 +6,12 @@ import (
 	"perigee"
 )
 
-// A watch follows one answer and remembers the signatures in it.
+// A watch follows one answer and remembers the reasoning in it.
 type watch struct {
 	memory     *Memory
 	scope      *scope
 	call       string // the id of the request
+	forwarded  bool   // the client gets the provider's own ids of calls
 	calls      int
 	ids        map[string]bool // of the calls of the answer so far
 	open       map[int]string  // by candidate: the id of a call of which only pieces have passed
@@ -24,7 +25,8 @@ type candidate struct {
 	signature string            // that came with the open block
 	block     textDigest        // its text, from the second block of a kind on
 	whole     [2]joined         // all text and all thinking, which some clients join
-	thinking  thinking          // Claude's thinking, whole
+	thinking  thinking          // whole, for providers that require it so
+	calls     []string          // the ids of its calls so far
 }
 
 // A joined is all text of one kind. While there is only one block, it is also the text of that
@@ -49,7 +51,7 @@ func (w *watch) observe(ev *perigee.Event) {
 	default:
 		return
 	}
-	if w.scope.kind == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
+	if w.scope.Provider == "" || ev.Candidate < 0 || ev.Candidate >= maxCandidates {
 		return
 	}
 	for len(w.candidates) <= ev.Candidate {
@@ -59,6 +61,7 @@ func (w *watch) observe(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventFinish:
 		w.finish(c)
+		w.seal(c, ev.Signature)
 		return
 	case perigee.EventCall:
 		if ev.Call == nil {
@@ -66,8 +69,9 @@ func (w *watch) observe(ev *perigee.Event) {
 		}
 		w.close(c)
 		c.kind, c.id = ev.Kind, ev.Call.ID
+		c.calls = append(c.calls, c.id)
 		if len(c.thinking.value) > 0 {
-			c.thinking.remember(w.memory, w.scope.thoughtsKey(c.id))
+			c.thinking.remember(w.memory, w.scope.thoughtsKey(c.id), w.scope.Provider)
 		}
 	case perigee.EventText, perigee.EventThinking:
 		w.text(c, ev)
@@ -86,9 +90,21 @@ func (w *watch) redacted(c *candidate, data string) {
 	if data == "" || !storable(data) {
 		return
 	}
-	w.memory.put(signatureKey(data), "", w.scope.kind)
-	if w.scope.kind == claude {
+	w.memory.put(signatureKey(data), "", w.scope.Provider)
+	if w.scope.Form == perigee.ReasoningInBlocks {
 		c.thinking.redact(data)
+	}
+}
+
+// seal remembers reasoning that comes with the end of an answer and is not shown to clients, under
+// all calls of the answer.
+func (w *watch) seal(c *candidate, data string) {
+	if data == "" || !storable(data) {
+		return
+	}
+	c.thinking.redact(data)
+	for _, id := range c.calls {
+		c.thinking.remember(w.memory, w.scope.thoughtsKey(id), w.scope.Provider)
 	}
 }
 
@@ -98,6 +114,9 @@ const maxCandidates = 8
 // has: the id of the request and the number of the call. With repeated ids a client could not match
 // results to calls. The pieces of a call get the id of the call.
 func (w *watch) number(ev *perigee.Event) {
+	if w.forwarded {
+		return
+	}
 	id, begun := w.open[ev.Candidate]
 	if !begun {
 		id = w.newID(ev.Call)
@@ -146,15 +165,15 @@ func (w *watch) text(c *candidate, ev *perigee.Event) {
 	if j.blocks > 1 {
 		c.block.write(ev.Text)
 	}
-	if thinking && w.scope.kind == claude {
+	if thinking && w.scope.Form != perigee.ReasoningInParts {
 		c.thinking.add(ev.Text)
 	}
 }
 
-// startsBlock reports whether further thinking begins a new block: Claude signs a block at its end.
-// Gemini's signatures may come anywhere in a block.
+// startsBlock reports whether further thinking begins a new block: blocks are signed at their end.
+// The signatures of parts may come anywhere.
 func (w *watch) startsBlock(c *candidate, ev *perigee.Event) bool {
-	return w.scope.kind == claude && ev.Kind == perigee.EventThinking && (ev.Text != "" || ev.Signature != "") &&
+	return w.scope.Form == perigee.ReasoningInBlocks && ev.Kind == perigee.EventThinking && (ev.Text != "" || ev.Signature != "") &&
 		c.signature != "" && c.signature != ev.Signature
 }
 
@@ -171,9 +190,9 @@ func (w *watch) addSignature(c *candidate, signature string) {
 	switch {
 	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
 		// It has no content, but its kind is known.
-		w.memory.put(signatureKey(signature), "", w.scope.kind)
+		w.memory.put(signatureKey(signature), "", w.scope.Provider)
 	case c.kind == perigee.EventCall:
-		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.kind)
+		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.Provider)
 	default:
 		c.signature = signature
 		c.whole[joinedIndex(c.kind)].signature = signature
@@ -182,34 +201,40 @@ func (w *watch) addSignature(c *candidate, signature string) {
 
 // close ends the open block.
 func (w *watch) close(c *candidate) {
-	if c.signature != "" {
+	thinking := c.kind == perigee.EventThinking
+	if c.signature != "" || thinking {
 		text := &c.block
 		if j := &c.whole[joinedIndex(c.kind)]; j.blocks == 1 {
 			text = &j.digest
 		}
 		w.rememberText(c.kind, text, c.signature)
 	}
-	if c.kind == perigee.EventThinking && w.scope.kind == claude {
-		c.thinking.close(c.signature)
+	if thinking && w.scope.Form != perigee.ReasoningInParts {
+		c.thinking.close(c.signature, c.signature != "" || w.scope.Form == perigee.ReasoningInText)
 	}
 	c.kind, c.id, c.signature = 0, "", ""
 	c.block.reset()
 }
 
+// rememberText remembers the signature of a text or thought, and the provider of a thought.
 func (w *watch) rememberText(kind perigee.EventKind, d *textDigest, signature string) {
-	if key := w.scope.textKey(kind, d.sum()); key != "" {
-		w.memory.remember(key, signature, w.scope.kind)
+	sum := d.sum()
+	if signature != "" {
+		w.memory.remember(w.scope.textKey(kind, sum), signature, w.scope.Provider)
+	}
+	if kind == perigee.EventThinking {
+		w.memory.put(w.scope.originKey(sum), "", w.scope.Provider)
 	}
 }
 
 // finish ends an answer.
 func (w *watch) finish(c *candidate) {
 	w.close(c)
-	if w.scope.kind == claude {
-		return // its signatures are for one block only
+	if w.scope.Form == perigee.ReasoningInBlocks {
+		return // a signature is for one block only
 	}
 	for _, kind := range []perigee.EventKind{perigee.EventText, perigee.EventThinking} {
-		if j := &c.whole[joinedIndex(kind)]; j.blocks > 1 && j.signature != "" {
+		if j := &c.whole[joinedIndex(kind)]; j.blocks > 1 && (j.signature != "" || kind == perigee.EventThinking) {
 			w.rememberText(kind, &j.digest, j.signature)
 		}
 	}

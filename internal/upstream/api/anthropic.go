@@ -69,6 +69,12 @@ func Anthropic(u config.Upstream) *Provider {
 			}
 			return target
 		}, decode: a.models},
+		reasoning: func(req *perigee.Request) perigee.Reasoning {
+			if family := models.Of(req.Model).Family; family == models.Claude {
+				return family.Reasoning()
+			}
+			return perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInBlocks}
+		},
 		readsURLs:     true,
 		barelyLimited: true,
 		decodeError:   dialect.DecodeError,
@@ -154,13 +160,17 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
 	body := req.Body
-	rest, changed := dialect.WithoutThinking(body, req.Foreign)
+	var foreign func([]string) map[string]bool
+	if req.Recall != nil {
+		foreign = req.Recall.Foreign
+	}
+	rest, changed := dialect.WithoutThinking(body, foreign)
 	if changed {
-		note := perigee.Note{Action: perigee.NoteDropped, Subject: adapt.OtherReasoning}
-		if err := req.RefuseIfStrict([]perigee.Note{note}); err != nil {
+		m.notes = []perigee.Note{perigee.OtherReasoning}
+		if err := req.RefuseIfStrict(m.notes); err != nil {
 			return m, err
 		}
-		body, m.notes = rest, []perigee.Note{note}
+		body = rest
 	}
 	if req.Thinking != nil {
 		if body, err = a.withThinking(req, body); err != nil {

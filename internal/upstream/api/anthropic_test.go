@@ -175,7 +175,7 @@ func TestMessagesAreForwarded(t *testing.T) {
 		fmt.Fprint(w, `{"type":"message","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn"}`)
 	}))
 	defer server.Close()
-	foreign := func([]string) map[string]bool { return map[string]bool{"G": true} }
+	foreign := recalls{foreign: map[string]bool{"G": true}}
 	const signed = `{"type":"thinking","thinking":"x","signature":"G"},`
 	for _, c := range []struct{ auth, body, want, key, notes string }{
 		{"", ` {"model": "alias", "novelty": [1, {}],"messages":[{"role":"user","content":"hi"}]}`, ` {"model": "claude-opus-5", "novelty": [1, {}],"messages":[{"role":"user","content":"hi"}]}`, "secret", ""},
@@ -188,7 +188,7 @@ func TestMessagesAreForwarded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req = req.WithModel("claude-opus-5").WithForeign(foreign)
+		req = req.WithModel("claude-opus-5").WithRecall(foreign)
 		for _, err := range u.Stream(t.Context(), req) {
 			if err != nil {
 				t.Fatal(err)
@@ -328,5 +328,19 @@ func TestAnthropicErrors(t *testing.T) {
 		}
 		_ = u.Close()
 		server.Close()
+	}
+}
+
+// recalls is a memory of reasoning with fixed answers.
+type recalls struct {
+	foreign  map[string]bool
+	messages func(list []perigee.Recalled)
+}
+
+func (r recalls) Foreign([]string) map[string]bool { return r.foreign }
+
+func (r recalls) Messages(list []perigee.Recalled) {
+	if r.messages != nil {
+		r.messages(list)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 	"perigee/internal/lib/match"
 	"perigee/internal/lib/wire"
 	"perigee/internal/store/config"
@@ -111,6 +112,14 @@ func (u *Upstream) Unusable() string {
 func (u *Upstream) Forwards(req *perigee.Request) bool {
 	w := u.wire(req)
 	return !w.translates && req.Verbatim(w.dialect)
+}
+
+// Reasoning describes the reasoning in the answer to a request.
+func (u *Upstream) Reasoning(req *perigee.Request) perigee.Reasoning {
+	if u.reasoning == nil {
+		return models.Of(req.Model).Family.Reasoning()
+	}
+	return u.reasoning(req)
 }
 
 // ReadsURLs reports whether the provider fetches the files that a prompt refers to.

@@ -42,13 +42,23 @@ func newOpenAI(u config.Upstream) *Provider {
 			}
 			return base + "/chat/completions"
 		},
-		models:        &listing{target: openAIModels, decode: dialect.DecodeModels},
+		models: &listing{target: openAIModels, decode: dialect.DecodeModels},
+		reasoning: func(req *perigee.Request) perigee.Reasoning {
+			r := perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInBlocks}
+			if p.accepts(req.Model).Reasoning && wire(req) == chats {
+				r.Form = perigee.ReasoningInText
+			}
+			return r
+		},
 		readsURLs:     true,
 		clientHeaders: []string{"Openai-"},
 		decodeError:   dialect.DecodeError,
 		checkAnswer:   checkOpenAI,
 	}
 }
+
+// ownReasoning returns the provider of reasoning that only this upstream can read.
+func ownReasoning(u config.Upstream) string { return "upstream " + u.Name }
 
 // An openAIServer is a server with OpenAI's APIs, and what perigee has learned about its models.
 type openAIServer struct {
@@ -142,7 +152,7 @@ func (p *openAIServer) responsesWire() *Wire {
 	server := p.chat
 	server.Options = []string{adapt.OptionParallel, adapt.OptionVerbosity, adapt.OptionTier, adapt.OptionLogprobs}
 	server.Stops, server.MinOutput, server.EffortAlone, server.Sounds = 0, minResponse, nil, false
-	server.Media, server.Reasoning, server.KeepReasoning = true, false, false
+	server.Media, server.Reasoning, server.KeepReasoning, server.Sealed = true, false, false, true
 	server.Builtins = []string{perigee.BuiltinSearch, perigee.BuiltinCode}
 	adapted := func(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
 		prompt, err := req.Prompt()

@@ -29,6 +29,10 @@ type Provider struct {
 	// can be sent again.
 	raw func(base string, r *perigee.RawRequest) string
 
+	// reasoning describes the reasoning in the answer to a request. If it is nil, the family of the
+	// model determines it.
+	reasoning func(req *perigee.Request) perigee.Reasoning
+
 	readsURLs bool // the provider fetches files on the web
 	snakeCase bool // members of requests may be written in snake case instead of lower camel case
 
