@@ -22,8 +22,22 @@ func TestRewriteModelKeepsAllOtherBytes(t *testing.T) {
 	}
 }
 
-func TestWithoutThinkingKeepsAllOtherBytes(t *testing.T) {
-	foreign := func(list []string) map[string]bool { return map[string]bool{"G": true} }
+// A memory knows that another provider made the signature G and the call g, and has the thinking of
+// the call c.
+type memory struct{}
+
+func (memory) Foreign([]string) map[string]bool { return map[string]bool{"G": true} }
+
+func (memory) Messages(list []perigee.Recalled) {
+	for i := range list {
+		list[i].Foreign = list[i].Calls[0] == "g"
+		if list[i].Calls[0] == "c" {
+			list[i].Known = []perigee.Part{{Thought: true, Text: perigee.Plain("hm"), Signature: "C"}, {Kind: perigee.PartRedacted, Thought: true, Signature: "R"}}
+		}
+	}
+}
+
+func TestRewriteThinkingKeepsAllOtherBytes(t *testing.T) {
 	thinking := func(signature string) string {
 		return `{"type":"thinking","thinking":"hm","signature":"` + signature + `"}`
 	}
@@ -37,9 +51,51 @@ func TestWithoutThinkingKeepsAllOtherBytes(t *testing.T) {
 		`{"messages":null}`: ``,
 		`{"messages":[1,{"content":[2,{"content":3}]}]}`: ``,
 	} {
-		got, changed := WithoutThinking([]byte(body), foreign)
-		if changed != (want != "") || !changed && string(got) != body || changed && string(got) != want {
-			t.Errorf("%s\nbecame %v %s", body, changed, got)
+		got, change := RewriteThinking([]byte(body), memory{})
+		if change.Dropped != (want != "") || change.Lost || want == "" && string(got) != body || want != "" && string(got) != want {
+			t.Errorf("%s\nbecame %+v %s", body, change, got)
+		}
+	}
+}
+
+// A tool loop whose messages have lost their thinking gets it back if thinking is on. One that
+// another provider began has none.
+func TestRewriteThinkingRestoresALoop(t *testing.T) {
+	loop := func(mode, calls, rest string) string {
+		return `{"messages":[{"role":"user","content":"hi"},` + calls + `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}` + rest + `],"thinking":{"type":"` + mode + `"}}`
+	}
+	call := func(id, thinking string) string {
+		return `{"role":"assistant", "content":[` + thinking + `{"type":"tool_use","id":"` + id + `"}]},`
+	}
+	const back = `{"type":"thinking","thinking":"hm","signature":"C"},{"type":"redacted_thinking","data":"R"},`
+	result := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]},`
+	for body, want := range map[string]string{
+		loop("enabled", call("c", ""), ""):                                                                           loop("enabled", call("c", back), ""),
+		loop("adaptive", call("c", ""), ""):                                                                          loop("adaptive", call("c", back), ""),
+		loop("adaptive", call("g", "")+result+call("c", ""), ""):                                                     loop("adaptive", call("g", "")+result+call("c", back), ""),
+		loop("enabled", call("c", `{"type":"thinking","thinking":"x","signature":"G"},`), ""):                        "dropped " + loop("enabled", call("c", back), ""),
+		loop("enabled", call("c", `{"type":"thinking","thinking":"x","signature":"C"},`), ""):                        "",
+		loop("disabled", call("c", ""), ""):                                                                          "",
+		loop("enabled", call("c", ""), `,{"role":"user","content":"stop"}`):                                          "",
+		loop("enabled", call("unknown", ""), ""):                                                                     "",
+		loop("enabled", call("g", ""), ""):                                                                           "lost ",
+		loop("enabled", call("g", "")+result+call("c", back), ""):                                                    "lost ",
+		loop("enabled", call("c", back)+result+call("g", ""), ""):                                                    "",
+		`{"thinking":{"type":"enabled"},"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c"}]}]}`: "",
+	} {
+		got, change := RewriteThinking([]byte(body), memory{})
+		text := string(got)
+		if text == body {
+			text = ""
+		}
+		if change.Lost {
+			text = "lost " + text
+		}
+		if change.Dropped {
+			text = "dropped " + text
+		}
+		if text != want {
+			t.Errorf("%s\nbecame %s\nwant   %s", body, text, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"perigee"
@@ -46,34 +47,29 @@ func EncodeThinking(t *perigee.Thinking) (thinking, effort []byte) {
 	return thinking, effort
 }
 
-// WithoutThinking returns a body without the thinking that another provider has made: blocks with a
-// signature for which foreign returns true, with no signature, or with one that perigee made. All
-// other bytes stay. A message that would be empty is removed. changed is false if there is no such
-// block; then the result is body.
-func WithoutThinking(body []byte, foreign func(signatures []string) map[string]bool) (rest []byte, changed bool) {
-	var blocks []thinkingBlock
-	var signatures []string
-	eachThinking(body, func(b thinkingBlock) {
-		blocks = append(blocks, b)
-		if b.signature != "" && !b.own {
-			signatures = append(signatures, b.signature)
-		}
-	})
-	if len(blocks) == 0 {
-		return body, false
+// A ThinkingChange is what RewriteThinking has changed, or could not.
+type ThinkingChange struct {
+	Dropped bool // there was thinking of another provider
+	Lost    bool // another provider began the tool loop, and the request turns thinking on with a budget
+}
+
+// RewriteThinking returns a body with the thinking that the provider takes. Blocks of thinking of
+// another provider are left out: those that recall knows to be foreign, those without a signature,
+// and those with one that perigee made. If thinking is on, messages of the current tool loop that
+// have lost their thinking get it back. All other bytes stay; a message that would be empty is
+// removed. The result is body if nothing changes.
+func RewriteThinking(body []byte, recall perigee.Recall) (rest []byte, change ThinkingChange) {
+	messages, mode := thinkingMessages(body)
+	drop := foreignBlocks(messages, recall)
+	change.Dropped = len(drop) > 0
+	insert := map[int][]byte{} // by the offset of a message
+	if recall != nil && (mode == "enabled" || mode == "adaptive") {
+		var foreign bool
+		insert, foreign = restoredThinking(messages, drop, recall)
+		change.Lost = foreign && mode == "enabled"
 	}
-	known := map[string]bool{}
-	if foreign != nil && len(signatures) > 0 {
-		known = foreign(signatures)
-	}
-	drop := map[int]bool{} // by the offset of a block
-	for _, b := range blocks {
-		if b.own || b.signature == "" || known[b.signature] {
-			drop[b.at] = true
-		}
-	}
-	if len(drop) == 0 {
-		return body, false
+	if len(drop) == 0 && len(insert) == 0 {
+		return body, change
 	}
 	start, end, _ := rawjson.Find(body, "messages")
 	w := rawjson.Writer{Buf: append(make([]byte, 0, len(body)), body[:start]...)}
@@ -81,11 +77,20 @@ func WithoutThinking(body []byte, foreign func(signatures []string) map[string]b
 	c := rawjson.NewCursor(body[start:end])
 	for range c.Array() {
 		at := start + c.Offset()
-		if message := withoutBlocks(c.Raw(), at, drop); message != nil {
+		if message := withBlocks(c.Raw(), at, drop, insert[at]); message != nil {
 			w.Raw(message)
 		}
 	}
-	return append(w.EndArray().Buf, body[end:]...), true
+	return append(w.EndArray().Buf, body[end:]...), change
+}
+
+// A thinkingMessage is a message in a body, and what of it concerns thinking.
+type thinkingMessage struct {
+	at        int // its offset in the body
+	assistant bool
+	results   bool     // it has results of tools
+	calls     []string // the ids of its calls
+	blocks    []thinkingBlock
 }
 
 // A thinkingBlock is a block of thinking, or of redacted thinking.
@@ -95,56 +100,143 @@ type thinkingBlock struct {
 	own       bool   // perigee made the signature
 }
 
-// eachThinking visits the blocks of thinking in the messages of a body.
-func eachThinking(body []byte, visit func(b thinkingBlock)) {
+// thinkingMessages returns the messages of a body, and the type of thinking that it asks for.
+func thinkingMessages(body []byte) (list []thinkingMessage, mode string) {
 	c := rawjson.NewCursor(body)
 	for key := range members(c) {
-		if string(key) != "messages" || c.Kind() != rawjson.Array {
-			continue
-		}
-		for range c.Array() {
+		switch {
+		case string(key) == "thinking":
 			for key := range members(c) {
-				if string(key) != "content" || c.Kind() != rawjson.Array {
-					continue
+				if string(key) == "type" {
+					mode = textOf(c)
 				}
-				for range c.Array() {
-					b := thinkingBlock{at: c.Offset()}
-					if readThinkingBlock(c, &b) {
-						visit(b)
-					}
-				}
+			}
+		case string(key) == "messages" && c.Kind() == rawjson.Array:
+			for range c.Array() {
+				list = append(list, thinkingMessage{at: c.Offset()})
+				list[len(list)-1].read(c)
+			}
+		}
+	}
+	return list, mode
+}
+
+func (m *thinkingMessage) read(c *rawjson.Cursor) {
+	for key := range members(c) {
+		switch {
+		case string(key) == "role":
+			m.assistant = textOf(c) == "assistant"
+		case string(key) == "content" && c.Kind() == rawjson.Array:
+			for range c.Array() {
+				m.block(c)
 			}
 		}
 	}
 }
 
-// readThinkingBlock reads a block, and reports whether it is one of thinking.
-func readThinkingBlock(c *rawjson.Cursor, b *thinkingBlock) (thinks bool) {
-	signature, data := "", ""
-	kind := ""
+// block reads a block of the content.
+func (m *thinkingMessage) block(c *rawjson.Cursor) {
+	b := thinkingBlock{at: c.Offset()}
+	kind, id, data := "", "", ""
 	for key := range members(c) {
 		switch string(key) {
 		case "type":
 			kind = textOf(c)
 		case "signature":
-			signature = textOf(c)
+			b.signature = textOf(c)
+		case "id":
+			id = textOf(c)
 		case "data":
 			if kind == "redacted_thinking" || kind == "" {
 				data = textOf(c)
 			}
 		}
 	}
-	b.signature = signature
-	if kind == "redacted_thinking" {
+	switch kind {
+	case "tool_use":
+		m.calls = append(m.calls, id)
+	case "tool_result":
+		m.results = true
+	case "redacted_thinking":
 		b.signature = data
+		fallthrough
+	case "thinking":
+		b.own = strings.HasPrefix(b.signature, carrier)
+		m.blocks = append(m.blocks, b)
 	}
-	b.own = strings.HasPrefix(b.signature, carrier)
-	return kind == "thinking" || kind == "redacted_thinking"
 }
 
-// withoutBlocks returns a message that begins at an offset of the body without the blocks at the
-// given offsets, or nil if no block is left.
-func withoutBlocks(message []byte, at int, drop map[int]bool) []byte {
+// foreignBlocks returns the offsets of blocks of thinking that another provider has made.
+func foreignBlocks(messages []thinkingMessage, recall perigee.Recall) map[int]bool {
+	var signatures []string
+	for i := range messages {
+		for _, b := range messages[i].blocks {
+			if b.signature != "" && !b.own {
+				signatures = append(signatures, b.signature)
+			}
+		}
+	}
+	var known map[string]bool
+	if recall != nil && signatures != nil {
+		known = recall.Foreign(signatures)
+	}
+	drop := map[int]bool{}
+	for i := range messages {
+		for _, b := range messages[i].blocks {
+			if b.own || b.signature == "" || known[b.signature] {
+				drop[b.at] = true
+			}
+		}
+	}
+	return drop
+}
+
+// restoredThinking returns the blocks of thinking that messages of the current tool loop have lost,
+// by the offset of the message, each followed by a comma. foreign is set if another provider began
+// the loop.
+func restoredThinking(messages []thinkingMessage, drop map[int]bool, recall perigee.Recall) (insert map[int][]byte, foreign bool) {
+	start := len(messages)
+	for start > 0 && (messages[start-1].assistant || messages[start-1].results) {
+		start--
+	}
+	if start == len(messages) || messages[len(messages)-1].assistant {
+		return nil, false // no loop is open
+	}
+	var lost []*thinkingMessage
+	var list []perigee.Recalled
+	for i := range messages[start:] {
+		m := &messages[start+i]
+		kept := slices.ContainsFunc(m.blocks, func(b thinkingBlock) bool { return !drop[b.at] })
+		if m.assistant && len(m.calls) > 0 && !kept {
+			lost, list = append(lost, m), append(list, perigee.Recalled{Calls: m.calls})
+		}
+	}
+	if lost == nil {
+		return nil, false
+	}
+	recall.Messages(list)
+	insert = map[int][]byte{}
+	for i, m := range lost {
+		if list[i].Known != nil {
+			w := requestWriter{}
+			w.Array()
+			w.elements(list[i].Known)
+			insert[m.at] = append(w.EndArray().Buf[1:len(w.Buf)-1], ',')
+		} else if m == firstOf(messages[start:]) {
+			foreign = list[i].Foreign
+		}
+	}
+	return insert, foreign
+}
+
+// firstOf returns the first message of the assistant, of which there is one.
+func firstOf(loop []thinkingMessage) *thinkingMessage {
+	return &loop[slices.IndexFunc(loop, func(m thinkingMessage) bool { return m.assistant })]
+}
+
+// withBlocks returns a message that begins at an offset of the body without the blocks at the
+// given offsets, and with blocks inserted before the first one. It is nil if no block is left.
+func withBlocks(message []byte, at int, drop map[int]bool, insert []byte) []byte {
 	start, end, ok := rawjson.Find(message, "content")
 	c := rawjson.NewCursor(message[start:end])
 	if !ok || c.Kind() != rawjson.Array {
@@ -152,6 +244,7 @@ func withoutBlocks(message []byte, at int, drop map[int]bool) []byte {
 	}
 	w := rawjson.Writer{Buf: append([]byte{}, message[:start]...)}
 	w.Array()
+	w.Buf = append(w.Buf, insert...)
 	kept, dropped := 0, 0
 	for range c.Array() {
 		offset := at + start + c.Offset()
@@ -164,7 +257,7 @@ func withoutBlocks(message []byte, at int, drop map[int]bool) []byte {
 		w.Raw(block)
 	}
 	switch {
-	case dropped == 0:
+	case dropped == 0 && insert == nil:
 		return message
 	case kept == 0:
 		return nil

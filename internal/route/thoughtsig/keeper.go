@@ -46,7 +46,7 @@ func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (recalling
 	if req.Dialect == perigee.DialectGemini {
 		return req, s, true
 	}
-	return req.WithRecall(&recall{ctx: ctx, memory: k.memory, scope: s}), s, true
+	return req.WithRecall(&recall{ctx: ctx, memory: k.memory, scope: s, req: req}), s, true
 }
 
 // Stream asks the wrapped upstream.

@@ -11,6 +11,7 @@ type recall struct {
 	ctx    context.Context
 	memory *Memory
 	scope  *scope
+	req    *perigee.Request
 }
 
 // Foreign returns which of the signatures were made by another provider.
@@ -19,7 +20,11 @@ func (r *recall) Foreign(signatures []string) map[string]bool {
 }
 
 // Messages finds the reasoning of messages by the ids of their calls, and by their thinking.
+// The request is decoded for that, because not all ids are unique beyond a conversation.
 func (r *recall) Messages(list []perigee.Recalled) {
+	if r.scope.isUnknown() {
+		r.scope.prompt, _ = r.req.Prompt() // without it, what has an id of its own is found
+	}
 	var keys []string
 	origins := make([]string, len(list))
 	steps := make([]step, len(list))

@@ -159,18 +159,17 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
-	body := req.Body
-	var foreign func([]string) map[string]bool
-	if req.Recall != nil {
-		foreign = req.Recall.Foreign
+	body, change := dialect.RewriteThinking(req.Body, req.Recall)
+	if change.Dropped {
+		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
-	rest, changed := dialect.WithoutThinking(body, foreign)
-	if changed {
-		m.notes = []perigee.Note{perigee.OtherReasoning}
-		if err := req.RefuseIfStrict(m.notes); err != nil {
-			return m, err
-		}
-		body = rest
+	if change.Lost && req.Thinking == nil {
+		m.notes = append(m.notes, perigee.Note{Action: perigee.NoteDropped, Subject: lostThoughts})
+		m.edits = (&Members{Drop: []string{"thinking"}}).changes(false)
+		m.edits[0].quiet = true
+	}
+	if err := req.RefuseIfStrict(m.notes); err != nil {
+		return m, err
 	}
 	if req.Thinking != nil {
 		if body, err = a.withThinking(req, body); err != nil {

@@ -127,7 +127,9 @@ func (e *memberEditor) object(c *rawjson.Cursor, changes []*change) {
 		if found != nil && found.drop {
 			c.Skip()
 			e.edits = append(e.edits, rawjson.Edit{Start: end, End: c.Offset()}) // with the comma before it
-			e.notes.Dropped(found.path)
+			if !found.quiet {
+				e.notes.Dropped(found.path)
+			}
 			end, removed = c.Offset(), true
 			continue
 		}
