@@ -38,7 +38,9 @@ const (
 	EventGrounding // Grounding; Raw is the provider's JSON for clients of its dialect
 	EventLogprobs  // Logprobs; Raw is the provider's JSON
 	EventUsage     // Usage so far; it replaces earlier values and is not added to them
-	EventFinish    // Finish
+	// EventFinish has Finish. Its Signature is the reasoning of the whole answer in the form in which
+	// the provider takes it back, if that is not the form of the events; clients do not get it.
+	EventFinish
 )
 
 // An Event is one piece of an answer.

@@ -76,6 +76,12 @@ func (p *openAIServer) accepts(model string) *adapt.Server {
 	return &p.chat
 }
 
+// history returns how the server takes reasoning in the messages of a model.
+func (p *openAIServer) history(model string) chat.History {
+	_, refused := p.forgetful.Load(model)
+	return chat.History{Form: p.form.Reasoning, Keep: p.chat.KeepReasoning, Refused: refused}
+}
+
 // authorization returns the function that adds a key in one of the ways that auth names.
 func authorization(auth string) func(http.Header, perigee.Secret) {
 	switch auth {
@@ -195,9 +201,14 @@ func (p *openAIServer) responsesWire() *Wire {
 const minResponse = 16
 
 // ownChat returns the client's own bytes with the name of the routed model, with the usage of
-// streams, and with the thinking that the name of the model asks for.
+// streams, with the thinking that the name of the model asks for, and with the reasoning that the
+// server takes.
 func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
-	m.body = [][]byte{req.Body}
+	body, notes := chat.RewriteReasoning(req.Body, p.history(req.Model), req.Recall)
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	m.body, m.notes = [][]byte{body}, notes
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
 	if req.Stream {
 		if !chat.AsksForUsage(req.Body) {
@@ -225,10 +236,10 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 	return m, nil
 }
 
-// repairChat encodes a request anew that a model refused because of the thinking in its history.
-// Some models of DeepSeek require it, and the oldest refuse it; that is learned here.
+// repairChat writes a request anew that a model refused because of the thinking in its history. Some
+// models of DeepSeek require it, and the oldest refuse it; that is learned here.
 func (p *openAIServer) repairChat(req *perigee.Request, _ *message, refused error) (m message, ok bool) {
-	if !refusedFor(refused, "reasoning_content") || !p.chat.Reasoning || req.Verbatim(perigee.DialectOpenAIChat) {
+	if !refusedFor(refused, "reasoning_content") || refusedFor(refused, "passed back") || !p.chat.Reasoning {
 		return m, false
 	}
 	if _, known := p.forgetful.LoadOrStore(req.Model, true); known {

@@ -49,9 +49,9 @@ var profiles = []profile{
 	{name: "openrouter", hosts: []string{"openrouter.ai"},
 		chat: adapt.Server{
 			Options: with(adapt.OptionVerbosity, adapt.OptionTopK, adapt.OptionImages), Stops: 4, Budgets: true,
-			Schemas: true, Named: true, Documents: true, Sounds: true, Marks: true,
+			Schemas: true, Named: true, Documents: true, Sounds: true, Marks: true, Sealed: true,
 		},
-		form: chat.Form{MaxTokens: "max_tokens", Session: "session_id", Thinking: chat.ThinkingObject}},
+		form: chat.Form{MaxTokens: "max_tokens", Session: "session_id", Thinking: chat.ThinkingObject, Reasoning: chat.ReasoningDetails}},
 	{name: "deepseek", hosts: []string{"api.deepseek.com"},
 		chat: adapt.Server{
 			Options: except(adapt.OptionN, adapt.OptionSeed, adapt.OptionLogitBias, adapt.OptionParallel), Stops: 16, Efforts: levels("none", "low", "high", "max"),

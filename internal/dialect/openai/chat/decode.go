@@ -31,6 +31,7 @@ type receivedChoice struct {
 	index    int
 	calls    []*receivedCall // that are not complete
 	held     []perigee.Event // texts that came between the pieces of the first of them
+	details  details
 	finished bool
 }
 
@@ -208,6 +209,8 @@ func (d *Decoder) delta(choice *receivedChoice, raw json.RawMessage) {
 			if said := text(c); said != "" {
 				reasoning = said
 			}
+		case "reasoning_details":
+			choice.details.add(c)
 		case "refusal":
 			refusal = text(c)
 		case "tool_calls":
@@ -449,7 +452,7 @@ func (d *Decoder) finish(choice *receivedChoice, reason string) {
 	}
 	d.completeCalls(choice, true)
 	choice.finished = true
-	d.emit(perigee.Event{Kind: perigee.EventFinish, Candidate: choice.index,
+	d.emit(perigee.Event{Kind: perigee.EventFinish, Candidate: choice.index, Signature: choice.details.encode(),
 		Finish: &perigee.Finish{Kind: finishKinds[reason], Reason: reason, Dialect: perigee.DialectOpenAIChat}})
 }
 

@@ -43,6 +43,7 @@ const (
 	ReasoningContent                      // reasoning_content
 	ReasoningField                        // reasoning
 	ReasoningParts                        // content is a list with parts of type thinking
+	ReasoningDetails                      // reasoning_details, as the server has sent them
 )
 
 // An Envelope has the members of a request beside its prompt.
@@ -309,6 +310,14 @@ func (w *requestWriter) thoughts(parts []perigee.Part) {
 		w.Key("reasoning_content")
 	case ReasoningField:
 		w.Key("reasoning")
+	case ReasoningDetails:
+		for i := range parts {
+			if parts[i].Kind == perigee.PartRedacted {
+				w.Key("reasoning_details").Raw([]byte(parts[i].Signature))
+				return
+			}
+		}
+		return
 	default:
 		return
 	}
