@@ -30,12 +30,20 @@ var loopModels = map[string]string{
 // middle.
 type agent struct {
 	t       *testing.T
-	g       *daemontest.Antigravity
+	g       provided
 	random  *rand.Rand
 	dialect talk
 	model   string
 	history []any
 	forgets bool // thinking is not sent back
+	keeps   bool // thinking without a signature is sent back, too
+	signs   bool // a client of the Gemini API that forgets thinking sends back the signatures of calls
+}
+
+// provided is a daemon with providers that list what they have refused.
+type provided interface {
+	URL() string
+	Violations() []string
 }
 
 type object = map[string]any
@@ -206,7 +214,9 @@ var talks = map[string]talk{
 		},
 		take: func(a *agent, answer object) (calls [][2]string) {
 			message := answer["choices"].([]any)[0].(object)["message"].(object)
-			delete(message, "reasoning_content")
+			if !a.keeps {
+				delete(message, "reasoning_content")
+			}
 			if a.forgets {
 				for _, c := range list(message["tool_calls"]) {
 					delete(c.(object), "extra_content")
@@ -300,7 +310,7 @@ var talks = map[string]talk{
 			var parts []any
 			for _, part := range list(content["parts"]) {
 				part := part.(object)
-				if a.forgets {
+				if a.forgets && !a.signs {
 					delete(part, "thoughtSignature")
 				}
 				if part["thought"] == true && a.forgets {

@@ -44,28 +44,34 @@ func (k *Keeper) forwarded(ctx context.Context, req *perigee.Request) (recalling
 	s = newScope(req.Client, prompt, k.reasoning(req))
 	s.sums = &k.memory.sums
 	if req.Dialect == perigee.DialectGemini {
-		return req, s, true
+		return req, s, !k.mixed(ctx, req, s)
 	}
 	return req.WithRecall(&recall{ctx: ctx, memory: k.memory, scope: s, req: req}), s, true
 }
 
+// mixed reports whether a request in the Gemini API has reasoning of another provider. Its body is
+// decoded only for clients that got an answer of another provider before.
+func (k *Keeper) mixed(ctx context.Context, req *perigee.Request, s *scope) bool {
+	if key := s.mixedKey(); k.memory.find(ctx, []string{key})[key] == nil {
+		return false
+	}
+	prompt, err := req.Prompt()
+	if err != nil {
+		return false // the provider reports the error
+	}
+	_, foreign := k.memory.restore(ctx, prompt, newScope(req.Client, prompt, s.Reasoning))
+	return foreign
+}
+
 // Stream asks the wrapped upstream.
 func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
-	forwarded, scope, ok := k.forwarded(ctx, req)
-	if ok && req.Dialect == perigee.DialectGemini {
-		return k.Upstream.Stream(ctx, forwarded) // its clients return signatures with the parts that have them
-	}
 	return func(yield func(perigee.Event, error) bool) {
-		sent := forwarded
-		if !ok {
-			var err error
-			if sent, scope, err = k.restored(ctx, req); err != nil {
-				yield(perigee.Event{}, err)
-				return
-			}
+		sent, w, err := k.prepare(ctx, req)
+		if err != nil {
+			yield(perigee.Event{}, err)
+			return
 		}
-		req.OnRelease(scope.release)
-		w := watch{memory: k.memory, scope: scope, call: req.ID, forwarded: ok}
+		req.OnRelease(w.scope.release)
 		defer w.end()
 		for ev, err := range k.Upstream.Stream(ctx, sent) {
 			if err == nil {
@@ -79,6 +85,23 @@ func (k *Keeper) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[per
 			}
 		}
 	}
+}
+
+// prepare returns the request for the wrapped upstream, and the watch for its answer.
+func (k *Keeper) prepare(ctx context.Context, req *perigee.Request) (sent *perigee.Request, w *watch, err error) {
+	w = &watch{memory: k.memory, call: req.ID}
+	if sent, w.scope, w.forwarded = k.forwarded(ctx, req); !w.forwarded {
+		if sent, w.scope, err = k.restored(ctx, req); err != nil {
+			return nil, nil, err
+		}
+	}
+	if req.Dialect == perigee.DialectGemini {
+		w.returned = w.forwarded
+		if w.unsigned = !w.forwarded && w.scope.Provider != gemini; w.unsigned {
+			k.memory.put(w.scope.mixedKey(), "", "mixed")
+		}
+	}
+	return sent, w, nil
 }
 
 // restored returns the request with the reasoning for its provider, and the scope for the reasoning

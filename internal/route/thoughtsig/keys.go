@@ -20,8 +20,9 @@ import (
 //	b:SCOPE:ID           the thinking before a call, likewise
 //	t:KIND:SCOPE:DIGEST  the signature of a text
 //	h:KIND:SCOPE:DIGEST  the signature of a thought: a model may answer with a thought that it had
-//	o:SCOPE:DIGEST       the kind of a thought, also of one without a signature
+//	o:OWNER:DIGEST       the kind of a thought, also of one without a signature
 //	s:DIGEST             the kind of a signature, for all clients
+//	m:OWNER              the client got an answer of another provider in the Gemini API
 //
 // KIND is the provider of the reasoning.
 const (
@@ -87,27 +88,30 @@ func (s *scope) textKey(kind perigee.EventKind, text textSum) string {
 	if kind == perigee.EventThinking {
 		prefix = "h:"
 	}
-	return s.digestKey(prefix, s.Provider, text)
-}
-
-// originKey returns the key of the kind of a thought, or "" if the thought is only white space.
-func (s *scope) originKey(text textSum) string { return s.digestKey("o:", "", text) }
-
-func (s *scope) digestKey(prefix, kind string, text textSum) string {
 	if text.size == 0 || text.size < shortText && s.isUnknown() {
 		return ""
 	}
 	key := make([]byte, 0, 96) // on the stack
-	key = append(append(key, prefix...), kind...)
-	if kind != "" {
-		key = append(key, ':')
-	}
+	key = append(append(append(key, prefix...), s.Provider...), ':')
 	key = append(key, s.owner...)
 	if text.size < shortText {
 		key = append(append(key, '.'), s.conversationTag()...)
 	}
 	return string(hex.AppendEncode(append(key, ':'), text.digest[:]))
 }
+
+// originKey returns the key of the kind of a thought, or "" if the thought is only white space. It is
+// the same in all conversations, because a request that is forwarded is not decoded.
+func (s *scope) originKey(text textSum) string {
+	if text.size == 0 {
+		return ""
+	}
+	return "o:" + s.owner + ":" + hex.EncodeToString(text.digest[:])
+}
+
+// mixedKey returns the key of the mark of a client that needs its requests in the Gemini API looked
+// at.
+func (s *scope) mixedKey() string { return "m:" + s.owner }
 
 func signatureKey(value string) string { return "s:" + digest(value) }
 

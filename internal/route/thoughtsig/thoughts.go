@@ -7,8 +7,11 @@ import (
 	"perigee"
 )
 
-// claude is the provider of Claude's reasoning.
-const claude = "claude"
+// The providers of the reasoning of Claude and of Gemini.
+const (
+	claude = "claude"
+	gemini = "gemini"
+)
 
 // maxThoughts bounds the remembered thinking of one answer. Models produce tens of kilobytes at
 // most.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"perigee"
+	"perigee/internal/adapt/models"
 )
 
 // A watch follows one answer and remembers the reasoning in it.
@@ -12,6 +13,8 @@ type watch struct {
 	scope      *scope
 	call       string // the id of the request
 	forwarded  bool   // the client gets the provider's own ids of calls
+	returned   bool   // the client has a field for each signature: only their provider is remembered
+	unsigned   bool   // a first call without a signature gets the one that Gemini takes instead
 	calls      int
 	ids        map[string]bool // of the calls of the answer so far
 	open       map[int]string  // by candidate: the id of a call of which only pieces have passed
@@ -37,8 +40,15 @@ type joined struct {
 	signature string // the last signature of any of the text
 }
 
-// observe remembers the signature of an event, and assigns an id to a call that has none.
+// observe remembers the reasoning of an event, and assigns an id to a call that has none.
 func (w *watch) observe(ev *perigee.Event) {
+	w.remember(ev)
+	if w.unsigned && ev.Kind == perigee.EventCall && ev.Signature == "" && w.calls == 1 {
+		ev.Signature = models.Sentinel
+	}
+}
+
+func (w *watch) remember(ev *perigee.Event) {
 	switch ev.Kind {
 	case perigee.EventCallPart:
 		w.number(ev)
@@ -158,7 +168,7 @@ func (w *watch) text(c *candidate, ev *perigee.Event) {
 		j.blocks++
 	}
 	thinking := ev.Kind == perigee.EventThinking
-	if !w.scope.signs(thinking) {
+	if !w.scope.signs(thinking) || w.returned && !thinking {
 		return
 	}
 	j.digest.write(ev.Text)
@@ -188,8 +198,8 @@ func joinedIndex(kind perigee.EventKind) int {
 // remembered at once.
 func (w *watch) addSignature(c *candidate, signature string) {
 	switch {
-	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0:
-		// It has no content, but its kind is known.
+	case !w.scope.signs(c.kind == perigee.EventThinking) || c.kind == 0 || w.returned:
+		// Only its kind is known, or needed.
 		w.memory.put(signatureKey(signature), "", w.scope.Provider)
 	case c.kind == perigee.EventCall:
 		w.memory.remember(w.scope.callKey(c.id), signature, w.scope.Provider)
