@@ -112,8 +112,8 @@ func (s *scope) choose(at *place, part *perigee.Part, known entries) (signature 
 	case plausible(was, s.Provider):
 		return was, false
 	}
-	// Providers with a store of their own make no signature that is not remembered.
-	return "", s.Form != perigee.ReasoningInParts && s.Provider != claude && !models.IsSentinel(was)
+	// A thought that is not known is another provider's: all that a provider has made is remembered.
+	return "", !models.IsSentinel(was) && (part.Thought || s.Form != perigee.ReasoningInParts && s.Provider != claude)
 }
 
 // maxPlaces is the number of parts of the model for which signatures are looked up: the last ones,

@@ -124,17 +124,17 @@ func (r *carrierReader) text() string {
 }
 
 // reasoningItem restores earlier thinking: from the carrier if the client kept it, or else from the
-// summary, for which package thoughtsig may have the signature. A carrier of another provider is
-// dropped.
+// summary, for which package thoughtsig may have the signature. The encrypted content of a provider
+// is the signature of the summary, which only that provider gets.
 func (d *decoder) reasoningItem(i int, item *inputItem) {
+	encrypted := ""
 	if item.encrypted != nil {
-		carrier, ok := decodeCarrier(d.textOf(i, "encrypted_content", item.encrypted))
-		if !ok {
-			d.notes.Dropped("input[].encrypted_content")
+		text := d.textOf(i, "encrypted_content", item.encrypted)
+		if carrier, ok := decodeCarrier(text); ok {
+			d.restore(carrier)
 			return
 		}
-		d.restore(carrier)
-		return
+		encrypted = string(text)
 	}
 	thoughts := item.summary
 	if isEmptyList(thoughts) {
@@ -147,8 +147,8 @@ func (d *decoder) reasoningItem(i int, item *inputItem) {
 			text.Add(more)
 		}
 	})
-	if text.Len() > 0 {
-		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text.String()), Thought: true})
+	if text.Len() > 0 || encrypted != "" {
+		d.turns.ModelPart(perigee.Part{Kind: perigee.PartText, Text: perigee.Plain(text.String()), Thought: true, Signature: encrypted})
 	}
 }
 
