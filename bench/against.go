@@ -73,7 +73,7 @@ func (b *bench) compareBinaries(ctx context.Context, c *benchCase) error {
 	fmt.Fprintf(os.Stderr, "bench:   %s\n", c.name)
 	var targets []target
 	for i, binary := range b.both() {
-		p, stop, err := b.of(binary).startCase(ctx, c.settings)
+		p, stop, err := b.of(binary).startCase(ctx, c)
 		if err != nil {
 			return err
 		}

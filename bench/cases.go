@@ -26,6 +26,7 @@ type benchCase struct {
 	clients  int
 	size     int // of the body; 0 means caseSize
 	settings setting
+	wire     *otherWire // of the provider, if it is not Gemini's
 	limit    limits
 
 	cell cell
@@ -39,6 +40,8 @@ type limits struct {
 	first float64 // until the first event, at most
 	cpu   float64 // at most
 	rate  float64 // calls per second, at least
+	// Times what a Chat call costs that is translated to Gemini: added to the first event, and CPU.
+	translated float64
 
 	until  time.Duration // until the first event, at most
 	memory float64       // resident at most, as a multiple of the body
@@ -123,6 +126,7 @@ func benchCases() []*benchCase {
 		{name: "Gemini, streamed, to the Antigravity gateway", ours: gemini, settings: antigravity},
 		{name: "Chat, streamed, to the Antigravity gateway", ours: chat, settings: antigravity},
 	}
+	list = append(list, wireCases()...)
 	for _, c := range list {
 		c.theirs = cmp.Or(c.theirs, gemini)
 		c.model = cmp.Or(c.model, quickModel)
@@ -156,7 +160,7 @@ func (b *bench) measureCase(ctx context.Context, c *benchCase) error {
 		return err
 	}
 	defer bare.Stop()
-	ours, stop, err := b.startCase(ctx, c.settings)
+	ours, stop, err := b.startCase(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -178,17 +182,19 @@ func (b *bench) measureCase(ctx context.Context, c *benchCase) error {
 }
 
 // startCase starts perigee as a case wants it, and whatever that needs.
-func (b *bench) startCase(ctx context.Context, s setting) (ours *measure.Process, stop func(), err error) {
+func (b *bench) startCase(ctx context.Context, c *benchCase) (ours *measure.Process, stop func(), err error) {
 	data, err := os.MkdirTemp(b.dir, "case-")
 	if err != nil {
 		return nil, nil, err
 	}
-	switch s {
-	case logging:
+	switch {
+	case c.wire != nil:
+		ours, err = b.startPerigeeWith(ctx, data, "warn", fmt.Sprintf(c.wire.upstream, b.provider.Addr))
+	case c.settings == logging:
 		ours, err = b.startPerigeeWith(ctx, data, "info", b.upstreamConfig("http://"+b.provider.Addr))
-	case antigravity:
+	case c.settings == antigravity:
 		return b.startAntigravity(ctx, data)
-	case untraced:
+	case c.settings == untraced:
 		ours, err = b.startPerigeeWith(ctx, data, noTraces, b.upstreamConfig("http://"+b.provider.Addr))
 	default:
 		ours, err = b.startPerigee(ctx, data)
@@ -271,6 +277,16 @@ func (r *report) caseLimits() (list []promise) {
 		atMost("added time to first event", c.limit.added, c.addedRatio())
 		atMost("time to first event", c.limit.first, c.firstRatio())
 		atMost("CPU for a call", c.limit.cpu, c.cpuRatio())
+		if base := r.caseNamed("Chat, streamed"); base != nil {
+			atMost := func(what string, found float64) {
+				if limit := c.limit.translated; limit > 0 {
+					list = append(list, promise{what: what + " against Chat to Gemini, " + c.name, limit: fmt.Sprintf("≤ %.1f", limit),
+						found: fmt.Sprintf("%.2f", found), kept: found <= limit, aim: true})
+				}
+			}
+			atMost("added time to first event", c.addedRatio()/base.addedRatio())
+			atMost("CPU for a call", c.cpuRatio()/base.cpuRatio())
+		}
 		if limit := c.limit.until; limit > 0 {
 			found := c.cell.time(perigee, func(t turn) time.Duration { return t.first50 })
 			list = append(list, promise{what: "time to first event, " + c.name, limit: fmt.Sprintf("≤ %d ms", limit.Milliseconds()),
@@ -287,6 +303,16 @@ func (r *report) caseLimits() (list []promise) {
 		}
 	}
 	return list
+}
+
+// caseNamed returns the measured case with a name, or nil.
+func (r *report) caseNamed(name string) *benchCase {
+	for _, c := range r.cases {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 func (r *report) writeCases(s *strings.Builder) {

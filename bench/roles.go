@@ -29,13 +29,10 @@ const (
 	roleGateway  = "role:gateway"
 )
 
-// playProvider answers like the Gemini API, always the same. Behind TLS it wants HTTP/2, as the
+// playProvider answers like the Gemini API, and in the APIs of the wires, always the same. Behind TLS it wants HTTP/2, as the
 // real one does.
 func playProvider(args []string) error {
-	var p provider
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
-	mux.HandleFunc("GET "+heldPath, p.writeHeld)
+	mux := new(provider).mux()
 	if len(args) != 2 {
 		return serve(mux)
 	}
@@ -72,6 +69,16 @@ const (
 
 // A provider answers calls, and counts those that it holds quiet.
 type provider struct{ held atomic.Int64 }
+
+func (p *provider) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
+	mux.HandleFunc("GET "+heldPath, p.writeHeld)
+	for _, wr := range wires {
+		mux.HandleFunc("POST "+wr.path, wr.provide)
+	}
+	return mux
+}
 
 // provide answers one call after it has read all of it.
 func (p *provider) provide(w http.ResponseWriter, r *http.Request) {

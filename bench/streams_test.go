@@ -11,11 +11,7 @@ import (
 
 // quietServer is the provider, in this process.
 func quietServer(t *testing.T) *httptest.Server {
-	var p provider
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1beta/models/{call}", p.provide)
-	mux.HandleFunc("GET "+heldPath, p.writeHeld)
-	server := httptest.NewUnstartedServer(mux)
+	server := httptest.NewUnstartedServer(new(provider).mux())
 	t.Cleanup(server.Close)
 	return server
 }

@@ -86,7 +86,7 @@ func shapesOf(size int) []bodyShape {
 
 // weigh sends one body to a fresh perigee.
 func (b *bench) weigh(ctx context.Context, w weighing) (weighing, error) {
-	p, stop, err := b.startCase(ctx, w.kind)
+	p, stop, err := b.startCase(ctx, &benchCase{settings: w.kind})
 	if err != nil {
 		return w, err
 	}
