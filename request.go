@@ -123,6 +123,10 @@ type Request struct {
 	// its prompt refers to, unless the provider reads addresses. If it is nil, they are passed on.
 	Ready func(req *Request, readsURLs bool) (*Request, error)
 
+	// Index is what the decoder knows of the structure of Body, a *rawjson.Document, so that an upstream
+	// that edits Body need not read all of it again. It is nil if nothing is known.
+	Index any
+
 	// Recall finds what is remembered of the reasoning in Body. It is nil if nothing is.
 	Recall Recall
 
@@ -576,7 +580,7 @@ func (r *Request) Release() {
 		hook()
 	}
 	for _, c := range m.copies {
-		c.Body, c.prompt = nil, nil
+		c.Body, c.prompt, c.Index = nil, nil, nil
 	}
 	m.copies, m.hooks = nil, nil
 	r.done()

@@ -16,7 +16,7 @@ func TestRewriteModelKeepsAllOtherBytes(t *testing.T) {
 		`{}`:               `{"model":"m"}`,
 		`{"model":null}`:   `{"model":"m"}`,
 	} {
-		if got := string(bytes.Join(RewriteModel([]byte(body), "m"), nil)); got != want {
+		if got := string(bytes.Join(RewriteModel(nil, []byte(body), "m"), nil)); got != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestRewriteThinkingKeepsAllOtherBytes(t *testing.T) {
 		`{"messages":null}`: ``,
 		`{"messages":[1,{"content":[2,{"content":3}]}]}`: ``,
 	} {
-		got, change := RewriteThinking([]byte(body), memory{})
+		got, change := RewriteThinking(nil, []byte(body), memory{})
 		if change.Dropped != (want != "") || change.Lost || want == "" && string(got) != body || want != "" && string(got) != want {
 			t.Errorf("%s\nbecame %+v %s", body, change, got)
 		}
@@ -83,7 +83,7 @@ func TestRewriteThinkingRestoresALoop(t *testing.T) {
 		loop("enabled", call("c", back)+result+call("g", ""), ""):                                                    "",
 		`{"thinking":{"type":"enabled"},"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c"}]}]}`: "",
 	} {
-		got, change := RewriteThinking([]byte(body), memory{})
+		got, change := RewriteThinking(nil, []byte(body), memory{})
 		text := string(got)
 		if text == body {
 			text = ""

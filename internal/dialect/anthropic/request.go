@@ -76,7 +76,7 @@ func read(origin perigee.Origin, count bool) (*perigee.Request, *Answer, error) 
 	}
 	answer := &Answer{ID: origin.ID, Model: d.model, Thinking: d.display}
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return readPrompt(doc, count) })
-	req.ReportStopSequence = stops
+	req.ReportStopSequence, req.Index = stops, doc
 	return req, answer, nil
 }
 

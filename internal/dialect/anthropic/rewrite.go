@@ -10,9 +10,9 @@ import (
 )
 
 // RewriteModel returns a body in pieces, with another name of the model. All other bytes stay, and
-// the pieces alias the body.
-func RewriteModel(body []byte, model string) [][]byte {
-	c := rawjson.NewCursor(body)
+// the pieces alias the body. index is of the body, of a text that the body is a part of, or nil.
+func RewriteModel(index *rawjson.Document, body []byte, model string) [][]byte {
+	c := index.Value(body)
 	for key := range c.Object() {
 		if string(key) != "model" {
 			continue
@@ -58,8 +58,10 @@ type ThinkingChange struct {
 // and those with one that perigee made. If thinking is on, messages of the current tool loop that
 // have lost their thinking get it back. All other bytes stay; a message that would be empty is
 // removed. The result is body if nothing changes.
-func RewriteThinking(body []byte, recall perigee.Recall) (rest []byte, change ThinkingChange) {
-	messages, mode := thinkingMessages(body)
+//
+// index is as for RewriteModel.
+func RewriteThinking(index *rawjson.Document, body []byte, recall perigee.Recall) (rest []byte, change ThinkingChange) {
+	messages, mode := thinkingMessages(index.Value(body))
 	drop := foreignBlocks(messages, recall)
 	change.Dropped = len(drop) > 0
 	insert := map[int][]byte{} // by the offset of a message
@@ -100,15 +102,17 @@ type thinkingBlock struct {
 	own       bool   // perigee made the signature
 }
 
-// thinkingMessages returns the messages of a body, and the type of thinking that it asks for.
-func thinkingMessages(body []byte) (list []thinkingMessage, mode string) {
-	c := rawjson.NewCursor(body)
-	for key := range members(c) {
+// thinkingMessages returns the messages of the body before a cursor, and the type of thinking that it asks for.
+func thinkingMessages(c *rawjson.Cursor) (list []thinkingMessage, mode string) {
+	if c.Kind() != rawjson.Object {
+		return nil, ""
+	}
+	for key := range c.Object() {
 		switch {
-		case string(key) == "thinking":
-			for key := range members(c) {
+		case string(key) == "thinking" && c.Kind() == rawjson.Object:
+			for key := range c.Object() {
 				if string(key) == "type" {
-					mode = textOf(c)
+					mode = alias(c)
 				}
 			}
 		case string(key) == "messages" && c.Kind() == rawjson.Array:
@@ -122,10 +126,13 @@ func thinkingMessages(body []byte) (list []thinkingMessage, mode string) {
 }
 
 func (m *thinkingMessage) read(c *rawjson.Cursor) {
-	for key := range members(c) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
 		switch {
 		case string(key) == "role":
-			m.assistant = textOf(c) == "assistant"
+			m.assistant = alias(c) == "assistant"
 		case string(key) == "content" && c.Kind() == rawjson.Array:
 			for range c.Array() {
 				m.block(c)
@@ -134,21 +141,32 @@ func (m *thinkingMessage) read(c *rawjson.Cursor) {
 	}
 }
 
+// alias reads a string, which aliases the body. A value of another kind is as good as an empty one.
+func alias(c *rawjson.Cursor) string {
+	if c.Kind() != rawjson.String {
+		return ""
+	}
+	return c.Alias()
+}
+
 // block reads a block of the content.
 func (m *thinkingMessage) block(c *rawjson.Cursor) {
 	b := thinkingBlock{at: c.Offset()}
 	kind, id, data := "", "", ""
-	for key := range members(c) {
+	if c.Kind() != rawjson.Object {
+		return
+	}
+	for key := range c.Object() {
 		switch string(key) {
 		case "type":
-			kind = textOf(c)
+			kind = alias(c)
 		case "signature":
-			b.signature = textOf(c)
+			b.signature = alias(c)
 		case "id":
-			id = textOf(c)
+			id = alias(c)
 		case "data":
 			if kind == "redacted_thinking" || kind == "" {
-				data = textOf(c)
+				data = alias(c)
 			}
 		}
 	}

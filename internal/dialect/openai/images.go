@@ -23,7 +23,7 @@ type ImagesRequest struct {
 
 // DecodeImages reads the body of POST /v1/images/generations.
 func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
-	c, err := OpenBody(origin.Body)
+	_, c, err := OpenBody(origin.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -21,17 +21,18 @@ func Wrong(param, format string, args ...any) *perigee.Error {
 	return &perigee.Error{Class: perigee.ClassInvalid, Message: message, Cause: &perigee.Fault{Param: param}}
 }
 
-// OpenBody validates a body as a JSON object and returns a cursor before it. It refuses a body that
-// is cut into more pieces than its size allows.
-func OpenBody(body []byte) (*rawjson.Cursor, error) {
+// OpenBody validates a body as a JSON object, and returns its index and a cursor before it. It refuses
+// a body that is cut into more pieces than its size allows.
+func OpenBody(body []byte) (*rawjson.Document, *rawjson.Cursor, error) {
 	doc, err := rawjson.Open(body, nil)
 	if err != nil {
-		return nil, InvalidBody(err)
+		return nil, nil, InvalidBody(err)
 	}
 	if err := doc.Count.Err(len(body)); err != nil {
-		return nil, TooManyPieces(err)
+		return nil, nil, TooManyPieces(err)
 	}
-	return openObject(doc.Cursor())
+	c, err := openObject(doc.Cursor())
+	return doc, c, err
 }
 
 // openObject returns a cursor before the object that a valid body must be: null would pass for an

@@ -57,6 +57,12 @@ func (d *Document) Value(raw []byte) *Cursor {
 	return c
 }
 
+// Index returns the document that index is, or nil, which knows nothing of any text.
+func Index(index any) *Document {
+	d, _ := index.(*Document)
+	return d
+}
+
 // skip returns the offset after the value that starts at i. Offsets of calls for one Cursor do not
 // decrease.
 func (c *Cursor) skip(i int) int {

@@ -159,7 +159,7 @@ func (a *anthropicProvider) translated(req *perigee.Request, encode func(*perige
 // ownBytes returns the client's bytes with the name of the routed model, with the thinking that this
 // name asks for, and without the thinking of other providers.
 func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error) {
-	body, change := dialect.RewriteThinking(req.Body, req.Recall)
+	body, change := dialect.RewriteThinking(rawjson.Index(req.Index), req.Body, req.Recall)
 	if change.Dropped {
 		m.notes = append(m.notes, perigee.OtherReasoning)
 	}
@@ -176,7 +176,7 @@ func (a *anthropicProvider) ownBytes(req *perigee.Request) (m message, err error
 			return m, err
 		}
 	}
-	m.body = dialect.RewriteModel(body, req.Model)
+	m.body = dialect.RewriteModel(rawjson.Index(req.Index), body, req.Model)
 	return m, nil
 }
 

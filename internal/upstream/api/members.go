@@ -78,7 +78,7 @@ func (u *Upstream) change(req *perigee.Request, m *message) error {
 		body = slices.Concat(m.body...)
 	}
 	e := memberEditor{body: body, either: u.snakeCase}
-	e.object(rawjson.NewCursor(body), changes)
+	e.object(rawjson.Index(req.Index).Value(body), changes)
 	if err := req.RefuseIfStrict(e.notes.List()); err != nil {
 		return err
 	}

@@ -204,14 +204,14 @@ const minResponse = 16
 // streams, with the thinking that the name of the model asks for, and with the reasoning that the
 // server takes.
 func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
-	body, notes := chat.RewriteReasoning(req.Body, p.history(req.Model), req.Recall)
+	body, notes := chat.RewriteReasoning(rawjson.Index(req.Index), req.Body, p.history(req.Model), req.Recall)
 	if err := req.RefuseIfStrict(notes); err != nil {
 		return m, err
 	}
 	m.body, m.notes = [][]byte{body}, notes
 	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
 	if req.Stream {
-		if !chat.AsksForUsage(req.Body) {
+		if !chat.AsksForUsage(rawjson.Index(req.Index).Value(req.Body)) {
 			m.hides = chat.IsUsageChunk
 		}
 		m.edits = append(m.edits, &change{name: "stream_options", quiet: true,

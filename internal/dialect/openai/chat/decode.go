@@ -527,8 +527,7 @@ func IsUsageChunk(data []byte) bool {
 }
 
 // AsksForUsage reports whether a request asks for the chunk with the usage of its stream.
-func AsksForUsage(body []byte) (asks bool) {
-	c := rawjson.NewCursor(body)
+func AsksForUsage(c *rawjson.Cursor) (asks bool) {
 	for key := range c.Object() {
 		if string(key) != "stream_options" || c.Kind() != rawjson.Object {
 			continue

@@ -29,7 +29,7 @@ type Style struct {
 // the prompt. Prompt returns an error for a body that perigee does not understand: another server
 // may.
 func DecodeRequest(origin perigee.Origin) (*Request, error) {
-	c, err := openai.OpenBody(origin.Body)
+	index, c, err := openai.OpenBody(origin.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,7 @@ func DecodeRequest(origin perigee.Origin) (*Request, error) {
 		prompt, unreadable = nil, d.err
 	}
 	req := perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
+	req.Index = index
 	return &Request{Request: req, Style: d.style}, nil
 }
 

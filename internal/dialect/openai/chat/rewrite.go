@@ -18,9 +18,9 @@ type History struct {
 // RewriteReasoning returns a body with the reasoning that the server takes in messages of the model:
 // with the remembered reasoning that the client has lost, and without the reasoning of other
 // providers. All other bytes stay, except for white space in messages that lose a member. If nothing
-// changes, the result is body.
-func RewriteReasoning(body []byte, h History, recall perigee.Recall) (rest []byte, notes []perigee.Note) {
-	messages := modelMessages(body)
+// changes, the result is body. index is of the body, or nil.
+func RewriteReasoning(index *rawjson.Document, body []byte, h History, recall perigee.Recall) (rest []byte, notes []perigee.Note) {
+	messages := modelMessages(index.Value(body))
 	if len(messages) == 0 {
 		return body, nil
 	}
@@ -87,35 +87,40 @@ type modelMessage struct {
 // reasoningMembers are the members of a message with reasoning or signatures.
 var reasoningMembers = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
 
-// modelMessages lists the messages of the model that have reasoning or calls.
-func modelMessages(body []byte) (list []modelMessage) {
-	start, end, ok := rawjson.Find(body, "messages")
-	if !ok {
+// modelMessages lists the messages of the model, in the body before a cursor, that have reasoning or
+// calls.
+func modelMessages(c *rawjson.Cursor) (list []modelMessage) {
+	if c.Kind() != rawjson.Object {
 		return nil
 	}
-	c := rawjson.NewCursor(body[start:end])
-	if c.Kind() != rawjson.Array {
-		return nil
-	}
-	for range c.Array() {
-		t := modelMessage{start: start + c.Offset()}
-		if c.Kind() != rawjson.Object {
+	for key := range c.Object() {
+		if string(key) != "messages" || c.Kind() != rawjson.Array {
 			continue
 		}
-		role := ""
-		for key := range c.Object() {
-			if string(key) == "role" {
-				role = readRole(c)
-			} else {
-				t.member(c, key)
+		for range c.Array() {
+			m := modelMessage{start: c.Offset()}
+			if m.read(c) == "assistant" && (m.reasons || len(m.calls) > 0) {
+				list = append(list, m)
 			}
-		}
-		t.end = start + c.Offset()
-		if role == "assistant" && (t.reasons || len(t.calls) > 0) {
-			list = append(list, t)
 		}
 	}
 	return list
+}
+
+// read reads a message and returns its role.
+func (m *modelMessage) read(c *rawjson.Cursor) (role string) {
+	if c.Kind() != rawjson.Object {
+		return ""
+	}
+	for key := range c.Object() {
+		if string(key) == "role" {
+			role = readRole(c)
+		} else {
+			m.member(c, key)
+		}
+	}
+	m.end = c.Offset()
+	return role
 }
 
 // member reads a member of a message.

@@ -66,7 +66,7 @@ func TestRewriteReasoning(t *testing.T) {
 		"unusual values":                   {keep, `{"role":1,"content":[1,{"type":2}],"tool_calls":[3,{"id":4}],"reasoning":{"a":1}}`, ``, ""},
 	} {
 		head, tail := `{ "a": 1, "messages": [ {"role":"user","content":"hi"} , `, ` , {"role":"tool"}], "b":2}`
-		got, notes := RewriteReasoning([]byte(head+c.message+tail), c.h, memory{})
+		got, notes := RewriteReasoning(nil, []byte(head+c.message+tail), c.h, memory{})
 		want := c.want
 		if want == "" {
 			want = c.message
@@ -94,12 +94,12 @@ func sameJSON(a, b string) bool {
 // changes, not even spaces.
 func TestRewriteReasoningWithoutMemory(t *testing.T) {
 	const before, behind = `{"messages" : [ {"role":"assistant" , "content" : null, "tool_calls":[ {"id" : "mine"} ] }`, ` , {"role":"assistant","content":"x"} ] }`
-	got, notes := RewriteReasoning([]byte(before+behind), History{Form: ReasoningContent, Keep: true}, nil)
+	got, notes := RewriteReasoning(nil, []byte(before+behind), History{Form: ReasoningContent, Keep: true}, nil)
 	if want := strings.Replace(before+behind, `{"role"`, `{"reasoning_content":"","role"`, 1); string(got) != want || notes != nil {
 		t.Errorf("got %s, notes %v", got, notes)
 	}
 	for _, body := range []string{`{}`, `{"messages":null}`, `{"messages":{}}`, `{"messages":[]}`, `[]`} {
-		if got, notes := RewriteReasoning([]byte(body), History{Form: ReasoningContent, Keep: true}, nil); string(got) != body || notes != nil {
+		if got, notes := RewriteReasoning(nil, []byte(body), History{Form: ReasoningContent, Keep: true}, nil); string(got) != body || notes != nil {
 			t.Errorf("%s became %s, notes %v", body, got, notes)
 		}
 	}
