@@ -10,6 +10,7 @@ import (
 
 	"perigee"
 	"perigee/internal/adapt/schema"
+	"perigee/internal/lib/rawjson"
 )
 
 // A Server is what a server with one of OpenAI's APIs accepts. Such servers differ in more than
@@ -149,11 +150,28 @@ func (a *openAI) function(f *perigee.Function) *perigee.Function {
 	case !next.JSONSchema:
 		next.Parameters = schema.JSON(next.Parameters)
 	}
+	next.Parameters = withProperties(next.Parameters)
 	next.JSONSchema = true
 	return &next
 }
 
 var noParameters = json.RawMessage(`{"type":"object","properties":{}}`)
+
+// withProperties adds properties to a schema without them, which OpenAI refuses.
+func withProperties(object json.RawMessage) json.RawMessage {
+	members := false
+	c := rawjson.NewCursor(object)
+	for key := range c.Object() {
+		if name := string(key); name == "properties" || name == "$ref" {
+			return object
+		}
+		members = true
+	}
+	if !members {
+		return noParameters
+	}
+	return slices.Concat([]byte(`{"properties":{},`), object[1:])
+}
 
 // chooseTools makes the choice of tools one that the server has. Where it has no choice among some
 // of the tools, only these are declared.
@@ -428,6 +446,9 @@ func (a *openAI) conversation() {
 	}
 	if len(list) == 0 && a.prompt.System != nil && len(a.prompt.Contents) > 0 {
 		list = append(list, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{proceed}})
+	}
+	if endsWithCall(list) {
+		list = append(list, perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{proceed}}) // after the missing results
 	}
 	list = a.pair(list)
 	identify(list)
