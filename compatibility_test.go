@@ -23,13 +23,22 @@ func TestCompatibilityTable(t *testing.T) {
 	var doc bytes.Buffer
 	doc.WriteString(`# How each request field is handled
 
-Generated from the tables in the code by ` + "`go test . -update`" + `. Tests decode an example for each row.
+Generated from the tables in the code, and from the requests that perigee makes of their examples, by ` + "`go test . -update`" + `.
+The columns are the APIs of upstreams: Gemini (kinds gemini, antigravity and langserver), Chat and Responses (kind openai,
+with OpenAI's models) and Messages (kind anthropic). Tests decode an example for each row, and send it to a strict
+simulator of each API.
 
 - **carried**: the field has its intended effect.
 - **mapped**: the nearest equivalent is used, with a note in ` + "`x-perigee-notes`" + `.
 - **dropped**: the field is removed, with a note in ` + "`x-perigee-notes`" + `.
 - **accepted**: the field needs no equivalent, so there is no note.
 - **refused**: the request fails with an error that says why.
+- **forwarded**: the upstream gets the client's own bytes.
+- **repaired**, **added**, **omitted**: what the upstream would refuse is mended, something that it requires is added,
+  or earlier thinking that it does not take is left out, each with a note.
+
+Where models of an upstream differ, the table has the best handling: reasoning models of OpenAI refuse sampling
+parameters, for example. Other servers with OpenAI's APIs accept less ([providers.md](providers.md)).
 
 With ` + "`strict: true`" + `, a field that would be mapped or dropped causes an error instead. A field that is not in a table is
 dropped, with a note. Renamed tools have a note but cause no error, because the answer has their original names. Values
@@ -40,9 +49,12 @@ Requests in the **Gemini** dialect to a Gemini upstream are forwarded byte for b
 including those that perigee does not know. The exceptions are the name of the model, and a thinking budget that is not
 below the request's own ` + "`maxOutputTokens`" + `: without ` + "`strict`" + `, it is lowered, with a note.
 
-Requests in the **Messages** dialect to an upstream of kind anthropic are forwarded byte for byte, too. The exceptions
-are the name of the model, thinking that its suffix asks for, and thinking blocks that another provider has signed,
-which are left out with a note. The tables below are about all other upstreams.
+Requests in the **Messages**, **Chat** and **Responses** dialects to an upstream with that API are forwarded byte for
+byte, too. The exceptions are the name of the model, thinking that its suffix asks for, members that the configuration
+sets or drops, the usage of Chat streams, and reasoning: what another provider has made is left out with a note, and what
+the client has lost is restored.
+
+The summary counts the column Gemini.
 
 `)
 	apis := []struct {
@@ -89,10 +101,18 @@ contain the whole conversation, so its text remains there until they are deleted
 The provider does not count the tokens of embeddings. Their ` + "`usage`" + ` is an estimate, with a note in ` + "`x-perigee-notes`" + `.
 `)
 	for _, api := range apis {
-		fmt.Fprintf(&doc, "\n## %s\n\n| field | handling | result |\n|---|---|---|\n", api.name)
-		for _, r := range api.rules {
-			fmt.Fprintf(&doc, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.Field, "|", "\\|"), r.Handling,
-				strings.ReplaceAll(r.Becomes, "|", "\\|"))
+		columns := wireHandlings(t, api.name, api.rules)
+		fmt.Fprintf(&doc, "\n## %s\n\n| field | Gemini |", api.name)
+		for i := range columns {
+			fmt.Fprintf(&doc, " %s |", wires[i].name)
+		}
+		doc.WriteString(" result in Gemini's API |\n|---|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
+		for i, r := range api.rules {
+			fmt.Fprintf(&doc, "| `%s` | %s |", strings.ReplaceAll(r.Field, "|", "\\|"), r.Handling)
+			for _, column := range columns {
+				fmt.Fprintf(&doc, " %s |", column[i])
+			}
+			fmt.Fprintf(&doc, " %s |\n", strings.ReplaceAll(r.Becomes, "|", "\\|"))
 		}
 	}
 	const path = "docs/compatibility.md"
