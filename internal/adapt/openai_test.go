@@ -11,9 +11,9 @@ import (
 // often have.
 func TestForOpenAIAddsProperties(t *testing.T) {
 	for given, want := range map[string]string{
-		`{"type":"object"}`:                           `{"properties":{},"type":"object"}`,
-		`{}`:                                          `{"type":"object","properties":{}}`,
-		``:                                            `{"type":"object","properties":{}}`,
+		`{"type":"object"}`: `{"properties":{},"type":"object"}`,
+		`{}`:                `{"type":"object","properties":{}}`,
+		``:                  `{"type":"object","properties":{}}`,
 		`{"type":"object","properties":{"a":{}}}`:     `{"type":"object","properties":{"a":{}}}`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{}}}`:       `{"$ref":"#/$defs/a","$defs":{"a":{}}}`,
 		`{"type":"object","additionalProperties":{}}`: `{"properties":{},"type":"object","additionalProperties":{}}`,
