@@ -130,6 +130,10 @@ type Request struct {
 	// Recall finds what is remembered of the reasoning in Body. It is nil if nothing is.
 	Recall Recall
 
+	// Pinned is the name of the upstream that stores the conversation which Body continues: no
+	// other can answer. It is empty if any may.
+	Pinned string
+
 	// ReportStopSequence is set if the client wants to know which of its stop sequences ended the
 	// answer.
 	ReportStopSequence bool

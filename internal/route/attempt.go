@@ -27,6 +27,7 @@ type attempt struct {
 	calls     bool // a tool call has arrived, which the client can act on however the answer ends
 	badFinish *perigee.Finish
 	answering bool // something has reached the caller
+	unread    bool // the request could not be decoded
 }
 
 // ask makes one attempt. spent is the usage of earlier attempts.
@@ -40,7 +41,7 @@ func (c *call) ask(ctx context.Context, target Target, spent perigee.Usage) (*at
 		log.Note(*c.note)
 	}
 	req, err := target.request(c.req)
-	if err == nil {
+	if a.unread = err != nil; err == nil {
 		err = a.run(target.Upstream.Stream(ctx, req))
 	}
 	if err != nil {
@@ -189,7 +190,7 @@ func (a *attempt) retryable(ctx context.Context, err error) bool {
 
 // ended returns the outcome of an attempt. If err is nil, the attempt answered the call.
 func (a *attempt) ended(err error, why string) failure {
-	f := failure{upstream: a.target, err: err, account: a.start().Account, why: why,
+	f := failure{upstream: a.target, err: err, unread: a.unread, account: a.start().Account, why: why,
 		took: a.router.opts.Now().Sub(a.began), recorded: len(a.req.Log.Attempts()) > a.steps}
 	if f.usage = a.usage; f.usage == (perigee.Usage{}) && err != nil {
 		f.usage = perigee.AsError(err).Usage

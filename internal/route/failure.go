@@ -29,6 +29,7 @@ type failure struct {
 	err      error
 	account  string        // the account that had begun to answer; empty if there is none
 	usage    perigee.Usage // of the attempt
+	unread   bool          // the request itself could not be decoded
 
 	why      string // why the upstream was asked
 	took     time.Duration
@@ -145,8 +146,10 @@ func (r *Router) advice(found resolution, known []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// isMissing reports whether a failure is only that something was not found.
-func isMissing(f failure) bool { return perigee.AsError(f.err).Class == perigee.ClassNotFound }
+// isMissing reports whether a failure is only that the upstream did not find something.
+func isMissing(f failure) bool {
+	return !f.unread && perigee.AsError(f.err).Class == perigee.ClassNotFound
+}
 
 // allMissing reports whether isMissing is true for all failures.
 func allMissing(failed failures) bool {

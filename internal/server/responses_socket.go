@@ -137,6 +137,9 @@ func (c *call) answerSocket(s *responsesapi.Socket, r *responses.Message) error 
 		return kept, err
 	})
 	if err == nil {
+		err = req.Translate() // the ids of answers on a socket are perigee's
+	}
+	if err == nil {
 		req.Note(r.Notes...)
 		x := &exchange{request: req.Request}
 		err = c.check(x, false)

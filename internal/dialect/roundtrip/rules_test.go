@@ -36,6 +36,9 @@ func TestRulesHold(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
+			if _, err := req.Prompt(); err != nil {
+				return nil, err
+			}
 			return adapted(t, req.Request), nil
 		}},
 		"embeddings": {perigeetest.FieldRules(t, "../openai/embeddings_rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {

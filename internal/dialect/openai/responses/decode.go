@@ -14,7 +14,8 @@ import (
 // that is done, and an item that did not come at all from the response at the end.
 //
 // An answer is finished with response.completed or response.incomplete, or with a whole response of
-// such a status.
+// such a status. A whole response that is made in the background is finished, too: its client asks
+// for it again.
 type Decoder struct {
 	streamed bool
 	started  bool
@@ -195,6 +196,7 @@ func (d *Decoder) response(c *rawjson.Cursor, data []byte) {
 type receivedResponse struct {
 	object, id, model, reason string
 	status                    status
+	background                bool
 	output, usage, failure    json.RawMessage
 }
 
@@ -213,6 +215,8 @@ func readResponse(c *rawjson.Cursor) receivedResponse {
 			r.model = text(c)
 		case "status":
 			r.status = status(text(c))
+		case "background":
+			r.background = string(c.Raw()) == "true"
 		case "output":
 			r.output = c.Raw()
 		case "usage":
@@ -240,6 +244,7 @@ func (d *Decoder) conclude(r *receivedResponse) {
 	case r.status == statusCancelled:
 		d.failure = &perigee.Error{Class: perigee.ClassUnavailable, Message: "the provider cancelled its answer"}
 		return
+	case r.background && !d.streamed && (r.status == statusQueued || r.status == statusInProgress):
 	case r.status != statusCompleted && r.status != statusIncomplete:
 		return // it has begun
 	}

@@ -35,7 +35,7 @@ type inputItem struct {
 // items reads an array of items.
 func (d *decoder) items(c *rawjson.Cursor) {
 	for i := range c.Array() {
-		if d.err != nil {
+		if d.wrong != nil {
 			return
 		}
 		from := c.Offset()
@@ -211,7 +211,7 @@ func (d *decoder) nested(i int, member string, raw json.RawMessage, read func(c 
 	c := d.doc.Value(raw)
 	read(c)
 	if err := c.Err(); err != nil {
-		d.refuse(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err))
+		d.forbid(invalidBody(fmt.Sprintf("input[%d].%s", i, member), err)) // the rest was not checked
 	}
 }
 
@@ -249,21 +249,18 @@ func (d *decoder) wholeMessage(i int, item *inputItem) {
 
 // message adds a message of a role, with the content that c reads next.
 func (d *decoder) message(i int, role string, c *rawjson.Cursor) {
-	if d.checkRole(i, role) {
-		d.content(c, role)
-	}
+	d.checkRole(i, role)
+	d.content(c, role) // also of an unknown role, because it is checked
 }
 
-// checkRole refuses a role that the API does not have, and reports whether it has it.
-func (d *decoder) checkRole(i int, role string) bool {
+// checkRole refuses a role that the API does not have.
+func (d *decoder) checkRole(i int, role string) {
 	switch role {
 	case "user", "assistant", "system", "developer":
 	default:
 		d.refuse(openai.Wrong(fmt.Sprintf("input[%d].role", i), "there is no role %q", openai.Brief(role)).
 			WithHint("use user, assistant, system or developer"))
-		return false
 	}
-	return true
 }
 
 // addPart adds a part of a message.

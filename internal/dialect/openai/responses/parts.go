@@ -2,7 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"perigee"
@@ -125,7 +124,7 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 	var part perigee.Part
 	var err error
 	switch {
-	case p.fileID != "":
+	case p.fileID != "" && p.image == "" && p.fileURL == "":
 		d.refuse(openai.Wrong("input[].content[].file_id", "perigee does not store files").WithHint("send the data itself, or a URL"))
 		return part, false
 	case p.kind == "input_text" || p.kind == "output_text" || p.kind == "text" || p.kind == "refusal":
@@ -140,7 +139,8 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 		mime := dialect.MIMEType(p.filename, "application/pdf")
 		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: mime, Data: p.fileData}}
 	case p.kind == "input_file":
-		err = fmt.Errorf("want file_data or file_url")
+		d.refuse(openai.Wrong("input[].content[input_file]", "want file_data or file_url"))
+		return part, false
 	case p.kind == "input_audio":
 		part = perigee.Part{Kind: perigee.PartBlob, Blob: &perigee.Blob{MIME: dialect.AudioType(p.audioFormat), Data: p.audioData}}
 	default:
@@ -148,7 +148,8 @@ func (d *decoder) partOf(p *part) (perigee.Part, bool) {
 		return part, false
 	}
 	if err != nil {
-		d.refuse(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
+		// Some servers open a path as a file of their own.
+		d.forbid(openai.Wrong("input[].content["+p.kind+"]", "%v", err))
 	}
 	openai.SetDetail(&part, detail)
 	return part, err == nil

@@ -9,7 +9,8 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// reference adds the item that a reference refers to.
+// reference adds the item that a reference refers to. One that is not stored here may be stored at a
+// provider.
 func (d *decoder) reference(i int, reference *inputItem) {
 	id := string(reference.id)
 	raw, err := d.findItem(id)
@@ -17,7 +18,11 @@ func (d *decoder) reference(i int, reference *inputItem) {
 		err = d.recall(id, len(raw))
 	}
 	if err != nil {
-		d.refuse(err)
+		refuse := d.forbid
+		if perigee.AsError(err).Class == perigee.ClassNotFound {
+			refuse = d.refuse
+		}
+		refuse(err)
 		return
 	}
 	d.out.references = append(d.out.references, raw)

@@ -20,6 +20,10 @@ type Request struct {
 	Store      bool
 	Background bool
 
+	// Elsewhere is called with the start of an answer that the client gets byte for byte, before it
+	// gets any of it: with Store, the provider stores that answer under its own id. It may be nil.
+	Elsewhere func(start *perigee.Event)
+
 	previous       string
 	earlier        [2]json.RawMessage // the input and the output of the continued response, as arrays
 	input          json.RawMessage    // raw JSON: a string or an array
@@ -37,7 +41,25 @@ type Request struct {
 
 // DecodeRequest reads the body of POST /v1/responses. The conversation is decoded at once, because
 // a stored one may have to be found first; find may be nil where none is stored.
+//
+// Prompt returns an error for a body that perigee does not understand: the provider may. A request
+// that continues a conversation which is stored here cannot be forwarded (perigee.Request.Verbatim),
+// and one that continues a response at an upstream is pinned to that.
 func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
+	return decodeRequest(origin, find, true)
+}
+
+// DecodeCount reads the body of POST /v1/responses/input_tokens.
+func DecodeCount(origin perigee.Origin, find Finder) (*perigee.Request, error) {
+	req, err := decodeRequest(origin, find, false)
+	if err != nil {
+		return nil, err
+	}
+	return req.Request, nil
+}
+
+// decodeRequest reads a body. store is whether the answer is stored if the body does not say.
+func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, error) {
 	members, doc, err := membersOf(origin.Body)
 	if err != nil {
 		return nil, err
@@ -45,9 +67,10 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	if got := doc.Cursor().Kind(); got != rawjson.Object {
 		return nil, invalidBody("", fmt.Errorf("want %v, found %v", rawjson.Object, got))
 	}
-	d := &decoder{doc: doc, find: find, out: &Request{Store: true, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
-	if err := d.read(members); err != nil {
-		return nil, err
+	d := &decoder{doc: doc, find: find, out: &Request{Store: store, tools: &toolSet{}}, prompt: &perigee.Prompt{}}
+	d.read(members)
+	if d.wrong != nil {
+		return nil, d.wrong
 	}
 	pieces := doc.Count.Err
 	if d.out.Store {
@@ -56,17 +79,39 @@ func DecodeRequest(origin perigee.Origin, find Finder) (*Request, error) {
 	if err := pieces(len(origin.Body)); err != nil {
 		return nil, openai.TooManyPieces(err)
 	}
-	if err := d.conversation(); err != nil {
+	stored, err := d.previous()
+	if err != nil {
 		return nil, err
+	}
+	d.conversation(stored)
+	if d.wrong != nil {
+		return nil, d.wrong
 	}
 	if d.session != "" && origin.Client.Session == "" {
 		origin.Client.Session = d.session
 	}
 	origin.Dialect = perigee.DialectOpenAIResponses
-	prompt := d.prompt
+	prompt, unreadable := d.prompt, d.err
 	prompt.Dialect, prompt.Lost = origin.Dialect, d.notes.List()
-	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, nil })
+	if unreadable != nil {
+		prompt = nil
+	}
+	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
+	d.out.Pinned = d.pinned
+	if stored != nil || len(d.out.references) > 0 {
+		return d.out, d.out.Translate()
+	}
 	return d.out, nil
+}
+
+// Translate has the request encoded anew for each provider: the body alone is not what the client
+// means, or its answer is to be made here. The error is that of Prompt.
+func (r *Request) Translate() error {
+	prompt, err := r.Prompt()
+	if err == nil {
+		r.Request = r.WithPrompt(prompt)
+	}
+	return err
 }
 
 // A decoder is a body while it is read.
@@ -79,7 +124,9 @@ type decoder struct {
 	out    *Request
 	prompt *perigee.Prompt
 	notes  perigee.Notes
-	err    error // the first error beyond types
+	err    error  // the first thing that perigee does not understand, or that is wrong
+	wrong  error  // the first thing that no provider may get
+	pinned string // the upstream that stores the response which the request continues
 
 	model        string
 	stream       bool
@@ -102,7 +149,7 @@ type decoder struct {
 // read reads the members of the body; a null is a member that is not there. Members that depend on
 // other ones (the conversation calls tools, later turns refer to earlier ones) are only found here,
 // and are read by conversation.
-func (d *decoder) read(members []member) error {
+func (d *decoder) read(members []member) {
 	var value json.RawMessage // of the member
 	c, g := rawjson.NewCursor(nil), &d.prompt.Generation
 	text := func() { _ = c.String() }
@@ -155,23 +202,28 @@ func (d *decoder) read(members []member) error {
 		if i := echoIndex(m.name); i >= 0 {
 			d.out.echo[i] = echoOf(echoes[i].name, value)
 		}
-		if variable := rawjson.Named(string(m.name), table); variable != nil {
+		name := string(m.name)
+		if variable := rawjson.Named(name, table); variable != nil {
 			c.Into(variable)
 		} else {
 			d.notes.Unknown("", m.name)
 		}
 		if err := c.Err(); err != nil {
-			return invalidBody(string(m.name), err)
+			refuse := d.refuse
+			if name == "model" || name == "stream" {
+				refuse = d.forbid
+			}
+			refuse(invalidBody(name, err))
 		}
 	}
-	return d.err
 }
 
 // usualTurn is how much agents send for each turn, or more.
 const usualTurn = 2 << 10
 
-// conversation reads the members that field has collected, in the order of their dependencies.
-func (d *decoder) conversation() error {
+// conversation reads the members that read has collected, in the order of their dependencies, after
+// the conversation that the request continues.
+func (d *decoder) conversation(stored *perigee.StoredResponse) {
 	if d.out.Background && !d.out.Store {
 		d.refuse(openai.Wrong("background", "an answer that is made in the background has to be stored").
 			WithHint("remove store: false"))
@@ -184,26 +236,20 @@ func (d *decoder) conversation() error {
 	if d.rawTools != nil {
 		d.tools("tools", d.rawTools, "")
 	}
-	if err := d.earlierTurns(); err != nil {
-		return err
+	if stored != nil {
+		d.earlierTurns(stored)
 	}
-	if err := d.ownInput(); err != nil {
-		return err
-	}
+	d.ownInput()
 	if d.err != nil {
-		return d.err
+		return
 	}
 	d.turns.Close()
 	d.prompt.Contents = d.turns.Contents
 	d.prompt.Tools = d.out.tools.declared
 	d.toolChoice()
-	if d.err != nil {
-		return d.err
-	}
 	if len(d.prompt.Contents) == 0 && d.prompt.System == nil {
-		return openai.Wrong("input", "nothing is asked")
+		d.refuse(openai.Wrong("input", "nothing is asked"))
 	}
-	return nil
 }
 
 // instruct adds to the system instruction.
@@ -217,19 +263,26 @@ func (d *decoder) instruct(text perigee.Text) {
 	d.prompt.System.Parts = append(d.prompt.System.Parts, perigee.Part{Kind: perigee.PartText, Text: text})
 }
 
-// earlierTurns puts the conversation that the request continues before the new input. It adds no
-// notes, because its own request did.
-func (d *decoder) earlierTurns() error {
+// previous finds the response that the request continues. It returns nil if there is none, or if it
+// is stored at an upstream: then only that can read the request.
+func (d *decoder) previous() (*perigee.StoredResponse, error) {
 	if d.out.previous == "" {
-		return nil
+		return nil, nil
 	}
 	stored, err := d.findResponse(d.out.previous)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.recall(d.out.previous, len(stored.Input)+len(stored.Output)); err != nil {
-		return err
+	if d.pinned = StoredAt(stored.Response); d.pinned != "" {
+		d.refuse(lostResponse(d.out.previous).WithHint("the response is stored at the upstream %s; send the whole input to another one", d.pinned))
+		return nil, nil
 	}
+	return stored, d.recall(d.out.previous, len(stored.Input)+len(stored.Output))
+}
+
+// earlierTurns puts the conversation that the request continues before the new input. It adds no
+// notes, because its own request did.
+func (d *decoder) earlierTurns(stored *perigee.StoredResponse) {
 	d.out.earlier = [2]json.RawMessage{stored.Input, stored.Output}
 	before := d.notes
 	defer func() { d.notes = before }()
@@ -237,30 +290,33 @@ func (d *decoder) earlierTurns() error {
 		c := rawjson.NewCursor(items)
 		d.items(c)
 		if err := c.Err(); err != nil {
-			return perigee.Errorf(perigee.ClassInternal, "the stored response %s is damaged: %w", d.out.previous, err)
+			d.refuse(perigee.Errorf(perigee.ClassInternal, "the stored response %s is damaged: %w", d.out.previous, err))
 		}
 	}
-	return d.err
 }
 
 func (d *decoder) findResponse(id string) (*perigee.StoredResponse, error) {
-	missing := &perigee.Error{Class: perigee.ClassInvalid,
-		Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
-		Hint:    "send the whole input instead",
-		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
 	if d.find == nil {
-		return nil, missing
+		return nil, lostResponse(id)
 	}
 	stored, err := d.find(id)
 	if e := perigee.AsError(err); e != nil && e.Class == perigee.ClassNotFound {
-		return nil, missing
+		return nil, lostResponse(id)
 	}
 	return stored, err
 }
 
-func (d *decoder) ownInput() error {
+// lostResponse returns the error about a response that cannot be continued.
+func lostResponse(id string) *perigee.Error {
+	return &perigee.Error{Class: perigee.ClassInvalid,
+		Message: fmt.Sprintf("Previous response with id '%s' not found.", openai.Brief(id)),
+		Hint:    "send the whole input instead",
+		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
+}
+
+func (d *decoder) ownInput() {
 	if d.out.input == nil {
-		return nil
+		return
 	}
 	c := d.doc.Value(d.out.input)
 	switch c.Kind() {
@@ -273,13 +329,17 @@ func (d *decoder) ownInput() error {
 		d.items(c)
 		d.keeping = false
 	}
-	if d.err != nil {
-		return d.err
-	}
 	if err := c.Err(); err != nil {
-		return invalidBody("input", err)
+		d.forbid(invalidBody("input", err)) // the rest was not checked
 	}
-	return nil
+}
+
+// forbid records an error about something that no provider may get, unless there is one already.
+func (d *decoder) forbid(err error) {
+	d.refuse(err)
+	if d.wrong == nil {
+		d.wrong = err
+	}
 }
 
 // refuse records an error, unless there is one already.

@@ -13,6 +13,25 @@ import (
 // too, so that an item alone is enough to find the response again.
 func ID(call string) string { return "resp_" + call }
 
+// storedElsewhere is the object of a record of a response that is stored at an upstream.
+const storedElsewhere = "response.elsewhere"
+
+// Elsewhere returns what is stored here of a response that an upstream stores: its name.
+func Elsewhere(upstream string) json.RawMessage {
+	var w rawjson.Writer
+	return w.Object().Key("object").String(storedElsewhere).Key("upstream").String(upstream).EndObject().Buf
+}
+
+// StoredAt returns the upstream that stores a response, or "" for a response that is stored here.
+func StoredAt(response json.RawMessage) string {
+	var object, upstream string
+	rawjson.NewCursor(response).Read(nil, "object", &object, "upstream", &upstream)
+	if object != storedElsewhere {
+		return ""
+	}
+	return upstream
+}
+
 // responseOf returns the id of the response that an item of this id belongs to, or "" if the id is
 // not one of perigee.
 func responseOf(item string) string {

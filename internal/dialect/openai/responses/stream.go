@@ -97,13 +97,9 @@ const (
 
 // NewStream returns the encoder for the answer to a call that began at a time.
 func (r *Request) NewStream(call string, created time.Time, now func() time.Time) *Stream {
-	s := &Stream{req: r, call: call, now: now, answer: answer{
+	return &Stream{req: r, call: call, now: now, own: dialect.Frames{Dialect: perigee.DialectOpenAIResponses}, answer: answer{
 		id: ID(call), created: created, status: statusInProgress, model: r.Model,
 	}}
-	if !r.Background { // which is stored here, under an id of perigee
-		s.own.Dialect = perigee.DialectOpenAIResponses
-	}
-	return s
 }
 
 // NewMessages is NewStream for a client on a WebSocket: its output is a sequence of messages, to be
@@ -130,6 +126,9 @@ func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	dst, done := s.own.Encode(dst, ev)
+	if done && ev.Kind == perigee.EventStart && s.req.Elsewhere != nil {
+		s.req.Elsewhere(ev)
+	}
 	if s.own.Framed() && bytes.Contains(ev.Frame, []byte("data:")) {
 		s.number++ // the provider's own numbers begin with 0, too
 	}

@@ -1,0 +1,100 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"perigee"
+	"perigee/internal/lib/rawjson"
+)
+
+// An OwnItem is an item of the input of a body, for WithoutItems.
+type OwnItem struct {
+	Kind, ID  string
+	Encrypted string // its encrypted_content; empty if it has none
+	Content   bool   // it has readable content, beside its summary
+}
+
+// Stateless reports whether the body of a request forbids the provider to store the answer.
+func Stateless(body []byte) bool {
+	start, end, ok := rawjson.Find(body, "store")
+	return ok && string(body[start:end]) == "false"
+}
+
+// IsBare reports whether an item only names something that the provider would have to have stored:
+// a reference, or reasoning without any content.
+func (i *OwnItem) IsBare() bool {
+	return i.Kind == "item_reference" || i.Kind == "reasoning" && i.ID != "" && i.Encrypted == "" && !i.Content
+}
+
+// WithoutItems returns a body without the items of its input for which drop returns true. All other
+// bytes stay, but for the comma beside an item. It returns body itself if there is none.
+func WithoutItems(body []byte, drop func(item *OwnItem) bool) []byte {
+	var edits []rawjson.Edit
+	c := rawjson.NewCursor(body)
+	for key := range c.Object() {
+		if string(key) != "input" || c.Kind() != rawjson.Array {
+			continue
+		}
+		end := c.Offset() + 1 // of the last item, or of the bracket
+		kept, removed := false, false
+		for range c.Array() {
+			start := c.Offset()
+			item := readOwnItem(c)
+			if item != nil && drop(item) {
+				edits = append(edits, rawjson.Edit{Start: end, End: c.Offset()}) // with the comma before it
+				removed = true
+			} else {
+				if removed && !kept { // the comma before this item separates it from none
+					edits[len(edits)-1].End += bytes.IndexByte(body[end:start], ',') + 1
+				}
+				kept = true
+			}
+			end = c.Offset()
+		}
+	}
+	if c.Err() != nil || len(edits) == 0 {
+		return body
+	}
+	return rawjson.Splice(body, edits...)
+}
+
+// readOwnItem reads the next item. It returns nil for a value that is no object.
+func readOwnItem(c *rawjson.Cursor) *OwnItem {
+	if c.Kind() != rawjson.Object {
+		c.Skip()
+		return nil
+	}
+	var item OwnItem
+	for key := range c.Object() {
+		switch string(key) {
+		case "type":
+			item.Kind = text(c)
+		case "id":
+			item.ID = text(c)
+		case "encrypted_content":
+			item.Encrypted = text(c)
+		case "content":
+			item.Content = c.Kind() == rawjson.String || c.Kind() == rawjson.Array && !isEmptyList(c.Raw())
+		}
+	}
+	return &item
+}
+
+// EncodeEffort returns the value of reasoning.effort, or nil if a request has none.
+func EncodeEffort(t *perigee.Thinking) json.RawMessage {
+	if t == nil || t.Level == "" {
+		return nil
+	}
+	return rawjson.AppendString(nil, t.Level)
+}
+
+// EncodeTokenCount returns the answer to a request that counts tokens: the provider's own if it is
+// in this API.
+func EncodeTokenCount(count *perigee.TokenCount) []byte {
+	if count.Raw != nil {
+		return count.Raw
+	}
+	var w rawjson.Writer
+	return w.Object().Members(`"object":"response.input_tokens"`).Key("input_tokens").Int(count.Total).EndObject().Buf
+}

@@ -1,0 +1,110 @@
+package responses
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"perigee"
+)
+
+// Items without content of their own are removed with one comma, and all other bytes stay.
+func TestBareItemsAreRemoved(t *testing.T) {
+	const bare, reference, user = `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"x"}]}`, `{ "id":"m","type":"item_reference" }`, `{"role":"user","content":"hi"}`
+	for input, want := range map[string]string{
+		`[` + bare + `]`:                                                            `[]`,
+		`[ ` + bare + ` , ` + reference + "\n]":                                     "[\n]",
+		`[ ` + bare + ` , ` + user + ` ]`:                                           `[ ` + user + ` ]`,
+		`[ ` + user + ` , ` + bare + ` ]`:                                           `[ ` + user + ` ]`,
+		`[` + bare + `,` + reference + `, ` + user + `]`:                            `[ ` + user + `]`,
+		`[` + user + `,` + bare + `,` + user + `]`:                                  `[` + user + `,` + user + `]`,
+		`[` + user + `, ` + reference + `,` + bare + ` ]`:                           `[` + user + ` ]`,
+		`[ "text", 5 ,` + user + `]`:                                                `[ "text", 5 ,` + user + `]`,
+		`"` + `reasoning` + `"`:                                                     `"reasoning"`,
+		`[{"type":"reasoning","id":"rs_1","encrypted_content":null}]`:               `[]`,
+		`[{"type":"reasoning","id":"rs_1","content":[]}]`:                           `[]`,
+		`[{"type":"reasoning","id":"rs_1","encrypted_content":"gAAA"}]`:             `[{"type":"reasoning","id":"rs_1","encrypted_content":"gAAA"}]`,
+		`[{"type":"reasoning","id":"rs_1","content":[{"type":"reasoning_text"}]}]`:  `[{"type":"reasoning","id":"rs_1","content":[{"type":"reasoning_text"}]}]`,
+		`[{"type":"reasoning","summary":[]}]`:                                       `[{"type":"reasoning","summary":[]}]`,
+		`[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`: `[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`,
+	} {
+		const before, after = "{ \"store\":false, \"input\": ", ", \"tools\":[ {\"type\":\"item_reference\"} ] }\n"
+		got := string(WithoutItems([]byte(before+input+after), (*OwnItem).IsBare))
+		if got != before+want+after {
+			t.Errorf("%s:\ngot  %q\nwant %q", input, got, before+want+after)
+		}
+	}
+}
+
+func TestStateless(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"store":false}`: true, `{"model":"m", "store" : false}`: true, `{"store":true}`: false, `{"store":null}`: false, `{}`: false,
+		`{"metadata":{"store":false}}`: false,
+	} {
+		if Stateless([]byte(body)) != want {
+			t.Errorf("%s: want %v", body, want)
+		}
+	}
+}
+
+// A request that continues a response at an upstream is pinned to it, and can be forwarded but not
+// translated. One that continues a response that is stored here can be translated but not forwarded.
+func TestContinuedResponses(t *testing.T) {
+	find := func(id string) (*perigee.StoredResponse, error) {
+		switch id {
+		case "resp_there":
+			return &perigee.StoredResponse{Input: []byte("[]"), Output: []byte("[]"), Response: Elsewhere("openai")}, nil
+		case "resp_here":
+			return &perigee.StoredResponse{Response: []byte(`{"object":"response"}`), Output: []byte("[]"),
+				Input: []byte(`[{"id":"msg_here_0","type":"message","role":"user","content":"hi"}]`)}, nil
+		}
+		return nil, perigee.Errorf(perigee.ClassNotFound, "no response")
+	}
+	const lost = "previous_response_not_found"
+	for _, c := range []struct {
+		members         string
+		pinned          string
+		forwards        bool
+		refused, unread string // the code or the words of an error
+	}{
+		{`"input":"on"`, "", true, "", ""},
+		{`"input":"on","previous_response_id":"resp_there"`, "openai", true, "", lost},
+		{`"input":"on","previous_response_id":"resp_here"`, "", false, "", ""},
+		{`"input":"on","previous_response_id":"resp_other"`, "", false, lost, ""},
+		{`"input":"on","previous_response_id":"resp_there","previous_response_id":"resp_here"`, "", false, "duplicate", ""},
+		{`"input":[{"type":"dream"},{"role":"wizard","content":[{"type":"input_image","image_url":"file:///x"}]}],"truncation":"some"`, "", false, "input_image", ""},
+		{`"input":[{"role":"user","content":[{"type":"input_text","text":5},{"type":"input_image","image_url":"/x"}]}]`, "", false, "want a string", ""},
+		{`"input":[{"type":"item_reference","id":"msg_1"}]`, "", true, "", "not found"},
+		{`"input":[{"type":"item_reference","id":"msg_here_0"}]`, "", false, "", ""},
+		{`"input":[{"type":"item_reference","id":"msg_here_0"},{"type":"item_reference","id":"msg_1"}]`, "", false, "not found", ""},
+		{`"input":[{"type":"item_reference","id":"msg_here_0"}],"previous_response_id":"resp_there"`, "", false, lost, ""},
+		{`"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}]`, "", true, "", "file_id"},
+		{`"input":[{"role":"user","content":[{"type":"input_image","image_url":"/etc/passwd"}]}]`, "", false, "input_image", ""},
+		{`"input":[{"role":"user","content":[{"type":"input_image","image_url":"/etc/passwd"}]}],"previous_response_id":"resp_there"`, "", false, "input_image", ""},
+		{`"input":"on","temperature":"hot"`, "", true, "", "temperature"},
+		{`"input":"on","stream":"yes"`, "", false, "stream", ""},
+	} {
+		req, err := DecodeRequest(perigee.Origin{Body: []byte(`{"model":"m",` + c.members + `}`)}, find)
+		if !fails(err, c.refused) {
+			t.Errorf("%s: %v, want %q", c.members, err, c.refused)
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := req.Prompt(); !fails(err, c.unread) {
+			t.Errorf("%s: %v, want %q", c.members, err, c.unread)
+		}
+		if forwards := req.Verbatim(perigee.DialectOpenAIResponses); forwards != c.forwards || req.Pinned != c.pinned {
+			t.Errorf("%s: forwarded %v, pinned to %q", c.members, forwards, req.Pinned)
+		}
+	}
+}
+
+// fails reports whether an error has a code or words; none if they are empty.
+func fails(err error, words string) bool {
+	if err == nil || words == "" {
+		return err == nil && words == ""
+	}
+	fault, ok := errors.AsType[*perigee.Fault](err)
+	return ok && fault.Code == words || strings.Contains(err.Error(), words)
+}
