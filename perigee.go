@@ -14,6 +14,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"net/http"
 )
 
 // An Upstream answers a request with a stream of events. The stream ends after the first error,
@@ -141,6 +142,31 @@ type RawSender interface {
 	SendRaw(ctx context.Context, r *RawRequest, answer func(RawAnswer) error) error
 }
 
+// CallResponse calls the wrapped Upstream.
+func (a Passthrough) CallResponse(ctx context.Context, r *ResponseCall, answer func(RawAnswer) error) error {
+	caller, ok := a.Upstream.(ResponseCaller)
+	if !ok {
+		return Errorf(ClassUnimplemented, "upstream %s stores no responses", r.Upstream)
+	}
+	return caller.CallResponse(ctx, r, answer)
+}
+
+// A ResponseCaller is an Upstream with a provider that stores the answers to requests in the
+// Responses dialect that it got unchanged.
+type ResponseCaller interface {
+	// CallResponse sends a request about such an answer to the provider, and calls answer once with
+	// the provider's answer of status 200. For any other status it returns an error.
+	CallResponse(ctx context.Context, r *ResponseCall, answer func(RawAnswer) error) error
+}
+
+// A ResponseCall is a request about a response that a provider stores.
+type ResponseCall struct {
+	Upstream string      // where the response is stored
+	Method   string      // of HTTP
+	Header   http.Header // of the client
+	Path     string      // escaped, with the query, behind the path of all responses: ID, ID/cancel
+}
+
 // A RawRequest is the body of a request that an upstream has sent to its provider before. Replay
 // names the upstream to send it to.
 type RawRequest struct {
@@ -155,6 +181,7 @@ type RawRequest struct {
 type RawAnswer struct {
 	Status      int
 	ContentType string
-	Account     string    // that was used; empty if the upstream has no accounts
-	Body        io.Reader // valid during the call of answer only
+	Header      http.Header // that a client of the provider's dialect gets; SendRaw does not set it
+	Account     string      // that was used; empty if the upstream has no accounts
+	Body        io.Reader   // valid during the call of answer only
 }

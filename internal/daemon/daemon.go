@@ -202,7 +202,8 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 			_, err := d.gateway.Missing(ctx, name)
 			return err
 		},
-		Usage: recorded, Stored: d.prices.Reader(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
+		Forwards: d.gateway.Forwards,
+		Usage:    recorded, Stored: d.prices.Reader(d.store), Spent: d.recorder.Spent, Requests: sharedRequests(d.store),
 		Calls: d.observers.Calls(recorded), Responses: d.store, Images: images, Logger: opts.Logger, Now: opts.Now, NewID: opts.NewID,
 		Keeper: stored, Control: d.control, Audit: d.audit, Acts: d.store, Home: pages,
 		Status: d.status, Langservers: d.gateway.Langservers, Ready: d.unready, Admin: d.admin.Matches, Redact: d.redact,

@@ -1,21 +1,25 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"perigee"
 )
 
-// replaying returns the router for a call: r, or, for a replay that names its upstream, a router
-// with only that upstream and no rules.
-func (r *Router) replaying(origin *perigee.Origin) (*Router, error) {
-	name := origin.Replay.Upstream
+// limited returns the router for a call: r, or, for a replay that names its upstream and for a request
+// that is pinned to one, a router with only that upstream and no rules.
+func (r *Router) limited(origin *perigee.Origin, pinned string) (*Router, error) {
+	name := cmp.Or(origin.Replay.Upstream, pinned)
 	if name == "" {
 		return r, nil
 	}
 	target, err := r.target(name)
 	if err != nil {
+		if name == pinned {
+			err = lost(pinned)
+		}
 		return nil, err
 	}
 	opts := r.opts
@@ -35,6 +39,40 @@ func (r *Router) target(name string) (Target, error) {
 	}
 	return Target{}, perigee.Errorf(perigee.ClassInvalid, "there is no upstream %q", perigee.Clip(name, maxNamed)).
 		WithHint("the upstreams are %s", strings.Join(names, ", "))
+}
+
+// lost returns the error about a conversation at an upstream that is not configured any more.
+func lost(upstream string) error {
+	return &perigee.Error{Class: perigee.ClassInvalid,
+		Message: "the response is stored at the upstream " + perigee.Clip(upstream, maxNamed) + ", which is not configured any more",
+		Hint:    "send the whole input instead",
+		Cause:   &perigee.Fault{Param: "previous_response_id", Code: "previous_response_not_found"}}
+}
+
+// Forwards reports whether the upstream that would be asked first gets the client's own bytes.
+func (r *Router) Forwards(ctx context.Context, req *perigee.Request) bool {
+	r, err := r.limited(&req.Origin, req.Pinned)
+	if err != nil {
+		return false
+	}
+	found, err := r.resolve(req.Model)
+	if err != nil {
+		return false
+	}
+	r.order(ctx, &found)
+	return len(found.targets) > 0 && perigee.Passthrough{Upstream: found.targets[0].Upstream}.Forwards(req.WithModel(found.model))
+}
+
+// CallResponse sends a request about a stored response to the upstream that stores it. The error is
+// of ClassNotFound if there is no such upstream any more.
+func (r *Router) CallResponse(ctx context.Context, req *perigee.ResponseCall, answer func(perigee.RawAnswer) error) error {
+	target, err := r.target(req.Upstream)
+	if err != nil {
+		e := *perigee.AsError(err)
+		e.Class = perigee.ClassNotFound
+		return &e
+	}
+	return perigee.Passthrough{Upstream: target.Upstream}.CallResponse(ctx, req, answer)
 }
 
 // SendRaw sends a recorded request through the upstream that the replay names.

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -69,5 +70,39 @@ func TestRawRequestsGoToTheUpstreamThatTheReplayNames(t *testing.T) {
 	err = r.SendRaw(t.Context(), &perigee.RawRequest{Origin: replayAt("a", "m").Origin}, nil)
 	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnimplemented || !strings.Contains(e.Message, "upstream a ") {
 		t.Errorf("an upstream that cannot: %v", err)
+	}
+}
+
+// A request that continues a conversation at an upstream is for that one alone, whatever the rules
+// are. Without that upstream, the conversation is lost.
+func TestPinnedRequests(t *testing.T) {
+	first, second := says("first"), says("second")
+	r := router(t, Options{Targets: []Target{{"a", first}, {"b", second}}, Rules: []Rule{{Match: "*", To: []string{"a"}}}, Fallback: "f"})
+	for _, model := range []string{"m", "a/m"} {
+		pinned := request(model)
+		pinned.Pinned = "b"
+		if heard, err := askFor(r, pinned); err != nil || !strings.Contains(heard, "second") {
+			t.Errorf("%s: %s, %v", model, heard, err)
+		}
+	}
+	lost := request("m")
+	lost.Pinned = "gone"
+	_, err := askFor(r, lost)
+	_, uncounted := r.CountTokens(t.Context(), lost)
+	for _, err := range []error{err, uncounted} {
+		if fault, ok := errors.AsType[*perigee.Fault](err); !ok || fault.Code != "previous_response_not_found" {
+			t.Errorf("without the upstream: %v", err)
+		}
+	}
+	if r.Forwards(t.Context(), lost) || len(first.asked) != 0 {
+		t.Errorf("another upstream was asked: %q", first.asked)
+	}
+	err = r.CallResponse(t.Context(), &perigee.ResponseCall{Upstream: "gone"}, nil)
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassNotFound {
+		t.Errorf("a response of an upstream that there is not: %v", err)
+	}
+	err = r.CallResponse(t.Context(), &perigee.ResponseCall{Upstream: "a"}, nil)
+	if e := perigee.AsError(err); e == nil || e.Class != perigee.ClassUnimplemented {
+		t.Errorf("a response of an upstream that stores none: %v", err)
 	}
 }

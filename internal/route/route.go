@@ -80,7 +80,7 @@ func New(opts Options) (*Router, error) {
 // them has the model, its replacements are tried.
 func (r *Router) Stream(ctx context.Context, req *perigee.Request) iter.Seq2[perigee.Event, error] {
 	return func(yield func(perigee.Event, error) bool) {
-		r, err := r.replaying(&req.Origin)
+		r, err := r.limited(&req.Origin, req.Pinned)
 		if err != nil {
 			yield(perigee.Event{}, err)
 			return
@@ -192,7 +192,7 @@ func (c *call) try(ctx context.Context, targets []Target, before failures) (fail
 
 // CountTokens asks the first upstream of the model, or of a replacement, that can count.
 func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perigee.TokenCount, error) {
-	r, err := r.replaying(&req.Origin)
+	r, err := r.limited(&req.Origin, req.Pinned)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (r *Router) CountTokens(ctx context.Context, req *perigee.Request) (*perige
 // Embed asks the first upstream of the model that can embed. There are no replacements: vectors of
 // two models cannot be compared.
 func (r *Router) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	r, err := r.replaying(&req.Origin)
+	r, err := r.limited(&req.Origin, "")
 	if err != nil {
 		return nil, err
 	}

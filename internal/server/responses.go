@@ -32,7 +32,9 @@ var responsesDialect = dialect{
 	},
 	requestID:   "X-Request-Id",
 	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) },
-	endpoints:   []endpoint{{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses}},
+	endpoints: []endpoint{
+		{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses},
+	},
 }
 
 const responsesPath = "/v1/responses"
@@ -60,21 +62,55 @@ func (c *call) decodeResponse(origin perigee.Origin, find responses.Finder) (*re
 
 // respond answers POST /v1/responses.
 func (c *call) respond(req *responses.Request) error {
-	switch {
-	case req.Background && !req.Store:
-		return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
-	case req.Background && !req.Stream:
-		return c.responsesBackground(req)
+	forwarded := req.Background && c.opts.Forwards(c.r.Context(), req.Request)
+	if req.Background && !forwarded {
+		if err := req.Translate(); err != nil {
+			return err
+		}
+		switch {
+		case !req.Store:
+			return perigee.Errorf(perigee.ClassUnimplemented, "nothing is stored here, so nothing can be made in the background")
+		case !req.Stream:
+			return c.responsesBackground(req)
+		}
 	}
 	if req.Store {
-		req.Keep() // the request is stored at the end, as a copy
+		done := req.Request.Keep() // the request is stored at the end, as a copy
+		req.Elsewhere = func(start *perigee.Event) {
+			c.saveElsewhere(req, start)
+			req.Detach()
+			done()
+		}
 	} else {
 		req.OnRelease(req.Detach)
 	}
+	if req.Stream && req.Background && !forwarded {
+		return c.responsesRun(req)
+	}
 	if req.Stream {
-		return c.responsesStream(req)
+		into := req.NewStream(c.id, c.start, c.opts.Now)
+		into.Keep = func() bool { return c.keep(req, into.Stored) }
+		return c.stream(req.Request, into)
 	}
 	return c.whole(req.Request, c.collector(req))
+}
+
+// saveElsewhere remembers which upstream stores an answer, before its client gets the id.
+func (c *call) saveElsewhere(req *responses.Request, start *perigee.Event) {
+	if c.opts.Responses == nil || start.ResponseID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), saveTime)
+	defer cancel()
+	none := json.RawMessage("[]")
+	err := c.opts.Responses.SaveResponse(ctx, &perigee.StoredResponse{
+		ID: start.ResponseID, Key: c.keyName(), Created: c.start, Expires: c.start.Add(ResponseLife),
+		Input: none, Output: none, Response: responses.Elsewhere(start.Upstream),
+	})
+	if err != nil {
+		c.opts.Logger.Error("the upstream of a response could not be stored", "call", c.id, "error", err)
+		req.Log.NoteOnce(notStored)
+	}
 }
 
 // keyName returns the name of the key that stored answers of the client belong to.
@@ -178,14 +214,10 @@ func (c *call) save(req *responses.Request, response, output json.RawMessage) er
 	})
 }
 
-// responsesStream answers with a stream. One in the background can be cancelled by its name, and is
+// responsesRun answers with a stream in the background, which can be cancelled by its name, and is
 // stored however it ends.
-func (c *call) responsesStream(req *responses.Request) error {
+func (c *call) responsesRun(req *responses.Request) error {
 	into := req.NewStream(c.id, c.start, c.opts.Now)
-	if !req.Background {
-		into.Keep = func() bool { return c.keep(req, into.Stored) }
-		return c.stream(req.Request, into)
-	}
 	ctx, running, err := c.runs.Begin(c.r.Context(), responses.ID(c.id), c.keyName())
 	if err != nil {
 		return err

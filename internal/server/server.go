@@ -33,7 +33,10 @@ type Options struct {
 	Names func(name string) []string
 	// Missing returns the error of Upstream for a model that no upstream has, as far as that is
 	// known without a call. It may be nil.
-	Missing   func(ctx context.Context, name string) error
+	Missing func(ctx context.Context, name string) error
+	// Forwards reports whether the first upstream for a request gets the client's own bytes. If it is
+	// nil, none does.
+	Forwards  func(ctx context.Context, req *perigee.Request) bool
 	Stored    perigee.UsageReader      // the stored usage of keys; nil means no budgets
 	Spent     clientkey.SpentCounter   // nil if all usage is stored
 	Requests  clientkey.RequestCounter // nil if no other server has these keys
@@ -140,6 +143,9 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	if opts.Missing == nil {
 		opts.Missing = func(context.Context, string) error { return nil }
 	}
+	if opts.Forwards == nil {
+		opts.Forwards = func(context.Context, *perigee.Request) bool { return false }
+	}
 	s := &Server{opts: opts, upstream: perigee.Passthrough{Upstream: opts.Upstream}, dialects: dialects, refusals: clientkey.NewRefusals(),
 		sharedLimit: clientkey.SharedLimit{Counter: opts.Requests, Logger: opts.Logger},
 		idling:      make(chan bool, 1)}
@@ -147,7 +153,7 @@ func newServer(opts Options, settings Settings, dialects []*dialect) *Server {
 	owned := admin.API{Control: opts.Control, Audit: opts.Audit, Acts: opts.Acts, Calls: opts.Calls, Usage: opts.Usage,
 		Keeper: opts.Keeper, Status: opts.Status, Langservers: opts.Langservers, KeyNames: s.keyNames}
 	open := systemPages{&s.opts}
-	kept := responsesapi.API{Store: opts.Responses, Runs: &s.runs, Memory: opts.Memory,
+	kept := responsesapi.API{Store: opts.Responses, Upstream: s.upstream, Runs: &s.runs, Memory: opts.Memory,
 		KeepAlive: func() time.Duration { return s.settings.Load().KeepAlive }}
 	s.routes = routesOf(dialects, slices.Concat([]Mount{imagePoint(opts.Images), kept.Point()}, open.Points(),
 		owned.Points(), opts.Mounts))

@@ -316,6 +316,19 @@ func (g *Gateway) Models(ctx context.Context) ([]perigee.Model, error) {
 	return r.router.Models(ctx)
 }
 
+// Forwards reports whether the upstream that would be asked first gets the client's own bytes.
+func (g *Gateway) Forwards(ctx context.Context, req *perigee.Request) bool {
+	r, release := g.acquire()
+	defer release()
+	return r.router.Forwards(ctx, req)
+}
+
+func (g *Gateway) CallResponse(ctx context.Context, req *perigee.ResponseCall, answer func(perigee.RawAnswer) error) error {
+	r, release := g.acquire()
+	defer release()
+	return r.router.CallResponse(ctx, req, answer)
+}
+
 func (g *Gateway) SendRaw(ctx context.Context, req *perigee.RawRequest, answer func(perigee.RawAnswer) error) error {
 	r, release := g.acquire()
 	defer release()

@@ -1,6 +1,7 @@
 package responsesapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 // An API holds the services behind the paths.
 type API struct {
 	Store     perigee.ResponseStore // nil if responses are not stored
+	Upstream  perigee.Passthrough   // is asked about the responses that upstreams store
 	Runs      *Runs
 	Memory    *membudget.Budget    // nil if memory is not counted
 	KeepAlive func() time.Duration // how long a stream may be quiet
@@ -29,6 +31,9 @@ func (a *API) Point() mount.Point {
 			q := &request{API: a, w: w, r: r, call: mount.CallOf(r)}
 			q.id, q.subpath, _ = strings.Cut(mount.Wildcard(r), "/")
 			defer q.lease.Close()
+			if upstream, err := q.upstream(); err != nil || upstream != "" {
+				return cmp.Or(err, q.callUpstream(upstream))
+			}
 			return answer(q)
 		}
 	}

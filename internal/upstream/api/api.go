@@ -110,8 +110,7 @@ func (u *Upstream) Unusable() string {
 
 // Forwards reports whether the provider gets the client's own bytes.
 func (u *Upstream) Forwards(req *perigee.Request) bool {
-	w := u.wire(req)
-	return !w.translates && req.Verbatim(w.dialect)
+	return req.Verbatim(u.wire(req).dialect)
 }
 
 // Reasoning describes the reasoning in the answer to a request.
@@ -155,12 +154,15 @@ func (u *Upstream) CountTokens(ctx context.Context, req *perigee.Request) (*peri
 	if err != nil {
 		return nil, err
 	}
+	if err := u.edit(req, &m, m.edits); err != nil {
+		return nil, err
+	}
 	q := quota{req.Model, perigee.OperationCount}
-	own := req.Dialect == w.dialect
+	own := w.speaks(req)
 	out := u.outgoing(w.count.target(u.opts.URL, req.Model), wire.NewBody(m.body...), &req.Origin, own && w.raw)
 	raw, err := u.call(ctx, &req.Origin, &out, q)
 	if err != nil {
-		return nil, err
+		return nil, w.count.missing(err, req.Model)
 	}
 	count, err := w.count.decode(raw)
 	if err != nil {

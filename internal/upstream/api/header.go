@@ -39,8 +39,9 @@ func isHopByHop(h http.Header, name string) bool {
 	return false
 }
 
-// answerHeader returns the headers of an answer that the client gets: the id of the request, and the
-// limits of the account with the time until a retry. It is nil if the client gets none.
+// answerHeader returns the headers of an answer that the client gets: the id of the request, the
+// limits of the account with the time until a retry, and what OpenAI says about the answer, without
+// the names of the account. It is nil if the client gets none.
 func (o *outgoing) answerHeader(resp *http.Response) http.Header {
 	if o.dialect == "" {
 		return nil
@@ -48,7 +49,8 @@ func (o *outgoing) answerHeader(resp *http.Response) http.Header {
 	out := http.Header{}
 	for name, values := range resp.Header {
 		switch {
-		case name == "Request-Id", name == "X-Request-Id", name == "Retry-After",
+		case name == "Openai-Organization", name == "Openai-Project":
+		case strings.HasPrefix(name, "Openai-"), name == "Request-Id", name == "X-Request-Id", name == "Retry-After",
 			strings.HasPrefix(name, "Anthropic-Ratelimit-"), strings.HasPrefix(name, "X-Ratelimit-"):
 			out[name] = values
 		}

@@ -65,11 +65,15 @@ func add(list *[]*change, path string, either bool, c change) {
 	}
 }
 
-// change makes the edits of a message and the configured changes of its body, and adds notes about
-// values of the client that were replaced or dropped. A body in one piece is not copied: the parts
-// that stay become pieces of the message.
+// change makes the edits of a message and the configured changes of its body.
 func (u *Upstream) change(req *perigee.Request, m *message) error {
-	changes := slices.Concat(m.edits, u.changes)
+	return u.edit(req, m, slices.Concat(m.edits, u.changes))
+}
+
+// edit makes changes of the body of a message, and adds notes about values of the client that were
+// replaced or dropped. A body in one piece is not copied: the parts that stay become pieces of the
+// message.
+func (u *Upstream) edit(req *perigee.Request, m *message, changes []*change) error {
 	if len(changes) == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -34,15 +35,18 @@ func newOpenAI(u config.Upstream) *Provider {
 		authorize: authorization(u.Auth),
 		wire:      wire,
 		raw: func(base string, r *perigee.RawRequest) string {
-			if r.Operation == perigee.OperationEmbed {
+			switch {
+			case r.Operation == perigee.OperationEmbed:
 				return base + "/embeddings"
-			}
-			if wire(&perigee.Request{Origin: r.Origin}) == responds {
-				return base + "/responses"
+			case r.Operation == perigee.OperationCount:
+				return base + countPath
+			case wire(&perigee.Request{Origin: r.Origin}) == responds:
+				return base + responsesPath
 			}
 			return base + "/chat/completions"
 		},
-		models: &listing{target: openAIModels, decode: dialect.DecodeModels},
+		responses: responsesPath + "/",
+		models:    &listing{target: openAIModels, decode: dialect.DecodeModels},
 		reasoning: func(req *perigee.Request) perigee.Reasoning {
 			r := perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInBlocks}
 			if p.accepts(req.Model).Reasoning && wire(req) == chats {
@@ -153,6 +157,12 @@ func (p *openAIServer) chatMessage(req *perigee.Request) (m message, err error) 
 	return m, nil
 }
 
+// The paths of the Responses API.
+const (
+	responsesPath = "/responses"
+	countPath     = responsesPath + "/input_tokens"
+)
+
 // responsesWire returns the method of the Responses API.
 func (p *openAIServer) responsesWire() *Wire {
 	server := p.chat
@@ -161,6 +171,9 @@ func (p *openAIServer) responsesWire() *Wire {
 	server.Media, server.Reasoning, server.KeepReasoning, server.Sealed = true, false, false, true
 	server.Builtins = []string{perigee.BuiltinSearch, perigee.BuiltinCode}
 	adapted := func(req *perigee.Request, encode func(*perigee.Prompt) message) (m message, err error) {
+		if req.Verbatim(perigee.DialectOpenAIResponses) {
+			return ownResponse(req, &server)
+		}
 		prompt, err := req.Prompt()
 		if err != nil {
 			return m, err
@@ -174,9 +187,9 @@ func (p *openAIServer) responsesWire() *Wire {
 		return m, nil
 	}
 	return &Wire{
-		dialect:    perigee.DialectOpenAIResponses,
-		translates: true,
-		target:     func(base, _ string, _ bool) string { return base + "/responses" },
+		dialect: perigee.DialectOpenAIResponses,
+		raw:     true,
+		target:  func(base, _ string, _ bool) string { return base + responsesPath },
 		message: func(req *perigee.Request) (message, error) {
 			return adapted(req, func(prompt *perigee.Prompt) message {
 				envelope := responses.Envelope{Model: req.Model, Stream: req.Stream, CacheKey: req.Client.Session}
@@ -186,7 +199,7 @@ func (p *openAIServer) responsesWire() *Wire {
 		},
 		decoder: func(streamed bool) decoder { return responses.NewDecoder(streamed) },
 		count: &counting{
-			target: func(base, _ string) string { return base + "/responses/input_tokens" },
+			target: func(base, _ string) string { return base + countPath },
 			message: func(req *perigee.Request) (message, error) {
 				return adapted(req, func(prompt *perigee.Prompt) message {
 					return message{body: [][]byte{responses.EncodeCountRequest(prompt, req.Model)}}
@@ -199,6 +212,85 @@ func (p *openAIServer) responsesWire() *Wire {
 
 // minResponse is the smallest limit of an answer that the Responses API takes.
 const minResponse = 16
+
+// ownResponse returns the client's own bytes with the name of the routed model, with the thinking
+// that this name asks for, and without the items that the provider cannot read.
+func ownResponse(req *perigee.Request, server *adapt.Server) (m message, err error) {
+	body, notes := ownItems(req)
+	if err := req.RefuseIfStrict(notes); err != nil {
+		return m, err
+	}
+	m.body, m.notes = [][]byte{body}, notes
+	m.edits = []*change{{name: "model", value: rawjson.AppendString(nil, req.Model), quiet: true}}
+	if req.Thinking == nil {
+		return m, nil
+	}
+	fitted, notes, err := fitThinking(req, server)
+	if effort := responses.EncodeEffort(fitted); effort != nil {
+		m.edits = append(m.edits, &change{name: "reasoning", quiet: true,
+			inside: []*change{{name: "effort", value: effort, quiet: true}}})
+	}
+	m.notes = append(m.notes, notes...)
+	return m, err
+}
+
+// bareItems are the subjects of notes on items that are left out, by their type.
+var bareItems = map[string]string{"reasoning": "input[reasoning] without its content", "item_reference": "input[item_reference]"}
+
+// ownItems returns the body of a request without the items of its input that the provider cannot
+// read: those that only name something stored, if the provider is to store nothing, and reasoning that
+// is known to be another provider's.
+func ownItems(req *perigee.Request) (rest []byte, notes []perigee.Note) {
+	body := req.Body
+	if !bytes.Contains(body, []byte(`"reasoning"`)) && !bytes.Contains(body, []byte(`"item_reference"`)) {
+		return body, nil
+	}
+	var sealed []string
+	responses.WithoutItems(body, func(item *responses.OwnItem) bool {
+		if content, own := item.Sealed(); content != "" && !own {
+			sealed = append(sealed, content)
+		}
+		return false
+	})
+	var foreign map[string]bool
+	if req.Recall != nil && len(sealed) > 0 {
+		foreign = req.Recall.Foreign(sealed)
+	}
+	stateless := responses.Stateless(body)
+	var dropped perigee.Notes
+	others := false
+	rest = responses.WithoutItems(body, func(item *responses.OwnItem) bool {
+		if content, own := item.Sealed(); own || foreign[content] {
+			others = true
+			return true
+		}
+		if !stateless || !item.IsBare() {
+			return false
+		}
+		dropped.Dropped(bareItems[item.Kind])
+		return true
+	})
+	if notes = dropped.List(); others {
+		notes = append(notes, perigee.OtherReasoning)
+	}
+	return rest, notes
+}
+
+// fitThinking returns the thinking that the name of the model asks for, as the model has it, with
+// notes about the difference.
+func fitThinking(req *perigee.Request, server *adapt.Server) (t *perigee.Thinking, list []perigee.Note, err error) {
+	prompt, err := req.Prompt()
+	if err != nil {
+		return nil, nil, err
+	}
+	fitted, _, notes := adapt.ForOpenAI(prompt, server, req.Model)
+	for _, n := range notes {
+		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") {
+			list = append(list, n)
+		}
+	}
+	return fitted.Generation.Thinking, list, nil
+}
 
 // ownChat returns the client's own bytes with the name of the routed model, with the usage of
 // streams, with the thinking that the name of the model asks for, and with the reasoning that the
@@ -220,20 +312,12 @@ func (p *openAIServer) ownChat(req *perigee.Request) (m message, err error) {
 	if req.Thinking == nil {
 		return m, nil
 	}
-	prompt, err := req.Prompt()
-	if err != nil {
-		return m, err
-	}
-	fitted, _, notes := adapt.ForOpenAI(prompt, p.accepts(req.Model), req.Model)
-	for name, value := range chat.ThinkingMembers(fitted.Generation.Thinking, p.form) {
+	fitted, notes, err := fitThinking(req, p.accepts(req.Model))
+	for name, value := range chat.ThinkingMembers(fitted, p.form) {
 		m.edits = append(m.edits, &change{name: name, value: value, quiet: true})
 	}
-	for _, n := range notes {
-		if strings.Contains(n.Subject, "effort") || strings.HasPrefix(n.Subject, "thinking ") {
-			m.notes = append(m.notes, n)
-		}
-	}
-	return m, nil
+	m.notes = append(m.notes, notes...)
+	return m, err
 }
 
 // repairChat writes a request anew that a model refused because of the thinking in its history. Some

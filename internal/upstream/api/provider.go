@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"perigee"
 	"perigee/internal/adapt"
@@ -36,6 +37,10 @@ type Provider struct {
 	readsURLs bool // the provider fetches files on the web
 	snakeCase bool // members of requests may be written in snake case instead of lower camel case
 
+	// responses is the part of a URL before the id of a response that the provider stores. It is
+	// empty if it stores none.
+	responses string
+
 	models *listing   // nil if the provider has no list of models
 	embed  *embedding // nil if the provider has no embeddings
 
@@ -68,9 +73,6 @@ type Wire struct {
 	// errors. Otherwise they get the data of each chunk, and errors of perigee.
 	raw bool
 
-	// translates is set if requests of the dialect are encoded anew, too, and so are their answers.
-	translates bool
-
 	target func(base, model string, stream bool) string
 
 	// message returns the body for a request: the client's own bytes if possible, the adapted
@@ -88,6 +90,12 @@ type Wire struct {
 	count *counting // nil if the provider cannot count the tokens of a request
 }
 
+// speaks reports whether the client gets the answer in the words of the provider. One of an API that
+// is raw gets them only if the provider got the client's bytes.
+func (w *Wire) speaks(req *perigee.Request) bool {
+	return req.Dialect == w.dialect && (!w.raw || req.Verbatim(w.dialect))
+}
+
 // A decoder turns the chunks of one answer into events.
 type decoder interface {
 	// Decode appends the events of a chunk. For a chunk that is not an answer or that reports an
@@ -103,6 +111,18 @@ type counting struct {
 	target  func(base, model string) string
 	message func(req *perigee.Request) (message, error)
 	decode  func(answer []byte) (*perigee.TokenCount, error)
+}
+
+// missing returns the error of a count. A server that has the API but not this method answers 404,
+// too, without a word about the model.
+func (c *counting) missing(err error, model string) error {
+	e := perigee.AsError(err)
+	if e.Status != http.StatusMethodNotAllowed && (e.Status != http.StatusNotFound || strings.Contains(e.Message, model)) {
+		return err
+	}
+	none := *e
+	none.Class, none.Cause, none.Raw = perigee.ClassUnimplemented, err, nil
+	return &none
 }
 
 // A listing is the method that lists models.

@@ -30,14 +30,11 @@ func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func TestCapturesAreForwardedByteForByte(t *testing.T) {
 	streamed := map[perigee.Dialect]string{perigee.DialectOpenAIResponses: "event: response.completed", perigee.DialectAnthropic: "event: message_stop"}
 	for _, s := range spokenDialects {
-		if s.dialect != perigee.DialectOpenAIChat {
+		if s.dialect == perigee.DialectAnthropic {
 			s.decoder = func(stream bool) decoder {
-				d := &wordDecoder{content: "delta", end: `"response.completed"`, fail: "\x00"}
-				switch {
-				case !stream:
+				d := &wordDecoder{content: "delta", end: `"message_stop"`, fail: "\x00"}
+				if !stream {
 					d.end = `"id"`
-				case s.dialect == perigee.DialectAnthropic:
-					d.end = `"message_stop"`
 				}
 				return d
 			}

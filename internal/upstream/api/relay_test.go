@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
+	"perigee/internal/dialect/openai/responses"
 	"perigee/internal/route"
 	"perigee/internal/route/hold"
 	"perigee/internal/route/record"
@@ -20,8 +22,8 @@ import (
 	"perigee/internal/server"
 )
 
-// A wordDecoder reads the streams and answers of the tests in the Responses and Messages dialects:
-// an event with one of its words has that meaning.
+// A wordDecoder reads the streams and answers of the tests in the Messages dialect: an event with one
+// of its words has that meaning.
 type wordDecoder struct {
 	started, finished  bool
 	content, end, fail string
@@ -78,14 +80,14 @@ var spokenDialects = []spoken{
 		failed: "data: {\"error\":{\"message\":\"overloaded\",\"code\":503}, \"choices\":[]}\n\n",
 		ours:   "data: {\"error\":{\"message\":\"connection lost"},
 	{dialect: perigee.DialectOpenAIResponses, path: "/v1/responses",
-		decoder: func(bool) decoder {
-			return &wordDecoder{content: "delta", end: `"completed"`, fail: "failed"}
-		},
-		request: `{"model":"m","input":"hi","novelty":[1, 2],"stream":%v }`,
-		stream: "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0}\n\n" +
-			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\",\"sequence_number\":1}\n\n" +
-			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"},\"sequence_number\":2}\n\n",
-		first:  1,
+		decoder: func(streamed bool) decoder { return responses.NewDecoder(streamed) },
+		request: `{"model":"m","input":"hi","novelty":[1, 2],"store":false,"stream":%v }`,
+		stream: ": hello\n\n" +
+			"event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0}\n\n" +
+			"event: response.novelty\r\ndata: {\"type\":\"response.novelty\",\"sequence_number\":1}\r\n\r\n" +
+			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\",\"sequence_number\":2}\n\n" +
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"},\"sequence_number\":3}\n\n",
+		first:  3,
 		whole:  `{"id": "resp_1","status": "completed","is":"completed"}`,
 		failed: "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n",
 		ours:   "event: error\ndata: {\"type\":\"error\",\"sequence_number\":"},
@@ -152,11 +154,39 @@ func newRelayRig(t *testing.T, provider *Provider, opts Options, answers ...http
 	}
 	recorder := record.New(router, record.Options{Store: noStore{}})
 	t.Cleanup(func() { _ = recorder.Close(context.Background()) })
-	api := server.New(server.Options{Upstream: recorder}, rigSettings)
+	api := server.New(server.Options{Upstream: recorder, Responses: &storeRig{}, Forwards: router.Forwards}, rigSettings)
 	t.Cleanup(api.Close)
 	front := httptest.NewServer(api)
 	t.Cleanup(front.Close)
 	return &relayRig{front.URL, api}
+}
+
+// A storeRig keeps the responses of one key.
+type storeRig struct{ kept sync.Map }
+
+func (s *storeRig) SaveResponse(_ context.Context, r *perigee.StoredResponse) error {
+	s.kept.Store(r.ID, r)
+	return nil
+}
+
+func (s *storeRig) Response(_ context.Context, _, id string) (*perigee.StoredResponse, error) {
+	if r, ok := s.kept.Load(id); ok {
+		return r.(*perigee.StoredResponse), nil
+	}
+	return nil, perigee.Errorf(perigee.ClassNotFound, "no response %s", id)
+}
+
+func (s *storeRig) ResponseSize(ctx context.Context, key, id string) (int64, error) {
+	r, err := s.Response(ctx, key, id)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(r.Response) + len(r.Input) + len(r.Output)), nil
+}
+
+func (s *storeRig) DeleteResponse(_ context.Context, _, id string) error {
+	s.kept.Delete(id)
+	return nil
 }
 
 type noStore struct{}

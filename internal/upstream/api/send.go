@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,7 +20,8 @@ import (
 // An outgoing is a request to the provider.
 type outgoing struct {
 	target string
-	body   *wire.Body  // nil for a GET
+	body   *wire.Body  // nil if there is none
+	method string      // empty: GET without a body, POST with one
 	header http.Header // of the client
 	// dialect is the dialect of a client that gets the provider's headers and errors unchanged. It is
 	// empty for all other clients.
@@ -92,8 +94,7 @@ func isShort(err error) bool {
 	return ok && e.Status == http.StatusTooManyRequests && e.Retry > 0 && e.Retry <= shortDelay
 }
 
-// do sends a request with one key after the other until one is accepted. Without a body it sends a
-// GET. It waits for a rate limit of at most shortDelay once, for all keys together. The response
+// do sends a request with one key after the other until one is accepted. It waits for a rate limit of at most shortDelay once, for all keys together. The response
 // has status 200; the caller ends the trail. If no key is accepted, do returns the most helpful
 // error.
 func (u *Upstream) do(ctx context.Context, out *outgoing, q quota, t *trail) (*http.Response, error) {
@@ -155,8 +156,8 @@ func (u *Upstream) request(ctx context.Context, method, target string, client ht
 }
 
 func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Response, error) {
-	method := http.MethodPost
-	if out.body == nil {
+	method := cmp.Or(out.method, http.MethodPost)
+	if out.body == nil && out.method == "" {
 		method = http.MethodGet
 	}
 	req, err := u.request(ctx, method, out.target, out.header, key)

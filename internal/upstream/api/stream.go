@@ -80,7 +80,7 @@ func (x *exchange) ask(ctx context.Context, m *message) error {
 	defer body.Wait()
 	ctx, watchdog := wire.Watch(ctx, x.opts.FirstByte)
 	defer watchdog.Stop()
-	own := req.Dialect == x.via.dialect && !x.via.translates
+	own := x.via.speaks(req)
 	out := x.outgoing(x.via.target(x.opts.URL, req.Model, req.Stream), body, &req.Origin, own && x.via.raw)
 	resp, err := x.do(ctx, &out, quota{model: req.Model}, &x.trail)
 	if err != nil {

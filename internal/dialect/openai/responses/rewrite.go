@@ -27,6 +27,16 @@ func (i *OwnItem) IsBare() bool {
 	return i.Kind == "item_reference" || i.Kind == "reasoning" && i.ID != "" && i.Encrypted == "" && !i.Content
 }
 
+// Sealed returns the encrypted content of a reasoning item, and reports whether perigee made it; empty
+// for all other items.
+func (i *OwnItem) Sealed() (content string, own bool) {
+	if i.Kind != "reasoning" {
+		return "", false
+	}
+	_, own = decodeCarrier([]byte(i.Encrypted))
+	return i.Encrypted, own
+}
+
 // WithoutItems returns a body without the items of its input for which drop returns true. All other
 // bytes stay, but for the comma beside an item. It returns body itself if there is none.
 func WithoutItems(body []byte, drop func(item *OwnItem) bool) []byte {
