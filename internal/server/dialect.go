@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"perigee"
@@ -54,7 +55,7 @@ type exchange struct {
 	answer func(req *perigee.Request) error
 
 	count         func(*perigee.TokenCount) []byte // encodes a count of tokens
-	estimateCount bool                             // where no upstream can count
+	estimateCount bool                             // also if a provider of this dialect fails to count
 	vectors       func(*perigee.Embeddings) []byte // encodes embeddings
 }
 
@@ -199,10 +200,22 @@ func (c *call) askCount(x *exchange) error {
 	return nil
 }
 
+// estimates reports whether tokens are estimated after an upstream could not count them: it has no
+// counter, or that fails for a reason that is neither the request's nor the key's.
+func (c *call) estimates(x *exchange, failed *perigee.Error) bool {
+	switch failed.Class {
+	case perigee.ClassUnimplemented:
+		return true
+	case perigee.ClassRateLimited, perigee.ClassExhausted, perigee.ClassCapacity, perigee.ClassUnavailable:
+		return !errors.Is(failed, perigee.ErrNoMemory) && (x.estimateCount || !c.opts.Forwards(c.r.Context(), x.request))
+	}
+	return false
+}
+
 func (c *call) countTokens(x *exchange) (*perigee.TokenCount, error) {
 	c.routed = true
 	count, err := c.upstream.CountTokens(c.r.Context(), x.request)
-	if err == nil || perigee.AsError(err).Class != perigee.ClassUnimplemented || !x.estimateCount {
+	if err == nil || !c.estimates(x, perigee.AsError(err)) {
 		return count, err
 	}
 	prompt, err := x.request.Prompt()

@@ -34,6 +34,7 @@ var responsesDialect = dialect{
 	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) },
 	endpoints: []endpoint{
 		{path: responsesPath, operation: perigee.OperationGenerate, decode: decodeResponses},
+		{path: responsesPath + "/input_tokens", operation: perigee.OperationCount, decode: decodeResponsesCount},
 	},
 }
 
@@ -48,6 +49,11 @@ func decodeResponses(c *call, origin perigee.Origin) (*exchange, error) {
 		req.Request = r
 		return c.respond(req)
 	}}, nil
+}
+
+func decodeResponsesCount(c *call, origin perigee.Origin) (*exchange, error) {
+	req, err := responses.DecodeCount(origin, c.findResponse)
+	return &exchange{request: req, count: responses.EncodeTokenCount, estimateCount: true}, err
 }
 
 // decodeResponse decodes a body that came over HTTP or as a message.

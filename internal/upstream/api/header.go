@@ -40,8 +40,8 @@ func isHopByHop(h http.Header, name string) bool {
 }
 
 // answerHeader returns the headers of an answer that the client gets: the id of the request, the
-// limits of the account with the time until a retry, and what OpenAI says about the answer, without
-// the names of the account. It is nil if the client gets none.
+// limits of the account with the time until a retry, and OpenAI's own headers, without the names of
+// the account. It is nil if the client gets none.
 func (o *outgoing) answerHeader(resp *http.Response) http.Header {
 	if o.dialect == "" {
 		return nil

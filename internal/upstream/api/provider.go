@@ -90,8 +90,8 @@ type Wire struct {
 	count *counting // nil if the provider cannot count the tokens of a request
 }
 
-// speaks reports whether the client gets the answer in the words of the provider. One of an API that
-// is raw gets them only if the provider got the client's bytes.
+// speaks reports whether the client gets the provider's own answer. A client of an API that is raw
+// gets it only if the provider got the client's bytes.
 func (w *Wire) speaks(req *perigee.Request) bool {
 	return req.Dialect == w.dialect && (!w.raw || req.Verbatim(w.dialect))
 }

@@ -21,7 +21,7 @@ import (
 type outgoing struct {
 	target string
 	body   *wire.Body  // nil if there is none
-	method string      // empty: GET without a body, POST with one
+	method string      // if it is empty, GET without a body and POST with one
 	header http.Header // of the client
 	// dialect is the dialect of a client that gets the provider's headers and errors unchanged. It is
 	// empty for all other clients.

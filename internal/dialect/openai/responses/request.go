@@ -58,7 +58,7 @@ func DecodeCount(origin perigee.Origin, find Finder) (*perigee.Request, error) {
 	return req.Request, nil
 }
 
-// decodeRequest reads a body. store is whether the answer is stored if the body does not say.
+// decodeRequest reads a body. store is whether the answer is stored if the body has no such member.
 func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, error) {
 	members, doc, err := membersOf(origin.Body)
 	if err != nil {
@@ -105,7 +105,7 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 }
 
 // Translate has the request encoded anew for each provider: the body alone is not what the client
-// means, or its answer is to be made here. The error is that of Prompt.
+// means, or its answer is to be made here. It fails as Prompt does.
 func (r *Request) Translate() error {
 	prompt, err := r.Prompt()
 	if err == nil {
