@@ -84,7 +84,6 @@ func (c *call) respond(req *responses.Request) error {
 		done := req.Request.Keep() // the request is stored at the end, as a copy
 		req.Elsewhere = func(start *perigee.Event) {
 			c.saveElsewhere(req, start)
-			req.Detach()
 			done()
 		}
 	} else {

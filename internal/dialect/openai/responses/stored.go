@@ -109,7 +109,18 @@ func (r *Request) Detach() {
 	for i, value := range r.echo {
 		r.echo[i] = bytes.Clone(value)
 	}
+	r.dropInput()
+}
+
+func (r *Request) dropInput() {
 	r.input, r.given, r.earlier, r.references, r.tools.declared = nil, nil, [2]json.RawMessage{}, nil, nil
+}
+
+// forget drops all data of the request, for an answer that repeats nothing of it because it is the
+// provider's own. The memory that it was decoded from may then be reused.
+func (r *Request) forget() {
+	r.echo = [len(echoes)]json.RawMessage{}
+	r.dropInput()
 }
 
 // writeQuestion writes an input that is a string as an item.

@@ -126,8 +126,11 @@ func (s *Stream) ContentType() string { return "text/event-stream; charset=utf-8
 // Encode appends the output for an event, which may be empty.
 func (s *Stream) Encode(dst []byte, ev *perigee.Event) []byte {
 	dst, done := s.own.Encode(dst, ev)
-	if done && ev.Kind == perigee.EventStart && s.req.Elsewhere != nil {
-		s.req.Elsewhere(ev)
+	if done && ev.Kind == perigee.EventStart {
+		s.req.forget()
+		if s.req.Elsewhere != nil {
+			s.req.Elsewhere(ev)
+		}
 	}
 	if s.own.Framed() && bytes.Contains(ev.Frame, []byte("data:")) {
 		s.number++ // the provider's own numbers begin with 0, too
