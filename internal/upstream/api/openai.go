@@ -241,12 +241,12 @@ var bareItems = map[string]string{"reasoning": "input[reasoning] without its con
 // read: those that only name something stored, if the provider is to store nothing, and reasoning that
 // is known to be another provider's.
 func ownItems(req *perigee.Request) (rest []byte, notes []perigee.Note) {
-	body := req.Body
+	body, index := req.Body, rawjson.Index(req.Index)
 	if !bytes.Contains(body, []byte(`"reasoning"`)) && !bytes.Contains(body, []byte(`"item_reference"`)) {
 		return body, nil
 	}
 	var sealed []string
-	responses.WithoutItems(body, func(item *responses.OwnItem) bool {
+	responses.WithoutItems(index, body, func(item *responses.OwnItem) bool {
 		if content, own := item.Sealed(); content != "" && !own {
 			sealed = append(sealed, content)
 		}
@@ -256,10 +256,10 @@ func ownItems(req *perigee.Request) (rest []byte, notes []perigee.Note) {
 	if req.Recall != nil && len(sealed) > 0 {
 		foreign = req.Recall.Foreign(sealed)
 	}
-	stateless := responses.Stateless(body)
+	stateless := responses.Stateless(index, body)
 	var dropped perigee.Notes
 	others := false
-	rest = responses.WithoutItems(body, func(item *responses.OwnItem) bool {
+	rest = responses.WithoutItems(index, body, func(item *responses.OwnItem) bool {
 		if content, own := item.Sealed(); own || foreign[content] {
 			others = true
 			return true

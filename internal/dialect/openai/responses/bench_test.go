@@ -7,6 +7,7 @@ import (
 
 	"perigee"
 	"perigee/internal/dialect/gemini"
+	"perigee/internal/lib/rawjson"
 )
 
 // agentBody is a body as an agent sends it late in its loop: n steps of thinking, a call and its
@@ -100,5 +101,22 @@ func BenchmarkStream(b *testing.B) {
 			buf = s.Encode(buf[:0], &events[i])
 		}
 		buf = s.End(buf[:0])
+	}
+}
+
+// BenchmarkBareItems looks for items to leave out of a request of 100 KB that has none.
+func BenchmarkBareItems(b *testing.B) {
+	body := []byte(`{"model":"m","store":false,"input":[` + strings.Repeat(`{"type":"function_call_output","call_id":"c","output":"`+strings.Repeat("x", 2000)+`"},`, 50) +
+		`{"type":"reasoning","id":"rs_1","encrypted_content":"gAAA","summary":[]},{"role":"user","content":"hi"}]}`)
+	req, err := DecodeRequest(perigee.Origin{Body: body}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	index := rawjson.Index(req.Index)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if !Stateless(index, body) || len(WithoutItems(index, body, (*OwnItem).IsBare)) != len(body) {
+			b.Fatal("changed")
+		}
 	}
 }

@@ -97,7 +97,7 @@ func decodeRequest(origin perigee.Origin, find Finder, store bool) (*Request, er
 		prompt = nil
 	}
 	d.out.Request = perigee.NewRequest(origin, d.model, d.stream, func() (*perigee.Prompt, error) { return prompt, unreadable })
-	d.out.Pinned = d.pinned
+	d.out.Pinned, d.out.Index = d.pinned, doc
 	if stored != nil || len(d.out.references) > 0 {
 		return d.out, d.out.Translate()
 	}

@@ -15,10 +15,16 @@ type OwnItem struct {
 	Content   bool   // it has readable content, beside its summary
 }
 
-// Stateless reports whether the body of a request forbids the provider to store the answer.
-func Stateless(body []byte) bool {
-	start, end, ok := rawjson.Find(body, "store")
-	return ok && string(body[start:end]) == "false"
+// Stateless reports whether the body of a request forbids the provider to store the answer. index is
+// of the body, or nil.
+func Stateless(index *rawjson.Document, body []byte) bool {
+	c := index.Value(body)
+	for key := range c.Object() {
+		if string(key) == "store" {
+			return string(c.Raw()) == "false"
+		}
+	}
+	return false
 }
 
 // IsBare reports whether an item only names something that the provider would have to have stored:
@@ -38,10 +44,11 @@ func (i *OwnItem) Sealed() (content string, own bool) {
 }
 
 // WithoutItems returns a body without the items of its input for which drop returns true. All other
-// bytes stay, but for the comma beside an item. It returns body itself if there is none.
-func WithoutItems(body []byte, drop func(item *OwnItem) bool) []byte {
+// bytes stay, but for the comma beside an item. It returns body itself if there is none. index is of
+// the body, or nil.
+func WithoutItems(index *rawjson.Document, body []byte, drop func(item *OwnItem) bool) []byte {
 	var edits []rawjson.Edit
-	c := rawjson.NewCursor(body)
+	c := index.Value(body)
 	for key := range c.Object() {
 		if string(key) != "input" || c.Kind() != rawjson.Array {
 			continue

@@ -29,7 +29,7 @@ func TestBareItemsAreRemoved(t *testing.T) {
 		`[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`: `[{"type":"message","id":"msg_1"},{"type":"compaction","id":"cmp_1"}, "x"]`,
 	} {
 		const before, after = "{ \"store\":false, \"input\": ", ", \"tools\":[ {\"type\":\"item_reference\"} ] }\n"
-		got := string(WithoutItems([]byte(before+input+after), (*OwnItem).IsBare))
+		got := string(WithoutItems(nil, []byte(before+input+after), (*OwnItem).IsBare))
 		if got != before+want+after {
 			t.Errorf("%s:\ngot  %q\nwant %q", input, got, before+want+after)
 		}
@@ -41,7 +41,7 @@ func TestStateless(t *testing.T) {
 		`{"store":false}`: true, `{"model":"m", "store" : false}`: true, `{"store":true}`: false, `{"store":null}`: false, `{}`: false,
 		`{"metadata":{"store":false}}`: false,
 	} {
-		if Stateless([]byte(body)) != want {
+		if Stateless(nil, []byte(body)) != want {
 			t.Errorf("%s: want %v", body, want)
 		}
 	}
