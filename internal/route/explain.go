@@ -87,13 +87,11 @@ func (e *explanation) add(ctx context.Context, found resolution) (absent bool) {
 	}
 	// The lists come after the checks, because a failed list may start a cooldown.
 	lists := make([]modelList, len(found.targets))
-	listing, cancel := context.WithTimeout(ctx, modelsWait)
-	defer cancel()
 	var wait sync.WaitGroup
 	_, known := models.Lookup(found.model) // providers do not list all models of the table
 	for i, target := range found.targets {
 		if candidates[i].Usable || !known {
-			wait.Go(func() { lists[i] = r.listOf(listing, target) })
+			wait.Go(func() { lists[i] = r.listOf(ctx, target, modelsWait) })
 		}
 	}
 	wait.Wait()

@@ -163,14 +163,12 @@ func (r *Router) markMissing(ctx context.Context, found resolution, failed failu
 	if _, ok := models.Lookup(found.model); ok {
 		return
 	}
-	ctx, cancel := waitForLists(ctx)
-	defer cancel()
 	for i, f := range failed {
 		if !errors.Is(f.err, perigee.ErrNotAsked) {
 			continue
 		}
 		for _, target := range r.named([]string{f.upstream}) {
-			if r.listOf(ctx, target).lacks(found.model) {
+			if r.listOf(ctx, target, modelsWait).lacks(found.model) {
 				failed[i].err = perigee.Errorf(perigee.ClassNotFound, "no model %q", found.model)
 			}
 		}

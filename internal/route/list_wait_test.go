@@ -2,6 +2,8 @@ package route
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +23,27 @@ func (s *hangingLister) Models(ctx context.Context) ([]perigee.Model, error) {
 	return nil, ctx.Err()
 }
 
+// A slowLister lists its models after a time.
+type slowLister struct {
+	source
+	takes time.Duration
+}
+
+func (s *slowLister) Models(ctx context.Context) ([]perigee.Model, error) {
+	select {
+	case <-time.After(s.takes):
+		return s.source.Models(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // A list that does not come in time delays one call, and not each one that names an unknown model.
-// A client that leaves says nothing about the list.
+// A client that leaves says nothing about the list, and its request goes on.
 func TestHangingListDelaysOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lister := &hangingLister{}
-		r := router(t, Options{Targets: []Target{{"a", lister}}})
+		r := router(t, Options{Targets: []Target{{"a", lister}}, Base: t.Context()})
 		ask := func(ctx context.Context) time.Duration {
 			began := time.Now()
 			if unsure, err := r.Missing(ctx, "unknown"); !unsure || err != nil {
@@ -39,14 +56,128 @@ func TestHangingListDelaysOneCall(t *testing.T) {
 		if took := ask(gone); took != time.Second {
 			t.Errorf("a client that leaves after a second: %v", took)
 		}
-		for i, want := range []time.Duration{modelsWait, 0, 0} {
+		for i, want := range []time.Duration{modelsWait - time.Second, 0, 0} {
 			if took := ask(t.Context()); took != want {
 				t.Errorf("call %d took %v, want %v", i, took, want)
 			}
 		}
-		time.Sleep(modelsRetry)
-		if took := ask(t.Context()); took != modelsWait || lister.asked != 3 {
-			t.Errorf("later it took %v, and the list was asked for %d times", took, lister.asked)
+		for i, want := range []int{2, 3} {
+			time.Sleep(modelsLimit + modelsRetry)
+			took := ask(t.Context())
+			synctest.Wait()
+			if took != 0 || lister.asked != want {
+				t.Errorf("round %d took %v, and the list was asked for %d times", i, took, lister.asked)
+			}
+		}
+	})
+}
+
+// A server of its own models that hangs is first in the configuration. A call for a model of the
+// table goes to the upstream behind it, which has the model, without a wait for the list of the
+// first one beyond listGrace. If the first one lists the model in that time, it answers.
+func TestHangingListDelaysNoModelOfTheTable(t *testing.T) {
+	const model = "gemini-3-flash"
+	slow := func(text string, takes time.Duration, names ...string) *slowLister {
+		return &slowLister{source: *lists(text, names...), takes: takes}
+	}
+	second := func() perigee.Upstream { return slow("b", time.Millisecond, model) }
+	for _, c := range []struct {
+		name    string
+		first   perigee.Upstream
+		second  perigee.Upstream
+		own     string // the upstreams with models of their own
+		answers string
+		took    time.Duration
+	}{
+		{"it hangs", &hangingLister{source: *says("a")}, second(), "a", "b", listGrace},
+		{"both are slow", slow("a", time.Second, "x"), slow("b", time.Second, model), "a", "b", listGrace},
+		{"it has the model", slow("a", time.Millisecond, model), second(), "a", "a", time.Millisecond},
+		{"it has other models", slow("a", 20*time.Millisecond, "x"), second(), "a", "b", 20 * time.Millisecond},
+		{"it is the second", second(), &hangingLister{source: *says("b")}, "b", "b", 0},
+		{"both have models of their own", &hangingLister{source: *says("a")}, second(), "a b", "b", listGrace},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				own := map[string]bool{}
+				for name := range strings.FieldsSeq(c.own) {
+					own[name] = true
+				}
+				r := router(t, Options{Targets: []Target{{"a", c.first}, {"b", c.second}}, Own: own, Base: t.Context()})
+				for i, want := range []time.Duration{c.took, 0, 0} {
+					began := time.Now()
+					heard, err := ask(r, model)
+					if took := time.Since(began); took != want || !strings.HasSuffix(heard, c.answers) || err != nil {
+						t.Errorf("call %d took %v, want %v; heard %q, %v", i, took, want, heard, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// No list is requested for a model of the table at upstreams that have no models of their own.
+func TestModelsOfTheTableNeedNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &hangingLister{source: *says("a")}, &hangingLister{source: *says("b")}
+		r := router(t, Options{Targets: []Target{{"a", a}, {"b", b}}, Base: t.Context()})
+		if heard, err := ask(r, "gemini-3-flash"); !strings.HasSuffix(heard, "a") || err != nil {
+			t.Errorf("heard %q, %v", heard, err)
+		}
+		synctest.Wait()
+		if a.asked+b.asked > 0 {
+			t.Errorf("lists were requested: %d and %d", a.asked, b.asked)
+		}
+	})
+}
+
+// The list of all models waits for slow upstreams for mergedWait, once. A late list is in the next
+// one, and stays in it while it is renewed. The list of one upstream waits for it.
+func TestTheListOfAllModelsWaitsForMergedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowLister{source: *lists("a", "x"), takes: 20 * time.Second}
+		targets := []Target{{"slow", slow}, {"b", lists("b", "m")}, {"hangs", &hangingLister{}}}
+		r := router(t, Options{Targets: targets, Base: t.Context()})
+		list := func(upstream, want string, limit time.Duration) {
+			t.Helper()
+			began := time.Now()
+			models, failed, err := r.ModelsOf(t.Context(), upstream)
+			var words []string
+			for _, m := range models {
+				words = append(words, m.ID)
+			}
+			for _, f := range failed {
+				words = append(words, "-"+f.Upstream)
+			}
+			if got := strings.Join(words, " "); got != want || err != nil {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+			if took := time.Since(began); took != limit {
+				t.Errorf("%s: took %v, want %v", want, took, limit)
+			}
+		}
+		list("", "m -slow -hangs", mergedWait)
+		list("", "m -slow -hangs", 0)
+		list("slow", "x", slow.takes-mergedWait)
+		list("", "x m -hangs", 0)
+		time.Sleep(modelsFresh)
+		list("", "x m -hangs", 0)
+		time.Sleep(modelsFresh)
+		list("", "x m -hangs", 0)
+	})
+}
+
+// The only upstream is waited for: without its list there is nothing to answer with.
+func TestTheListOfTheOnlyUpstreamIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := router(t, Options{Targets: []Target{{"a", &slowLister{source: *lists("a", "x"), takes: 20 * time.Second}}}, Base: t.Context()})
+		if models, err := r.Models(t.Context()); len(models) != 1 || err != nil {
+			t.Errorf("%v, %v", models, err)
+		}
+		r = router(t, Options{Targets: []Target{{"a", &hangingLister{}}}, Base: t.Context()})
+		began := time.Now()
+		models, err := r.Models(t.Context())
+		if took := time.Since(began); took != modelsLimit || err == nil {
+			t.Errorf("%v, %s after %v", models, fmt.Sprint(err), took)
 		}
 	})
 }

@@ -3,7 +3,7 @@ package route
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,29 +21,41 @@ import (
 const (
 	modelsFresh = 10 * time.Minute
 	modelsRetry = 10 * time.Second
-	modelsWait  = 3 * time.Second
+	// modelsLimit bounds a request for a list, which goes on while no caller waits for it: a
+	// language server may have to start first.
+	modelsLimit = time.Minute
+	// modelsWait is how long a call waits for a list after it was requested.
+	modelsWait = 3 * time.Second
+	// mergedWait is how long the list of all models waits for the list of one upstream.
+	mergedWait = 2 * time.Second
 )
 
-// A modelCache holds the list of models of each upstream. One caller asks an upstream at a time;
-// concurrent callers wait for its list.
+// A modelCache holds the list of models of each upstream. One request asks an upstream at a time,
+// for all callers.
 type modelCache struct {
 	mu    sync.Mutex
 	lists map[string]*modelEntry
 }
 
 type modelEntry struct {
-	asking chan struct{}   // a semaphore of one
-	former []perigee.Model // of a list that ForgetModels has dropped
+	former  []perigee.Model // of a list that ForgetModels has dropped
+	request *listRequest    // the one that is under way; nil if there is none
+	slow    bool            // the last request took longer than modelsWait
 	modelList
 }
 
-// entry returns the cache entry of an upstream, which it creates if necessary.
+// A listRequest is a request for the list of an upstream.
+type listRequest struct {
+	began time.Time
+	over  chan struct{} // closed when its outcome is in the entry
+}
+
+// entry returns the cache entry of an upstream, which it creates if necessary. The caller holds the
+// lock.
 func (c *modelCache) entry(name string) *modelEntry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	e, ok := c.lists[name]
 	if !ok {
-		e = &modelEntry{asking: make(chan struct{}, 1)}
+		e = new(modelEntry)
 		if c.lists == nil {
 			c.lists = map[string]*modelEntry{}
 		}
@@ -74,6 +86,9 @@ func (l modelList) has(model string) bool {
 	return slices.ContainsFunc(l.models, func(m perigee.Model) bool { return m.ID == model })
 }
 
+// never reports whether no request for the list has ended yet.
+func (l modelList) never() bool { return l.until.IsZero() && len(l.models) == 0 }
+
 // lacks reports whether an upstream lists its models, and this one is not among them.
 func (l modelList) lacks(model string) bool {
 	return l.err == nil && len(l.models) > 0 && !l.has(model)
@@ -100,9 +115,18 @@ type Failure struct {
 func (r *Router) Default() string { return r.opts.Default }
 
 // ModelsOf lists the models of one upstream, routed to it or not. If the name is empty it lists the
-// same models as Models. failed are the upstreams that could not be asked; if none could, the error
-// is the first of theirs.
+// same models as Models. failed are the upstreams that could not be asked, or have not answered
+// within mergedWait; if all failed, the error is the first of theirs. The only upstream, and the
+// one of a name, have as long as they need.
 func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.Model, failed []Failure, err error) {
+	if upstream != "" || len(r.opts.Targets) == 1 {
+		return r.modelsOf(ctx, upstream, modelsLimit)
+	}
+	return r.modelsOf(ctx, upstream, mergedWait)
+}
+
+// modelsOf is ModelsOf with a limit for each list.
+func (r *Router) modelsOf(ctx context.Context, upstream string, limit time.Duration) (list []perigee.Model, failed []Failure, err error) {
 	targets := r.opts.Targets
 	if upstream != "" {
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.Name != upstream })
@@ -110,7 +134,7 @@ func (r *Router) ModelsOf(ctx context.Context, upstream string) (list []perigee.
 	lists := make([]modelList, len(targets))
 	var wait sync.WaitGroup
 	for i, target := range targets {
-		wait.Go(func() { lists[i] = r.listOf(ctx, target) })
+		wait.Go(func() { lists[i] = r.listOf(ctx, target, limit) })
 	}
 	wait.Wait()
 
@@ -205,35 +229,68 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	return aliased
 }
 
-// listOf returns the models of an upstream, from the cache while it is fresh.
-func (r *Router) listOf(ctx context.Context, target Target) modelList {
+// listOf returns the models of an upstream, from the cache while they are fresh. It waits for a list
+// for up to limit after it was requested, but for a slow upstream only with modelsLimit. Without
+// the new list, the last one counts; if there is none, the error says so.
+func (r *Router) listOf(ctx context.Context, target Target, limit time.Duration) modelList {
 	lister, ok := target.Upstream.(perigee.ModelLister)
 	if !ok {
 		return modelList{}
 	}
-	entry := r.models.entry(target.Name)
-	select {
-	case entry.asking <- struct{}{}:
-		defer func() { <-entry.asking }()
-	case <-ctx.Done():
-		return modelList{err: ctx.Err()}
+	entry, request, slow := r.requestList(target.Name, lister)
+	var late error
+	if request != nil {
+		left := limit - time.Since(request.began)
+		if slow && limit < modelsLimit {
+			left = 0
+		}
+		select {
+		case <-request.over:
+		case <-time.After(left):
+			late = &perigee.Error{Class: perigee.ClassUnavailable, Upstream: target.Name, Hint: "try again",
+				Message: fmt.Sprintf("upstream %s has not listed its models yet", target.Name), Cause: context.DeadlineExceeded}
+		case <-ctx.Done():
+			late = ctx.Err()
+		}
 	}
-	now := r.opts.Now()
-	if now.Before(entry.until) {
-		return entry.modelList
-	}
-	var list modelList
-	list.models, list.err = lister.Models(ctx)
-	if list.until = now.Add(modelsFresh); list.err != nil {
-		list.models, list.until = entry.models, r.opts.Now().Add(modelsRetry)
-	}
-	// An error of a canceled caller is not the upstream's.
-	if ctx.Err() == nil || context.Cause(ctx) == errSlowList {
-		r.models.mu.Lock() // for concurrent calls of has
-		entry.modelList = list
-		r.models.mu.Unlock()
+	r.models.mu.Lock()
+	defer r.models.mu.Unlock()
+	list := entry.modelList
+	if late != nil && len(list.models) == 0 && list.err == nil {
+		list.err = late
 	}
 	return list
+}
+
+// requestList returns the entry of an upstream, and the request for its list that is under way,
+// which it begins if the list is not fresh. request is nil if the list is fresh.
+func (r *Router) requestList(name string, lister perigee.ModelLister) (entry *modelEntry, request *listRequest, slow bool) {
+	r.models.mu.Lock()
+	defer r.models.mu.Unlock()
+	entry = r.models.entry(name)
+	if entry.request == nil && !r.opts.Now().Before(entry.until) {
+		entry.request = &listRequest{began: time.Now(), over: make(chan struct{})}
+		go r.fetch(entry, lister)
+	}
+	return entry, entry.request, entry.slow
+}
+
+// fetch requests a list for all callers, and stores the outcome.
+func (r *Router) fetch(entry *modelEntry, lister perigee.ModelLister) {
+	ctx, cancel := context.WithTimeout(r.opts.Base, modelsLimit)
+	defer cancel()
+	list, err := lister.Models(ctx)
+	r.models.mu.Lock()
+	defer r.models.mu.Unlock()
+	now := r.opts.Now()
+	if entry.err = err; err != nil {
+		entry.until = now.Add(modelsRetry)
+	} else {
+		entry.models, entry.until = list, now.Add(modelsFresh)
+	}
+	entry.slow = time.Since(entry.request.began) > modelsWait
+	close(entry.request.over)
+	entry.request = nil
 }
 
 // ForgetModels invalidates the cached lists of models, their errors and the models that no upstream
@@ -246,7 +303,7 @@ func (r *Router) ForgetModels() {
 		if len(former) == 0 {
 			former = entry.former
 		}
-		r.models.lists[name] = &modelEntry{asking: make(chan struct{}, 1), former: former}
+		r.models.lists[name] = &modelEntry{former: former}
 	}
 	r.models.mu.Unlock()
 	r.absents.clear()
@@ -290,11 +347,9 @@ func (r *Router) absent(ctx context.Context, found resolution) (list failures, u
 	if _, ok := models.Lookup(found.model); ok {
 		return nil, false
 	}
-	ctx, cancel := waitForLists(ctx)
-	defer cancel()
 	for _, target := range found.targets {
 		_, can := target.Upstream.(perigee.ModelLister)
-		has := r.listOf(ctx, target)
+		has := r.listOf(ctx, target, modelsWait)
 		if slices.ContainsFunc(has.models, func(m perigee.Model) bool { return m.ID == found.model }) {
 			return nil, false
 		}
@@ -307,20 +362,10 @@ func (r *Router) absent(ctx context.Context, found resolution) (list failures, u
 	return list, false
 }
 
-// errSlowList is the cause when a call stops waiting for a list.
-var errSlowList = errors.New("the list of models did not come in time")
-
-// waitForLists returns a context that bounds how long a call waits for lists of models.
-func waitForLists(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, modelsWait, errSlowList)
-}
-
 // known returns the names of all models, or of the models of one upstream. It returns nil if no
 // upstream lists its models in time.
 func (r *Router) known(ctx context.Context, upstream string) []string {
-	ctx, cancel := waitForLists(ctx)
-	defer cancel()
-	all, _, err := r.ModelsOf(ctx, upstream)
+	all, _, err := r.modelsOf(ctx, upstream, modelsWait)
 	if err != nil {
 		return nil
 	}

@@ -4,66 +4,113 @@ import (
 	"context"
 	"time"
 
+	"perigee"
 	"perigee/internal/adapt/models"
 )
 
-// listGrace is how long a call waits for further lists of models after one of them has its model.
+// listGrace is how long a call waits for a list of models after it was requested, if another
+// upstream has the model or the model is in the table.
 const listGrace = 500 * time.Millisecond
 
 // order sorts the upstreams of a model without a rule: first those with the model in their list,
 // then those without a list, each in the order of the configuration. Those that list only other
-// models are not asked, unless all do: providers do not list all their models.
+// models are not asked, unless all do: providers do not list all their models. An upstream that has
+// no models of its own is taken to have a model of the table until its list comes.
 //
-// A call waits for lists only if an upstream was never asked for its list and the name is not in the
-// table of models. Otherwise the last lists count, and old ones are renewed in the background.
+// A call waits for lists only if an upstream was never asked for its list, and only as long as the
+// list matters. Otherwise the last lists count, and old ones are renewed in the background.
 func (r *Router) order(ctx context.Context, found *resolution) {
 	if _, ok := r.rule(found.model); ok || found.upstream != "" || len(found.targets) < 2 {
 		return
 	}
-	r.renewLists(ctx, found)
-	var have, unknown, lack []Target
+	r.awaitLists(ctx, found)
+	var sorted [lacking + 1][]Target
 	for _, t := range found.targets {
-		switch list := r.models.last(t.Name); {
-		case !r.offers(t, found.model):
-			lack = append(lack, t)
-		case list.has(found.model):
-			have = append(have, t)
-		case len(list.models) == 0:
-			unknown = append(unknown, t)
-		default:
-			lack = append(lack, t)
-		}
+		s := r.listing(t, found.model)
+		sorted[s] = append(sorted[s], t)
 	}
-	if len(lack) < len(found.targets) {
-		found.targets, found.unasked = append(have, unknown...), lack
+	if len(sorted[lacking]) < len(found.targets) {
+		found.targets, found.unasked = append(append(sorted[listed], sorted[presumed]...), sorted[unlisted]...), sorted[lacking]
 	}
 }
 
-// renewLists asks for lists that are old, and waits for those that there never were if the name of
-// the model is not in the table: until all have come, listGrace after one that has the model, or
-// until modelsWait.
-func (r *Router) renewLists(ctx context.Context, found *resolution) {
-	_, known := models.Lookup(found.model)
-	now, waiting := r.opts.Now(), 0
-	lists := make(chan modelList, len(found.targets))
-	for _, target := range found.targets {
-		switch list := r.models.last(target.Name); {
-		case list.until.IsZero() && len(list.models) == 0 && known: // not needed
-		case list.until.IsZero() && len(list.models) == 0:
-			waiting++
-			go func() { lists <- r.listInTime(ctx, target) }()
-		case !now.Before(list.until):
-			go r.listInTime(ctx, target)
-		}
+// A listing is what is known about an upstream and a model, in the order in which upstreams are
+// asked.
+type listing int
+
+const (
+	listed   listing = iota // the model is in its list
+	presumed                // it has no list, and the model is in the table
+	unlisted                // it has no list
+	lacking                 // the configuration or its list leaves the model out
+)
+
+// listing returns what is known about an upstream and a model.
+func (r *Router) listing(t Target, model string) listing {
+	switch list := r.models.last(t.Name); {
+	case !r.offers(t, model):
+		return lacking
+	case list.has(model):
+		return listed
+	case len(list.models) > 0:
+		return lacking
+	case r.presumes(t, model):
+		return presumed
 	}
-	var grace <-chan time.Time
-	for range waiting {
-		select {
-		case list := <-lists:
-			if grace == nil && list.has(found.model) {
-				grace = time.After(listGrace)
+	return unlisted
+}
+
+// presumes reports whether an upstream is taken to have a model that it has not listed.
+func (r *Router) presumes(t Target, model string) bool {
+	_, known := models.Lookup(model)
+	return known && !r.opts.Own[t.Name]
+}
+
+// awaitLists requests lists that are old, and waits for those that there never were until the first
+// upstream is known, for listGrace if an upstream has the model, and for modelsWait otherwise. No
+// list is requested for the first time if each upstream is presumed to have the model.
+func (r *Router) awaitLists(ctx context.Context, found *resolution) {
+	arrived := make(chan struct{}, len(found.targets))
+	waiting, newest := 0, time.Time{}
+	needed := false
+	for _, target := range found.targets {
+		needed = needed || !r.presumes(target, found.model)
+	}
+	for _, target := range found.targets {
+		lister, ok := target.Upstream.(perigee.ModelLister)
+		never := r.models.last(target.Name).never()
+		if !ok || never && !needed {
+			continue
+		}
+		_, request, _ := r.requestList(target.Name, lister)
+		if request == nil || !never {
+			continue
+		}
+		waiting++
+		if request.began.After(newest) {
+			newest = request.began
+		}
+		go func() {
+			select {
+			case <-request.over:
+				arrived <- struct{}{}
+			case <-ctx.Done():
 			}
-		case <-grace:
+		}()
+	}
+	for waiting > 0 {
+		first, certain := r.first(found)
+		if certain {
+			return
+		}
+		limit := modelsWait
+		if first {
+			limit = listGrace
+		}
+		select {
+		case <-arrived:
+			waiting--
+		case <-time.After(time.Until(newest.Add(limit))):
 			return
 		case <-ctx.Done():
 			return
@@ -71,9 +118,18 @@ func (r *Router) renewLists(ctx context.Context, found *resolution) {
 	}
 }
 
-// listInTime is listOf with a limit of its own: the list is for all callers.
-func (r *Router) listInTime(ctx context.Context, target Target) modelList {
-	ctx, cancel := waitForLists(context.WithoutCancel(ctx))
-	defer cancel()
-	return r.listOf(ctx, target)
+// first reports whether an upstream has a model or is presumed to have it, and whether it is certain
+// that no upstream before that one has it.
+func (r *Router) first(found *resolution) (exists, certain bool) {
+	certain = true
+	for _, t := range found.targets {
+		switch r.listing(t, found.model) {
+		case listed, presumed:
+			return true, certain
+		case unlisted:
+			_, lists := t.Upstream.(perigee.ModelLister)
+			certain = certain && !(lists && r.models.last(t.Name).never())
+		}
+	}
+	return false, certain
 }

@@ -77,7 +77,7 @@ func (r *Router) targetsOrdered(t *testing.T, asked string) string {
 func TestHangingListDelaysNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs, b := &hangingLister{source: *says("a")}, lists("b", "m")
-		r := router(t, Options{Targets: []Target{{"a", hangs}, {"b", b}}})
+		r := router(t, Options{Targets: []Target{{"a", hangs}, {"b", b}}, Base: t.Context()})
 		for i, want := range []time.Duration{listGrace, 0, 0} {
 			began := time.Now()
 			heard, err := ask(r, "m")

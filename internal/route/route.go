@@ -38,8 +38,12 @@ type Options struct {
 	// Offered are patterns for the models that an upstream offers, by its name. An upstream that has
 	// none offers all of its models.
 	Offered map[string][]string
-	Logger  *slog.Logger
-	Now     func() time.Time
+	// Own are the names of upstreams that have models of their own: the table of models does not say
+	// which ones.
+	Own    map[string]bool
+	Base   context.Context // requests for lists of models end with it; nil means context.Background
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 // A Router is an Upstream that routes calls to other upstreams.
@@ -56,6 +60,9 @@ func New(opts Options) (*Router, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Base == nil {
+		opts.Base = context.Background()
 	}
 	known := map[string]bool{}
 	var names []string

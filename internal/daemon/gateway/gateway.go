@@ -161,7 +161,7 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 	}
 	options := route.Options{
 		Default: cfg.Models.Default, Fallback: cfg.Models.Fallback, Aliases: cfg.Models.Aliases, Logger: g.opts.Logger, Now: g.opts.Now,
-		Offered: map[string][]string{},
+		Offered: map[string][]string{}, Own: map[string]bool{}, Base: g.base,
 	}
 	// No upstream needs the other limits.
 	limits := config.Limits{FirstByte: cfg.Limits.FirstByte, Idle: cfg.Limits.Idle}
@@ -179,6 +179,7 @@ func (g *Gateway) newRouting(ctx context.Context, cfg *config.Config, old *routi
 		upstream := hold.AtStopSequences(g.signatures.Around(e.Upstream))
 		options.Targets = append(options.Targets, route.Target{Name: u.Name, Upstream: upstream})
 		options.Offered[u.Name] = u.Models
+		options.Own[u.Name] = config.KindOf(u.Kind).OwnModels
 	}
 	for _, rule := range rules {
 		options.Rules = append(options.Rules, route.Rule{Match: rule.Match, To: rule.To})

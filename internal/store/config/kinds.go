@@ -38,6 +38,10 @@ type Kind struct {
 
 	Free  bool            // calls cost nothing
 	Lacks []models.Family // families of models that it cannot have
+
+	// OwnModels is set if its servers have models that perigee's table does not know, and lack models
+	// that it knows: their lists decide.
+	OwnModels bool
 }
 
 // Kinds are all kinds, in the order of the manual.
@@ -50,13 +54,13 @@ var Kinds = []Kind{
 	{
 		Name: KindOpenAI, About: "is OpenAI, or any other server with its Chat Completions API",
 		Keys: true, KeyVariable: "OPENAI_API_KEY", Keyless: true, URL: "https://api.openai.com/v1",
-		Provider: "openai",
+		Provider: "openai", OwnModels: true,
 		Profiles: []string{"auto", "openai", "azure", "openrouter", "deepseek", "groq", "mistral", "xai", "fireworks", "vllm", "llamacpp", "lmstudio", "generic"},
 	},
 	{
 		Name: KindAnthropic, About: "is the Messages API of Anthropic, or of a compatible server",
 		Keys: true, KeyVariable: "ANTHROPIC_API_KEY", URL: "https://api.anthropic.com",
-		Provider: "anthropic", Lacks: []models.Family{models.Gemini, models.Gemini2, models.Image, models.Embedding, models.GPTOSS},
+		Provider: "anthropic", OwnModels: true, Lacks: []models.Family{models.Gemini, models.Gemini2, models.Image, models.Embedding, models.GPTOSS},
 	},
 	{
 		Name: KindAntigravity, About: "is the Antigravity gateway with your own Google sign-in",
