@@ -278,7 +278,9 @@ func (q query[A, R]) first(ctx context.Context, found resolution) (R, error) {
 		}
 		failed.recordAttempts(origin.Log)
 		began, steps := r.opts.Now(), len(origin.Log.Attempts())
+		origin.Log.BeginAttempt()
 		result, err := q.ask(able, target, found.model)
+		origin.Log.EndAttempt(err == nil)
 		if err == nil && len(failed) == 0 {
 			return result, nil
 		}

@@ -141,6 +141,7 @@ func buildAPI(_ context.Context, g *Gateway, e *Entry) error {
 	u, options := e.Config, g.apiOptions(e)
 	options.URL, options.Keys, options.RoundRobin, options.Models = u.URL, u.Keys, u.Spread == "round_robin", u.Models
 	options.FirstByte, options.Idle = u.FirstByte, u.Idle
+	options.OwnFirstByte, options.OwnIdle = u.FirstByte != e.limits.FirstByte, u.Idle != e.limits.Idle
 	options.Concurrency, options.Wait = u.Concurrency, u.Wait
 	options.Header = make(http.Header)
 	for name, value := range u.Headers {

@@ -36,6 +36,10 @@ type Reader struct {
 	// that are added, and with a minus when it becomes smaller again. An error ends the stream.
 	Reserve func(bytes int64) error
 
+	// Comment, if it is set, is called for each comment, before Next returns. Providers send comments
+	// to keep a connection alive.
+	Comment func()
+
 	// Raw is set before the first call of Next if events are needed byte for byte. Next then returns
 	// blocks without a data field, such as comments, as events without Data, so that the results of
 	// Block after each event are the stream.
@@ -244,7 +248,10 @@ func (r *Reader) field(start, end int) {
 			value++
 		}
 		if colon == 0 {
-			return // a comment, which providers send to keep connections open
+			if r.Comment != nil {
+				r.Comment()
+			}
+			return
 		}
 	}
 	switch string(name) {

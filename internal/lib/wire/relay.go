@@ -60,7 +60,8 @@ func (r *Relay) Send(ev perigee.Event) bool {
 }
 
 // Stream reads a stream of chunks to its end, or until the caller leaves. The provider may be quiet
-// for idle between two of them. The wait for the first one began when the watchdog was started.
+// for idle between two of them, or between keep-alives. The wait for the first chunk began when the
+// watchdog was started, and no keep-alive ends it.
 func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, answer Answer) error {
 	buffer := int64(0)
 	src.Reserve = func(bytes int64) error {
@@ -73,6 +74,7 @@ func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, 
 		return nil
 	}
 	defer func() { r.origin.Unreserve(buffer) }()
+	src.Comment = func() { watchdog.Again(idle, ErrIdle) }
 	for {
 		watchdog.Busy(false)
 		ev, err := src.Next()
@@ -86,11 +88,12 @@ func (r *Relay) Stream(src *sse.Reader, watchdog *Watchdog, idle time.Duration, 
 		more := src.Ready()
 		// Either is sent to keep a connection alive, by a gateway in between or by the provider.
 		keepAlive := string(ev.Data) == "{}" || ev.Data == nil
-		if !more && !keepAlive { // with more at hand there is nothing to wait for
-			watchdog.Reset(idle, ErrIdle)
-		}
-		if keepAlive {
+		switch {
+		case keepAlive:
+			watchdog.Again(idle, ErrIdle)
 			ev.Data = nil
+		case !more: // with more at hand there is nothing to wait for
+			watchdog.Reset(idle, ErrIdle)
 		}
 		var block []byte
 		if src.Raw {

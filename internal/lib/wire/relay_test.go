@@ -196,8 +196,14 @@ func TestRelayGivesUpASilentStream(t *testing.T) {
 	})
 }
 
-// The keep-alives of another gateway do not count as its answer.
+// Keep-alives do not count as an answer.
 func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
+	for _, keepAlive := range []string{": PROCESSING\n\n", "data: {}\n\n"} {
+		t.Run(keepAlive, func(t *testing.T) { giveUp(t, keepAlive) })
+	}
+}
+
+func giveUp(t *testing.T, keepAlive string) {
 	synctest.Test(t, func(t *testing.T) {
 		const first = time.Minute
 		ctx, watchdog := Watch(t.Context(), first)
@@ -205,7 +211,7 @@ func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
 		body, provider := io.Pipe()
 		go func() {
 			for ctx.Err() == nil {
-				fmt.Fprint(provider, "data: {}\n\n")
+				fmt.Fprint(provider, keepAlive)
 				select {
 				case <-time.After(first / 4):
 				case <-ctx.Done():
@@ -220,6 +226,48 @@ func TestRelayGivesUpAStreamOfKeepAlives(t *testing.T) {
 			t.Errorf("%v because of %v after %v", err, context.Cause(ctx), waited)
 		}
 	})
+}
+
+// Keep-alives in the middle of an answer count as signs of life, as comments and as empty objects.
+// When they stop, the idle time is over.
+func TestRelayWaitsWhileThereAreKeepAlives(t *testing.T) {
+	for _, keepAlive := range []string{": PROCESSING\n\n", ":\n", "data: {}\n\n"} {
+		for _, raw := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				const idle = 10 * time.Second
+				ctx, watchdog := Watch(t.Context(), time.Minute)
+				defer watchdog.Stop()
+				body, provider := io.Pipe()
+				go func() {
+					fmt.Fprint(provider, "data: a\n\n")
+					for range 20 {
+						time.Sleep(idle - time.Second)
+						fmt.Fprint(provider, keepAlive)
+					}
+					<-ctx.Done()
+					_ = provider.CloseWithError(ctx.Err())
+				}()
+				start := time.Now()
+				w := blocks{words{relay: NewRelay(nil, func(perigee.Event, error) bool { return true })}}
+				reader := sse.NewReader(body)
+				reader.Raw = raw
+				err := w.relay.Stream(reader, watchdog, idle, &w)
+				if waited, want := time.Since(start), 20*(idle-time.Second)+idle; err == nil || context.Cause(ctx) != ErrIdle || waited != want {
+					t.Errorf("%q, raw %v: %v because of %v after %v, want %v", keepAlive, raw, err, context.Cause(ctx), waited, want)
+				}
+			})
+		}
+	}
+}
+
+// A blocks answer is a words answer that takes the stream byte for byte.
+type blocks struct{ words }
+
+func (b *blocks) Block(data, _ []byte, more bool) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return b.Chunk(data, more)
 }
 
 func TestRelayPassesAWholeAnswerOn(t *testing.T) {

@@ -54,6 +54,15 @@ func (w *Watchdog) Reset(d time.Duration, cause error) {
 	}
 }
 
+// Again starts the wait anew if it is the wait for this cause, and does nothing otherwise.
+func (w *Watchdog) Again(d time.Duration, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil && w.cause == cause {
+		w.timer.Reset(d)
+	}
+}
+
 // start starts a timer. The caller holds the lock.
 func (w *Watchdog) start(d time.Duration, cause error) {
 	w.timers++

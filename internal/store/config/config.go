@@ -272,8 +272,8 @@ type Limits struct {
 	// fails, and so does the call, with 504, if no other upstream can answer. 0 means no limit.
 	FirstByte time.Duration `yaml:"first_byte" default:"120s" example:"120s"`
 
-	// The maximum time between two events of an upstream's answer. After that the attempt fails.
-	// 0 means no limit.
+	// The maximum time between two events of an upstream's answer, or comments that it sends to keep
+	// the connection alive. After that the attempt fails. 0 means no limit.
 	Idle time.Duration `yaml:"idle" default:"300s" example:"300s"`
 
 	// How long a stream may be silent before the client is sent a keep-alive, which prevents

@@ -52,9 +52,12 @@ type Options struct {
 	Members   Members
 	FirstByte time.Duration // how long to wait for the first event; 0 means no limit
 	Idle      time.Duration // how long a stream may be quiet; 0 means no limit
-	Transport http.RoundTripper
-	Logger    *slog.Logger
-	Now       func() time.Time
+	// OwnFirstByte and OwnIdle are set if these limits are settings of the upstream, and not those of
+	// all upstreams.
+	OwnFirstByte, OwnIdle bool
+	Transport             http.RoundTripper
+	Logger                *slog.Logger
+	Now                   func() time.Time
 }
 
 // An Upstream calls the API of a provider.

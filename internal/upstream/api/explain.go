@@ -46,6 +46,14 @@ func (u *Upstream) explain(ctx context.Context, model string, err error) error {
 		return &c
 	}
 	e := wire.TransportError(ctx, u.opts.Name, "url", err)
+	switch cause := context.Cause(ctx); {
+	case cause == wire.ErrFirstByte && u.opts.OwnFirstByte:
+		e.Hint = "try again, or raise first_byte of this upstream"
+		e.Message = fmt.Sprintf("upstream %s timed out: no answer within its first_byte", u.opts.Name)
+	case cause == wire.ErrIdle && u.opts.OwnIdle:
+		e.Hint = "try again, or raise idle of this upstream"
+		e.Message = fmt.Sprintf("upstream %s timed out: no sign of life within its idle time", u.opts.Name)
+	}
 	e.Upstream, e.Model = u.opts.Name, model
 	return e
 }
