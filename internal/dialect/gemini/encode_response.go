@@ -35,7 +35,7 @@ func (e *encoder) encode(dst []byte, ev *perigee.Event) []byte {
 	w := writer{}
 	w.Buf = dst
 	w.Object().Key("candidates").Array()
-	w.candidate(ev.Candidate, eventParts(ev), nil, metadataOf(ev))
+	w.candidate(ev.Candidate, orEmptyText(eventParts(ev)), nil, metadataOf(ev))
 	w.EndArray()
 	return e.tail(&w, nil)
 }
@@ -52,10 +52,20 @@ func (e *encoder) close(dst []byte) []byte {
 		w.blocked(e.finishes[i].Finish)
 	} else {
 		w.list("candidates", len(e.finishes), func(i int) {
-			w.candidate(e.finishes[i].Candidate, nil, e.finishes[i].Finish, nil)
+			w.candidate(e.finishes[i].Candidate, orEmptyText(nil), e.finishes[i].Finish, nil)
 		})
 	}
 	return e.tail(&w, e.usage)
+}
+
+// orEmptyText returns parts, or an empty text if there are none, as the provider does at the end of a
+// stream. Google's libraries drop the whole turn from the history of a chat if a chunk of it has no
+// parts.
+func orEmptyText(parts []perigee.Part) []perigee.Part {
+	if len(parts) == 0 {
+		return []perigee.Part{{Kind: perigee.PartText}}
+	}
+	return parts
 }
 
 // tail ends a chunk.
@@ -124,10 +134,10 @@ func (c *collected) add(ev *perigee.Event) {
 	joins := last != nil && last.Kind == perigee.PartText && last.Signature == ""
 	switch {
 	case ev.Kind == perigee.EventSignature && last != nil && last.Signature == "":
-		last.Signature = ev.Signature
+		last.Signature = wrapSignature(ev.Signature)
 	case joins && (ev.Kind == perigee.EventText && !last.Thought || ev.Kind == perigee.EventThinking && last.Thought):
 		c.text.Add(ev.Text)
-		last.Signature = ev.Signature
+		last.Signature = wrapSignature(ev.Signature)
 	default:
 		parts := eventParts(ev)
 		if parts == nil {
@@ -190,7 +200,7 @@ func metadataOf(ev *perigee.Event) perigee.Fields {
 
 // eventParts returns the parts of a content event.
 func eventParts(ev *perigee.Event) []perigee.Part {
-	p := perigee.Part{Signature: ev.Signature, Thought: ev.Thought}
+	p := perigee.Part{Signature: wrapSignature(ev.Signature), Thought: ev.Thought}
 	switch ev.Kind {
 	case perigee.EventText, perigee.EventSignature:
 		p.Kind, p.Text = perigee.PartText, perigee.Plain(ev.Text)

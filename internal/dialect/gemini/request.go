@@ -180,7 +180,7 @@ func decodePart(c *rawjson.Cursor) perigee.Part {
 		case "thought":
 			part.Thought = c.Bool()
 		case "thoughtSignature", "thought_signature":
-			part.Signature = c.String()
+			part.Signature = unwrapSignature(c.String())
 		case "inlineData", "inline_data":
 			part.Kind, part.Blob = perigee.PartBlob, decodeBlob(c)
 		case "fileData", "file_data":

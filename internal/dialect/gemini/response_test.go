@@ -51,8 +51,8 @@ func TestDecodeChunks(t *testing.T) {
 			"start m1 r1; text Hi; text  there; finish STOP"},
 		{"thinking, a seal in a part of its own, a call", `{"candidates":[{"content":{"parts":[{"text":"plan","thought":true}]}}]}
 {"candidates":[{"content":{"parts":[{"text":"","thought":true,"thoughtSignature":"sig"}]}}]}
-{"candidates":[{"content":{"parts":[{"functionCall":{"name":"read","args":{"p":1},"id":"7"},"thoughtSignature":"s2"},{"functionCall":{"name":"bare"}}]}}]}`,
-			`start; thinking plan; signature sealed sig; call read({"p":1})7 sealed s2; call bare()`},
+{"candidates":[{"content":{"parts":[{"functionCall":{"name":"read","args":{"p":1},"id":"7"},"thoughtSignature":"czI="},{"functionCall":{"name":"bare"}}]}}]}`,
+			`start; thinking plan; signature sealed sig; call read({"p":1})7 sealed czI=; call bare()`},
 		{"sealed visible text stays text", `{"candidates":[{"content":{"parts":[{"text":"a","thoughtSignature":"s"}]}}]}`, "start; text a sealed s"},
 		{"white space is content", `{"candidates":[{"content":{"parts":[{"text":" \n"}]}}]}`, "start; text  \n"},
 		{"empty text says nothing", `{"candidates":[{"content":{"parts":[{"text":""},{}]}}]}`, "start"},
@@ -168,10 +168,10 @@ func answer() []perigee.Event {
 		{Kind: perigee.EventStart, Model: "m1", ResponseID: "r1", Upstream: "u"},
 		{Kind: perigee.EventThinking, Text: "pl"},
 		{Kind: perigee.EventThinking, Text: "an"},
-		{Kind: perigee.EventSignature, Signature: "s1"},
+		{Kind: perigee.EventSignature, Signature: "czE="},
 		{Kind: perigee.EventText, Text: "Hel"},
 		{Kind: perigee.EventText, Text: "lo <&>"},
-		{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: "c", Name: "read", Args: json.RawMessage(`{"a":1}`)}, Signature: "s2"},
+		{Kind: perigee.EventCall, Call: &perigee.FunctionCall{ID: "c", Name: "read", Args: json.RawMessage(`{"a":1}`)}, Signature: "czI="},
 		{Kind: perigee.EventBlob, Blob: &perigee.Blob{MIME: "image/png", Data: "aA=="}},
 		{Kind: perigee.EventPart, Raw: json.RawMessage(`{"executableCode":{"code":"1"}}`)},
 		{Kind: perigee.EventGrounding, Raw: json.RawMessage(`{"q":1}`)},
@@ -186,8 +186,8 @@ func TestCollect(t *testing.T) {
 		c.Add(&ev)
 	}
 	want := `{"candidates":[{"content":{"role":"model","parts":[` +
-		`{"thought":true,"text":"plan","thoughtSignature":"s1"},{"text":"Hello <&>"},` +
-		`{"functionCall":{"id":"c","name":"read","args":{"a":1}},"thoughtSignature":"s2"},` +
+		`{"thought":true,"text":"plan","thoughtSignature":"czE="},{"text":"Hello <&>"},` +
+		`{"functionCall":{"id":"c","name":"read","args":{"a":1}},"thoughtSignature":"czI="},` +
 		`{"inlineData":{"mimeType":"image/png","data":"aA=="}},{"executableCode":{"code":"1"}}]},` +
 		`"finishReason":"STOP","groundingMetadata":{"q":1},"index":0}],` +
 		`"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":17,"cachedContentTokenCount":4,"thoughtsTokenCount":2},` +
@@ -231,7 +231,7 @@ func TestEncodeStream(t *testing.T) {
 		read(e.encode(nil, &ev))
 	}
 	read(e.close(nil))
-	want := `start m1 r1; thinking pl; thinking an; signature sealed s1; text Hel; text lo <&>; call read({"a":1})c sealed s2; blob image/png; ` +
+	want := `start m1 r1; thinking pl; thinking an; signature sealed czE=; text Hel; text lo <&>; call read({"a":1})c sealed czI=; blob image/png; ` +
 		`part {"executableCode":{"code":"1"}}; grounding {"q":1}; finish STOP; usage in 10 (4 cached) out 7 (2 thinking)`
 	if s := strings.Join(got, "; "); s != want {
 		t.Errorf("got %s\nwant %s", s, want)

@@ -152,6 +152,7 @@ func ownBytes(req *perigee.Request) (body []byte, notes []perigee.Note, err erro
 			notes = slices.DeleteFunc(changes, func(n perigee.Note) bool { return !strings.HasPrefix(n.Subject, "thinking ") })
 		}
 	}
+	body = dialect.UnwrapSignatures(body)
 	if req.NamesModel {
 		body, err = dialect.RewriteModel(body, req.Model)
 	}
