@@ -23,14 +23,15 @@ type agent struct {
 	install string
 	library string // whose version is pinned
 	model   string
-	missing string // an unknown model, with a name that the agent accepts
-	says    string // what it then tells its user; the nearest name, when it repeats what perigee said
-	sockets bool   // it must ask over a WebSocket
-	brief   bool   // it asks a question and runs one loop
-	gateway bool   // it is answered by the Antigravity gateway, and shows its loops only
-	carried bool   // its calls travel inside those of a language server; it runs one loop and looks at a picture
-	blind   bool   // it keeps pictures to itself, whatever way it asks
-	served  bool   // it is asked through one server, because its start takes seconds
+	missing string    // an unknown model, with a name that the agent accepts
+	says    string    // what it then tells its user; the nearest name, when it repeats what perigee said
+	sockets bool      // it must ask over a WebSocket
+	brief   bool      // it asks a question and runs one loop
+	gateway bool      // it is answered by the Antigravity gateway, and shows its loops only
+	carried bool      // its calls travel inside those of a language server; it runs one loop and looks at a picture
+	blind   bool      // it keeps pictures to itself, whatever way it asks
+	from    *provider // answers it; nil for the daemons of the stage
+	served  bool      // it is asked through one server, because its start takes seconds
 
 	prepare func(errand) error                            // writes the settings
 	command func(errand) invocation                       // asks the errand's prompt
@@ -114,6 +115,12 @@ func (a agent) try(ctx context.Context, s *stage, scenario string) error {
 	switch {
 	case a.gateway:
 		e.base = s.gateway
+	case a.from != nil:
+		daemon, err := s.serveFrom(ctx, a.from)
+		if err != nil {
+			return err
+		}
+		e.base = daemon.daemon
 	case a.carried:
 		if e.base, err = s.serveCarried(ctx); err != nil {
 			return err

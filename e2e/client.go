@@ -11,10 +11,11 @@ type client struct {
 	version   string
 	install   string // the folder of the cache that it needs
 	scenarios []string
-	together  bool // may run at the same time as further clients
-	beside    bool // runs at the same time as all clients that follow
-	carried   bool // its calls travel inside those of a language server
-	simulator bool // it speaks to the simulator, without perigee in between
+	together  bool      // may run at the same time as further clients
+	beside    bool      // runs at the same time as all clients that follow
+	carried   bool      // its calls travel inside those of a language server
+	simulator bool      // it speaks to the simulator, without perigee in between
+	provider  *provider // answers; nil for the daemons of the stage
 
 	// run tells the report the outcome of every scenario of c, even when the client itself cannot
 	// run.
@@ -35,7 +36,7 @@ const (
 )
 
 func allClients() []client {
-	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), openCodePlugins(), carriedClients(), printed(), dashboards(),
+	return slices.Concat(published(), javascriptSDKs(), goSDKs(), simulatorSDKs(), editorWindows(), agents(), providerClients(), openCodePlugins(), carriedClients(), printed(), dashboards(),
 		troubledStreams(), movedNetworks(), interceptions(), redirections(), observers(), headlessServers(), teams(), modelContext(), connections())
 }
 

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,6 +49,28 @@ func TestPatternChoosesClientsAndScenarios(t *testing.T) {
 	}
 	if len(all[0].scenarios) != 2 {
 		t.Error("choosing changed the list that it was given")
+	}
+}
+
+// Each agent runs a tool loop with each kind of upstream for every change, under a name that exists.
+func TestEveryChangeNeedsEachAgentWithEachKind(t *testing.T) {
+	chosen := map[string][]string{}
+	for _, c := range (options{}).choose(providerClients()) {
+		chosen[c.name] = c.scenarios
+	}
+	for _, name := range withProviders {
+		if scenarios := chosen[name]; len(scenarios) == 0 || scenarios[0] != toolLoop {
+			t.Errorf("%s: %q", name, scenarios)
+		}
+	}
+	for _, agent := range []string{"claude code", "codex", "gemini cli", "qwen code", "copilot", "opencode", "anthropic go", "openai js chat", "genai go"} {
+		for _, kind := range []string{"openai", "anthropic"} {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(chosen)), func(name string) bool {
+				return strings.HasPrefix(name, agent) && strings.Contains(name, " from "+kind)
+			}) {
+				t.Errorf("%s does not run with kind %s", agent, kind)
+			}
+		}
 	}
 }
 

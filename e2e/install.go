@@ -64,8 +64,10 @@ func install(ctx context.Context, clients []client, out io.Writer) (missing map[
 	missing = map[string]string{}
 	var names []string
 	for _, c := range clients {
-		if !slices.Contains(names, c.install) {
-			names = append(names, c.install)
+		for _, name := range c.installs() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	var mu sync.Mutex
@@ -90,6 +92,24 @@ func install(ctx context.Context, clients []client, out io.Writer) (missing map[
 	}
 	together.Wait()
 	return missing
+}
+
+// installs returns the folders of the cache that a client needs.
+func (c client) installs() []string {
+	if c.provider != nil {
+		return []string{c.install, goInstall} // which reads the requests to the provider
+	}
+	return []string{c.install}
+}
+
+// missing returns why what a client needs could not be installed, or "".
+func (c client) missing(reasons map[string]string) string {
+	for _, name := range c.installs() {
+		if reasons[name] != "" {
+			return reasons[name]
+		}
+	}
+	return ""
 }
 
 func installOne(ctx context.Context, name string) (fresh bool, err error) {

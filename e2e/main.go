@@ -108,7 +108,7 @@ func drive(ctx context.Context, binary string, wanted []client, missing map[stri
 	report := newReport(out)
 	runnable := 0
 	for _, c := range wanted {
-		if missing[c.install] == "" {
+		if c.missing(missing) == "" {
 			runnable++
 		}
 	}
@@ -127,7 +127,7 @@ func drive(ctx context.Context, binary string, wanted []client, missing map[stri
 		report.took(c, time.Since(start))
 	}
 	for _, c := range wanted {
-		switch reason := missing[c.install]; {
+		switch reason := c.missing(missing); {
 		case reason != "":
 			report.skip(c, reason)
 		case c.beside:

@@ -105,6 +105,11 @@ func runScript(ctx context.Context, s *stage, c client, r *report, argv []string
 		simulated, err = s.serveCarried(ctx)
 	case c.simulator:
 		simulated, err = s.serveSimulator(ctx)
+	case c.provider != nil:
+		var daemon *served
+		if daemon, err = s.serveFrom(ctx, c.provider); err == nil {
+			simulated = daemon.daemon
+		}
 	}
 	if err != nil {
 		r.addAll(c, err)

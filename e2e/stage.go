@@ -48,6 +48,8 @@ type stage struct {
 	openCode        *openCodeServer // speaks all dialects
 	openCodeFailed  error           // why it does not run
 
+	served map[*provider]*served // the daemons in front of further providers
+
 	mcpServing sync.Once
 	mcpURL     string // a daemon with a directory for MCP clients
 	mcpFailed  error  // why it does not run
@@ -193,6 +195,11 @@ func (s *stage) close() {
 	}
 	for _, p := range s.processes {
 		p.stop()
+	}
+	for _, d := range s.served {
+		if d.end != nil {
+			d.end()
+		}
 	}
 	if s.witness != nil {
 		s.witness.close()

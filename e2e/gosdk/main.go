@@ -19,6 +19,10 @@ type scenario struct {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "read" {
+		fmt.Fprintln(os.Stderr, "gosdk:", serveReader(os.Args[2]))
+		os.Exit(1)
+	}
 	clients := map[string][]scenario{
 		"chat":        append(chatScenarios(), streamScenarios(askChat)...),
 		"responses":   append(responsesScenarios(), streamScenarios(askResponses)...),
@@ -29,7 +33,7 @@ func main() {
 		"genai":       append(genaiScenarios(), streamScenarios(askGenai)...),
 	}
 	if len(os.Args) != 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|genai")
+		fmt.Fprintln(os.Stderr, "usage: gosdk chat|responses|socket|anthropic|messages|completions|genai, or gosdk read URL")
 		os.Exit(2)
 	}
 	wanted := strings.Split(os.Getenv("PERIGEE_SCENARIOS"), ",")
