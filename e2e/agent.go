@@ -31,6 +31,7 @@ type agent struct {
 	carried bool      // its calls travel inside those of a language server; it runs one loop and looks at a picture
 	blind   bool      // it keeps pictures to itself, whatever way it asks
 	from    *provider // answers it; nil for the daemons of the stage
+	reads   bool      // it reads the file of a loop, because its shell loses output now and then
 	served  bool      // it is asked through one server, because its start takes seconds
 
 	prepare func(errand) error                            // writes the settings
@@ -151,6 +152,9 @@ func (a agent) play(ctx context.Context, e errand, w *witness, scenario string) 
 	case question:
 		return a.asks(ctx, e)
 	case toolLoop:
+		if a.reads {
+			return a.loops(ctx, e, a.read(filepath.Join(e.work, "north.txt")))
+		}
 		return a.loops(ctx, e, a.shell("cat north.txt"))
 	case parallel:
 		return a.loops(ctx, e, a.shell("cat north.txt")+" "+a.read(filepath.Join(e.work, "south.txt")))

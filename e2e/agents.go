@@ -184,7 +184,7 @@ func copilotOver(wire, model string) agent {
 // qwen is Qwen Code in the Gemini dialect.
 func qwen() agent {
 	return agent{
-		name: "qwen code", install: "qwen", library: "@qwen-code/qwen-code", blind: true,
+		name: "qwen code", install: "qwen", library: "@qwen-code/qwen-code", blind: true, reads: true,
 		model: "gemini-2.5-pro", missing: "gemini-2.5-prq", says: "the nearest names are gemini-2.5-pro",
 		prepare: func(errand) error { return nil },
 		command: func(e errand) invocation {
