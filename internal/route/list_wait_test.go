@@ -29,6 +29,7 @@ type slowLister struct {
 	takes time.Duration
 }
 
+// Models returns the list when the time is over. Real time: the time of a bubble, in each test.
 func (s *slowLister) Models(ctx context.Context) ([]perigee.Model, error) {
 	select {
 	case <-time.After(s.takes):

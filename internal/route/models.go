@@ -21,8 +21,8 @@ import (
 const (
 	modelsFresh = 10 * time.Minute
 	modelsRetry = 10 * time.Second
-	// modelsLimit bounds a request for a list, which goes on while no caller waits for it: a
-	// language server may have to start first.
+	// modelsLimit bounds a request for a list, also while no caller waits for it: a language server
+	// may have to start first.
 	modelsLimit = time.Minute
 	// modelsWait is how long a call waits for a list after it was requested.
 	modelsWait = 3 * time.Second
@@ -231,7 +231,7 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 
 // listOf returns the models of an upstream, from the cache while they are fresh. It waits for a list
 // for up to limit after it was requested, but for a slow upstream only with modelsLimit. Without
-// the new list, the last one counts; if there is none, the error says so.
+// the new list, the last one counts; if there is none, the result has an error.
 func (r *Router) listOf(ctx context.Context, target Target, limit time.Duration) modelList {
 	lister, ok := target.Upstream.(perigee.ModelLister)
 	if !ok {

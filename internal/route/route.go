@@ -38,8 +38,8 @@ type Options struct {
 	// Offered are patterns for the models that an upstream offers, by its name. An upstream that has
 	// none offers all of its models.
 	Offered map[string][]string
-	// Own are the names of upstreams that have models of their own: the table of models does not say
-	// which ones.
+	// Own are the names of upstreams that have models of their own, which are not in the table of
+	// models.
 	Own    map[string]bool
 	Base   context.Context // requests for lists of models end with it; nil means context.Background
 	Logger *slog.Logger

@@ -52,8 +52,8 @@ type Options struct {
 	Members   Members
 	FirstByte time.Duration // how long to wait for the first event; 0 means no limit
 	Idle      time.Duration // how long a stream may be quiet; 0 means no limit
-	// OwnFirstByte and OwnIdle are set if these limits are settings of the upstream, and not those of
-	// all upstreams.
+	// OwnFirstByte and OwnIdle are set if these limits are settings of the upstream itself. Otherwise
+	// they are limits.first_byte and limits.idle.
 	OwnFirstByte, OwnIdle bool
 	Transport             http.RoundTripper
 	Logger                *slog.Logger
