@@ -32,8 +32,8 @@ func unwrapSignature(signature string) string {
 	return signature
 }
 
-// UnwrapSignatures returns a body for the provider with its signatures as they were before they were
-// wrapped for the client, and body itself if there are none. It is for bodies that are forwarded.
+// UnwrapSignatures returns a body for the provider without the wrapping of its signatures, and body
+// itself if none is wrapped. It is for bodies that are forwarded.
 func UnwrapSignatures(body []byte) []byte {
 	var edits []rawjson.Edit
 	quoted := []byte(`"` + wrapped)
