@@ -524,21 +524,49 @@ func (f Fields) Get(name string) json.RawMessage {
 // An EmbedRequest asks for the vectors of one or more texts.
 type EmbedRequest struct {
 	Origin
-	Model  string
-	Batch  bool         // the client used the batch method
-	Inputs []EmbedInput // nil in the Gemini dialect, where Body is forwarded unchanged
+	Model string
+	Batch bool // the client used the batch method
+	Count int  // of inputs, where the client's dialect allows more than MaxEmbedBatch; otherwise 0
+
+	// Decode reads the inputs from Body, for a provider that gets them in another dialect. The notes
+	// are on what Body has and they do not.
+	Decode func() ([]EmbedInput, []Note, error)
 }
 
 // MaxEmbedBatch is the maximum number of inputs in one request to the provider.
 const MaxEmbedBatch = 100
 
-// Requests returns the number of requests to the provider for r.
-func (r *EmbedRequest) Requests() int { return max(1, (len(r.Inputs)+MaxEmbedBatch-1)/MaxEmbedBatch) }
+// Requests returns the number of requests to a provider of another dialect.
+func (r *EmbedRequest) Requests() int { return max(1, (r.Count+MaxEmbedBatch-1)/MaxEmbedBatch) }
 
-// EstimateTokens estimates the tokens of the inputs.
-func (r *EmbedRequest) EstimateTokens() (tokens int64) {
-	for i := range r.Inputs {
-		prompt := Prompt{Contents: []Content{r.Inputs[i].Content}}
+// Inputs returns what is to be embedded. Parts of Body that they do not have are noted, or are an
+// error if the request is strict.
+func (r *EmbedRequest) Inputs() ([]EmbedInput, error) {
+	if r.Decode == nil {
+		return nil, Errorf(ClassInternal, "request %s has no inputs", r.ID)
+	}
+	inputs, lost, err := r.Decode()
+	if err != nil {
+		return nil, err
+	}
+	return inputs, r.Lose(lost)
+}
+
+// Lose notes what an upstream cannot send, once. It is an error if the request is strict.
+func (r *EmbedRequest) Lose(notes []Note) error {
+	if err := r.RefuseIfStrict(notes); err != nil {
+		return err
+	}
+	for _, n := range notes {
+		r.Log.NoteOnce(n)
+	}
+	return nil
+}
+
+// EstimateEmbedding estimates the tokens of inputs.
+func EstimateEmbedding(inputs []EmbedInput) (tokens int64) {
+	for i := range inputs {
+		prompt := Prompt{Contents: []Content{inputs[i].Content}}
 		tokens += prompt.EstimateTokens()
 	}
 	return tokens

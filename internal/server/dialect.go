@@ -165,15 +165,15 @@ func (c *call) ask(x *exchange) error {
 }
 
 func (c *call) askVectors(x *exchange) error {
-	notes := c.log.Notes()
-	c.note(notes)
 	c.routed = true
 	vectors, err := c.upstream.Embed(c.r.Context(), x.embed)
+	notes := c.log.Notes()
+	if err == nil && vectors.Estimate && !c.dialect.passThrough {
+		notes = append(notes, perigee.EstimatedUsage)
+	}
+	c.note(notes)
 	if err != nil {
 		return err
-	}
-	if vectors.Estimate && !c.dialect.passThrough {
-		c.note(append(notes, perigee.EstimatedUsage))
 	}
 	c.describe(vectors.Upstream, vectors.Model)
 	c.setHeader(vectors.Header)

@@ -10,7 +10,7 @@ import (
 var embedShapes = map[string]rawjson.Kind{"content": rawjson.Object, "requests": rawjson.Array}
 
 // DecodeEmbed reads the body of embedContent, or of batchEmbedContents when batch is set. The body
-// is forwarded unchanged, so the inputs are not decoded.
+// is forwarded unchanged to the API, so the inputs are decoded only for other providers.
 func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.EmbedRequest, error) {
 	if _, err := checkShapes(origin.Body, embedShapes, func(string, []byte) {}); err != nil {
 		return nil, err
@@ -24,16 +24,41 @@ func DecodeEmbed(origin perigee.Origin, model string, batch bool) (*perigee.Embe
 			WithHint("send one request per model")
 	}
 	origin.Dialect = perigee.DialectGemini
-	return &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch}, nil
+	decode := func() ([]perigee.EmbedInput, []perigee.Note, error) { return decodeInputs(origin.Body, batch) }
+	return &perigee.EmbedRequest{Origin: origin, Model: ModelID(model), Batch: batch, Decode: decode}, nil
+}
+
+// decodeInputs reads the inputs of a body that was checked before.
+func decodeInputs(body []byte, batch bool) (inputs []perigee.EmbedInput, lost []perigee.Note, err error) {
+	c := rawjson.NewCursor(body)
+	if batch {
+		read(c, nil, "requests", each(c, &inputs, decodeInput))
+	} else {
+		inputs = append(inputs, decodeInput(c))
+	}
+	switch {
+	case c.Err() != nil:
+		return nil, nil, invalidMembers(c.Err())
+	case len(inputs) == 0:
+		return nil, nil, perigee.Errorf(perigee.ClassInvalid, "requests: at least one request is required")
+	}
+	return inputs, nil, nil
+}
+
+func decodeInput(c *rawjson.Cursor) (in perigee.EmbedInput) {
+	var model string
+	read(c, &in.Extra, "model", &model, "content", func() { in.Content = decodeContent(c) },
+		"taskType", &in.TaskType, "title", &in.Title, "outputDimensionality", &in.Dimensions)
+	return in
 }
 
 // EncodeEmbed writes the body of batchEmbedContents.
-func EncodeEmbed(req *perigee.EmbedRequest) []byte {
+func EncodeEmbed(model string, inputs []perigee.EmbedInput) []byte {
 	w := writer{}
 	w.Object()
-	w.list("requests", len(req.Inputs), func(i int) {
-		in := &req.Inputs[i]
-		w.Object().Key("model").String("models/" + req.Model).Key("content")
+	w.list("requests", len(inputs), func(i int) {
+		in := &inputs[i]
+		w.Object().Key("model").String("models/" + model).Key("content")
 		w.content(&in.Content)
 		w.text("taskType", in.TaskType)
 		w.text("title", in.Title)
@@ -103,6 +128,9 @@ func EncodeEmbeddings(e *perigee.Embeddings, batch bool) []byte {
 	} else {
 		w.Key("embedding")
 		w.vector(e.Vectors[0])
+	}
+	if !e.Estimate {
+		w.Key("usageMetadata").Object().Key("promptTokenCount").Int(e.Usage.Input).EndObject()
 	}
 	return w.EndObject().Buf
 }

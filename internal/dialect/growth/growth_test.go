@@ -47,7 +47,8 @@ func (adapter) CountTokens(_ context.Context, req *perigee.Request) (*perigee.To
 }
 
 func (adapter) Embed(_ context.Context, req *perigee.EmbedRequest) (*perigee.Embeddings, error) {
-	return &perigee.Embeddings{Vectors: make([][]float32, len(req.Inputs))}, nil
+	inputs, err := req.Inputs()
+	return &perigee.Embeddings{Vectors: make([][]float32, len(inputs))}, err
 }
 
 // encode makes the bodies that the providers would get.

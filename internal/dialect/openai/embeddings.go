@@ -11,8 +11,9 @@ import (
 	"perigee/internal/lib/rawjson"
 )
 
-// DecodeEmbeddings reads the body of POST /v1/embeddings. packed is true if the client wants the
-// vectors as base64 instead of numbers.
+// DecodeEmbeddings reads the body of POST /v1/embeddings. It reads no more than a provider with this
+// API needs, which gets the body unchanged and checks the rest itself. packed is true if the client
+// wants the vectors as base64 instead of numbers.
 func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed bool, err error) {
 	if _, err := rawjson.CheckCount(origin.Body); err != nil {
 		return nil, false, InvalidBody(err)
@@ -21,18 +22,43 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 	if err != nil {
 		return nil, false, err
 	}
+	origin.Dialect = perigee.DialectOpenAIChat
+	req = &perigee.EmbedRequest{Origin: origin, Batch: true}
+	req.Decode = func() ([]perigee.EmbedInput, []perigee.Note, error) { return decodeInputs(origin.Body) }
+	for key := range c.Object() {
+		switch kind := c.Kind(); {
+		case kind == rawjson.Null:
+		case string(key) == "model":
+			req.Model = strings.TrimPrefix(c.String(), "models/")
+		case string(key) == "encoding_format" && kind == rawjson.String:
+			packed = c.String() == "base64"
+		case string(key) == "input" && kind == rawjson.Array:
+			for range c.Array() {
+				if c.Kind() != rawjson.Number { // which are the tokens of one input
+					req.Count++
+				}
+			}
+		}
+	}
+	if c.Err() != nil {
+		return nil, false, InvalidBody(c.Err())
+	}
+	return req, packed, nil
+}
+
+// decodeInputs reads the inputs of a body, for a provider with another API. The notes are on members
+// that it has no counterpart for.
+func decodeInputs(body []byte) ([]perigee.EmbedInput, []perigee.Note, error) {
+	c := rawjson.NewCursor(body)
 	var notes perigee.Notes
 	var inputs []string
 	var dimensions int64
 	var problem *perigee.Error
-	req = &perigee.EmbedRequest{Batch: true}
 	for key := range c.Object() {
 		if c.Kind() == rawjson.Null {
 			continue
 		}
 		switch string(key) {
-		case "model":
-			req.Model = strings.TrimPrefix(c.String(), "models/")
 		case "input":
 			var trouble *perigee.Error
 			if inputs, trouble = embedInputs(c); problem == nil {
@@ -43,32 +69,28 @@ func DecodeEmbeddings(origin perigee.Origin) (req *perigee.EmbedRequest, packed 
 				problem = Wrong("dimensions", "want at least 1, found %d", dimensions)
 			}
 		case "encoding_format":
-			format := c.String()
-			if packed = format == "base64"; !packed && format != "float" && problem == nil {
+			if format := c.String(); format != "base64" && format != "float" && problem == nil {
 				problem = Wrong("encoding_format", "want float or base64, found %q", Brief(format))
 			}
-		case "user": // for the vendor's records
+		case "model", "user": // read before; for the vendor's records
 		default:
 			notes.Unknown("", key)
 		}
 	}
 	switch {
 	case c.Err() != nil:
-		return nil, false, InvalidBody(c.Err())
+		return nil, nil, InvalidBody(c.Err())
 	case problem != nil:
-		return nil, false, problem
+		return nil, nil, problem
 	case len(inputs) == 0:
-		return nil, false, Wrong("input", "want a text or a list of texts")
+		return nil, nil, Wrong("input", "want a text or a list of texts")
 	}
-	req.Inputs = make([]perigee.EmbedInput, 0, len(inputs))
+	list := make([]perigee.EmbedInput, 0, len(inputs))
 	for _, text := range inputs {
 		content := perigee.Content{Parts: []perigee.Part{{Text: perigee.Plain(text)}}}
-		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: content, Dimensions: dimensions})
+		list = append(list, perigee.EmbedInput{Content: content, Dimensions: dimensions})
 	}
-	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(notes.List()...)
-	req.Origin = origin
-	return req, packed, nil
+	return list, notes.List(), nil
 }
 
 // maxInputs is the maximum number of texts in one request.

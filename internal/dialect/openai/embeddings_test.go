@@ -32,7 +32,12 @@ func TestEmbeddingsRefuseManyInputs(t *testing.T) {
 		body := []byte(tt.body)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _, err := DecodeEmbeddings(perigee.Origin{Body: body})
+		req, _, err := DecodeEmbeddings(perigee.Origin{Body: body})
+		if err != nil {
+			t.Errorf("%.60s: %v before it is sent anywhere", body, err)
+			continue
+		}
+		_, err = req.Inputs()
 		runtime.ReadMemStats(&after)
 		e := perigee.AsError(err)
 		if e == nil || e.Class != perigee.ClassInvalid || !strings.Contains(e.Message, tt.message) {
@@ -46,8 +51,12 @@ func TestEmbeddingsRefuseManyInputs(t *testing.T) {
 			t.Errorf("%.60s: %d bytes allocated for a body of %d", body, used, len(body))
 		}
 	}
-	if req, _, err := DecodeEmbeddings(perigee.Origin{Body: []byte(list(`"a"`, maxInputs))}); err != nil || len(req.Inputs) != maxInputs {
-		t.Errorf("%d inputs: %v", maxInputs, err)
+	req, _, err := DecodeEmbeddings(perigee.Origin{Body: []byte(list(`"a"`, maxInputs))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inputs, err := req.Inputs(); err != nil || len(inputs) != maxInputs || req.Count != maxInputs {
+		t.Errorf("%d inputs of %d: %v", len(inputs), req.Count, err)
 	}
 }
 

@@ -23,8 +23,18 @@ func FuzzDecodeEmbeddings(f *testing.F) {
 			}
 			return
 		}
-		if sent := gemini.EncodeEmbed(req); !json.Valid(sent) || len(req.Inputs) == 0 {
+		inputs, err := req.Inputs()
+		if err != nil {
+			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
+				t.Fatalf("%q: class %s, %v", body, e.Class, err)
+			}
+			return
+		}
+		if sent := gemini.EncodeEmbed("m", inputs); !json.Valid(sent) || len(inputs) == 0 {
 			t.Errorf("%s becomes %s", body, sent)
+		}
+		if sent, _, err := EncodeEmbeddingsRequest("m", inputs); !json.Valid(sent) || err != nil {
+			t.Errorf("%s becomes %s, %v", body, sent, err)
 		}
 	})
 }

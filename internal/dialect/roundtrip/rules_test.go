@@ -46,7 +46,8 @@ func TestRulesHold(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return req.Log.Notes(), nil
+			_, notes, err := req.Decode()
+			return notes, err
 		}},
 		"images": {perigeetest.FieldRules(t, "../openai/images_rules.tsv"), func(o perigee.Origin) ([]perigee.Note, error) {
 			req, err := openai.DecodeImages(o)

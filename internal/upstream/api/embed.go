@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
-	"slices"
+	"iter"
 
 	"perigee"
 	"perigee/internal/lib/wire"
@@ -18,75 +18,118 @@ func (u *Upstream) Embed(ctx context.Context, req *perigee.EmbedRequest) (*perig
 	if err := u.offers(req.Model); err != nil {
 		return nil, err
 	}
-	e := &perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}
-	if req.Dialect == u.embed.dialect { // in one piece, with the client's own bytes
-		_, err := u.vectorsOf(ctx, req, e)
-		return e, err
+	x := &embedExchange{Upstream: u, req: req, answer: perigee.Embeddings{Upstream: u.opts.Name, Model: req.Model}}
+	run := x.run
+	if req.Dialect == u.embed.dialect {
+		run = x.forward
 	}
-	for inputs := range slices.Chunk(req.Inputs, perigee.MaxEmbedBatch) {
-		part := *req
-		part.Inputs = inputs
-		vectors, err := u.vectorsOf(ctx, &part, e)
-		if err != nil {
-			return nil, err
-		}
-		if len(vectors) != len(inputs) {
-			return nil, withUsage(e.Usage, u.malformed(req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(inputs))))
-		}
-		e.Vectors = append(e.Vectors, vectors...)
+	if err := run(ctx); err != nil {
+		return nil, withUsage(x.answer.Usage, err)
 	}
-	return e, nil
+	return &x.answer, nil
 }
 
-// vectorsOf makes one request, and adds its usage to e. An answer in the client's own dialect
-// becomes e.Raw, and its vectors are not read.
-func (u *Upstream) vectorsOf(ctx context.Context, req *perigee.EmbedRequest, e *perigee.Embeddings) ([][]float32, error) {
-	verbatim := req.Dialect == u.embed.dialect
-	estimate := func() int64 {
-		if verbatim {
-			return u.embed.estimate(req.Body)
-		}
-		return req.EstimateTokens()
-	}
-	body, err := u.embed.encode(req)
+// An embedExchange is one call that makes embeddings.
+type embedExchange struct {
+	*Upstream
+	req    *perigee.EmbedRequest
+	answer perigee.Embeddings
+}
+
+// forward makes one request with the client's own bytes. Its answer is not decoded.
+func (x *embedExchange) forward(ctx context.Context) error {
+	body, err := x.embed.own(x.req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	q := quota{req.Model, perigee.OperationEmbed}
-	out := u.outgoing(u.embed.target(u.opts.URL, req), wire.NewBody(body), &req.Origin, verbatim && u.embed.raw)
-	raw, err := u.call(ctx, &req.Origin, &out, q)
+	estimate := func() int64 { return x.embed.estimate(x.req.Body) }
+	raw, out, err := x.post(ctx, body, x.embed.raw, estimate)
 	if err != nil {
-		if ctx.Err() != nil {
-			e.Usage.Input += estimate()
+		return err
+	}
+	x.answer.Raw, x.answer.Header = raw, out.answered
+	x.count(x.embed.tokens(raw), estimate)
+	return nil
+}
+
+// run makes as many requests as the inputs need, in the dialect of the API.
+func (x *embedExchange) run(ctx context.Context) error {
+	inputs, err := x.req.Inputs()
+	if err != nil {
+		return err
+	}
+	for batch := range batches(inputs) {
+		body, notes, err := x.embed.encode(x.req.Model, batch)
+		if err != nil {
+			return err
 		}
-		return nil, withUsage(e.Usage, err)
+		if err := x.req.Lose(notes); err != nil {
+			return err
+		}
+		estimate := func() int64 { return perigee.EstimateEmbedding(batch) }
+		raw, _, err := x.post(ctx, [][]byte{body}, false, estimate)
+		if err != nil {
+			return err
+		}
+		vectors, tokens, err := x.vectors(ctx, raw)
+		if err != nil {
+			x.answer.Usage.Input += estimate()
+			return err
+		}
+		x.count(tokens, estimate)
+		if len(vectors) != len(batch) {
+			return x.malformed(x.req.Model, fmt.Errorf("%d vectors for %d inputs", len(vectors), len(batch)))
+		}
+		x.answer.Vectors = append(x.answer.Vectors, vectors...)
 	}
-	var vectors [][]float32
-	var tokens int64
-	if verbatim {
-		e.Raw, e.Header, tokens = raw, out.answered, u.embed.tokens(raw)
-	} else if vectors, tokens, err = u.decodeVectors(ctx, req, raw); err != nil {
-		e.Usage.Input += estimate()
-		return nil, withUsage(e.Usage, err)
+	return nil
+}
+
+// batches divides inputs into the batches of one request each, in which all have the same dimensions.
+func batches(inputs []perigee.EmbedInput) iter.Seq[[]perigee.EmbedInput] {
+	return func(yield func([]perigee.EmbedInput) bool) {
+		for len(inputs) > 0 {
+			n := 1
+			for n < min(len(inputs), perigee.MaxEmbedBatch) && inputs[n].Dimensions == inputs[0].Dimensions {
+				n++
+			}
+			if !yield(inputs[:n]) {
+				return
+			}
+			inputs = inputs[n:]
+		}
 	}
+}
+
+// post makes one request. If the caller has left, the estimate is added to the usage.
+func (x *embedExchange) post(ctx context.Context, body [][]byte, raw bool, estimate func() int64) ([]byte, *outgoing, error) {
+	out := x.outgoing(x.embed.target(x.opts.URL, x.req), wire.NewBody(body...), &x.req.Origin, raw)
+	answer, err := x.call(ctx, &x.req.Origin, &out, quota{x.req.Model, perigee.OperationEmbed})
+	if err != nil && ctx.Err() != nil {
+		x.answer.Usage.Input += estimate()
+	}
+	return answer, &out, err
+}
+
+// count adds the tokens of an answer, or the estimate if it reports none.
+func (x *embedExchange) count(tokens int64, estimate func() int64) {
 	if tokens == 0 {
-		tokens, e.Estimate = estimate(), true
+		tokens, x.answer.Estimate = estimate(), true
 	}
-	e.Usage.Input += tokens
-	return vectors, nil
+	x.answer.Usage.Input += tokens
 }
 
 // vectorFactor is the memory charged for an answer with vectors, in multiples of its size: numbers
 // of four bytes and more become eight each, and text again for the client.
 const vectorFactor = 3
 
-// decodeVectors reads an answer, within the memory budget of the call.
-func (u *Upstream) decodeVectors(ctx context.Context, req *perigee.EmbedRequest, raw []byte) (vectors [][]float32, tokens int64, err error) {
-	if err := req.Reserve(vectorFactor * int64(len(raw))); err != nil {
-		return nil, 0, u.explain(ctx, req.Model, err)
+// vectors reads an answer, within the memory budget of the call.
+func (x *embedExchange) vectors(ctx context.Context, raw []byte) (vectors [][]float32, tokens int64, err error) {
+	if err := x.req.Reserve(vectorFactor * int64(len(raw))); err != nil {
+		return nil, 0, x.explain(ctx, x.req.Model, err)
 	}
-	if vectors, tokens, err = u.embed.decode(raw); err != nil {
-		return nil, 0, u.malformed(req.Model, err)
+	if vectors, tokens, err = x.embed.decode(raw); err != nil {
+		return nil, 0, x.malformed(x.req.Model, err)
 	}
 	return vectors, tokens, nil
 }

@@ -12,10 +12,19 @@ import (
 )
 
 func embedRequest(texts ...string) *perigee.EmbedRequest {
-	req := &perigee.EmbedRequest{Origin: perigee.Origin{Dialect: perigee.DialectOpenAIChat}, Model: "gemini-embedding-001"}
-	for _, text := range texts {
-		req.Inputs = append(req.Inputs, perigee.EmbedInput{Content: perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}})
-	}
+	return &perigee.EmbedRequest{Origin: perigee.Origin{Dialect: perigee.DialectOpenAIChat}, Model: "gemini-embedding-001",
+		Decode: func() (list []perigee.EmbedInput, _ []perigee.Note, _ error) {
+			for _, text := range texts {
+				list = append(list, perigee.EmbedInput{Content: perigee.Content{Role: perigee.RoleUser, Parts: []perigee.Part{{Text: perigee.Plain(text)}}}})
+			}
+			return list, nil, nil
+		}}
+}
+
+// embedOf returns a request with one empty input.
+func embedOf(log *perigee.CallLog, model string) *perigee.EmbedRequest {
+	req := embedRequest("")
+	req.Log, req.Model = log, model
 	return req
 }
 

@@ -62,11 +62,12 @@ var geminiEmbedding = &embedding{
 		}
 		return geminiTarget(base, req.Model, "embedContent")
 	},
-	encode: func(req *perigee.EmbedRequest) ([]byte, error) {
-		if req.Dialect == perigee.DialectGemini {
-			return dialect.RewriteModel(req.Body, req.Model)
-		}
-		return dialect.EncodeEmbed(req), nil
+	own: func(req *perigee.EmbedRequest) ([][]byte, error) {
+		body, err := dialect.RewriteModel(req.Body, req.Model)
+		return [][]byte{body}, err
+	},
+	encode: func(model string, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error) {
+		return dialect.EncodeEmbed(model, inputs), nil, nil
 	},
 	decode: dialect.DecodeEmbeddings, tokens: dialect.EmbedTokens, estimate: dialect.EstimateEmbed,
 }

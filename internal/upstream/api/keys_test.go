@@ -76,7 +76,7 @@ func (r *projectRig) do(t *testing.T, u *Upstream, what string) string {
 		req.Model = model
 		_, err = u.CountTokens(t.Context(), req)
 	case method == "batchEmbedContents":
-		_, err = u.Embed(t.Context(), &perigee.EmbedRequest{Origin: perigee.Origin{Dialect: perigee.DialectOpenAIChat}, Model: model, Inputs: []perigee.EmbedInput{{}}})
+		_, err = u.Embed(t.Context(), embedOf(nil, model))
 	default:
 		req := request(t, true)
 		req.Model = model

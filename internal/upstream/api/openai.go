@@ -37,7 +37,7 @@ func newOpenAI(u config.Upstream) *Provider {
 		raw: func(base string, r *perigee.RawRequest) string {
 			switch {
 			case r.Operation == perigee.OperationEmbed:
-				return base + "/embeddings"
+				return openAIEmbedding.target(base, nil)
 			case r.Operation == perigee.OperationCount:
 				return base + countPath
 			case wire(&perigee.Request{Origin: r.Origin}) == responds:
@@ -45,6 +45,7 @@ func newOpenAI(u config.Upstream) *Provider {
 			}
 			return base + "/chat/completions"
 		},
+		embed:     openAIEmbedding,
 		responses: responsesPath + "/",
 		models:    &listing{target: openAIModels, decode: dialect.DecodeModels},
 		reasoning: func(req *perigee.Request) perigee.Reasoning {

@@ -67,8 +67,7 @@ func (r *slowRig) start(ctx context.Context, t *testing.T, u *Upstream, model st
 	go func() {
 		defer close(c.done)
 		if strings.HasPrefix(model, "embed") {
-			_, c.err = u.Embed(ctx, &perigee.EmbedRequest{Origin: perigee.Origin{Dialect: perigee.DialectOpenAIChat, Log: c.log}, Model: model,
-				Inputs: []perigee.EmbedInput{{}}})
+			_, c.err = u.Embed(ctx, embedOf(c.log, model))
 			return
 		}
 		_, c.err = ask(ctx, u, req)

@@ -134,10 +134,14 @@ type listing struct {
 // An embedding is the method that turns texts into vectors. Requests of its dialect are sent with
 // the client's own bytes.
 type embedding struct {
-	dialect  perigee.Dialect
-	raw      bool // as in a Wire
-	target   func(base string, req *perigee.EmbedRequest) string
-	encode   func(req *perigee.EmbedRequest) ([]byte, error)
+	dialect perigee.Dialect
+	raw     bool // as in a Wire
+	target  func(base string, req *perigee.EmbedRequest) string
+	// own returns the client's own body, in pieces, for the routed model.
+	own func(req *perigee.EmbedRequest) ([][]byte, error)
+	// encode writes the body for inputs with the same dimensions, at most perigee.MaxEmbedBatch. The
+	// notes are on what the method does not take.
+	encode   func(model string, inputs []perigee.EmbedInput) ([]byte, []perigee.Note, error)
 	decode   func(answer []byte) (vectors [][]float32, tokens int64, err error)
 	tokens   func(answer []byte) int64 // 0 if the answer does not report them
 	estimate func(body []byte) int64   // the tokens of a request in the dialect
