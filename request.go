@@ -19,6 +19,7 @@ const (
 	DialectGemini          Dialect = "gemini"
 	DialectOpenAIChat      Dialect = "openai-chat"
 	DialectOpenAIResponses Dialect = "openai-responses"
+	DialectOpenAIImages    Dialect = "openai-images" // generation of images without a conversation
 	DialectAnthropic       Dialect = "anthropic"
 	DialectMCP             Dialect = "mcp"       // requests of MCP clients
 	DialectCloudCode       Dialect = "cloudcode" // calls that a language server makes itself

@@ -2,13 +2,14 @@ package server
 
 import (
 	"net/http"
+	"slices"
 
 	"perigee"
 	"perigee/internal/dialect/openai"
 	"perigee/internal/dialect/openai/chat"
 )
 
-// chatDialect is OpenAI's API, but for Responses. It also shapes the errors of perigee's own paths.
+// chatDialect is OpenAI's API, but for Responses and images. It also shapes the errors of perigee's own paths.
 var chatDialect = dialect{
 	name:        perigee.DialectOpenAIChat,
 	owns:        func(string, http.Header) bool { return true },
@@ -17,9 +18,19 @@ var chatDialect = dialect{
 	endpoints: []endpoint{
 		{path: "/v1/chat/completions", operation: perigee.OperationGenerate, decode: decodeChat},
 		{path: "/v1/embeddings", operation: perigee.OperationEmbed, decode: decodeEmbeddings},
-		{path: "/v1/images/generations", operation: perigee.OperationGenerate, decode: decodeImages},
 	},
 }
+
+// imagesDialect is the part of OpenAI's API that generates images.
+var imagesDialect = dialect{
+	name:        perigee.DialectOpenAIImages,
+	owns:        func(path string, _ http.Header) bool { return path == imagesPath },
+	requestID:   "X-Request-Id",
+	encodeError: func(_ *call, status int, err *perigee.Error) []byte { return openai.EncodeError(status, err) },
+	endpoints:   []endpoint{{path: imagesPath, operation: perigee.OperationGenerate, decode: decodeImages}},
+}
+
+const imagesPath = "/v1/images/generations"
 
 func decodeChat(c *call, origin perigee.Origin) (*exchange, error) {
 	req, err := chat.DecodeRequest(origin)
@@ -57,7 +68,7 @@ func decodeImages(c *call, origin perigee.Origin) (*exchange, error) {
 }
 
 // generateImages asks for one image after the other, since models that draw give one answer at a
-// time.
+// time. A provider with the same API gets one request for all.
 func (c *call) generateImages(req *openai.ImagesRequest) error {
 	images := &openai.Images{Created: c.start.Unix()}
 	if req.Links {
@@ -76,10 +87,17 @@ func (c *call) generateImages(req *openai.ImagesRequest) error {
 			defer one.Log.Close()
 		}
 		err := c.generateImage(&one, images)
-		notes = append(notes, one.Log.Notes()[len(before.Notes()):]...)
+		for _, n := range one.Log.Notes()[len(before.Notes()):] {
+			if !slices.Contains(notes, n) {
+				notes = append(notes, n)
+			}
+		}
 		if err != nil {
 			c.note(notes)
 			return err
+		}
+		if images.Complete() {
+			break
 		}
 	}
 	c.note(notes)
@@ -97,6 +115,7 @@ func (c *call) generateImage(req *perigee.Request, into *openai.Images) error {
 		}
 		if ev.Kind == perigee.EventStart {
 			c.describe(ev.Upstream, ev.Model)
+			c.setHeader(ev.Header)
 		}
 		into.Add(&ev)
 	}

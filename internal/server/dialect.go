@@ -75,7 +75,7 @@ func (x *exchange) model() string {
 
 // dialects are all dialects that are served. The first one that owns a path determines the form of
 // its errors; the last one does so for all other paths.
-var dialects = []*dialect{&mcpDialect, &geminiDialect, &responsesDialect, &anthropicDialect, &chatDialect}
+var dialects = []*dialect{&mcpDialect, &geminiDialect, &responsesDialect, &anthropicDialect, &imagesDialect, &chatDialect}
 
 // dialectOf returns the dialect that determines the form of a path's errors about the request
 // itself.

@@ -53,10 +53,26 @@ func FuzzDecodeImages(f *testing.F) {
 		}
 		prompt, err := req.Prompt()
 		if err != nil {
-			t.Fatal(err)
+			if e := perigee.AsError(err); e.Class != perigee.ClassInvalid {
+				t.Fatalf("%q: class %s, %v", body, e.Class, err)
+			}
+			return
 		}
 		if sent := gemini.EncodeRequest(prompt); !json.Valid(sent) || req.Count < 1 {
 			t.Errorf("%s becomes %s", body, sent)
+		}
+	})
+}
+
+// Whatever a server answers with is decoded into events, or an error.
+func FuzzDecodeImagesAnswer(f *testing.F) {
+	f.Add([]byte(`{"created":1,"data":[{"b64_json":"b25l"},{"url":"https://a.example/1.png"}],"output_format":"png","usage":{"input_tokens":1,"output_tokens":2,"input_tokens_details":{"cached_tokens":1}}}`))
+	f.Add([]byte(`{"error":{"message":"no"}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var d ImagesDecoder
+		events, err := d.Decode(nil, body)
+		if err == nil && (len(events) < 2 || events[len(events)-1].Kind != perigee.EventFinish || !d.Finished()) {
+			t.Errorf("%s becomes %v", body, events)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,21 +22,46 @@ type ImagesRequest struct {
 	Links bool // the client wants URLs, not the images themselves
 }
 
-// DecodeImages reads the body of POST /v1/images/generations.
+// DecodeImages reads the body of POST /v1/images/generations. A provider with this API gets the body
+// unchanged, and checks what the prompt for any other needs.
 func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 	_, c, err := OpenBody(origin.Body)
 	if err != nil {
 		return nil, err
 	}
-	d := &imageDecoder{c: c, count: 1}
+	images, model := &ImagesRequest{Count: 1}, ""
 	for key := range c.Object() {
-		if c.Kind() != rawjson.Null {
+		switch kind := c.Kind(); {
+		case kind == rawjson.Null:
+		case string(key) == "model":
+			model = strings.TrimPrefix(c.String(), "models/")
+		case string(key) == "n":
+			images.Count = int(min(max(count(c), 1), maxImages))
+		case string(key) == "response_format" && kind == rawjson.String:
+			images.Links = c.String() == "url"
+		case string(key) == "stream" && c.Bool():
+			return nil, Wrong("stream", "images come whole, not in a stream")
+		}
+	}
+	if c.Err() != nil {
+		return nil, InvalidBody(c.Err())
+	}
+	origin.Dialect = perigee.DialectOpenAIImages
+	images.Request = perigee.NewRequest(origin, model, false, func() (*perigee.Prompt, error) { return imagePrompt(origin.Body) })
+	return images, nil
+}
+
+// imagePrompt returns the prompt for one image.
+func imagePrompt(body []byte) (*perigee.Prompt, error) {
+	d := &imageDecoder{c: rawjson.NewCursor(body)}
+	for key := range d.c.Object() {
+		if d.c.Kind() != rawjson.Null {
 			d.field(key)
 		}
 	}
 	switch {
-	case c.Err() != nil:
-		return nil, InvalidBody(c.Err())
+	case d.c.Err() != nil:
+		return nil, InvalidBody(d.c.Err())
 	case d.err == nil && d.text == "":
 		d.refuse("prompt", "want a text")
 	}
@@ -47,20 +73,15 @@ func DecodeImages(origin perigee.Origin) (*ImagesRequest, error) {
 	if d.config != nil {
 		prompt.Generation.Extra = perigee.Fields{{Name: "imageConfig", Value: d.config}}
 	}
-	origin.Dialect = perigee.DialectOpenAIChat
-	origin.Note(d.notes.List()...)
-	req := perigee.NewRequest(origin, d.model, false, func() (*perigee.Prompt, error) { return prompt, nil })
-	return &ImagesRequest{req, int(d.count), d.links}, nil
+	prompt.Lost = d.notes.List()
+	return prompt, nil
 }
 
 type imageDecoder struct {
 	c      *rawjson.Cursor
 	notes  perigee.Notes
 	err    *perigee.Error
-	model  string
 	text   string
-	count  int64
-	links  bool
 	config json.RawMessage
 }
 
@@ -72,24 +93,18 @@ func (d *imageDecoder) refuse(param, format string, args ...any) {
 
 func (d *imageDecoder) field(key []byte) {
 	switch name := string(key); name {
-	case "model":
-		d.model = strings.TrimPrefix(d.c.String(), "models/")
+	case "model", "stream": // read before
 	case "prompt":
 		d.text = d.c.String()
 	case "n":
-		if d.count = d.c.Int64(); d.count < 1 || d.count > maxImages {
-			d.refuse("n", "want 1 to %d, found %d", maxImages, d.count)
+		if n := d.c.Int64(); n < 1 || n > maxImages {
+			d.refuse("n", "want 1 to %d, found %d", maxImages, n)
 		}
 	case "size":
 		d.size(d.c.String())
 	case "response_format":
-		format := d.c.String()
-		if d.links = format == "url"; !d.links && format != "b64_json" {
+		if format := d.c.String(); format != "url" && format != "b64_json" {
 			d.refuse("response_format", "want b64_json or url, found %q", Brief(format))
-		}
-	case "stream":
-		if d.c.Bool() {
-			d.refuse("stream", "pictures come whole, not in a stream")
 		}
 	case "quality", "background", "moderation", "style", "output_format", "output_compression", "partial_images":
 		if d.c.Kind() != rawjson.String || d.c.String() != "auto" {
@@ -142,12 +157,13 @@ func (d *imageDecoder) size(size string) {
 	d.config = config.EndObject().Buf
 }
 
-// Images collects the images of one or more answers.
+// Images collects the images of one or more answers. If the provider sent a frame, that is the answer.
 type Images struct {
 	Created int64 // Unix time
 	// Save stores an image and returns its URL. If it is nil, the answer contains the image itself.
 	Save func(blob *perigee.Blob) (url string)
 
+	frame  []byte
 	data   rawjson.Writer // the elements of data
 	count  int
 	text   string // the text of the model instead
@@ -162,6 +178,8 @@ const shownText = 256
 // Add takes the next event.
 func (w *Images) Add(ev *perigee.Event) {
 	switch ev.Kind {
+	case perigee.EventFrame:
+		w.frame = slices.Clone(ev.Frame)
 	case perigee.EventStart:
 		w.next()
 	case perigee.EventText:
@@ -173,7 +191,7 @@ func (w *Images) Add(ev *perigee.Event) {
 	case perigee.EventUsage:
 		w.latest = *ev.Usage
 	case perigee.EventBlob:
-		if ev.Thought { // a draft
+		if ev.Thought || w.frame != nil { // a draft, or in the frame
 			return
 		}
 		if w.Save != nil {
@@ -192,10 +210,13 @@ func (w *Images) next() {
 	w.latest = perigee.Usage{}
 }
 
+// Complete reports whether the answer has all images: the provider makes them in one call.
+func (w *Images) Complete() bool { return w.frame != nil }
+
 // Err returns why there is no image, or nil if there is one.
 func (w *Images) Err() error {
 	switch {
-	case w.count > 0:
+	case w.count > 0, w.frame != nil:
 		return nil
 	case w.finish.Kind == perigee.FinishFiltered:
 		return Invalid("the model did not generate this image: %s", w.finish.Reason).WithHint("change the prompt")
@@ -207,6 +228,9 @@ func (w *Images) Err() error {
 
 // Bytes returns the whole answer.
 func (w *Images) Bytes() []byte {
+	if w.frame != nil {
+		return w.frame
+	}
 	w.next()
 	out := rawjson.Writer{Buf: make([]byte, 0, len(w.data.Buf)+256)}
 	out.Object().Key("created").Int(w.Created).Key("data").Array().Elements(w.data.Buf).EndArray()

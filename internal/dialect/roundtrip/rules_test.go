@@ -54,7 +54,11 @@ func TestRulesHold(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return req.Log.Notes(), nil
+			prompt, err := req.Prompt()
+			if err != nil {
+				return nil, err
+			}
+			return prompt.Lost, nil
 		}},
 	}
 	for api, d := range decoders {

@@ -339,8 +339,9 @@ type Upstream struct {
 	Headers map[string]perigee.Secret `yaml:"headers" kinds:"@keys" format:"header" example:"{X-Title: perigee}"`
 
 	// Members to set in the body of each request for an answer, in the provider's own names; a.b is
-	// the member b of a. A value of the client that is replaced is a note in x-perigee-notes, or an
-	// error with strict. model, stream, messages, input and contents cannot be set.
+	// the member b of a. Requests for embeddings and images are not changed. A value of the client
+	// that is replaced is a note in x-perigee-notes, or an error with strict. model, stream,
+	// messages, input and contents cannot be set.
 	Set map[string]JSON `yaml:"set" kinds:"@keys" example:"{generationConfig.temperature: 1}"`
 
 	// Members to set, as with set, in requests that do not have them.

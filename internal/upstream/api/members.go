@@ -67,6 +67,9 @@ func add(list *[]*change, path string, either bool, c change) {
 
 // change makes the edits of a message and the configured changes of its body.
 func (u *Upstream) change(req *perigee.Request, m *message) error {
+	if req.Dialect == perigee.DialectOpenAIImages { // the members of conversations are unknown there
+		return u.edit(req, m, m.edits)
+	}
 	return u.edit(req, m, slices.Concat(m.edits, u.changes))
 }
 

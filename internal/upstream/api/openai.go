@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -26,6 +25,8 @@ func newOpenAI(u config.Upstream) *Provider {
 	chats, responds := p.chatWire(), p.responsesWire()
 	wire := func(req *perigee.Request) *Wire {
 		switch {
+		case req.Dialect == perigee.DialectOpenAIImages:
+			return openAIImages
 		case u.API == "responses", u.API != "chat" && p.both && req.Dialect != perigee.DialectOpenAIChat:
 			return responds
 		}
@@ -43,7 +44,7 @@ func newOpenAI(u config.Upstream) *Provider {
 			case wire(&perigee.Request{Origin: r.Origin}) == responds:
 				return base + responsesPath
 			}
-			return base + "/chat/completions"
+			return wire(&perigee.Request{Origin: r.Origin}).target(base, r.Model, r.Stream)
 		},
 		embed:     openAIEmbedding,
 		responses: responsesPath + "/",
@@ -58,7 +59,7 @@ func newOpenAI(u config.Upstream) *Provider {
 		readsURLs:     true,
 		clientHeaders: []string{"Openai-"},
 		decodeError:   dialect.DecodeError,
-		checkAnswer:   checkOpenAI,
+		checkAnswer:   dialect.CheckAnswer,
 	}
 }
 
@@ -106,23 +107,6 @@ func openAIModels(base, page string) string {
 		return list
 	}
 	return list + "?" + next.RawQuery // on the same server, wherever the address points
-}
-
-// checkOpenAI returns an error if an answer is not an object, or is an error.
-func checkOpenAI(body []byte) error {
-	if err := rawjson.Check(body); err != nil {
-		return err
-	}
-	c := rawjson.NewCursor(body)
-	if c.Kind() != rawjson.Object {
-		return errors.New("it is not an object")
-	}
-	for key := range c.Object() {
-		if string(key) == "error" && c.Kind() != rawjson.Null {
-			return dialect.DecodeError(0, body)
-		}
-	}
-	return nil
 }
 
 // chatWire returns the method of the Chat Completions API.

@@ -22,3 +22,14 @@ func named(body []byte, model string) [][]byte {
 	e.object(rawjson.NewCursor(body), []*change{{name: "model", value: rawjson.AppendString(nil, model), quiet: true}})
 	return e.pieces()
 }
+
+// openAIImages is the method for images of the servers with OpenAI's APIs.
+var openAIImages = &Wire{
+	dialect: perigee.DialectOpenAIImages,
+	raw:     true,
+	target:  func(base, _ string, _ bool) string { return base + "/images/generations" },
+	message: func(req *perigee.Request) (message, error) {
+		return message{body: named(req.Body, req.Model)}, nil
+	},
+	decoder: func(bool) decoder { return new(dialect.ImagesDecoder) },
+}

@@ -202,11 +202,10 @@ func modelWord(model string) string {
 	return "MODEL"
 }
 
-// dialectName is the dialect of a call. Embeddings and images are recorded as OpenAI's chat
-// dialect, and shown as openai.
+// dialectName is the dialect of a call. Embeddings are recorded as OpenAI's chat dialect, and shown as
+// openai.
 func dialectName(t *perigee.Trace) string {
-	image := strings.Contains(t.Model, "-image") // image models have it in their names
-	if t.Dialect == perigee.DialectOpenAIChat && (t.Operation == perigee.OperationEmbed || image) {
+	if t.Dialect == perigee.DialectOpenAIChat && t.Operation == perigee.OperationEmbed {
 		return "openai"
 	}
 	return string(t.Dialect)
