@@ -232,6 +232,8 @@ type ModelRow struct {
 	Context  int64  `json:"context"`
 	Output   int64  `json:"output"`
 	Thinking bool   `json:"thinking"`
+	Vision   *bool  `json:"vision,omitempty"`   // whether it takes images; left out if unknown
+	Tools    *bool  `json:"tools,omitempty"`    // whether it calls functions; left out if unknown
 	AliasOf  string `json:"alias_of,omitempty"` // the model that answers under this name
 	Default  bool   `json:"default,omitempty"`  // it answers requests that name no model
 }

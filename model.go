@@ -14,6 +14,8 @@ type Model struct {
 	Context     int64     // the limit of input tokens
 	Output      int64     // the limit of output tokens
 	Thinking    bool
+	Vision      *bool    // whether it takes images; nil if unknown
+	Tools       *bool    // whether it calls functions; nil if unknown
 	Methods     []string // generateContent, countTokens, embedContent …
 	Extra       Fields   // other members of the provider's description
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -162,9 +161,11 @@ func (r *Router) modelsOf(ctx context.Context, upstream string, limit time.Durat
 		return nil, failed, failed[0].Err
 	}
 	aliased := r.aliases(all)
-	hidden := func(m perigee.Model) bool {
-		return slices.ContainsFunc(aliased, func(a perigee.Model) bool { return a.ID == m.ID })
+	replaced := map[string]bool{}
+	for _, m := range aliased {
+		replaced[m.ID] = true
 	}
+	hidden := func(m perigee.Model) bool { return replaced[m.ID] }
 	var shared []perigee.Model
 	for _, m := range all {
 		if same := have[m.ID]; len(same) > 1 {
@@ -188,7 +189,9 @@ func describe(m perigee.Model) perigee.Model {
 		return m
 	}
 	m.DisplayName = cmp.Or(m.DisplayName, spec.Name)
-	m.Created = models.Released(m.ID)
+	if m.Created.IsZero() {
+		m.Created = models.Released(m.ID)
+	}
 	m.Context = cmp.Or(m.Context, spec.Context)
 	m.Output = cmp.Or(m.Output, spec.Output)
 	m.Thinking = m.Thinking || spec.Thinking.Possible()
@@ -204,11 +207,10 @@ func (r *Router) serves(upstream, model string) bool {
 // the list that an alias replaces with another one. Patterns are not names.
 func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 	var aliased []perigee.Model
-	listed := map[string]bool{}
-	for _, m := range list {
-		listed[m.ID] = true
+	known, candidates := map[string]*perigee.Model{}, map[string]bool{}
+	for i := range list {
+		known[list[i].ID], candidates[list[i].ID] = &list[i], true
 	}
-	candidates := maps.Clone(listed)
 	for alias := range r.opts.Aliases {
 		candidates[alias] = !match.IsPattern(alias)
 	}
@@ -217,12 +219,11 @@ func (r *Router) aliases(list []perigee.Model) []perigee.Model {
 		if err != nil || !isName || found.model == alias {
 			continue
 		}
-		for _, m := range list {
-			if m.ID == found.model {
-				m.ID, m.AliasOf = alias, found.model
-				m.DisplayName = alias + " (" + found.model + ")"
-				aliased = append(aliased, m)
-			}
+		if answers := known[found.model]; answers != nil {
+			m := *answers
+			m.ID, m.AliasOf = alias, found.model
+			m.DisplayName = alias + " (" + found.model + ")"
+			aliased = append(aliased, m)
 		}
 	}
 	slices.SortFunc(aliased, func(a, b perigee.Model) int { return strings.Compare(a.ID, b.ID) })

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -339,5 +340,29 @@ func TestNoListAtAll(t *testing.T) {
 	broken.models = nil
 	if _, err := router(t, Options{Targets: []Target{{"a", broken}}}).Models(t.Context()); err == nil {
 		t.Error("no error")
+	}
+}
+
+// Aliases of all models of a long list, and models of two upstreams, are listed once each.
+func TestLongListsAreListed(t *testing.T) {
+	const n = 5000
+	long := &source{}
+	for i := range n {
+		long.models = append(long.models, fmt.Sprintf("m%d", i))
+	}
+	r := router(t, Options{Targets: []Target{{"a", long}, {"b", long}, {"empty", &source{models: []string{}}}}, Aliases: map[string]string{"other": "m7", "m1*": "m2"}})
+	list, err := r.Models(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, m := range list {
+		if _, twice := names[m.ID]; twice {
+			t.Fatalf("%s is listed twice", m.ID)
+		}
+		names[m.ID] = m.AliasOf
+	}
+	if want := 3*n + 1; len(list) != want || names["other"] != "m7" || names["m1234"] != "m2" || names["a/m1234"] != "" || names["b/m0"] != "" {
+		t.Errorf("%d models, want %d", len(list), want)
 	}
 }

@@ -111,7 +111,7 @@ func (g *Gateway) ListModels(ctx context.Context, upstream string) (list perigee
 	}
 	for _, m := range found {
 		list.Rows = append(list.Rows, perigee.ModelRow{
-			ID: m.ID, Upstream: m.Upstream, Context: m.Context, Output: m.Output, Thinking: m.Thinking,
+			ID: m.ID, Upstream: m.Upstream, Context: m.Context, Output: m.Output, Thinking: m.Thinking, Vision: m.Vision, Tools: m.Tools,
 			AliasOf: m.AliasOf, Default: m.ID == r.router.Default(),
 		})
 	}

@@ -39,7 +39,7 @@ func readModel(c *rawjson.Cursor) (m perigee.Model) {
 	return m
 }
 
-// readCapabilities reads how the model thinks. A capability is an object that has supported, and
+// readCapabilities reads how the model thinks, and whether it takes images. A capability is an object that has supported, and
 // further capabilities as its members.
 func readCapabilities(c *rawjson.Cursor, m *perigee.Model) {
 	if c.Kind() != rawjson.Object {
@@ -59,6 +59,12 @@ func readCapabilities(c *rawjson.Cursor, m *perigee.Model) {
 			}
 		case "effort":
 			m.Efforts = supported(c)
+		case "image_input":
+			for key := range members(c) {
+				if string(key) == "supported" && c.Kind() == rawjson.Bool {
+					m.Vision = new(c.Bool())
+				}
+			}
 		}
 	}
 }

@@ -22,7 +22,37 @@ func writeModel(w *rawjson.Writer, m *perigee.Model) *rawjson.Writer {
 	if m.Output != 0 {
 		w.Key("max_tokens").Int(m.Output)
 	}
+	if m.Thinking || m.Vision != nil || m.Efforts != nil {
+		writeCapabilities(w.Key("capabilities").Object(), m).EndObject()
+	}
 	return w.EndObject()
+}
+
+// writeCapabilities writes what is known of the capabilities of a model.
+func writeCapabilities(w *rawjson.Writer, m *perigee.Model) *rawjson.Writer {
+	if m.Vision != nil {
+		w.Key("image_input").Object().Key("supported").Bool(*m.Vision).EndObject()
+	}
+	if m.Efforts != nil {
+		w.Key("effort").Object().Key("supported").Bool(len(m.Efforts) > 0)
+		writeSupported(w, m.Efforts).EndObject()
+	}
+	if m.Thinking {
+		w.Key("thinking").Object().Key("supported").Bool(true)
+		if m.ThinkingTypes != nil {
+			writeSupported(w.Key("types").Object(), m.ThinkingTypes).EndObject()
+		}
+		w.EndObject()
+	}
+	return w
+}
+
+// writeSupported writes capabilities that are supported, by name.
+func writeSupported(w *rawjson.Writer, names []string) *rawjson.Writer {
+	for _, name := range names {
+		w.Key(name).Object().Key("supported").Bool(true).EndObject()
+	}
+	return w
 }
 
 // EncodeModel writes a model as GET /v1/models/{model} answers with it.

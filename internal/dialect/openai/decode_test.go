@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -114,5 +115,45 @@ func TestDecodeModels(t *testing.T) {
 	}
 	if _, _, err := openai.DecodeModels([]byte(`<html>`)); err == nil {
 		t.Error("a page is no list")
+	}
+}
+
+// Each server describes its models in a form of its own.
+func TestAbilitiesOfModels(t *testing.T) {
+	abilities := func(m perigee.Model) string {
+		known := func(b *bool) string {
+			if b == nil {
+				return "?"
+			}
+			return fmt.Sprint(*b)
+		}
+		return fmt.Sprintf("%d %d thinking %t vision %s tools %s", m.Context, m.Output, m.Thinking, known(m.Vision), known(m.Tools))
+	}
+	for name, test := range map[string]struct{ entry, want string }{
+		"OpenAI": {`"created":1,"owned_by":"system"`, "0 0 thinking false vision ? tools ?"},
+		"OpenRouter": {`"context_length":9,"architecture":{"modality":"text+image->text","input_modalities":["text","image"]},"top_provider":{"context_length":9,"max_completion_tokens":7},"supported_parameters":["max_tokens","tools"],"reasoning":{"supported_efforts":["high"],"mandatory":false}`,
+			"9 7 thinking true vision true tools true"},
+		"OpenRouter, text": {`"architecture":{"input_modalities":["text"]},"top_provider":{"max_completion_tokens":null},"supported_parameters":["include_reasoning","reasoning"]`, "0 0 thinking true vision false tools false"},
+		"Mistral":          {`"max_context_length":9,"capabilities":{"completion_chat":true,"function_calling":true,"vision":false,"reasoning":true}`, "9 0 thinking true vision false tools true"},
+		"Groq":             {`"active":true,"context_window":9,"max_completion_tokens":7`, "9 7 thinking false vision ? tools ?"},
+		"Fireworks":        {`"context_length":9,"supports_tools":true,"supports_image_input":false`, "9 0 thinking false vision false tools true"},
+		"vLLM":             {`"root":"m","parent":null,"max_model_len":9,"permission":[]`, "9 0 thinking false vision ? tools ?"},
+		"llama.cpp":        {`"meta":{"n_vocab":1,"n_ctx_train":9,"size":2}`, "9 0 thinking false vision ? tools ?"},
+		"perigee":          {`"context_length":9,"max_output_tokens":7,"thinking":true,"vision":false,"tools":true`, "9 7 thinking true vision false tools true"},
+		"odd kinds":        {`"context_length":"9","architecture":[],"capabilities":"all","supported_parameters":{},"tools":[1],"vision":null`, "0 0 thinking false vision ? tools ?"},
+	} {
+		list, _, err := openai.DecodeModels([]byte(`{"data":[{"id":"m",` + test.entry + `}]}`))
+		if err != nil || len(list) != 1 || abilities(list[0]) != test.want {
+			t.Errorf("%s: %v, %v, want %s", name, list, err, test.want)
+		}
+	}
+	list, err := openai.DecodeNativeModels([]byte(`{"models":[{"type":"llm","key":"a","display_name":"A","loaded_instances":[{"id":"a","config":{"context_length":5,"parallel":1}}],"max_context_length":9,
+		"capabilities":{"vision":true,"trained_for_tool_use":false,"reasoning":{"allowed_options":["on"]}}},{"key":"b","max_context_length":8,"loaded_instances":[]},7]}`))
+	if err != nil || len(list) != 4 || abilities(list[0]) != "5 0 thinking true vision true tools false" || list[0].ID != "a" || list[1].Context != 9 || list[2].ID != "b" || list[2].Context != 8 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	m, err := openai.DecodeProperties([]byte(`{"default_generation_settings":{"id":0,"n_ctx":5},"total_slots":1,"modalities":{"vision":true,"audio":false}}`))
+	if err != nil || abilities(m) != "5 0 thinking false vision true tools ?" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }

@@ -22,6 +22,15 @@ func writeModel(w *rawjson.Writer, m *perigee.Model) *rawjson.Writer {
 	if m.Output != 0 {
 		w.Key("max_output_tokens").Int(m.Output)
 	}
+	if m.Thinking {
+		w.Members(`"thinking":true`)
+	}
+	if m.Vision != nil {
+		w.Key("vision").Bool(*m.Vision)
+	}
+	if m.Tools != nil {
+		w.Key("tools").Bool(*m.Tools)
+	}
 	return w.EndObject()
 }
 

@@ -30,7 +30,7 @@ import (
 // Answers in one piece, lists and errors are read up to these sizes.
 const (
 	maxAnswer = 256 << 20
-	maxList   = 16 << 20
+	maxList   = 64 << 20
 	maxError  = 256 << 10
 )
 
@@ -203,6 +203,15 @@ func (u *Upstream) Models(ctx context.Context) ([]perigee.Model, error) {
 			break
 		}
 		page = next
+	}
+	if u.models.details != nil {
+		raw, err := u.get(ctx, u.models.details(u.opts.URL))
+		if err == nil {
+			err = u.models.complete(all, raw)
+		}
+		if err != nil {
+			u.opts.Logger.Info("the server has no details of its models", "upstream", u.opts.Name, "error", err)
+		}
 	}
 	return slices.DeleteFunc(all, func(m perigee.Model) bool { return !u.isOffered(m.ID) }), nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -48,7 +49,7 @@ func newOpenAI(u config.Upstream) *Provider {
 		},
 		embed:     openAIEmbedding,
 		responses: responsesPath + "/",
-		models:    &listing{target: openAIModels, decode: dialect.DecodeModels},
+		models:    p.listing(),
 		reasoning: func(req *perigee.Request) perigee.Reasoning {
 			r := perigee.Reasoning{Provider: ownReasoning(u), Form: perigee.ReasoningInBlocks}
 			if p.accepts(req.Model).Reasoning && wire(req) == chats {
@@ -107,6 +108,58 @@ func openAIModels(base, page string) string {
 		return list
 	}
 	return list + "?" + next.RawQuery // on the same server, wherever the address points
+}
+
+// listing returns the method that lists the models of the server.
+func (p *openAIServer) listing() *listing {
+	l := &listing{target: openAIModels, decode: func(answer []byte) ([]perigee.Model, string, error) {
+		list, next, err := dialect.DecodeModels(answer)
+		for i := range list {
+			m := &list[i]
+			m.Thinking = m.Thinking || p.chat.Fixed != nil && p.chat.Fixed(m.ID)
+		}
+		return list, next, err
+	}}
+	root := func(base string) string { return strings.TrimSuffix(base, "/v1") }
+	switch p.name {
+	case "lmstudio":
+		l.details = func(base string) string { return root(base) + "/api/v1/models" }
+		l.complete = completeNative
+	case "llamacpp":
+		l.details = func(base string) string { return root(base) + "/props" }
+		l.complete = func(list []perigee.Model, answer []byte) error {
+			loaded, err := dialect.DecodeProperties(answer)
+			if err == nil && len(list) == 1 { // otherwise the model that they are about is unknown
+				describe(&list[0], &loaded)
+			}
+			return err
+		}
+	}
+	return l
+}
+
+// completeNative adds LM Studio's own descriptions to the models of the list.
+func completeNative(list []perigee.Model, answer []byte) error {
+	native, err := dialect.DecodeNativeModels(answer)
+	known := map[string]*perigee.Model{}
+	for i := range native {
+		if m := &native[i]; known[m.ID] == nil { // a loaded instance is before its model
+			known[m.ID] = m
+		}
+	}
+	for i := range list {
+		if m := known[list[i].ID]; m != nil {
+			describe(&list[i], m)
+		}
+	}
+	return err
+}
+
+// describe adds to a model what another description of it has. Its limit is the more precise one.
+func describe(m, more *perigee.Model) {
+	m.DisplayName, m.Context = cmp.Or(m.DisplayName, more.DisplayName), cmp.Or(more.Context, m.Context)
+	m.Vision, m.Tools = cmp.Or(m.Vision, more.Vision), cmp.Or(m.Tools, more.Tools)
+	m.Thinking = m.Thinking || more.Thinking
 }
 
 // chatWire returns the method of the Chat Completions API.

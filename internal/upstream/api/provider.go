@@ -129,6 +129,12 @@ func (c *counting) missing(err error, model string) error {
 type listing struct {
 	target func(base, page string) string // the first page has no name
 	decode func(answer []byte) (list []perigee.Model, next string, err error)
+
+	// details is another address of the server with more about the models. It may be nil, and the list
+	// is complete without it.
+	details func(base string) string
+	// complete adds to the models of the list what is found there.
+	complete func(list []perigee.Model, answer []byte) error
 }
 
 // An embedding is the method that turns texts into vectors. Requests of its dialect are sent with
