@@ -60,7 +60,7 @@ type Call struct {
 	FirstByte    time.Duration // from the request to the first event; 0 if there was none
 	Duration     time.Duration
 	Usage        Usage
-	Cost         Cost  // at list price; it is not stored
+	Cost         Cost  // Usage.Charged, or at list price; it is not stored
 	BytesIn      int64 // of the request's body
 	Notes        []string
 	Attempts     []Attempt
@@ -108,11 +108,12 @@ const (
 	ByClient   = "client"
 	ByUpstream = "upstream"
 	BySession  = "session" // only for calls that are still stored: daily sums have no sessions
+	ByAgent    = "agent"   // like BySession
 	ByDay      = "day"
 )
 
 // UsageGroups are all ways to group usage.
-var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, BySession, ByDay}
+var UsageGroups = []string{ByModel, ByAccount, ByKey, ByClient, ByUpstream, BySession, ByAgent, ByDay}
 
 // A UsageQuery selects and groups usage. The zero value is all usage, by model.
 type UsageQuery struct {
@@ -130,10 +131,12 @@ type UsageRow struct {
 	Calls          int64  `json:"calls"`
 	InputTokens    int64  `json:"input_tokens"`
 	CachedTokens   int64  `json:"cached_tokens"`
+	WrittenTokens  int64  `json:"cache_write_tokens"`
 	OutputTokens   int64  `json:"output_tokens"`
 	ThinkingTokens int64  `json:"thinking_tokens"`
 	Errors         int64  `json:"errors"`
-	// CostUSD is the list price of the calls to models with a price; unknown if there are none.
+	// CostUSD is the cost of the calls that the provider has reported a cost of, and the list price of
+	// the other calls to models with a price; unknown if there are none.
 	CostUSD       Cost  `json:"cost_usd,omitzero"`
 	UnpricedCalls int64 `json:"unpriced_calls"` // calls with tokens to models without a price
 }
@@ -154,6 +157,7 @@ func (r *UsageRow) Add(more UsageRow) {
 	r.Calls += more.Calls
 	r.InputTokens += more.InputTokens
 	r.CachedTokens += more.CachedTokens
+	r.WrittenTokens += more.WrittenTokens
 	r.OutputTokens += more.OutputTokens
 	r.ThinkingTokens += more.ThinkingTokens
 	r.Errors += more.Errors
@@ -163,7 +167,7 @@ func (r *UsageRow) Add(more UsageRow) {
 
 // Usage returns the tokens of the row.
 func (r UsageRow) Usage() Usage {
-	return Usage{Input: r.InputTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Thinking: r.ThinkingTokens}
+	return Usage{Input: r.InputTokens, Cached: r.CachedTokens, Written: r.WrittenTokens, Output: r.OutputTokens, Thinking: r.ThinkingTokens}
 }
 
 // SortUsage puts the rows of a query in order: days by date, and other groups with the most tokens

@@ -92,6 +92,7 @@ type Usage struct {
 	WrittenHour int64 // the part of Written that the provider keeps for an hour
 	Output      int64
 	Thinking    int64
+	Charged     Cost // that the provider reports with its answer; unknown if it reports none
 }
 
 // Total returns the sum of input and output tokens.
@@ -101,7 +102,7 @@ func (u Usage) Total() int64 { return u.Input + u.Output }
 func (u Usage) Plus(more Usage) Usage {
 	return Usage{Input: u.Input + more.Input, Cached: u.Cached + more.Cached,
 		Written: u.Written + more.Written, WrittenHour: u.WrittenHour + more.WrittenHour,
-		Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking}
+		Output: u.Output + more.Output, Thinking: u.Thinking + more.Thinking, Charged: u.Charged.Plus(more.Charged)}
 }
 
 // Finish is why an answer ended.

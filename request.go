@@ -99,6 +99,9 @@ type Client struct {
 	// Key is the name of the key that it presented, never the key; empty if none is required.
 	Key     string
 	Session string // the client's name for its conversation, if it sends one
+	// Agent and ParentAgent are the client's names for the agent that sent the request, and for the
+	// agent that started that one, if it sends them.
+	Agent, ParentAgent string
 }
 
 // A Request is one request to a model, in any dialect. The conversation is decoded by Prompt on

@@ -17,13 +17,17 @@ type TraceRow struct {
 	DurationMS   float64   `json:"duration_ms"`
 	InputTokens  int64     `json:"input_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
-	CostUSD      Cost      `json:"cost_usd,omitzero"` // at list price
+	CostUSD      Cost      `json:"cost_usd,omitzero"` // that the provider reports, or at list price
 	Outcome      Outcome   `json:"outcome"`
 	ClientName   string    `json:"client"`
 	Key          string    `json:"key"` // its name
+	Session      string    `json:"session"`
+	Agent        string    `json:"agent"`
+	ParentAgent  string    `json:"parent_agent"`
 	// Bodies is set if the bodies of the call are in its trace directory, so that it can be sent
 	// again.
 	Bodies   bool   `json:"bodies"`
+	Charged  bool   `json:"charged,omitempty"`   // CostUSD is the provider's
 	ReplayOf string `json:"replay_of,omitempty"` // the ID of the call that this one repeats
 }
 
@@ -35,10 +39,10 @@ type Trace struct {
 	Error          string    `json:"error"`
 	Finish         string    `json:"finish"`
 	CachedTokens   int64     `json:"cached_tokens"`
+	WrittenTokens  int64     `json:"cache_write_tokens"`
 	ThinkingTokens int64     `json:"thinking_tokens"`
 	BytesIn        int64     `json:"bytes_in"`
 	ClientVersion  string    `json:"client_version"`
-	Session        string    `json:"session"`
 	Notes          []string  `json:"notes"`
 	Attempts       []Attempt `json:"steps"`
 }
@@ -49,7 +53,8 @@ func (c *Call) TraceRow() TraceRow {
 		ID: c.ID, Time: c.Time, Dialect: c.Dialect, Model: c.Model, ModelAsked: c.ModelAsked, Upstream: c.Upstream, Account: c.Account,
 		Status: c.ClientStatus, Class: c.Class, FirstByteMS: milliseconds(c.FirstByte), DurationMS: milliseconds(c.Duration),
 		InputTokens: c.Usage.Input, OutputTokens: c.Usage.Output, CostUSD: c.Cost, Outcome: c.Outcome,
-		ClientName: c.Client.Name, Key: c.Client.Key, Bodies: c.Bodies, ReplayOf: c.ReplayOf,
+		ClientName: c.Client.Name, Key: c.Client.Key, Session: c.Client.Session,
+		Agent: c.Client.Agent, ParentAgent: c.Client.ParentAgent, Charged: c.Usage.Charged.Known, Bodies: c.Bodies, ReplayOf: c.ReplayOf,
 	}
 	if row.Model == "" {
 		row.Model = c.ModelAsked
@@ -65,9 +70,9 @@ func (c *Call) Trace() Trace {
 	t := Trace{
 		TraceRow: c.TraceRow(), Operation: c.Operation, Stream: c.Stream,
 		Error: c.Error, Finish: c.Finish,
-		CachedTokens: c.Usage.Cached, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
-		ClientVersion: c.Client.Version, Session: c.Client.Session,
-		Notes: c.Notes, Attempts: c.Attempts,
+		CachedTokens: c.Usage.Cached, WrittenTokens: c.Usage.Written, ThinkingTokens: c.Usage.Thinking, BytesIn: c.BytesIn,
+		ClientVersion: c.Client.Version,
+		Notes:         c.Notes, Attempts: c.Attempts,
 	}
 	if t.Notes == nil {
 		t.Notes = []string{}

@@ -77,7 +77,15 @@ func (s Spent) Minus(less Spent) Spent { return Spent{s.Tokens - less.Tokens, s.
 type UsagePart struct {
 	UsageRow
 	Model, Upstream string
-	Long            Usage // tokens of the calls with more than LongPrompt input tokens
+
+	// Charged has the tokens of the calls that the provider has reported a cost of, and that cost.
+	Charged      Usage
+	ChargedCalls int64
+	// WrittenHour and Long are of all other calls: the tokens that were written to a cache for an hour,
+	// and the tokens of the calls with more than LongPrompt input tokens. Written of these does not
+	// include WrittenHour.
+	WrittenHour int64
+	Long        Usage
 }
 
 // A UsagePartReader sums up calls like a UsageReader, separately for each model and upstream, in no

@@ -94,6 +94,10 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 		rows = append(slices.Clone(rows), sum)
 	}
 	heads := []string{"CALLS", "INPUT", "CACHED", "OUTPUT", "THINKING", "ERRORS", "LIST PRICE"}
+	writes := slices.ContainsFunc(rows, func(r perigee.UsageRow) bool { return r.WrittenTokens > 0 })
+	if writes {
+		heads = slices.Insert(heads, 3, "WRITTEN")
+	}
 	if q.Each != "" {
 		heads = append([]string{strings.ToUpper(q.Each)}, heads...)
 	}
@@ -104,8 +108,11 @@ func printUsage(env *cli.Env, rows []perigee.UsageRow, q perigee.UsageQuery) err
 		} else if q.Each != "" {
 			cells = append(cells, command.OrDash(r.Each))
 		}
-		return append(cells, r.Calls, terminal.Count(r.InputTokens), terminal.Count(r.CachedTokens),
-			terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(r.CostText()))
+		cells = append(cells, r.Calls, terminal.Count(r.InputTokens), terminal.Count(r.CachedTokens))
+		if writes {
+			cells = append(cells, terminal.Count(r.WrittenTokens))
+		}
+		return append(cells, terminal.Count(r.OutputTokens), terminal.Count(r.ThinkingTokens), r.Errors, terminal.Amount(r.CostText()))
 	})
 }
 

@@ -25,12 +25,17 @@ type Price struct {
 	Cached        float64 // of input that was cached; Input if 0; nothing if Free
 	Thinking      float64 // of output that is thinking; Output if 0
 
+	// Of input that is written to the provider's cache, for some minutes and for an hour. CacheWrite
+	// is 1.25 times Input if 0, and nothing if Free. CacheWriteHour is 1.6 times CacheWrite if 0, as
+	// Anthropic charges it.
+	CacheWrite, CacheWriteHour float64
+
 	// For calls with more than perigee.LongPrompt input tokens; if 0, the price for shorter ones.
 	// Thinking then has no price of its own.
 	LongInput, LongCached, LongOutput float64
 }
 
-// FreePrice is the price of cached input that costs nothing, for Cached and LongCached.
+// FreePrice is a price of nothing, for Cached, LongCached and CacheWrite.
 const FreePrice = -1
 
 // A PriceEntry is the price of the models that match a pattern.
@@ -88,7 +93,7 @@ func before(a, b PriceEntry) int {
 // complete checks a price, and fills in the prices that default to another one.
 func (e *PriceEntry) complete() error {
 	p := &e.Price
-	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
+	for _, amount := range []float64{p.Input, p.Output, max(p.Cached, 0), max(p.CacheWrite, 0), p.CacheWriteHour, p.Thinking, p.LongInput, max(p.LongCached, 0), p.LongOutput} {
 		if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
 			return fmt.Errorf("%v is not an amount", amount)
 		}
@@ -109,9 +114,17 @@ func (e *PriceEntry) complete() error {
 	setDefault(&p.LongCached, p.Cached)
 	setDefault(&p.LongOutput, p.Output)
 	setDefault(&p.Thinking, p.Output)
-	p.Cached, p.LongCached = max(p.Cached, 0), max(p.LongCached, 0)
+	setDefault(&p.CacheWrite, minutesFactor*p.Input)
+	p.Cached, p.LongCached, p.CacheWrite = max(p.Cached, 0), max(p.LongCached, 0), max(p.CacheWrite, 0)
+	setDefault(&p.CacheWriteHour, hourFactor/minutesFactor*p.CacheWrite)
 	return nil
 }
+
+// What writing to a cache costs unless a price says otherwise, in multiples of the price of input.
+const (
+	minutesFactor = 1.25
+	hourFactor    = 2
+)
 
 // read parses the table: comments, a head line, and a line for each price.
 func read(text string) (date string, entries []PriceEntry, err error) {
@@ -144,7 +157,7 @@ func readEntry(head, cells []string) (e PriceEntry, err error) {
 		return e, fmt.Errorf("%d cells, want %d", len(cells), len(head))
 	}
 	amounts := map[string]*float64{"input": &e.Input, "cached": &e.Cached, "output": &e.Output, "thinking": &e.Thinking,
-		"long_input": &e.LongInput, "long_cached": &e.LongCached, "long_output": &e.LongOutput}
+		"cache_write": &e.CacheWrite, "long_input": &e.LongInput, "long_cached": &e.LongCached, "long_output": &e.LongOutput}
 	for i, name := range head {
 		cell, amount := cells[i], amounts[name]
 		switch {
@@ -180,6 +193,12 @@ func (t *PriceTable) Price(model string, at time.Time) (Price, bool) {
 	return Price{}, false
 }
 
+// has reports whether a model has a price at a time.
+func (t *PriceTable) has(model string, at time.Time) bool {
+	_, ok := t.Price(model, at)
+	return ok
+}
+
 // find returns the price of the first entry for a name.
 func find(list []PriceEntry, name string, at time.Time) (Price, bool) {
 	for i := range list {
@@ -194,7 +213,7 @@ func find(list []PriceEntry, name string, at time.Time) (Price, bool) {
 
 // variant is a part of a name that does not change the price: how much a model thinks, how old a
 // version is.
-var variant = lazyregexp.New(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
+var variant = lazyregexp.New(`(?:\([^()]*\)|-(?:minimal|low|extra-low|medium|high|thinking|preview|latest|customtools|\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}|\d{3}|\d{8}))$`)
 
 // baseName returns the name of a model without its variants.
 func baseName(model string) string {
@@ -225,10 +244,13 @@ func (t *PriceTable) sum(model string, at time.Time, all, long perigee.Usage) pe
 	if !ok {
 		return perigee.Cost{}
 	}
-	fresh, thinking := max(0, all.Input-all.Cached), min(all.Thinking, all.Output)
-	longFresh := max(0, long.Input-long.Cached)
+	fresh, thinking := max(0, all.Input-all.Cached-all.Written), min(all.Thinking, all.Output)
+	longFresh := max(0, long.Input-long.Cached-long.Written)
+	longWritten := max(0, long.Written-long.WrittenHour)
+	written := max(0, all.Written-all.WrittenHour-longWritten)
 	dollars := float64(fresh-longFresh)*p.Input + float64(longFresh)*p.LongInput +
-		float64(all.Cached-long.Cached)*p.Cached + float64(long.Cached)*p.LongCached
+		float64(all.Cached-long.Cached)*p.Cached + float64(long.Cached)*p.LongCached +
+		float64(written)*p.CacheWrite + float64(longWritten)*(p.CacheWrite+minutesFactor*(p.LongInput-p.Input)) + float64(all.WrittenHour)*p.CacheWriteHour
 	if p.LongOutput == p.Output {
 		dollars += float64(all.Output-thinking)*p.Output + float64(thinking)*p.Thinking
 	} else { // thinking costs as much as other output where long prompts cost more

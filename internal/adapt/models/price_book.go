@@ -19,13 +19,23 @@ type PriceBook struct {
 type edition struct {
 	table *PriceTable
 	free  []string // upstreams with tokens that cost nothing
+	local []string // upstreams with tokens that cost nothing unless the configuration has a price
 }
 
 // NewPriceBook returns a PriceBook with time.Now as its clock. The tokens of the upstreams in free
 // cost nothing.
 func NewPriceBook(t *PriceTable, free ...string) *PriceBook {
 	b := &PriceBook{Now: time.Now}
-	b.current.Store(&edition{t, free})
+	b.current.Store(&edition{table: t, free: free})
+	return b
+}
+
+// AddLocal adds upstreams of this machine. Their tokens cost nothing, unless the configuration has a
+// price for the model.
+func (b *PriceBook) AddLocal(upstreams ...string) *PriceBook {
+	e := *b.current.Load()
+	e.local = append(slices.Clone(e.local), upstreams...)
+	b.current.Store(&e)
 	return b
 }
 
@@ -37,14 +47,32 @@ func (b *PriceBook) Date() string { return b.current.Load().table.Date }
 
 // CallCost returns the cost of a call; it is unknown while the call is open.
 func (b *PriceBook) CallCost(c *perigee.Call) perigee.Cost {
-	now := b.current.Load()
 	switch {
 	case c.Outcome == perigee.OutcomeOpen:
 		return perigee.Cost{}
-	case slices.Contains(now.free, c.Upstream):
-		return perigee.USD(0)
+	case c.Usage.Charged.Known:
+		return c.Usage.Charged
 	}
-	return now.table.Cost(cmp.Or(c.Model, c.ModelAsked), c.Time, c.Usage)
+	long := perigee.Usage{}
+	if c.Usage.Input > perigee.LongPrompt {
+		long = c.Usage
+	}
+	return b.current.Load().listPrice(cmp.Or(c.Model, c.ModelAsked), c.Upstream, c.Time, c.Usage, long)
+}
+
+// listPrice returns the cost of tokens of a model of an upstream; long is the part of them from calls
+// with long prompts.
+func (e *edition) listPrice(model, upstream string, at time.Time, all, long perigee.Usage) perigee.Cost {
+	table := e.table
+	switch {
+	case slices.Contains(e.free, upstream):
+		return perigee.USD(0)
+	case slices.Contains(e.local, upstream):
+		if table = (&PriceTable{own: table.own}); !table.has(model, at) {
+			return perigee.USD(0)
+		}
+	}
+	return table.sum(model, at, all, long)
 }
 
 // A CallStore stores calls without their costs.
@@ -87,10 +115,11 @@ func (r PricedCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee
 			if groups[name] == nil {
 				groups[name] = &perigee.UsageRow{Group: p.Group, Each: p.Each}
 			}
-			p.CostUSD = now.cost(p, period.Since)
-			if !p.CostUSD.Known {
-				p.UnpricedCalls = p.Calls
+			price := now.cost(p, period.Since)
+			if !price.Known {
+				p.UnpricedCalls = p.Calls - p.ChargedCalls
 			}
+			p.CostUSD = p.Charged.Charged.Plus(price)
 			groups[name].Add(p.UsageRow)
 		}
 	}
@@ -102,11 +131,13 @@ func (r PricedCalls) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee
 	return rows, nil
 }
 
+// cost returns the list price of the calls of a part that the provider has reported no cost of.
 func (e *edition) cost(p *perigee.UsagePart, at time.Time) perigee.Cost {
-	if slices.Contains(e.free, p.Upstream) {
-		return perigee.USD(0)
-	}
-	return e.table.sum(p.Model, at, p.UsageRow.Usage(), p.Long)
+	rest, long := p.UsageRow.Usage(), p.Long
+	rest.Input, rest.Cached = rest.Input-p.Charged.Input, rest.Cached-p.Charged.Cached
+	rest.Written, rest.Output = rest.Written-p.Charged.Written, rest.Output-p.Charged.Output
+	rest.Thinking, rest.WrittenHour = min(rest.Thinking, rest.Output), p.WrittenHour
+	return e.listPrice(p.Model, p.Upstream, at, rest, long)
 }
 
 // periods divides a query at the times at which a price has changed.

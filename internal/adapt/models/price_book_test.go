@@ -34,6 +34,42 @@ func part(group, model, upstream string, calls, input, long int64) perigee.Usage
 		Upstream: upstream, Long: perigee.Usage{Input: long}}
 }
 
+// The provider's own cost counts in place of the list price, and the other calls of the group keep
+// theirs.
+func TestChargedCostsComeFirst(t *testing.T) {
+	charged := part("k", "gemini-2.5-flash", "router", 3, 3_000_000, 0)
+	charged.OutputTokens, charged.ChargedCalls = 30, 2
+	charged.Charged = perigee.Usage{Input: 2_000_000, Output: 30, Charged: perigee.USD(0.07)}
+	unknown := part("u", "novel", "router", 3, 30, 0)
+	unknown.ChargedCalls, unknown.Charged = 2, perigee.Usage{Input: 20, Charged: perigee.USD(0.5)}
+	free := part("f", "novel", "router", 1, 30, 0)
+	free.ChargedCalls, free.Charged = 1, perigee.Usage{Input: 30, Charged: perigee.USD(0)}
+	book := models.NewPriceBook(mustLoad(t))
+	rows, err := book.Reader(&storeRig{parts: []perigee.UsagePart{charged, unknown, free}}).Usage(t.Context(), perigee.UsageQuery{By: perigee.ByKey})
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	checkCost(t, "two charged calls and one at list price", rows[0].CostUSD, 0.07+0.3)
+	checkCost(t, "a free call", rows[1].CostUSD, 0)
+	checkCost(t, "calls of a model without a price", rows[2].CostUSD, 0.5)
+	if rows[0].UnpricedCalls != 0 || rows[1].UnpricedCalls+rows[2].UnpricedCalls != 1 {
+		t.Errorf("got %+v", rows)
+	}
+	call := perigee.Call{Model: "gemini-2.5-flash", Outcome: perigee.OutcomeDone, Usage: perigee.Usage{Input: 1_000_000, Charged: perigee.USD(0.01)}}
+	checkCost(t, "a charged call", book.CallCost(&call), 0.01)
+}
+
+// Servers on this machine cost nothing, unless the configuration says what they cost.
+func TestLocalServersAreFree(t *testing.T) {
+	book := models.NewPriceBook(mustLoad(t, models.PriceEntry{Model: "mine", Price: models.Price{Input: 2, Output: 2}})).AddLocal("vllm")
+	for model, want := range map[string]float64{"gemini-2.5-flash": 0, "unknown": 0, "mine": 2} {
+		call := perigee.Call{Model: model, Upstream: "vllm", Outcome: perigee.OutcomeDone, Usage: perigee.Usage{Input: 1_000_000}}
+		checkCost(t, model, book.CallCost(&call), want)
+	}
+	call := perigee.Call{Model: "gemini-2.5-flash", Upstream: "studio", Outcome: perigee.OutcomeDone, Usage: perigee.Usage{Input: 1_000_000}}
+	checkCost(t, "another upstream", book.CallCost(&call), 0.3)
+}
+
 func TestUsageIsPriced(t *testing.T) {
 	store := &storeRig{parts: []perigee.UsagePart{
 		part("laptop", "gemini-2.5-pro", "studio", 2, 1_000_000, 600_000), // 400,000 at 1.25 and 600,000 at 2.50

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"time"
 
 	"perigee"
@@ -18,6 +19,10 @@ func PrintTraces(env *cli.Env, rows []perigee.TraceRow) error {
 	}
 	today := time.Now().In(zone).Format(time.DateOnly)
 	heads := []string{"ID", timeHead, "MODEL", "UPSTREAM", "ACCOUNT", "STATUS", "RESULT", "KEY", "CLIENT", "MS", "IN", "OUT"}
+	agents := slices.ContainsFunc(rows, func(r perigee.TraceRow) bool { return r.Agent != "" || r.ParentAgent != "" })
+	if agents {
+		heads = append(heads, "SESSION", "AGENT")
+	}
 	return cli.List(env, rows, heads, func(r perigee.TraceRow) []any {
 		at, model := r.Time.In(zone), OrDash(r.Model)
 		if r.ModelAsked != "" && r.ModelAsked != r.Model {
@@ -39,9 +44,29 @@ func PrintTraces(env *cli.Env, rows []perigee.TraceRow) error {
 		if env.Width() > 0 && at.Format(time.DateOnly) == today {
 			format = time.TimeOnly
 		}
-		return []any{r.ID[:min(digits, len(r.ID))], at.Format(format), model, OrDash(r.Upstream), OrDash(r.Account), status, result,
+		cells := []any{r.ID[:min(digits, len(r.ID))], at.Format(format), model, OrDash(r.Upstream), OrDash(r.Account), status, result,
 			OrDash(r.Key), client, terminal.Decimal(r.DurationMS), terminal.Count(r.InputTokens), terminal.Count(r.OutputTokens)}
+		if agents {
+			cells = append(cells, OrDash(shortName(r.Session)), agentCell(&r))
+		}
+		return cells
 	})
+}
+
+// agentCell returns the agent of a call, and the one that started it.
+func agentCell(r *perigee.TraceRow) string {
+	if r.ParentAgent == "" {
+		return OrDash(shortName(r.Agent))
+	}
+	return OrDash(shortName(r.Agent)) + " of " + shortName(r.ParentAgent)
+}
+
+// shortName returns the beginning of a client's name for a session or an agent.
+func shortName(name string) string {
+	if short := []rune(name); len(short) > 12 {
+		return string(short[:11]) + "…"
+	}
+	return name
 }
 
 // The least and the most characters of an id that are shown. The first ten are the time in

@@ -103,15 +103,16 @@ func usageTool() *tool {
 			prop("since?", text, "Only calls since then: a time (2026-01-31T00:00:00Z) or a duration before now (24h, 7d). Default: all."),
 		),
 		object(prop("usage", list(object(
-			prop("group", text, "The model, account, key, client, upstream, session or day."),
+			prop("group", text, "The model, account, key, client, upstream, session, agent or day."),
 			prop("each?", text, "The value of the second way to group."),
 			prop("calls", integer, "Calls."),
 			prop("input_tokens", integer, "Tokens of prompts."),
 			prop("cached_tokens", integer, "Tokens of prompts that were cached."),
+			prop("cache_write_tokens", integer, "Tokens of prompts that were written to a cache."),
 			prop("output_tokens", integer, "Tokens of answers, with thinking."),
 			prop("thinking_tokens", integer, "Tokens of thinking."),
 			prop("errors", integer, "Calls that have failed."),
-			prop("cost_usd?", number, "US dollars at list price, of the calls whose model has a price. Left out if none has."),
+			prop("cost_usd?", number, "US dollars as the provider reports them, or at list price, of the calls whose model has a price. Left out if none has."),
 			prop("unpriced_calls", integer, "Calls with tokens whose model has no price."),
 		)), "One row for each group.")))
 	t.run = runUsage

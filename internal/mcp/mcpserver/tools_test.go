@@ -189,7 +189,7 @@ func TestListsHaveTheShapesOfTheContract(t *testing.T) {
 			`{"id":"secret","upstream":"google","context":0,"output":0,"thinking":false}]}`,
 		"quota": `{"quota":[{"account":"a@example.org","upstream":"google","model":"gemini-3-flash","pool":"p","remaining":0.5,` +
 			`"resets_at":"2026-11-16T12:00:00Z","windows":[{"window":"5h","remaining":0.5}]}]}`,
-		"usage": `{"usage":[{"group":"gemini-3-flash","calls":2,"input_tokens":10,"cached_tokens":0,"output_tokens":5,"thinking_tokens":0,"errors":0,"unpriced_calls":0}]}`,
+		"usage": `{"usage":[{"group":"gemini-3-flash","calls":2,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":5,"thinking_tokens":0,"errors":0,"unpriced_calls":0}]}`,
 	} {
 		if got := textOf(t, callTool(t, c, name, nil, nil)); got != want {
 			t.Errorf("%s: %s", name, got)

@@ -9,7 +9,7 @@ import (
 // clean returns a call for a page, without secrets.
 func (d *Dashboard) clean(c perigee.Call) perigee.Call {
 	for _, text := range []*string{&c.Error, &c.Model, &c.ModelAsked, &c.Account, &c.Finish, &c.Client.Name, &c.Client.Version, &c.Client.Key,
-		&c.Client.Session} {
+		&c.Client.Session, &c.Client.Agent, &c.Client.ParentAgent} {
 		*text = d.opts.Redact(*text)
 	}
 	c.Notes, c.Attempts = d.redactAll(c.Notes), slices.Clone(c.Attempts)

@@ -90,10 +90,10 @@ func New(opts Options) *Metrics {
 		Name: "perigee_attempts_total", Help: "Attempts of calls at an upstream, by error class; ok is none.",
 	}, []string{"upstream", "class"})
 	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "perigee_tokens_total", Help: "Tokens of calls. Cached ones are part of input, thinking is part of output.",
+		Name: "perigee_tokens_total", Help: "Tokens of calls. Cached and written ones are part of input, thinking is part of output.",
 	}, []string{"upstream", "model", "kind"})
 	m.cost = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "perigee_cost_usd_total", Help: "Cost of calls at list prices, in US dollars, of models whose price is known.",
+		Name: "perigee_cost_usd_total", Help: "Cost of calls in US dollars: as the provider reports it, or at list prices of models whose price is known.",
 	}, []string{"upstream", "model"})
 	m.firstByte = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "perigee_first_byte_seconds", Help: "Time from a request to the first event of its answer.", Buckets: firstByteBuckets,
@@ -134,7 +134,7 @@ func (m *Metrics) Observe(c *perigee.Call) {
 	for _, t := range [...]struct {
 		kind   string
 		number int64
-	}{{"input", c.Usage.Input}, {"cached", c.Usage.Cached}, {"output", c.Usage.Output}, {"thinking", c.Usage.Thinking}} {
+	}{{"input", c.Usage.Input}, {"cached", c.Usage.Cached}, {"written", c.Usage.Written}, {"output", c.Usage.Output}, {"thinking", c.Usage.Thinking}} {
 		if c.Usage != (perigee.Usage{}) { // all kinds, so that rates of those that are rare have a beginning
 			m.tokens.WithLabelValues(upstream, model, t.kind).Add(float64(t.number))
 		}

@@ -187,6 +187,7 @@ func (w *watcher) attributes(c *perigee.Call) []attribute.KeyValue {
 	number("gen_ai.usage.input_tokens", c.Usage.Input)
 	number("gen_ai.usage.output_tokens", c.Usage.Output)
 	number("gen_ai.usage.cache_read.input_tokens", c.Usage.Cached)
+	number("gen_ai.usage.cache_creation.input_tokens", c.Usage.Written)
 	number("gen_ai.usage.reasoning.output_tokens", c.Usage.Thinking)
 	number("http.response.status_code", int64(c.ClientStatus))
 	return list

@@ -102,12 +102,14 @@ func (w *watcher) writeJSON(dir *os.Root, d document, before int64) (size int64,
 func (w *watcher) describe(r *redact.Redactor, b *batch) Meta {
 	c := cleaner{r}
 	m := Meta{
-		TraceRow: b.call.TraceRow(), Operation: b.call.Operation, Stream: b.call.Stream, Session: c.text(b.call.Client.Session),
+		TraceRow: b.call.TraceRow(), Operation: b.call.Operation, Stream: b.call.Stream,
 		Method: w.origin.method, Path: c.path(w.origin.path), Headers: c.headers(w.origin.header),
 		Tries: w.tries(c, b),
 	}
 	m.Bodies, m.ReplayOf = w.bodies, w.origin.replayOf
-	m.Model, m.ModelAsked, m.ClientName = c.text(m.Model), c.text(m.ModelAsked), c.text(m.ClientName)
+	for _, text := range []*string{&m.Model, &m.ModelAsked, &m.ClientName, &m.Session, &m.Agent, &m.ParentAgent} {
+		*text = c.text(*text)
+	}
 	if !b.ended {
 		m.Outcome, m.Status = perigee.OutcomeOpen, 0
 	}

@@ -23,7 +23,6 @@ type Meta struct {
 	perigee.TraceRow
 	Operation string      `json:"operation"`
 	Stream    bool        `json:"stream"`
-	Session   string      `json:"session,omitempty"`
 	Method    string      `json:"method"`
 	Path      string      `json:"path"`    // with its query, without credentials
 	Headers   http.Header `json:"headers"` // without credentials

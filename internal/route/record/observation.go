@@ -63,6 +63,7 @@ func (r *Recorder) Begin(op Operation, origin *perigee.Origin) *Observation {
 			Version: r.name(origin.Client.Version),
 			Key:     perigee.Clip(origin.Client.Key, maxName),
 			Session: r.name(origin.Client.Session),
+			Agent:   r.name(origin.Client.Agent), ParentAgent: r.name(origin.Client.ParentAgent),
 		},
 		ModelAsked: r.name(op.Model),
 		ReplayOf:   origin.Replay.Of,

@@ -14,7 +14,8 @@ func ProgramOf(r *http.Request) perigee.Client {
 	agent, _, _ := strings.Cut(r.UserAgent(), " ")
 	name, rest, _ := strings.Cut(agent, "/")
 	version, _, _ := strings.Cut(rest, "/")
-	return perigee.Client{Name: printable(name, maxAgent), Version: printable(version, maxAgent), Session: sessionOf(r.Header)}
+	return perigee.Client{Name: printable(name, maxAgent), Version: printable(version, maxAgent), Session: firstOf(r.Header, sessionHeaders),
+		Agent: firstOf(r.Header, agentHeaders), ParentAgent: firstOf(r.Header, parentHeaders)}
 }
 
 // Bounds of names that clients send.
@@ -31,12 +32,19 @@ var sessionHeaders = []string{
 	"X-Opencode-Session", "X-Session-Affinity", "X-Amp-Thread-Id",
 }
 
-// sessionOf returns the client's name for its conversation from the headers. It takes precedence
-// over a name in the body.
-func sessionOf(h http.Header) string {
-	for _, name := range sessionHeaders {
-		if session := printable(h.Get(name), maxSession); session != "" {
-			return session
+// agentHeaders and parentHeaders are the headers in which Claude Code and Codex name the agent that
+// sends a request, and Claude Code the agent that started that one.
+var (
+	agentHeaders  = []string{"X-Claude-Code-Agent-Id", "X-Openai-Subagent"}
+	parentHeaders = []string{"X-Claude-Code-Parent-Agent-Id"}
+)
+
+// firstOf returns the first of the headers that has a value. A conversation that is named there takes
+// precedence over a name in the body.
+func firstOf(h http.Header, names []string) string {
+	for _, name := range names {
+		if value := printable(h.Get(name), maxSession); value != "" {
+			return value
 		}
 	}
 	return ""

@@ -223,6 +223,11 @@ type Price struct {
 	// it is not set, or -1, it is the same as input.
 	Cached float64 `yaml:"cached" default:"-1" min:"-1" example:"0.05"`
 
+	// The price of input tokens that the provider writes to its cache for minutes. 0 means that they
+	// are free. If it is not set, or -1, it is 1.25 times input. Tokens that the cache keeps for an
+	// hour cost 1.6 times as much as these, which is twice input.
+	CacheWrite float64 `yaml:"cache_write" default:"-1" min:"-1" example:"0.625"`
+
 	// The price of output tokens, including thinking.
 	Output float64 `yaml:"output" required:"true" min:"0" example:"3.00"`
 

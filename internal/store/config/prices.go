@@ -2,27 +2,39 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
 	"perigee/internal/adapt/models"
+	"perigee/internal/lib/netguard"
 )
 
 // PriceBook returns the prices in force. Calls of some kinds of upstreams cost nothing.
 func (c *Config) PriceBook() *models.PriceBook {
 	free := []string{KindSimulator} // the name of the built-in one
+	var local []string
 	for _, u := range c.Upstreams {
-		if KindOf(u.Kind).Free {
+		switch {
+		case KindOf(u.Kind).Free:
 			free = append(free, u.Name)
+		case u.isLocal():
+			local = append(local, u.Name)
 		}
 	}
-	return models.NewPriceBook(c.priceTable(), free...)
+	return models.NewPriceBook(c.priceTable(), free...).AddLocal(local...)
+}
+
+// isLocal reports whether an upstream is a server on this machine.
+func (u *Upstream) isLocal() bool {
+	address, err := url.Parse(u.URL)
+	return err == nil && KindOf(u.Kind).Keys && netguard.IsLoopback(address.Hostname())
 }
 
 func (c *Config) priceTable() *models.PriceTable {
 	var entries []models.PriceEntry
 	for _, p := range c.Prices {
-		entries = append(entries, models.PriceEntry{Model: p.Model, Price: models.Price{Input: p.Input, Cached: cachedPrice(p.Cached), Output: p.Output,
+		entries = append(entries, models.PriceEntry{Model: p.Model, Price: models.Price{Input: p.Input, Cached: cachedPrice(p.Cached), CacheWrite: cachedPrice(p.CacheWrite), Output: p.Output,
 			LongInput: p.LongInput, LongCached: cachedPrice(p.LongCached), LongOutput: p.LongOutput}})
 	}
 	table, err := models.LoadPrices(entries)
@@ -32,11 +44,11 @@ func (c *Config) priceTable() *models.PriceTable {
 	return table
 }
 
-// cachedPrice returns the price of cached input as package models has it.
+// cachedPrice returns a price that is not set below 0 as package models has it.
 func cachedPrice(amount float64) float64 {
 	switch {
 	case amount < 0:
-		return 0 // as other input
+		return 0 // it has a default
 	case amount == 0:
 		return models.FreePrice
 	}

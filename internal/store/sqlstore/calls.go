@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"unicode/utf8"
 
 	"perigee"
@@ -16,7 +18,7 @@ const callColumns = `id, time_us, operation, dialect, stream,
 	model_asked, model, upstream, account,
 	outcome, class, status, error, finish, first_byte_ns, duration_ns,
 	input_tokens, cached_tokens, output_tokens, thinking_tokens, bytes_in, notes, steps, client_status,
-	replay_of`
+	replay_of, client_agent, client_parent, cache_write_tokens, cache_hour_tokens, charged_nano_usd`
 
 var saveCall = engine.Upsert("calls", "id", callColumns+", replica, counted")
 
@@ -113,7 +115,7 @@ func appendArgs(args []any, c *perigee.Call) ([]any, error) {
 		c.ModelAsked, c.Model, c.Upstream, c.Account,
 		string(c.Outcome), string(c.Class), int64(c.Status), c.Error, c.Finish, int64(c.FirstByte), int64(c.Duration),
 		c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, c.BytesIn, notes, steps, int64(c.ClientStatus),
-		c.ReplayOf), nil
+		c.ReplayOf, c.Client.Agent, c.Client.ParentAgent, c.Usage.Written, c.Usage.WrittenHour, nanos(c.Usage.Charged)), nil
 }
 
 func callInto(c *perigee.Call) []any {
@@ -124,7 +126,38 @@ func callInto(c *perigee.Call) []any {
 		&c.Outcome, &c.Class, &c.Status, &c.Error, &c.Finish, &c.FirstByte, &c.Duration,
 		&c.Usage.Input, &c.Usage.Cached, &c.Usage.Output, &c.Usage.Thinking, &c.BytesIn,
 		jsonList[string]{&c.Notes}, jsonList[perigee.Attempt]{&c.Attempts}, &c.ClientStatus, &c.ReplayOf,
+		&c.Client.Agent, &c.Client.ParentAgent, &c.Usage.Written, &c.Usage.WrittenHour, nanoCost{&c.Usage.Charged},
 	}
+}
+
+// nanos returns a cost as it is stored: in billionths of a dollar, or -1 if it is unknown.
+func nanos(c perigee.Cost) int64 {
+	if !c.Known {
+		return -1
+	}
+	return int64(math.Round(min(max(c.USD, 0), maxCharged) * 1e9))
+}
+
+// maxCharged is the largest cost of a call that is stored, in dollars.
+const maxCharged = 1e6
+
+// A nanoCost scans the output of nanos.
+type nanoCost struct{ into *perigee.Cost }
+
+// Scan takes the value of a column.
+func (n nanoCost) Scan(value any) error {
+	amount, ok := value.(int64)
+	if text, isText := value.(string); isText { // PostgreSQL's sums are decimals
+		parsed, err := strconv.ParseInt(text, 10, 64)
+		amount, ok = parsed, err == nil
+	}
+	if !ok {
+		return fmt.Errorf("a cost is stored as %T", value)
+	}
+	if *n.into = (perigee.Cost{}); amount >= 0 {
+		*n.into = perigee.USD(float64(amount) / 1e9)
+	}
+	return nil
 }
 
 // encodeList writes a list as JSON; most calls have none, and then it is empty.

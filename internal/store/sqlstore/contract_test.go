@@ -57,7 +57,7 @@ func fullCall(id string) perigee.Call {
 		Operation:  perigee.OperationGenerate,
 		Dialect:    perigee.DialectAnthropic,
 		Stream:     true,
-		Client:     perigee.Client{Name: "claude-cli", Version: "2.1.0", Key: "laptop", Session: "s-1"},
+		Client:     perigee.Client{Name: "claude-cli", Version: "2.1.0", Key: "laptop", Session: "s-1", Agent: "a-2", ParentAgent: "a-1"},
 		ModelAsked: "sonnet",
 		Model:      "claude-sonnet",
 		Upstream:   "antigravity",
@@ -69,7 +69,7 @@ func fullCall(id string) perigee.Call {
 		Finish:     "STOP",
 		FirstByte:  12345678,
 		Duration:   3*time.Second + 1,
-		Usage:      perigee.Usage{Input: 100, Cached: 40, Output: 20, Thinking: 5},
+		Usage:      perigee.Usage{Input: 100, Cached: 40, Written: 30, WrittenHour: 10, Output: 20, Thinking: 5, Charged: perigee.USD(0.0125)},
 		BytesIn:    4096,
 		Notes:      []string{"dropped logprobs", "renamed tool 1mcp.read"},
 		Attempts: []perigee.Attempt{
@@ -279,9 +279,9 @@ func testCallFilters(t *testing.T, s *Store) {
 
 func testUsageGroups(t *testing.T, s *Store) {
 	small := perigee.Call{ID: "1", Time: noon, Model: "small", Account: "a", Upstream: "one", Outcome: perigee.OutcomeDone,
-		Client: perigee.Client{Name: "codex", Key: "k1", Session: "s1"}, Usage: perigee.Usage{Input: 5, Cached: 1, Output: 2, Thinking: 1}}
+		Client: perigee.Client{Name: "codex", Key: "k1", Session: "s1", Agent: "a1"}, Usage: perigee.Usage{Input: 5, Cached: 1, Written: 2, Output: 2, Thinking: 1}}
 	large := perigee.Call{ID: "2", Time: noon, Model: "large", Account: "b", Upstream: "other", Outcome: perigee.OutcomeDone,
-		Client: perigee.Client{Name: "claude-cli", Key: "k2", Session: "s2"}, Usage: perigee.Usage{Input: 50, Cached: 10, Output: 20, Thinking: 10}}
+		Client: perigee.Client{Name: "claude-cli", Key: "k2", Session: "s2", Agent: "a2"}, Usage: perigee.Usage{Input: 50, Cached: 10, Written: 20, WrittenHour: 20, Output: 20, Thinking: 10}}
 	open := perigee.Call{ID: "3", Time: noon, Outcome: perigee.OutcomeOpen}
 	again := small
 	again.ID = "4"
@@ -295,10 +295,11 @@ func testUsageGroups(t *testing.T, s *Store) {
 		perigee.ByClient:   {"claude-cli", "codex", ""},
 		perigee.ByUpstream: {"other", "one", ""},
 		perigee.BySession:  {"s2", "s1", ""},
+		perigee.ByAgent:    {"a2", "a1", ""},
 	} {
 		want := []perigee.UsageRow{
-			{Group: names[0], Calls: 1, InputTokens: 50, CachedTokens: 10, OutputTokens: 20, ThinkingTokens: 10},
-			{Group: names[1], Calls: 2, InputTokens: 10, CachedTokens: 2, OutputTokens: 4, ThinkingTokens: 2},
+			{Group: names[0], Calls: 1, InputTokens: 50, CachedTokens: 10, WrittenTokens: 20, OutputTokens: 20, ThinkingTokens: 10},
+			{Group: names[1], Calls: 2, InputTokens: 10, CachedTokens: 2, WrittenTokens: 4, OutputTokens: 4, ThinkingTokens: 2},
 			{Group: names[2], Calls: 1},
 		}
 		if got := mustUsage(t, s, perigee.UsageQuery{By: by}); !reflect.DeepEqual(got, want) {
@@ -428,7 +429,7 @@ func testConcurrent(t *testing.T, s *Store) {
 	await.Return(t, reading.Wait, "the readers")
 
 	rows := mustUsage(t, s, perigee.UsageQuery{By: perigee.ByAccount})
-	want := []perigee.UsageRow{{Group: "a@example.com", Calls: 10_000, InputTokens: 1_000_000, CachedTokens: 400_000,
+	want := []perigee.UsageRow{{Group: "a@example.com", Calls: 10_000, InputTokens: 1_000_000, CachedTokens: 400_000, WrittenTokens: 300_000,
 		OutputTokens: 200_000, ThinkingTokens: 50_000, Errors: 10_000}}
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got %+v, want %+v", rows, want)

@@ -92,13 +92,14 @@ func anyCall(t *rapid.T) perigee.Call {
 	return perigee.Call{
 		ID:       fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "id")),
 		Time:     anyTime(t),
-		Client:   perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key"), Session: name.Draw(t, "session")},
+		Client:   perigee.Client{Name: name.Draw(t, "client"), Key: name.Draw(t, "key"), Session: name.Draw(t, "session"), Agent: name.Draw(t, "agent")},
 		Model:    name.Draw(t, "model"),
 		Account:  name.Draw(t, "account"),
 		Upstream: name.Draw(t, "upstream"),
 		Outcome:  rapid.SampledFrom([]perigee.Outcome{"open", "done", "failed", "cut_off", "canceled"}).Draw(t, "outcome"),
 		Usage: perigee.Usage{Input: tokens.Draw(t, "input"), Cached: tokens.Draw(t, "cached"),
-			Output: tokens.Draw(t, "output"), Thinking: tokens.Draw(t, "thinking")},
+			Output: tokens.Draw(t, "output"), Thinking: tokens.Draw(t, "thinking"), Written: tokens.Draw(t, "written"),
+			WrittenHour: tokens.Draw(t, "hour"), Charged: rapid.SampledFrom([]perigee.Cost{{}, {}, perigee.USD(0), perigee.USD(0.25)}).Draw(t, "charged")},
 	}
 }
 
@@ -127,14 +128,14 @@ func partsByHand(calls map[string]perigee.Call, q perigee.UsageQuery) map[partKe
 		if c.Time.Before(q.Since) || (!q.Until.IsZero() && !c.Time.Before(q.Until)) || (q.Key != "" && c.Client.Key != q.Key) {
 			continue
 		}
-		if (q.By == perigee.BySession || q.Each == perigee.BySession) && strings.HasPrefix(id, "removed") {
+		if (onlyCalls(q.By) || onlyCalls(q.Each)) && strings.HasPrefix(id, "removed") {
 			continue
 		}
 		names := map[string]string{"": c.Model, perigee.ByModel: c.Model, perigee.ByAccount: c.Account, perigee.ByKey: c.Client.Key,
-			perigee.ByClient: c.Client.Name, perigee.ByUpstream: c.Upstream, perigee.BySession: c.Client.Session,
+			perigee.ByClient: c.Client.Name, perigee.ByUpstream: c.Upstream, perigee.BySession: c.Client.Session, perigee.ByAgent: c.Client.Agent,
 			perigee.ByDay: c.Time.UTC().Format(time.DateOnly)}
 		row := perigee.UsageRow{Group: names[q.By], Calls: 1, InputTokens: c.Usage.Input, CachedTokens: c.Usage.Cached,
-			OutputTokens: c.Usage.Output, ThinkingTokens: c.Usage.Thinking}
+			OutputTokens: c.Usage.Output, ThinkingTokens: c.Usage.Thinking, WrittenTokens: c.Usage.Written}
 		if q.Each != "" {
 			row.Each = names[q.Each]
 		}
@@ -147,8 +148,16 @@ func partsByHand(calls map[string]perigee.Call, q perigee.UsageQuery) map[partKe
 			p = perigee.UsagePart{UsageRow: perigee.UsageRow{Group: row.Group, Each: row.Each}, Model: c.Model, Upstream: c.Upstream}
 		}
 		p.Add(row)
-		if c.Usage.Input > 200_000 {
-			p.Long = p.Long.Plus(perigee.Usage{Input: c.Usage.Input, Cached: c.Usage.Cached, Output: c.Usage.Output})
+		u := perigee.Usage{Input: c.Usage.Input, Cached: c.Usage.Cached, Written: c.Usage.Written, Output: c.Usage.Output}
+		switch {
+		case c.Usage.Charged.Known:
+			u.Charged = c.Usage.Charged
+			p.Charged, p.ChargedCalls = p.Charged.Plus(u), p.ChargedCalls+1
+		case c.Usage.Input > 200_000:
+			u.Written -= c.Usage.WrittenHour
+			p.Long, p.WrittenHour = p.Long.Plus(u), p.WrittenHour+c.Usage.WrittenHour
+		default:
+			p.WrittenHour += c.Usage.WrittenHour
 		}
 		parts[key] = p
 	}

@@ -24,7 +24,7 @@ func compareSumKeys(a, b sumKey) int {
 
 // A sum has the values of sumColumns for the calls of a sumKey, or the differences that a
 // transaction makes to them.
-type sum [9]int64
+type sum [18]int64
 
 // A callCount has the values that one call adds to the sums.
 type callCount struct {
@@ -40,14 +40,19 @@ func (s *Store) countOf(c *perigee.Call) (n callCount, ok bool) {
 	text := s.db.Text // the key has to equal the one in the row
 	n.sumKey = sumKey{c.Time.UnixMicro() / microsPerDay, text(c.Client.Key), text(c.Client.Name),
 		text(cmp.Or(c.Model, c.ModelAsked)), text(c.Upstream), text(c.Account)}
-	errors, long := int64(0), perigee.Usage{}
+	errors, long, u := int64(0), perigee.Usage{}, c.Usage
 	if (c.Outcome == perigee.OutcomeFailed || c.Outcome == perigee.OutcomeCutOff) && c.ReplayOf == "" {
 		errors = 1
 	}
-	if c.Usage.Input > perigee.LongPrompt {
-		long = c.Usage
+	if u.Input > perigee.LongPrompt && !u.Charged.Known {
+		long = u
 	}
-	n.sum = sum{1, errors, c.Usage.Input, c.Usage.Cached, c.Usage.Output, c.Usage.Thinking, long.Input, long.Cached, long.Output}
+	n.sum = sum{1, errors, u.Input, u.Cached, u.Output, u.Thinking, long.Input, long.Cached, long.Output,
+		u.Written, u.WrittenHour, long.Written - long.WrittenHour}
+	if u.Charged.Known {
+		n.sum[10] = 0
+		copy(n.sum[12:], []int64{1, nanos(u.Charged), u.Input, u.Cached, u.Written, u.Output})
+	}
 	return n, true
 }
 
@@ -55,7 +60,8 @@ func (s *Store) countOf(c *perigee.Call) (n callCount, ok bool) {
 const (
 	sumKeyColumns = "day, client_key, client_name, model, upstream, account"
 	sumColumns    = "calls, errors, input_tokens, cached_tokens, output_tokens, thinking_tokens, " +
-		"long_input_tokens, long_cached_tokens, long_output_tokens"
+		"long_input_tokens, long_cached_tokens, long_output_tokens, cache_write_tokens, cache_hour_tokens, long_cache_write_tokens, " +
+		"charged_calls, charged_nano_usd, charged_input_tokens, charged_cached_tokens, charged_cache_write_tokens, charged_output_tokens"
 )
 
 // callSums are the columns of daily_usage, for one call.
@@ -63,12 +69,25 @@ const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_
 	CASE WHEN model = '' THEN model_asked ELSE model END AS model, upstream, account,
 	1 AS calls, CASE WHEN ` + failedCalls + ` AND replay_of = '' THEN 1 ELSE 0 END AS errors,
 	input_tokens, cached_tokens, output_tokens, thinking_tokens,
-	CASE WHEN input_tokens > ` + longPrompt + ` THEN input_tokens ELSE 0 END AS long_input_tokens,
-	CASE WHEN input_tokens > ` + longPrompt + ` THEN cached_tokens ELSE 0 END AS long_cached_tokens,
-	CASE WHEN input_tokens > ` + longPrompt + ` THEN output_tokens ELSE 0 END AS long_output_tokens`
+	CASE WHEN ` + longCall + ` THEN input_tokens ELSE 0 END AS long_input_tokens,
+	CASE WHEN ` + longCall + ` THEN cached_tokens ELSE 0 END AS long_cached_tokens,
+	CASE WHEN ` + longCall + ` THEN output_tokens ELSE 0 END AS long_output_tokens,
+	cache_write_tokens,
+	CASE WHEN charged_nano_usd < 0 THEN cache_hour_tokens ELSE 0 END AS cache_hour_tokens,
+	CASE WHEN ` + longCall + ` THEN cache_write_tokens - cache_hour_tokens ELSE 0 END AS long_cache_write_tokens,
+	CASE WHEN ` + charged + ` THEN 1 ELSE 0 END AS charged_calls,
+	CASE WHEN ` + charged + ` THEN charged_nano_usd ELSE 0 END AS charged_nano_usd,
+	CASE WHEN ` + charged + ` THEN input_tokens ELSE 0 END AS charged_input_tokens,
+	CASE WHEN ` + charged + ` THEN cached_tokens ELSE 0 END AS charged_cached_tokens,
+	CASE WHEN ` + charged + ` THEN cache_write_tokens ELSE 0 END AS charged_cache_write_tokens,
+	CASE WHEN ` + charged + ` THEN output_tokens ELSE 0 END AS charged_output_tokens`
 
-// longPrompt is perigee.LongPrompt in SQL: calls with more input tokens have sums of their own.
-const longPrompt = "200000"
+// Conditions for calls that have sums of their own: those that the provider has reported a cost of,
+// and of the others those with more input tokens than perigee.LongPrompt.
+const (
+	charged  = "charged_nano_usd >= 0"
+	longCall = "input_tokens > 200000 AND charged_nano_usd < 0"
+)
 
 // into returns where a row with callSums is scanned to.
 func (n *callCount) into() []any {

@@ -26,7 +26,8 @@ const failedCalls = "outcome IN ('failed', 'cut_off')"
 // answered is grouped by the model that was asked for.
 var usageGroups = map[string]string{
 	"": "model", perigee.ByModel: "model", perigee.ByAccount: "account", perigee.ByKey: "client_key",
-	perigee.ByClient: "client_name", perigee.ByUpstream: "upstream", perigee.BySession: "client_session", perigee.ByDay: "day",
+	perigee.ByClient: "client_name", perigee.ByUpstream: "upstream", perigee.BySession: "client_session",
+	perigee.ByAgent: "client_agent", perigee.ByDay: "day",
 }
 
 // Usage sums up calls by group. Since is included, Until is not. Calls that are still open count as
@@ -36,7 +37,7 @@ var usageGroups = map[string]string{
 // Whole UTC days come from the daily sums, the parts of days at the two ends from the rows of
 // calls. Removed calls of a day (see Upkeep) count as if they had been at the day's first moment:
 // they are missing in ranges that begin later that day, they are in ranges that contain that
-// moment, and adjacent ranges add up to the total. Sums by session use only the rows of calls.
+// moment, and adjacent ranges add up to the total. Sums by session or agent use only the rows of calls.
 func (s *Store) Usage(ctx context.Context, q perigee.UsageQuery) ([]perigee.UsageRow, error) {
 	parts, err := s.sumUp(ctx, q, "''", "''")
 	var rows []perigee.UsageRow
@@ -66,9 +67,14 @@ func (s *Store) sumUp(ctx context.Context, q perigee.UsageQuery, model, upstream
 	query, args := usageQuery(q, group, each, model, upstream)
 	parts, err = engine.List(ctx, s.db, query, args, func(p *perigee.UsagePart) []any {
 		return []any{&p.Group, &p.Each, &p.Model, &p.Upstream, &p.Calls, &p.Errors, &p.InputTokens, &p.CachedTokens,
-			&p.OutputTokens, &p.ThinkingTokens, &p.Long.Input, &p.Long.Cached, &p.Long.Output}
+			&p.OutputTokens, &p.ThinkingTokens, &p.Long.Input, &p.Long.Cached, &p.Long.Output,
+			&p.WrittenTokens, &p.WrittenHour, &p.Long.Written, &p.ChargedCalls, nanoCost{&p.Charged.Charged},
+			&p.Charged.Input, &p.Charged.Cached, &p.Charged.Written, &p.Charged.Output}
 	})
 	for i := range parts {
+		if parts[i].ChargedCalls == 0 {
+			parts[i].Charged.Charged = perigee.Cost{}
+		}
 		if err == nil && q.By == perigee.ByDay {
 			err = nameDay(&parts[i].Group)
 		}
@@ -93,13 +99,15 @@ func usageColumn(group string) (string, error) {
 const (
 	fromSums     = `SELECT ` + sumKeyColumns + `, ` + sumColumns + ` FROM daily_usage`
 	fromCalls    = `SELECT ` + callSums + ` FROM calls`
-	fromSessions = `SELECT ` + callSums + `, client_session FROM calls`
+	fromSessions = `SELECT ` + callSums + `, client_session, client_agent FROM calls`
 	lessByCall   = `SELECT late.day, late.client_key,
 		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.client_name END,
 		CASE WHEN d.day IS NULL THEN '` + otherName + `' ELSE late.model END,
 		late.upstream, late.account, -late.calls, -late.errors,
 		-late.input_tokens, -late.cached_tokens, -late.output_tokens, -late.thinking_tokens,
-		-late.long_input_tokens, -late.long_cached_tokens, -late.long_output_tokens FROM (SELECT ` + callSums + ` FROM calls`
+		-late.long_input_tokens, -late.long_cached_tokens, -late.long_output_tokens,
+		-late.cache_write_tokens, -late.cache_hour_tokens, -late.long_cache_write_tokens, -late.charged_calls, -late.charged_nano_usd,
+		-late.charged_input_tokens, -late.charged_cached_tokens, -late.charged_cache_write_tokens, -late.charged_output_tokens FROM (SELECT ` + callSums + ` FROM calls`
 	// A call without a row of its own in the sums is in the sum of the rest.
 	lateSums = `) AS late LEFT JOIN daily_usage AS d ON d.day = late.day AND d.client_key = late.client_key
 		AND d.client_name = late.client_name AND d.model = late.model AND d.upstream = late.upstream AND d.account = late.account`
@@ -131,7 +139,7 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 		end := *endDay * microsPerDay
 		parts = append(parts, rangePart{lessByCall, "time_us", until, &end, "counted", lateSums})
 	}
-	if q.By == perigee.BySession || q.Each == perigee.BySession {
+	if onlyCalls(q.By) || onlyCalls(q.Each) {
 		parts = []rangePart{{fromSessions, "time_us", since, until, "", ""}}
 	} else if since != nil && until != nil && (*until <= *since || *firstDay == *endDay && *since%microsPerDay != 0) {
 		// Nothing, or a part of one day: no day begins in it.
@@ -165,6 +173,9 @@ func usageQuery(q perigee.UsageQuery, columns ...string) (query string, args []a
 	totals := "sum(" + strings.ReplaceAll(sumColumns, ", ", "), sum(") + ")"
 	return `SELECT ` + strings.Join(columns, ", ") + `, ` + totals + ` FROM (` + strings.Join(queries, " UNION ALL ") + `) AS parts GROUP BY ` + groups[2:] + ` HAVING sum(calls) > 0`, args
 }
+
+// onlyCalls reports whether daily sums do not have what a group is made of.
+func onlyCalls(group string) bool { return group == perigee.BySession || group == perigee.ByAgent }
 
 // micros returns a time in microseconds; nil if there is none.
 func micros(t time.Time) *int64 {

@@ -24,6 +24,8 @@ func callText(c *perigee.Call) string {
 	line("client_version", c.Client.Version)
 	line("key", c.Client.Key)
 	line("session", c.Client.Session)
+	line("agent", c.Client.Agent)
+	line("parent_agent", c.Client.ParentAgent)
 	line("model_asked", c.ModelAsked)
 	line("model", c.Model)
 	line("upstream", c.Upstream)
@@ -36,8 +38,13 @@ func callText(c *perigee.Call) string {
 	line("first_byte", c.FirstByte > 0)
 	line("input", c.Usage.Input)
 	line("cached", c.Usage.Cached)
+	line("written", c.Usage.Written)
+	line("written_hour", c.Usage.WrittenHour)
 	line("output", c.Usage.Output)
 	line("thinking", c.Usage.Thinking)
+	if c.Usage.Charged.Known {
+		line("charged", c.Usage.Charged)
+	}
 	line("bytes_in", c.BytesIn)
 	for _, note := range c.Notes {
 		line("note", note)

@@ -468,6 +468,13 @@ func (d *Decoder) usage(c *rawjson.Cursor) {
 		return
 	}
 	u := &perigee.Usage{}
+	prompt := func() {
+		if c.Kind() == rawjson.Object {
+			c.Read(nil, "cached_tokens", &u.Cached, "cache_write_tokens", &u.Written)
+		} else {
+			c.Skip()
+		}
+	}
 	cached := func(names ...any) func() {
 		return func() {
 			if c.Kind() == rawjson.Object {
@@ -478,9 +485,10 @@ func (d *Decoder) usage(c *rawjson.Cursor) {
 		}
 	}
 	c.Read(nil, "prompt_tokens", &u.Input, "completion_tokens", &u.Output,
-		"prompt_tokens_details", cached("cached_tokens", &u.Cached), "prompt_token_details", cached("cached_tokens", &u.Cached),
+		"prompt_tokens_details", prompt, "prompt_token_details", cached("cached_tokens", &u.Cached),
 		"num_cached_tokens", &u.Cached, "prompt_cache_hit_tokens", &u.Cached,
-		"completion_tokens_details", cached("reasoning_tokens", &u.Thinking))
+		"completion_tokens_details", cached("reasoning_tokens", &u.Thinking),
+		"cost", func() { u.Charged = openai.ReadCost(c) })
 	d.emit(perigee.Event{Kind: perigee.EventUsage, Usage: u})
 }
 

@@ -191,10 +191,12 @@ func TestDecoderBoundsOpenCalls(t *testing.T) {
 
 func TestDecoderReadsUsage(t *testing.T) {
 	for body, want := range map[string]perigee.Usage{
-		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":2}}}`: {Input: 10, Cached: 4, Output: 5, Thinking: 2},
-		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"num_cached_tokens":3,"prompt_tokens_details":null}}`:                                             {Input: 10, Cached: 3, Output: 5},
-		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":7,"prompt_cache_miss_tokens":3}}`:                                       {Input: 10, Cached: 7, Output: 5},
-		`{"x_groq":{"id":"x","usage":{"prompt_tokens":1,"completion_tokens":2}}}`:                                                                             {Input: 1, Output: 2},
+		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":2}}}`:                                   {Input: 10, Cached: 4, Output: 5, Thinking: 2},
+		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"num_cached_tokens":3,"prompt_tokens_details":null}}`:                                                                               {Input: 10, Cached: 3, Output: 5},
+		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":7,"prompt_cache_miss_tokens":3}}`:                                                                         {Input: 10, Cached: 7, Output: 5},
+		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"cost":0.0125,"cost_details":{"upstream_inference_cost":null},"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":3}}}`: {Input: 10, Cached: 4, Written: 3, Output: 5, Charged: perigee.USD(0.0125)},
+		`{"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":"free"}}`:                                                                                                                     {Input: 1, Output: 2},
+		`{"x_groq":{"id":"x","usage":{"prompt_tokens":1,"completion_tokens":2}}}`:                                                                                                               {Input: 1, Output: 2},
 	} {
 		var d Decoder
 		events, err := d.Decode(nil, []byte(body))

@@ -313,7 +313,13 @@ func (d *Decoder) usage(raw json.RawMessage) {
 			}
 		}
 	}
-	c.Read(nil, "input_tokens", &u.Input, "output_tokens", &u.Output, "input_tokens_details", details("cached_tokens", &u.Cached),
+	c.Read(nil, "input_tokens", &u.Input, "output_tokens", &u.Output, "input_tokens_details", func() {
+		if c.Kind() == rawjson.Object {
+			c.Read(nil, "cached_tokens", &u.Cached, "cache_write_tokens", &u.Written)
+		} else {
+			c.Skip()
+		}
+	}, "cost", func() { u.Charged = openai.ReadCost(c) },
 		"output_tokens_details", details("reasoning_tokens", &u.Thinking))
 	if c.Err() == nil {
 		d.emit(perigee.Event{Kind: perigee.EventUsage, Usage: u})

@@ -293,7 +293,7 @@ func TestDecoderIsTolerant(t *testing.T) {
 			`found:{[q] [] []} text:"é is e" found:{[] [{u t}] [{3 5 is [0]}]}` + end},
 		"probabilities": {[]string{textDelta(`"output_index":0,"logprobs":[{"token":"Hi","logprob":-1,"top_logprobs":[{"token":"Ho","logprob":-2}]}],`, "Hi"), itemDone(0, strings.Replace(messageItemJSON, `"logprobs":[]`, `"logprobs":[{"token":"Hi","logprob":-1}]`, 1)), completed("")},
 			`text:"Hi" logprobs:{[{Hi -1}] [[{Ho -2}]]}` + end},
-		"usage":                 {[]string{event("completed", `"response":{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2}}}`)}, `usage:{9 4 0 0 5 2}` + end},
+		"usage":                 {[]string{event("completed", `"response":{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":3},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"cost":0.0125}}`)}, `usage:{9 4 3 0 5 2 $0.0125}` + end},
 		"the limit":             {[]string{textDelta("", "Hi"), event("incomplete", `"response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}`)}, `text:"Hi" finish:1:max_output_tokens`},
 		"filtered":              {[]string{event("incomplete", `"response":{"incomplete_details":{"reason":"content_filter"}}`)}, `finish:2:content_filter`},
 		"an old status":         {[]string{textDelta("", "Hi"), event("completed", `"response":{"status":"in_progress"}`)}, `text:"Hi"` + end},
@@ -319,7 +319,7 @@ func TestDecoderIsTolerant(t *testing.T) {
 
 func TestDecoderReadsWholeResponses(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"object":"response","status":"completed","output":[` + thinkItemJSON + `,` + messageItemJSON + `],"error":null,"usage":{"input_tokens":1,"output_tokens":2}}`: `thinking:"A\n\nB" +e text:"Hi" usage:{1 0 0 0 2 0} finish:0:completed`,
+		`{"object":"response","status":"completed","output":[` + thinkItemJSON + `,` + messageItemJSON + `],"error":null,"usage":{"input_tokens":1,"output_tokens":2}}`: `thinking:"A\n\nB" +e text:"Hi" usage:{1 0 0 0 2 0 -} finish:0:completed`,
 		`{"output":[` + callItemJSON + `]}`: `call:c1:f{"a":1} finish:0:completed`,
 		`{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`: `finish:1:max_output_tokens`,
 		`{"status":"failed","error":{"code":"server_is_overloaded","message":"no"},"output":[]}`:  `error:capacity`,

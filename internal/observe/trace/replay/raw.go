@@ -26,7 +26,7 @@ func (s *Service) sendRaw(w http.ResponseWriter, r *http.Request, of *recording,
 	meta := &of.Meta
 	req := &perigee.RawRequest{Operation: meta.Operation, Model: meta.Model, Stream: meta.Stream, Sent: of.sent}
 	req.Origin = perigee.Origin{ID: s.opts.NewID(), Dialect: meta.Dialect, Method: meta.Method, Path: meta.Path, Log: &perigee.CallLog{},
-		Client: perigee.Client{Name: meta.ClientName, Session: meta.Session},
+		Client: perigee.Client{Name: meta.ClientName, Session: meta.Session, Agent: meta.Agent, ParentAgent: meta.ParentAgent},
 		Replay: perigee.Replay{Of: of.id(), Upstream: cmp.Or(change.Upstream, of.last.Upstream, meta.Upstream)}}
 	w.Header().Set("X-Perigee-Call", req.ID)
 	defer req.Log.Close()

@@ -55,7 +55,8 @@ func (s *Story) Write(out io.Writer) error {
 		terminal.Joined(dialectName(t), t.Operation, t.ModelAsked, fmt.Sprintf("%d bytes", t.BytesIn)))
 	p.request()
 	p.line("client", "", "%s", terminal.Joined(strings.TrimSpace(t.ClientName+" "+t.ClientVersion),
-		terminal.Labelled("key", t.Key), terminal.Labelled("session", t.Session)))
+		terminal.Labelled("key", t.Key), terminal.Labelled("session", t.Session),
+		terminal.Labelled("agent", t.Agent), terminal.Labelled("parent", t.ParentAgent)))
 	for _, note := range t.Notes {
 		p.line("note", terminal.Warning, "%s", note)
 	}
@@ -67,8 +68,15 @@ func (s *Story) Write(out io.Writer) error {
 		p.line("upstream", "", "%s", terminal.Joined(t.Upstream, t.Account))
 	}
 	p.answer()
-	p.line("tokens", "", "%d in (%d cached), %d out (%d thinking)", t.InputTokens, t.CachedTokens, t.OutputTokens, t.ThinkingTokens)
-	if t.CostUSD.Known {
+	written := ""
+	if t.WrittenTokens > 0 {
+		written = fmt.Sprintf(", %d written", t.WrittenTokens)
+	}
+	p.line("tokens", "", "%d in (%d cached%s), %d out (%d thinking)", t.InputTokens, t.CachedTokens, written, t.OutputTokens, t.ThinkingTokens)
+	switch {
+	case t.Charged:
+		p.line("cost", "", "%s (reported by the provider)", t.CostUSD)
+	case t.CostUSD.Known:
 		p.line("cost", "", "%s (list price)", t.CostUSD)
 	}
 	p.end()

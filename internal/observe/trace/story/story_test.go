@@ -17,10 +17,10 @@ import (
 // call is a call that failed with one account and was answered with another.
 func call() perigee.Trace {
 	t := perigee.Trace{Operation: perigee.OperationGenerate, Stream: true, Finish: "STOP", CachedTokens: 10, ThinkingTokens: 20, BytesIn: 412,
-		ClientVersion: "2.0.1", Session: "s1", Notes: []string{"dropped logprobs"}}
+		ClientVersion: "2.0.1", Notes: []string{"dropped logprobs"}}
 	t.ID, t.Dialect, t.ModelAsked, t.Model, t.Upstream, t.Account = "c1", perigee.DialectAnthropic, "gpt-4o", "gemini-3-flash", "gravity", "bob@example.com"
 	t.Time = time.Date(2026, 11, 15, 14, 20, 4, 88e6, time.UTC)
-	t.Status, t.Outcome, t.InputTokens, t.OutputTokens, t.FirstByteMS, t.DurationMS, t.ClientName, t.Key = 200, perigee.OutcomeDone, 100, 50, 130.5, 2400, "claude-cli", "laptop"
+	t.Status, t.Outcome, t.InputTokens, t.OutputTokens, t.FirstByteMS, t.DurationMS, t.ClientName, t.Key, t.Session = 200, perigee.OutcomeDone, 100, 50, 130.5, 2400, "claude-cli", "laptop", "s1"
 	t.CostUSD = perigee.USD(0.0123)
 	t.Attempts = []perigee.Attempt{
 		{Upstream: "gravity", Account: "ada@example.com", Why: "sticky: first usable account", Class: perigee.ClassExhausted, Error: "used up", Took: 30 * time.Millisecond},
