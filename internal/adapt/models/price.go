@@ -120,7 +120,7 @@ func (e *PriceEntry) complete() error {
 	return nil
 }
 
-// What writing to a cache costs unless a price says otherwise, in multiples of the price of input.
+// The default prices of writing to a cache, in multiples of the price of input.
 const (
 	minutesFactor = 1.25
 	hourFactor    = 2

@@ -25,10 +25,11 @@ func (c *Config) PriceBook() *models.PriceBook {
 	return models.NewPriceBook(c.priceTable(), free...).AddLocal(local...)
 }
 
-// isLocal reports whether an upstream is a server on this machine.
+// isLocal reports whether an upstream is a server of models on this machine. A local address of the
+// Gemini API is none: it leads to the provider, which charges for the calls.
 func (u *Upstream) isLocal() bool {
 	address, err := url.Parse(u.URL)
-	return err == nil && KindOf(u.Kind).Keys && netguard.IsLoopback(address.Hostname())
+	return err == nil && (u.Kind == KindOpenAI || u.Kind == KindAnthropic) && netguard.IsLoopback(address.Hostname())
 }
 
 func (c *Config) priceTable() *models.PriceTable {

@@ -130,7 +130,7 @@ func callInto(c *perigee.Call) []any {
 	}
 }
 
-// nanos returns a cost as it is stored: in billionths of a dollar, or -1 if it is unknown.
+// nanos returns a cost for the database: in billionths of a dollar, or -1 if it is unknown.
 func nanos(c perigee.Cost) int64 {
 	if !c.Known {
 		return -1

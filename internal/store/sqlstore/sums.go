@@ -82,8 +82,8 @@ const callSums = `time_us / ` + microsPerDayText + ` AS day, client_key, client_
 	CASE WHEN ` + charged + ` THEN cache_write_tokens ELSE 0 END AS charged_cache_write_tokens,
 	CASE WHEN ` + charged + ` THEN output_tokens ELSE 0 END AS charged_output_tokens`
 
-// Conditions for calls that have sums of their own: those that the provider has reported a cost of,
-// and of the others those with more input tokens than perigee.LongPrompt.
+// Conditions for calls that have sums of their own: calls that the provider has reported a cost of,
+// and, without these, calls with more input tokens than perigee.LongPrompt.
 const (
 	charged  = "charged_nano_usd >= 0"
 	longCall = "input_tokens > 200000 AND charged_nano_usd < 0"
