@@ -38,9 +38,6 @@ func (l *loader) validate() {
 	l.warnAboutReadableSecrets()
 }
 
-// upstreamHint is the hint for an upstream that does not exist.
-const upstreamHint = "kind gemini, with an API key, is the recommended source"
-
 // checkFields reports required values that are missing.
 func (l *loader) checkFields() {
 	walkSettings(l.Config, func(s setting) bool {
