@@ -67,9 +67,10 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 
 	// If true, a request fails with 400 if anything in it would have to be changed or dropped for
-	// the provider, except for names of tools, which are restored in the answer, and thinking of
-	// earlier turns. If false, the request is adapted, and the x-perigee-notes header lists the
-	// changes.
+	// the provider, except for names of tools, which are restored in the answer, and the model's own
+	// thinking of earlier turns. Reasoning of another provider is dropped, so a conversation that
+	// contains some cannot change its provider. If false, the request is adapted, and the
+	// x-perigee-notes header lists the changes.
 	Strict bool `yaml:"strict" default:"false"`
 
 	// The proxy for connections to providers: calls, sign-in, token refresh and quota. An http://,
@@ -197,8 +198,9 @@ type Key struct {
 	TokensPerDay int64 `yaml:"tokens_per_day" default:"0" min:"0"`
 
 	// The maximum cost per day, in UTC, in US dollars at list price; when it is reached, requests
-	// get 429. A call counts when it ends. Calls of models without a price do not count, and
-	// perigee config check names these models. 0 means no limit.
+	// get 429. A call counts when it ends. Calls of models without a price do not count; perigee
+	// config check names those that are in the configuration or known to perigee, but does not ask
+	// providers for their models. 0 means no limit.
 	CostPerDay float64 `yaml:"cost_per_day" default:"0" min:"0" example:"5.00"`
 
 	// The maximum number of simultaneous calls, background responses included; further ones get
@@ -346,7 +348,8 @@ type Upstream struct {
 	// Members to set in the body of each request for an answer, in the provider's own names; a.b is
 	// the member b of a. Requests for embeddings and images are not changed. A value of the client
 	// that is replaced is a note in x-perigee-notes, or an error with strict. model, stream,
-	// messages, input and contents cannot be set.
+	// messages, input and contents cannot be set. With kind openai and api: auto, both APIs get these
+	// members; if only one has them, set api as well.
 	Set map[string]JSON `yaml:"set" kinds:"@keys" example:"{generationConfig.temperature: 1}"`
 
 	// Members to set, as with set, in requests that do not have them.
