@@ -41,21 +41,23 @@ func isHopByHop(h http.Header, name string) bool {
 
 // answerHeader returns the headers of an answer that the client gets: the id of the request, the
 // limits of the account with the time until a retry, and OpenAI's own headers, without the names of
-// the account. It is nil if the client gets none.
-func (o *outgoing) answerHeader(resp *http.Response) http.Header {
-	if o.dialect == "" {
+// the account and without keys. It is nil if the client gets none.
+func (u *Upstream) answerHeader(out *outgoing, resp *http.Response) http.Header {
+	if out.dialect == "" {
 		return nil
 	}
-	out := http.Header{}
+	header := http.Header{}
 	for name, values := range resp.Header {
 		switch {
 		case name == "Openai-Organization", name == "Openai-Project":
 		case strings.HasPrefix(name, "Openai-"), name == "Request-Id", name == "X-Request-Id", name == "Retry-After",
 			strings.HasPrefix(name, "Anthropic-Ratelimit-"), strings.HasPrefix(name, "X-Ratelimit-"):
-			out[name] = values
+			for _, value := range values {
+				header.Add(name, u.keys.secret.Text(value))
+			}
 		}
 	}
-	return out
+	return header
 }
 
 // passes reports whether a client of the provider's dialect gets an error unchanged. Exceptions are

@@ -61,8 +61,8 @@ func newKeyring(secrets []perigee.Secret, also ...perigee.Secret) *keyring {
 }
 
 // minRedacted is the minimum length of a key that is replaced in messages of the provider: shorter
-// ones may be ordinary words.
-const minRedacted = 12
+// ones, such as none, dummy or ollama, are placeholders for servers that need no key.
+const minRedacted = 7
 
 // order returns the keys in the order in which to try them for a quota: keys without a cooldown as
 // configured, beginning with the next one if roundRobin is set, then keys with one, by its end. A cooldown is an estimate, so a key with one is

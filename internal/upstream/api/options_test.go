@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee"
+	"perigee/internal/store/config"
 	"perigee/internal/testing/perigeetest/await"
 )
 
@@ -113,5 +114,41 @@ func TestConfiguredHeaders(t *testing.T) {
 	}
 	if header.Get("X-Goog-Api-Key") != "another" {
 		t.Errorf("the configuration has changed: %v", header)
+	}
+}
+
+// Providers that repeat a key or the credential of a configured header, in an error or in a header
+// of an answer, do not show it to clients. Short keys count, too.
+func TestRepeatedKeysAreRemoved(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusUnauthorized} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			repeated := r.Header.Get("Authorization") + " " + r.Header.Get("X-Gateway")
+			w.Header().Set("X-Request-Id", repeated)
+			w.WriteHeader(status)
+			if status != http.StatusOK {
+				_, _ = fmt.Fprintf(w, `{"error":{"code":"invalid","message":"not with %s"}}`, repeated)
+				return
+			}
+			_, _ = fmt.Fprint(w, `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`)
+		}))
+		u := New(newOpenAI(config.Upstream{}), Options{Name: "o", URL: server.URL, Keys: []perigee.Secret{perigee.NewSecret("sk-1234")},
+			Header: http.Header{"X-Gateway": {"a-long-credential"}}})
+		var seen string
+		for ev, err := range u.Stream(t.Context(), requestIn(t, perigee.DialectOpenAIChat, "m", false, "hi", "")) {
+			if e := perigee.AsError(err); err != nil {
+				seen += e.Error()
+				if e.Raw != nil {
+					seen += fmt.Sprintf("%s%v", e.Raw.Body, e.Raw.Header)
+				}
+			}
+			if ev.Kind == perigee.EventStart {
+				seen += fmt.Sprint(ev.Header)
+			}
+		}
+		if strings.Contains(seen, "sk-1234") || strings.Contains(seen, "a-long") || !strings.Contains(seen, "Bearer [redacted] [redacted]") {
+			t.Errorf("with status %d, the client sees %s", status, seen)
+		}
+		_ = u.Close()
+		server.Close()
 	}
 }

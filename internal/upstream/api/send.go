@@ -53,7 +53,7 @@ func (u *Upstream) call(ctx context.Context, origin *perigee.Origin, out *outgoi
 	var answer []byte
 	resp, err := u.do(ctx, out, q, &t)
 	if err == nil {
-		out.answered = out.answerHeader(resp)
+		out.answered = u.answerHeader(out, resp)
 		answer, err = u.read(ctx, resp, q.model, maxAnswer, origin)
 	} else {
 		err = u.explain(ctx, q.model, err)
@@ -185,7 +185,7 @@ func (u *Upstream) try(ctx context.Context, out *outgoing, key *key) (*http.Resp
 		e.Class = perigee.ClassExhausted
 	}
 	if status != 0 && out.dialect != "" && passes(e, explanation) {
-		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: out.answerHeader(resp), Body: explanation}
+		e.Raw = &perigee.RawError{Dialect: out.dialect, Status: status, Header: u.answerHeader(out, resp), Body: explanation}
 	}
 	return nil, e
 }

@@ -25,5 +25,5 @@ func (u *Upstream) CallResponse(ctx context.Context, r *perigee.ResponseCall, an
 	}
 	defer resp.Body.Close()
 	return answer(perigee.RawAnswer{Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"),
-		Header: out.answerHeader(resp), Body: wire.Watched(resp.Body, watchdog, u.opts.Idle)})
+		Header: u.answerHeader(&out, resp), Body: wire.Watched(resp.Body, watchdog, u.opts.Idle)})
 }
