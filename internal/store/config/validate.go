@@ -184,9 +184,7 @@ func (l *loader) checkUpstreams() {
 		}
 		switch u.Kind {
 		case KindAnthropic:
-			if at := key + ".url"; strings.HasSuffix(strings.TrimRight(u.URL, "/"), "/v1") && l.accepted(at) {
-				l.problem(at, at+": the address ends with /v1, which perigee adds itself", "remove /v1")
-			}
+			l.checkNoVersion(u, key+".url")
 		case KindAntigravity:
 			l.checkNotEmpty(key+".endpoints", u.Endpoints, "an address")
 			l.checkNotEmpty(key+".pools", u.Pools, "a pool")
